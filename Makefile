@@ -62,7 +62,7 @@ eval: $(DEV) ## measure the search on labelled requests: make eval DATA=FOLDER
 	@test -n "$(DATA)" || { echo "Say where the data sets are: make eval DATA=FOLDER" >&2; exit 2; }
 	@for strategy in bm25 hybrid; do \
 	  OMP_NUM_THREADS=1 $(BIN)/toolgate eval tools $(addprefix $(DATA)/tools/,mcpverse metatool metatool_multi stabletoolbench) \
-	    --strategy $$strategy --most 1000 $(ARGS) \
+	    --strategy $$strategy --limit 1000 $(ARGS) \
 	  && OMP_NUM_THREADS=1 $(BIN)/toolgate eval tools $(DATA)/tools/mcpverse --with $(DATA)/tools/toucan \
 	    --strategy $$strategy $(ARGS) || exit 1; done
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ablation $(addprefix $(DATA)/tools/,mcpverse mcpverse+toucan metatool_multi stabletoolbench)

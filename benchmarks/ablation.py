@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks._data import DATA
 from benchmarks._report import Report, parser_of, print_measured
-from toolgate.cli.evaluation._measure import Labelled, Question, judge, read_labelled
+from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.relevance.usage_votes import UsageHistory
@@ -63,7 +63,7 @@ def measure(quick: bool, folders: Sequence[str] = (), most: int = 300) -> Report
     )
 
 
-async def _table(sets: Sequence[Labelled]) -> dict[str, list[float]]:
+async def _table(sets: Sequence[LabelledSet]) -> dict[str, list[float]]:
     embedder = BundledEmbedder()
     rows: dict[str, list[float]] = {}
     for labelled in sets:
@@ -79,7 +79,7 @@ async def _table(sets: Sequence[Labelled]) -> dict[str, list[float]]:
 
 
 async def _with_log(
-    search: HybridSearch, labelled: Labelled, embedder: BundledEmbedder, logged: int
+    search: HybridSearch, labelled: LabelledSet, embedder: BundledEmbedder, logged: int
 ) -> list[list[str]]:
     """Each request with a log of `logged` other folds."""
     texts = [question.text for question in labelled.questions]
@@ -99,7 +99,9 @@ async def _with_log(
     ]
 
 
-async def _search(labelled: Labelled, options: Options, embedder: BundledEmbedder) -> HybridSearch:
+async def _search(
+    labelled: LabelledSet, options: Options, embedder: BundledEmbedder
+) -> HybridSearch:
     search = HybridSearch(options, embedder)
     await search.update(labelled.tools)
     await search.ready()
@@ -115,12 +117,12 @@ async def _ranked(search: HybridSearch, question: Question, learned: Learned | N
 
 def _recall(questions: Iterable[Question], found: Sequence[Sequence[str]]) -> float:
     pairs = zip(questions, found, strict=True)
-    return float(np.mean([judge(keys, question.groups)["R@5"] for question, keys in pairs]))
+    return float(np.mean([score_ranking(keys, question.groups)["R@5"] for question, keys in pairs]))
 
 
-def _read(folder: str | Path, most: int) -> Labelled:
+def _read(folder: str | Path, most: int) -> LabelledSet:
     path, *others = str(folder).split("+")
-    return read_labelled(Path(path), [Path(path).parent / other for other in others], most=most)
+    return read_labelled(Path(path), [Path(path).parent / other for other in others], limit=most)
 
 
 if __name__ == "__main__":

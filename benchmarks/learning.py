@@ -20,7 +20,7 @@ import numpy as np
 
 from benchmarks._data import DATA
 from benchmarks._report import Report, parser_of, print_measured
-from toolgate.cli.evaluation._measure import Labelled, judge, read_labelled
+from toolgate.cli.evaluation._measure import LabelledSet, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.answer.groups import grouped
@@ -36,7 +36,7 @@ DAY_S = 86_400
 PARTS = ("folds", "recent", "company", "line", "groups")
 
 
-async def index(labelled: Labelled, usage: UsageWeights) -> HybridSearch:
+async def index(labelled: LabelledSet, usage: UsageWeights) -> HybridSearch:
     options = Options(
         embedding_wait_s=60.0, embed_timeout_s=30.0, cached_queries=100_000, usage=usage
     )
@@ -51,7 +51,7 @@ async def asked(search: HybridSearch, text: str, **more: Any) -> Any:
 
 
 def log_of(
-    vectors: Sequence[Any], labelled: Labelled, places: Sequence[int], model: str
+    vectors: Sequence[Any], labelled: LabelledSet, places: Sequence[int], model: str
 ) -> Learned:
     experience = UsageHistory(len(vectors[0]), half_life_s=60 * DAY_S, most=100_000)
     for at in places:
@@ -61,7 +61,7 @@ def log_of(
     return Learned({model: experience}, 0.0)
 
 
-async def folds(labelled: Labelled, usage: UsageWeights) -> dict[str, Any]:
+async def folds(labelled: LabelledSet, usage: UsageWeights) -> dict[str, Any]:
     """R@1 and R@5 without a log, with a log of a fifth, and of four fifths."""
     search = await index(labelled, usage)
     plain = [await asked(search, question.text) for question in labelled.questions]
@@ -70,7 +70,9 @@ async def folds(labelled: Labelled, usage: UsageWeights) -> dict[str, Any]:
     groups = [question.groups for question in labelled.questions]
     number = [at % FOLDS for at in range(len(groups))]
     scores = {
-        "none": [judge([h.key for h in a.hits], g) for a, g in zip(plain, groups, strict=True)]
+        "none": [
+            score_ranking([h.key for h in a.hits], g) for a, g in zip(plain, groups, strict=True)
+        ]
     }
     for name, in_log in (("fifth", lambda a, k: a == k), ("four fifths", lambda a, k: a != k)):
         found = []
@@ -79,7 +81,7 @@ async def folds(labelled: Labelled, usage: UsageWeights) -> dict[str, Any]:
             learned = log_of(vectors, labelled, places, model)
             for at in sorted(set(range(len(groups))) - set(places)):
                 answer = await asked(search, labelled.questions[at].text, learned=learned)
-                found.append(judge([hit.key for hit in answer.hits], groups[at]))
+                found.append(score_ranking([hit.key for hit in answer.hits], groups[at]))
         scores[name] = found
     await search.aclose()
     return {
@@ -88,7 +90,7 @@ async def folds(labelled: Labelled, usage: UsageWeights) -> dict[str, Any]:
     }
 
 
-async def recent(labelled: Labelled, weight: float) -> dict[str, float]:
+async def recent(labelled: LabelledSet, weight: float) -> dict[str, float]:
     """R@5 of what is needed besides the first tool, which the conversation has just used."""
     search = await index(labelled, UsageWeights(recent_weight=weight))
     without, having = [], []
@@ -99,12 +101,12 @@ async def recent(labelled: Labelled, weight: float) -> dict[str, float]:
         for rows, more in ((without, {}), (having, {"recent": (used,)})):
             answer = await asked(search, question.text, **more)
             keys = [hit.key for hit in answer.hits if hit.key != used]
-            rows.append(judge(keys, rest)["R@5"])
+            rows.append(score_ranking(keys, rest)["R@5"])
     await search.aclose()
     return {"requests": len(without), "without": fmean(without), "with": fmean(having)}
 
 
-async def company(labelled: Labelled) -> dict[str, float]:
+async def company(labelled: LabelledSet) -> dict[str, float]:
     """Needed tools that an answer of five names: hits, with alternatives, with batches."""
     search = await index(labelled, UsageWeights())
     near = find_near_duplicates(labelled.tools, search.vectors())
@@ -140,7 +142,7 @@ async def company(labelled: Labelled) -> dict[str, float]:
     return {name: round(fmean(found), 4) for name, found in rows.items()}
 
 
-async def line(labelled: Labelled, strange: Labelled) -> dict[str, Any]:
+async def line(labelled: LabelledSet, strange: LabelledSet) -> dict[str, Any]:
     """False alarms and notices before and after marks on the other half of the requests."""
     search = await index(labelled, UsageWeights())
     judged: list[JudgedSearch] = []
@@ -168,7 +170,7 @@ async def line(labelled: Labelled, strange: Labelled) -> dict[str, Any]:
     return found
 
 
-async def routed(labelled: Labelled) -> list[dict[str, Any]]:
+async def routed(labelled: LabelledSet) -> list[dict[str, Any]]:
     """How much of the first five, and of R@5, is left when only the nearest groups are searched."""
     search = await index(labelled, UsageWeights())
     groups = grouped(labelled.tools, search.vectors())
@@ -184,7 +186,7 @@ async def routed(labelled: Labelled) -> list[dict[str, Any]]:
             five = {hit.key for hit in answer.hits[:5]}
             kept.append(len(five & keys) / max(1, len(five)))
             shares.append(float(mask.mean()))
-            recalls.append(judge([hit.key for hit in few.hits], question.groups)["R@5"])
+            recalls.append(score_ranking([hit.key for hit in few.hits], question.groups)["R@5"])
         found.append(
             {
                 "groups": len(groups.keys),
@@ -194,7 +196,7 @@ async def routed(labelled: Labelled) -> list[dict[str, Any]]:
                 "R@5": round(fmean(recalls), 3),
                 "R@5 full": round(
                     fmean(
-                        judge([h.key for h in a.hits], q.groups)["R@5"]
+                        score_ranking([h.key for h in a.hits], q.groups)["R@5"]
                         for a, q in zip(plain, labelled.questions, strict=True)
                     ),
                     3,
@@ -224,7 +226,7 @@ def measure(
     most = 4 * FOLDS if quick else 1_000
     rows: list[dict[str, Any]] = []
     for name in sets:
-        labelled = read_labelled(data / name, [data / other for other in others], most=most)
+        labelled = read_labelled(data / name, [data / other for other in others], limit=most)
         for part, figures in _parts(labelled, _unrelated(data, name, most), parts):
             rows += [
                 {"set": name, "part": part, "figure": figure, "value": value}
@@ -233,14 +235,14 @@ def measure(
     return Report(name="learning", title="What learning from use is worth", rows=rows)
 
 
-def _unrelated(data: Path, name: str, most: int) -> Labelled:
+def _unrelated(data: Path, name: str, most: int) -> LabelledSet:
     """A set whose requests no tool of the set `name` answers; that set itself without another."""
     other = "mcpverse" if name == "metatool_multi" else "metatool_multi"
-    return read_labelled(data / (other if (data / other).is_dir() else name), most=most)
+    return read_labelled(data / (other if (data / other).is_dir() else name), limit=most)
 
 
 def _parts(
-    labelled: Labelled, unrelated: Labelled, parts: Sequence[str]
+    labelled: LabelledSet, unrelated: LabelledSet, parts: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The figures of each part that is wanted."""
     if "folds" in parts:

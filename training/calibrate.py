@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.cli.evaluation._measure import Labelled, Question, read_labelled
+from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled
 from toolgate.models.embedders.bundled import MODEL, BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
 from toolgate.search.relevance.calibration import (
@@ -353,7 +353,7 @@ def _joined(questions: Sequence[Question]) -> tuple[Question, ...]:
 
 
 def _without_needed(
-    labelled: Labelled,
+    labelled: LabelledSet,
 ) -> tuple[Sequence[SearchableTool], Sequence[Question]]:
     """Every third tool taken away, and the requests that need nothing else."""
     gone = {tool.key for tool in labelled.tools[::3]}

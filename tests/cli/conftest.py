@@ -13,7 +13,7 @@ import pytest
 
 from tests.limits import HANG_S
 from toolgate import cli, settings
-from toolgate.cli.terminal._context import Shared, use
+from toolgate.cli.terminal._context import SharedOptions, set_shared_options
 
 SMALL_SERVER = Path(__file__).with_name("small_server.py")
 
@@ -98,7 +98,7 @@ def command(capsys: pytest.CaptureFixture[str]) -> Iterator[Command]:
         return Outcome(status=status, out=said.out, err=said.err)
 
     yield run
-    use(Shared())
+    set_shared_options(SharedOptions())
 
 
 @pytest.fixture

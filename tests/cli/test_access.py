@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from toolgate.cli.terminal._durations import seconds_of
-from toolgate.cli.terminal._exit import FINE, NOT_ALLOWED, WRONG
+from toolgate.cli.terminal._durations import parse_duration
+from toolgate.cli.terminal._exit import DENIED, SUCCESS, USAGE_ERROR
 from toolgate.errors import ArgumentError
 
 
@@ -15,11 +15,11 @@ def test_two_projects_and_three_tokens_are_made_and_explained(
 ) -> None:
     """`docs/permissions.md`, From a laptop to a shared gateway."""
     made = command("projects", "create", "team-web", "--server", "small")
-    assert (made.status, made.out) == (FINE, "Made the project team-web.\n")
+    assert (made.status, made.out) == (SUCCESS, "Made the project team-web.\n")
     other = command("projects", "create", "team-data", "--server", "later", "--read-only")
     assert "There is no server 'later' yet" in other.err
     two = command("tokens", "create", "anna", "ben", "--project", "team-web", "--role", "member")
-    assert two.status == FINE
+    assert two.status == SUCCESS
     assert [line[:3] for line in two.out.splitlines()] == ["tg_", "tg_"]
     assert "Token of anna, shown this once:" in two.err
     assert "toolgate serve --auth required" in two.err
@@ -37,11 +37,11 @@ def test_two_projects_and_three_tokens_are_made_and_explained(
     }
 
     seen = command("explain", "small:add_numbers", "--token", "anna")
-    assert seen.status == FINE
+    assert seen.status == SUCCESS
     assert seen.out.endswith("small:add_numbers is visible.\n")
     for word in ("carl", carl["prefix"], carl["token"]):
         hidden = command("explain", "small:add_numbers", "--token", word, "--json")
-        assert hidden.status == NOT_ALLOWED
+        assert hidden.status == DENIED
         assert hidden.json["token"] == "carl"
         refused = [one["stage"] for one in hidden.json["stages"] if not one["passed"]]
         assert refused == ["project", "read_only"]
@@ -51,16 +51,16 @@ def test_two_projects_and_three_tokens_are_made_and_explained(
 def test_a_token_is_renewed_revoked_and_removed(command: Command, folder: Path) -> None:
     first = command("tokens", "create", "anna", "--expires", "30d", "--json").json
     again = command("tokens", "create", "anna")
-    assert (again.status, "There is a token 'anna' already." in again.err) == (WRONG, True)
+    assert (again.status, "There is a token 'anna' already." in again.err) == (USAGE_ERROR, True)
 
     second = command("tokens", "rotate", "anna", "--grace", "15m", "--json").json
     assert second["token"] != first["token"]
     assert (second["id"], second["prefix"]) == (first["id"], first["prefix"])
     assert command("tokens", "revoke", "anna").out.startswith("Revoked anna.")
     assert command("tokens", "list", "--json").json[0]["state"] == "revoked"
-    assert command("tokens", "rotate", "anna").status == WRONG
-    assert command("explain", "small:echo", "--token", "anna").status == NOT_ALLOWED
-    assert command("tokens", "delete", "anna").status == FINE
+    assert command("tokens", "rotate", "anna").status == USAGE_ERROR
+    assert command("explain", "small:echo", "--token", "anna").status == DENIED
+    assert command("tokens", "delete", "anna").status == SUCCESS
     missing = command("tokens", "revoke", "anna")
     assert "There is no token 'anna'. See: toolgate tokens list" in missing.err
 
@@ -70,7 +70,7 @@ def test_a_token_that_is_not_known_is_not_shown_again(command: Command, folder: 
     secret = "tg_0a1b2c3d_" + "x" * 43
     done = command("tokens", "revoke", secret)
 
-    assert done.status == WRONG
+    assert done.status == USAGE_ERROR
     assert "There is no token 'tg_0a1b2c3d'." in done.err
     assert "xxx" not in done.err
 
@@ -93,7 +93,7 @@ def test_rules_are_made_listed_with_their_places_and_removed(
     assert 'rules hold with auth = "required"' in shown.err
     ids = [rule["id"] for rule in rules[1:]]
     assert command("permissions", "remove", *ids).out == "Removed 4 rules.\n"
-    assert command("permissions", "remove", ids[0]).status == WRONG
+    assert command("permissions", "remove", ids[0]).status == USAGE_ERROR
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ def test_what_cannot_be_is_refused_with_what_can(
 ) -> None:
     done = command(*argv)
 
-    assert done.status == WRONG
+    assert done.status == USAGE_ERROR
     assert said in done.err
 
 
@@ -139,7 +139,7 @@ def test_a_project_is_changed_and_removed(command: Command, folder: Path) -> Non
         "pinned": ["small:echo", "small:slow"],
         "limits": {"calls_per_day": 10, "calls_per_minute": 5},
     }
-    assert command("projects", "delete", "web").status == WRONG
+    assert command("projects", "delete", "web").status == USAGE_ERROR
     emptied = command("projects", "set", "web", "--no-servers", "--set", "mode=", "--json").json
     assert emptied["servers"] == []
     assert "mode" not in emptied["settings"]
@@ -152,19 +152,19 @@ def test_a_project_of_the_file_stays_as_its_owner_wrote_it(command: Command, fol
 
     assert command("projects", "list", "--json").json[0]["source"] == str(path)
     assert "Change [project.web] there." in command("projects", "set", "web", "--read-only").err
-    assert command("projects", "delete", "web").status == WRONG
+    assert command("projects", "delete", "web").status == USAGE_ERROR
 
 
 def test_listening_for_others_needs_tokens(command: Command, folder: Path) -> None:
     done = command("serve", "--host", "0.0.0.0", "--port", "0")
 
-    assert done.status == WRONG
+    assert done.status == USAGE_ERROR
     assert "0.0.0.0 can be reached from other machines" in done.err
     assert 'auth = "required"' in done.err
     assert "toolgate tokens create NAME" in done.err
     assert str(folder / "toolgate.toml") in done.err
     odd = command("serve", "--auth", "maybe")
-    assert odd.status == WRONG
+    assert odd.status == USAGE_ERROR
     assert "Allowed: local, required." in odd.err
 
 
@@ -172,13 +172,13 @@ def test_listening_for_others_needs_tokens(command: Command, folder: Path) -> No
     ("text", "seconds"), [("90s", 90), ("15m", 900), ("12H", 43_200), ("30d", 2_592_000)]
 )
 def test_spans_are_read(text: str, seconds: float) -> None:
-    assert seconds_of("--x", text) == seconds
+    assert parse_duration("--x", text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "-1h", "1.5h", "9999999d"])
 def test_what_is_no_span_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
-        seconds_of("--x", text)
+        parse_duration("--x", text)
 
 
 def test_commands_act_in_the_project_of_the_environment(
@@ -191,7 +191,7 @@ def test_commands_act_in_the_project_of_the_environment(
     assert len(command("tools", "--json").json) > 0
     monkeypatch.setenv("TOOLGATE_PROJECT", "nowhere")
     refused = command("tools")
-    assert refused.status == NOT_ALLOWED
+    assert refused.status == DENIED
     assert "There is no project 'nowhere' for you." in refused.err
 
 
@@ -211,11 +211,11 @@ def test_guards_are_made_listed_with_their_places_and_removed(
     assert listed[1] == made
     assert "toolgate.toml, line " in command("guards", "list").out
     refused = command("call", "small:echo", "--arg", "text=/etc/passwd")
-    assert refused.status == NOT_ALLOWED
+    assert refused.status == DENIED
     assert "A guard does not allow the argument 'text'" in refused.err
     nothing = command("guards", "add", "small")
-    assert (nothing.status, "The guard does nothing." in nothing.err) == (WRONG, True)
+    assert (nothing.status, "The guard does nothing." in nothing.err) == (USAGE_ERROR, True)
     assert command("guards", "remove", made["id"]).out == "Removed 1 guard.\n"
-    assert command("guards", "remove", made["id"]).status == WRONG
-    assert command("guards", "add", "small", "--deny", "text").status == WRONG
-    assert command("guards", "add", "small", "--arguments", "{").status == WRONG
+    assert command("guards", "remove", made["id"]).status == USAGE_ERROR
+    assert command("guards", "add", "small", "--deny", "text").status == USAGE_ERROR
+    assert command("guards", "add", "small", "--arguments", "{").status == USAGE_ERROR

@@ -12,7 +12,7 @@ from anyio.from_thread import start_blocking_portal
 from tests.cli.conftest import Command
 from tests.limits import HANG_S
 from toolgate import settings
-from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
 
 
@@ -56,7 +56,7 @@ def test_a_login_is_made_used_and_ended(
     refused = command("call", "notes:whoami")
     assert "toolgate servers login notes" in refused.err
     done = command("servers", "login", "notes", "--json")
-    assert (done.status, done.json["state"], len(person)) == (FINE, "good", 1)
+    assert (done.status, done.json["state"], len(person)) == (SUCCESS, "good", 1)
     assert command("call", "notes:whoami").out == "anna\n"
     assert command("servers", "test", "notes").out.startswith("notes answers")
     [listed] = command("credentials", "list", "--json").json
@@ -92,7 +92,7 @@ def test_headers_are_given_by_hand_and_never_shown(
     assert "by-hand" not in listed.out
     wrong = command("credentials", "set", "notes", "--env", "KEY=x")
     assert "takes headers" in wrong.err
-    assert command("credentials", "remove", "notes").status == FINE
+    assert command("credentials", "remove", "notes").status == SUCCESS
 
 
 def test_secrets_of_added_servers_are_not_in_the_store(
@@ -101,10 +101,10 @@ def test_secrets_of_added_servers_are_not_in_the_store(
     added = command(
         "servers", "add", "late", "--url", notes.url, "--header", "X-Key=very-hidden", "--json"
     )
-    assert added.status == FINE
+    assert added.status == SUCCESS
     assert "very-hidden" not in added.out
     store = settings.data_dir() / "toolgate.db"
     assert b"very-hidden" not in store.read_bytes()
     command("servers", "list")
     assert [h["x-key"] for h, _ in notes.requests if "x-key" in h][-1] == "very-hidden"
-    assert command("servers", "remove", "late").status == FINE
+    assert command("servers", "remove", "late").status == SUCCESS

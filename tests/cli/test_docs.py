@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Command, Serve
 from tests.documents.places import docx, pdf
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS, USAGE_ERROR
 
 VPN = "# VPN\n\nThe token comes from IT.\n\n## Reset\n\nCall the desk to reset the token.\n"
 
@@ -30,7 +30,7 @@ def place(folder: Path) -> Path:
 
 def test_a_folder_is_taken_in_found_renewed_and_followed(command: Command, place: Path) -> None:
     first = command("docs", "add", "guides", "-c", "docs", "--description", "How we work")
-    assert (first.status, first.out) == (FINE, "docs: 3 added.\n")
+    assert (first.status, first.out) == (SUCCESS, "docs: 3 added.\n")
     assert "1 file skipped" in first.err
 
     found = command("docs", "search", "how", "many", "days", "of", "leave")
@@ -85,11 +85,11 @@ def test_single_files_are_removed_by_source_and_by_path(command: Command, place:
     assert command("docs", "remove", str(place / "a.docx"), "--json").json == {
         "removed": ["a.docx"]
     }
-    assert command("docs", "remove", "a.docx").status == NOTHING
-    assert command("docs", "list").status == NOTHING
+    assert command("docs", "remove", "a.docx").status == NO_RESULT
+    assert command("docs", "list").status == NO_RESULT
     gone = command("docs", "remove", "--all")
     assert (gone.out, gone.err) == ("Removed documents with no document.\n", "")
-    assert command("docs", "collections").status == NOTHING
+    assert command("docs", "collections").status == NO_RESULT
 
 
 @pytest.mark.parametrize(
@@ -109,22 +109,22 @@ def test_wrong_use_says_what_is_right(
     command: Command, place: Path, argv: tuple[str, ...], words: str
 ) -> None:
     done = command("docs", *argv)
-    assert done.status == WRONG
+    assert done.status == USAGE_ERROR
     assert words in done.err
 
 
 def test_nothing_to_search_says_how_to_begin(command: Command, place: Path) -> None:
     done = command("docs", "search", "anything")
-    assert done.status == NOTHING
+    assert done.status == NO_RESULT
     assert "toolgate docs add FILES" in done.err
 
 
 def test_vectors_are_made_anew_for_another_metric(command: Command, place: Path) -> None:
     command("docs", "add", "guides/vpn.md")
     done = command("docs", "reindex", "documents", "--metric", "euclidean")
-    assert done.out == "documents: vectors of 2 passages by bundled, euclidean, in sqlite.\n"
+    assert done.out == "Reindexed 2 passages of documents: bundled, euclidean, in sqlite.\n"
     found = command("docs", "search", "reset token", "--threshold", "0.99", "--json")
-    assert (found.status, found.json["documents"]) == (NOTHING, [])
+    assert (found.status, found.json["documents"]) == (NO_RESULT, [])
 
 
 class Pages(BaseHTTPRequestHandler):
@@ -168,8 +168,8 @@ def test_pages_of_the_web_are_taken_in(command: Command, place: Path, site: str)
     assert (known["title"], known["media_type"]) == ("Guide", "text/html")
     found = command("docs", "search", "where", "is", "the", "printer")
     assert found.out.startswith(f'[1] {site}/old, "Printers"')
-    assert command("docs", "add", f"{site}/guide").status == FINE
-    assert command("docs", "remove", f"{site}/guide").status == FINE
+    assert command("docs", "add", f"{site}/guide").status == SUCCESS
+    assert command("docs", "remove", f"{site}/guide").status == SUCCESS
 
 
 @pytest.mark.real
@@ -187,7 +187,7 @@ def test_a_running_gateway_takes_documents_in_and_answers_with_them(
     told = command("call", "documents:retriever", "--arg", "question=Who gives me a VPN token?")
     assert 'source="guides/vpn.md"' in told.out
     hidden = command("call", "documents:grade", "--arg", "question=x")
-    assert hidden.status == NOTHING
+    assert hidden.status == NO_RESULT
     assert serving.end() == 0
 
 

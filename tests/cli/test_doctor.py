@@ -15,13 +15,13 @@ from tests.cli.conftest import Command, Serve, server_table, small_servers
 from toolgate import settings
 from toolgate.base import run_file
 from toolgate.cli.setup._support_archive import Scrubber
-from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.types import ServerSpec
 
 
 def test_doctor_finds_nothing_wrong_with_what_works(command: Command, folder: Path) -> None:
     done = command("doctor")
-    assert done.status == FINE, done.out
+    assert done.status == SUCCESS, done.out
     assert "ok       server small: Answers in " in done.out
     assert done.err == "Everything works.\n"
     assert small_servers(folder) == []
@@ -51,7 +51,7 @@ def test_doctor_uses_a_running_gateway(command: Command, serve: Serve, folder: P
     gateway.line("small")
     before = small_servers(folder)
     done = command("doctor")
-    assert done.status == FINE, done.out
+    assert done.status == SUCCESS, done.out
     assert f"The gateway runs at {gateway.address} (process {gateway.process.pid}" in done.out
     assert "server small: Ready, 2025-11-25 (handshake), 3 tools." in done.out
     assert small_servers(folder) == before
@@ -131,7 +131,7 @@ def test_doctor_is_content_with_servers_of_the_store_alone(command: Command, fol
     assert command("servers", "add", "one", "--", sys.executable, "-c", "").out
     done = command("doctor", "--quick")
     assert "There is no toolgate.toml, and the store has 1 server." in done.out
-    assert done.status == FINE
+    assert done.status == SUCCESS
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="whether a process lives is not asked there")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.cli.conftest import Command, Run
 from tests.models.embedders.tiny import make_folder
-from toolgate.cli.terminal._exit import FAILED, FINE, WRONG
+from toolgate.cli.terminal._exit import FAILED, SUCCESS, USAGE_ERROR
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def configured(tmp_path: Path) -> Path:
 def test_the_bundled_embedder_works_without_any_configuration(toolgate: Run) -> None:
     done = toolgate("embedder", "test")
 
-    assert done.returncode == FINE
+    assert done.returncode == SUCCESS
     assert done.stdout.startswith("bundled-1/256/")
     assert " works: 256 numbers a vector, ready in " in done.stdout
 
@@ -34,7 +34,7 @@ def test_the_configured_embedder_is_the_one_that_is_tested(toolgate: Run, config
     done = toolgate("embedder", "test", "--json", "--config", str(configured))
     found = json.loads(done.stdout)
 
-    assert done.returncode == FINE
+    assert done.returncode == SUCCESS
     assert found["embedder"] == "onnx"
     assert found["identity"].startswith("onnx/model/256/")
     assert set(found) == {"embedder", "identity", "dim", "load_s", "ms_per_text"}
@@ -58,7 +58,7 @@ def test_wrong_options_are_told_with_their_place(command: Command, configured: P
 
     done = command("--config", str(configured), "embedder", "test")
 
-    assert done.status == WRONG
+    assert done.status == USAGE_ERROR
     assert "Correct it under search.embedder_options." in done.err
 
 
@@ -83,7 +83,7 @@ def test_what_cannot_be_exported_is_refused_before_any_work(
 
     done = toolgate("embedder", "export", str(source), str(tmp_path / "out"))
 
-    assert done.returncode == WRONG
+    assert done.returncode == USAGE_ERROR
     assert said in done.stderr
     assert not (tmp_path / "out").exists()
 
@@ -105,6 +105,6 @@ def test_a_folder_with_something_in_it_is_not_written_to(toolgate: Run, tmp_path
 
     done = toolgate("embedder", "export", str(source), str(tmp_path / "out"))
 
-    assert done.returncode == WRONG
+    assert done.returncode == USAGE_ERROR
     assert "is there already" in done.stderr
     assert (tmp_path / "out" / "mine").read_text(encoding="utf-8") == "keep me"

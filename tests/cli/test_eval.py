@@ -8,7 +8,12 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from tests.cli.conftest import Command, Run, Serve
-from toolgate.cli.evaluation._measure import Question, judge, precision, read_labelled
+from toolgate.cli.evaluation._measure import (
+    Question,
+    precision_by_rank,
+    read_labelled,
+    score_ranking,
+)
 from toolgate.errors import SettingError
 from toolgate.evaluation.results import MOST_KEPT, note_evaluations, read_evaluations
 from toolgate.settings import data_dir
@@ -62,7 +67,7 @@ def small(tmp_path: Path) -> Path:
 )
 def test_metrics_of_one_request(ranked: str, groups: list[str], expected: dict[str, float]) -> None:
     """Worked out by hand; a group counts once."""
-    found = judge(list(ranked), [frozenset(group) for group in groups])
+    found = score_ranking(list(ranked), [frozenset(group) for group in groups])
 
     assert {name: round(found[name], 2) for name in expected} == expected
 
@@ -106,7 +111,7 @@ def test_precision_counts_each_rank_for_itself() -> None:
         Question(id=name, text=name, groups=(frozenset("ab"), frozenset("c"))) for name in "12"
     ]
 
-    found = precision([["a", "x", "c"], ["x"]], questions)
+    found = precision_by_rank([["a", "x", "c"], ["x"]], questions)
 
     assert found == [0.5, 0, 0.5, *[0] * 7]
 

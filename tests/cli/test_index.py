@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Serve, server_table
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS, USAGE_ERROR
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def meaning(folder: Path) -> Path:
 
 
 def test_vectors_outlive_the_command_that_computed_them(command: Command, meaning: Path) -> None:
-    assert command("tools").status == FINE
+    assert command("tools").status == SUCCESS
 
     first = command("index", "status", "--json").json["searches"][0]
     again = command("index", "status", "--json").json["searches"][0]
@@ -29,7 +29,7 @@ def test_vectors_outlive_the_command_that_computed_them(command: Command, meanin
 
 
 def test_status_is_shown_for_people(command: Command, meaning: Path) -> None:
-    assert command("tools").status == FINE
+    assert command("tools").status == SUCCESS
 
     shown = command("index", "status").out
 
@@ -48,7 +48,7 @@ def test_status_without_tools_points_to_the_servers(command: Command, meaning: P
 
 
 def test_an_index_is_renewed_and_removed(command: Command, meaning: Path) -> None:
-    assert command("tools").status == FINE
+    assert command("tools").status == SUCCESS
 
     assert command("index", "refresh", "small").out == (
         "Computed the vectors of 3 tools of small anew.\n"
@@ -61,11 +61,11 @@ def test_an_index_is_renewed_and_removed(command: Command, meaning: Path) -> Non
 def test_a_refresh_without_an_embedder_does_not_say_that_it_is_done(
     command: Command, meaning: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("toolgate.cli.tools.index._STUCK_S", 0.1)
+    monkeypatch.setattr("toolgate.cli.tools.index._STALLED_S", 0.1)
     path = meaning / "toolgate.toml"
     options = 'embedder = "onnx"\nembedder_options = { folder = "./nowhere" }\n'
     path.write_text(f"{path.read_text('utf-8')}\n[search]\n{options}", "utf-8")
-    assert command("tools").status == FINE
+    assert command("tools").status == SUCCESS
 
     asked = command("index", "refresh", "small")
 
@@ -74,11 +74,11 @@ def test_a_refresh_without_an_embedder_does_not_say_that_it_is_done(
 
 
 def test_what_cannot_be_meant_is_refused(command: Command, meaning: Path) -> None:
-    assert command("index", "refresh").status == WRONG
-    assert command("index", "refresh", "small", "--all").status == WRONG
+    assert command("index", "refresh").status == USAGE_ERROR
+    assert command("index", "refresh", "small", "--all").status == USAGE_ERROR
     for words in (("refresh",), ("remove",)):
         asked = command("index", *words, "smal")
-        assert asked.status == NOTHING
+        assert asked.status == NO_RESULT
         assert "'smal'" in asked.err
 
 
@@ -89,9 +89,9 @@ def test_a_search_without_vectors_says_so(command: Command, folder: Path) -> Non
     shown = command("index", "status")
     refused = command("index", "refresh", "--all")
 
-    assert (shown.status, shown.out) == (FINE, "")
+    assert (shown.status, shown.out) == (SUCCESS, "")
     assert "The search bm25 has no vectors." in shown.err
-    assert refused.status == WRONG
+    assert refused.status == USAGE_ERROR
     assert "The search 'bm25' has no vectors." in refused.err
 
 
@@ -104,12 +104,12 @@ def test_a_running_gateway_answers_for_its_index(
     while command("search", "echo a text", "--json").json["total_searched"] < 6:
         pass  # the command that asks takes a while by itself
     searched = command("index", "status", "--json").json["searches"][0]["counted"]["searches"]
-    assert command("search", "add two numbers").status == FINE
-    assert command("index", "refresh", "other").status == FINE
+    assert command("search", "add two numbers").status == SUCCESS
+    assert command("index", "refresh", "other").status == SUCCESS
 
     status = command("index", "status", "--json").json["searches"][0]
 
     assert status["counted"]["searches"] == searched + 1
     assert status["counted"]["latency_ms"]["p50"] > 0
     assert {row["name"] for row in status["servers"]} == {"small", "other"}
-    assert command("index", "remove", "other").status == FINE
+    assert command("index", "remove", "other").status == SUCCESS

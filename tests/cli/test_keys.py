@@ -4,12 +4,12 @@ import pytest
 
 from tests.cli.conftest import Command
 from toolgate import settings
-from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._exit import SUCCESS
 
 
 def test_a_key_that_there_is_not_yet_is_not_made_by_looking(command: Command) -> None:
     shown = command("keys", "show")
-    assert (shown.status, "There is none yet" in shown.out) == (FINE, True)
+    assert (shown.status, "There is none yet" in shown.out) == (SUCCESS, True)
     assert not settings.credential_key_file().exists()
 
 

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 from tests.cli.conftest import Command
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS, USAGE_ERROR
 
 
 def test_what_was_paid_and_used_is_told_and_other_settings_are_tried(
     command: Command, folder: Path
 ) -> None:
-    assert command("cost", "--json").status == NOTHING
+    assert command("cost", "--json").status == NO_RESULT
     command("search", "add", "two", "numbers")
     command("call", "small:add_numbers", "--arg", "a=1", "--arg", "b=2")
 
@@ -25,13 +25,13 @@ def test_what_was_paid_and_used_is_told_and_other_settings_are_tried(
     assert replayed["searches"] == 1
     assert replayed["tokens"]["before"] > 0
     weighed = command("profile", "--weight", "dense_weight=0", "--weight", "server_weight=1")
-    assert weighed.status == FINE
+    assert weighed.status == SUCCESS
     assert "1 search:" in weighed.err
     for wrong in ("dense_weight=2", "dense_weight=x", "dense_weight", "none=1"):
         refused = command("profile", "--weight", wrong)
-        assert refused.status == WRONG
+        assert refused.status == USAGE_ERROR
         assert "dense_weight, clause_weight, server_weight, context_weight" in refused.err
-    assert command("profile").status == WRONG
+    assert command("profile").status == USAGE_ERROR
 
 
 def test_what_others_may_not_depend_on_is_said(command: Command, folder: Path) -> None:
@@ -46,4 +46,4 @@ def test_what_others_may_not_depend_on_is_said(command: Command, folder: Path) -
         '[limits]\ncalls_per_minute = 100\n[log]\nformat = "json"\n'
     )
     told = command("doctor", "--quick", "--production", "--json")
-    assert told.status == FINE, told.out
+    assert told.status == SUCCESS, told.out

@@ -18,14 +18,14 @@ from tests.limits import HANG_S
 from toolgate.cli import run
 from toolgate.cli.terminal._exit import INTERRUPTED, report, status_of_code
 from toolgate.cli.terminal._output import (
-    counted,
-    folded,
     local_time,
+    plural,
     print_json,
     print_table,
     print_text,
+    wrap_text,
 )
-from toolgate.cli.terminal._sanitize import harmless, one_line
+from toolgate.cli.terminal._sanitize import one_line, sanitize
 from toolgate.errors import (
     ArgumentError,
     ForbiddenError,
@@ -114,7 +114,7 @@ def test_a_table_that_is_shown_whole_is_never_cut(terminal: Terminal) -> None:
     [(0, "no server"), (1, "1 server"), (2, "2 servers"), (5000, "5,000 servers")],
 )
 def test_numbers_agree_with_their_things(count: int, said: str) -> None:
-    assert counted(count, "server") == said
+    assert plural(count, "server") == said
 
 
 def test_a_narrow_terminal_gets_paragraphs(terminal: Terminal) -> None:
@@ -149,7 +149,7 @@ def test_long_sentences_are_cut_between_words_on_a_terminal(terminal: Terminal) 
 
 def test_long_sentences_stay_whole_in_a_pipe() -> None:
     with Path(os.devnull).open("w", encoding="utf-8") as pipe:
-        assert folded("word " * 40, pipe) == "word " * 40
+        assert wrap_text("word " * 40, pipe) == "word " * 40
 
 
 def test_a_pipe_gets_tabs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,11 +158,11 @@ def test_a_pipe_gets_tabs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_text_of_others_cannot_steer_the_terminal() -> None:
-    assert harmless("a\x1b[31mb\x07\x9b") == "a\ufffd[31mb\ufffd\ufffd"
-    assert harmless("a\u202eb\u2066c\u200bd\u2028") == "a\ufffdb\ufffdc\ufffdd\ufffd"
+    assert sanitize("a\x1b[31mb\x07\x9b") == "a\ufffd[31mb\ufffd\ufffd"
+    assert sanitize("a\u202eb\u2066c\u200bd\u2028") == "a\ufffdb\ufffdc\ufffdd\ufffd"
     assert one_line("name\ntoolgate: all is well\r") == "name toolgate: all is well"
-    assert harmless("می\u200cخواهم 👩\u200d💻") == "می\u200cخواهم 👩\u200d💻"
-    assert harmless("größe\t日本\nעברית") == "größe\t日本\nעברית"
+    assert sanitize("می\u200cخواهم 👩\u200d💻") == "می\u200cخواهم 👩\u200d💻"
+    assert sanitize("größe\t日本\nעברית") == "größe\t日本\nעברית"
 
 
 def test_text_of_others_is_harmless_in_pipes_errors_and_json_too(

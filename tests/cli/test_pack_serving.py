@@ -13,7 +13,7 @@ from tests.limits import HANG_S
 from tests.packs.writing import SALES, write
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import find_running
-from toolgate.cli.terminal._context import Shared, use
+from toolgate.cli.terminal._context import SharedOptions, set_shared_options
 
 
 def asked(serving: Serving, path: str) -> Any:
@@ -40,13 +40,13 @@ def test_a_running_gateway_keeps_what_works_and_switches_packs_off(
     assert command("call", "sales:order", "--arg", "number=7").out == "order 7\n"
 
     # Elsewhere the same gateway answers, unless there are packs that it does not have.
-    use(Shared(config=folder / "toolgate.toml"))
+    set_shared_options(SharedOptions(config=folder / "toolgate.toml"))
     for place, files in (("none", {}), ("own", {"packs/stock/intents/stock.txt": "how many\n"})):
         monkeypatch.chdir(write(folder / place, {"notes.txt": "x", **files}))
         running = anyio.run(find_running, load_settings())
         assert (running is None) is bool(files)
     monkeypatch.chdir(folder)
-    use(Shared())
+    set_shared_options(SharedOptions())
 
     assert command("pack", "disable", "sales").status == 0
     serving.line("packs read")

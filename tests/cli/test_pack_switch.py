@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Command
 from tests.packs.writing import SALES, write
 from toolgate.cli.client._load_settings import load_settings
-from toolgate.cli.terminal._context import Shared, use
+from toolgate.cli.terminal._context import SharedOptions, set_shared_options
 
 
 @pytest.fixture
@@ -73,11 +73,11 @@ def test_doctor_names_the_file_of_a_pack_that_cannot_be_used(place: Path, comman
 
 
 def test_dev_stands_over_the_configuration(place: Path) -> None:
-    use(Shared(dev=True))
+    set_shared_options(SharedOptions(dev=True))
     try:
         assert load_settings().packs.dev
     finally:
-        use(Shared())
+        set_shared_options(SharedOptions())
     assert not load_settings().packs.dev
 
 

@@ -12,8 +12,8 @@ from tests.cli.conftest import LoadedBy, Run
 from toolgate import __version__
 from toolgate.cli import run
 from toolgate.cli.root import COMMANDS, load
-from toolgate.cli.terminal._exit import NOTHING, WRONG
-from toolgate.cli.terminal._plain_command import UsageProblemError, split_globals
+from toolgate.cli.terminal._exit import NO_RESULT, USAGE_ERROR
+from toolgate.cli.terminal._plain_command import UsageError, split_globals
 
 HEAVY = {
     "mcp",
@@ -114,7 +114,7 @@ def test_version_says_the_version_and_nothing_else(toolgate: Run) -> None:
 def test_wrong_use_is_one_sentence_and_status_2(
     argv: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(argv) == WRONG
+    assert run(argv) == USAGE_ERROR
     said = capsys.readouterr().err
     assert sentence in said
     assert said.count("\n") == 1
@@ -138,7 +138,7 @@ def test_shared_options_after_two_dashes_belong_to_the_command_of_a_server() -> 
 def test_import_may_be_given_more_than_once_and_needs_its_file() -> None:
     shared, _ = split_globals(["--import", "a.json", "serve", "--import=b.json"])
     assert shared.imports == ("a.json", "b.json")
-    with pytest.raises(UsageProblemError):
+    with pytest.raises(UsageError):
         split_globals(["serve", "--import"])
 
 
@@ -153,14 +153,14 @@ def test_every_command_loads_and_says_of_itself_what_the_overview_says(name: str
 
 @pytest.mark.parametrize("argv", [[], ["servers"]], ids=["toolgate", "servers"])
 def test_no_words_at_all_show_the_help(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(argv) == WRONG
+    assert run(argv) == USAGE_ERROR
     said = capsys.readouterr()
     assert "Usage: toolgate" in said.out
     assert said.err == ""
 
 
 def test_nothing_found_has_a_status_of_its_own() -> None:
-    assert NOTHING == 3
+    assert NO_RESULT == 3
 
 
 def test_products_of_a_search_run_on_one_thread() -> None:

@@ -25,9 +25,9 @@ from tests.cli.conftest import (
 )
 from tests.limits import HANG_S
 from toolgate.cli.serving.serve import command as serve_command
-from toolgate.cli.terminal._exit import FINE, WRONG
+from toolgate.cli.terminal._exit import SUCCESS, USAGE_ERROR
 from toolgate.cli.terminal._plain_command import PlainCommand
-from toolgate.cli.terminal._ports import is_loopback, reachable
+from toolgate.cli.terminal._ports import is_loopback, local_address
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
 
@@ -82,7 +82,7 @@ def test_the_run_file_is_for_its_user_alone_and_goes_with_the_gateway(serve: Ser
     assert said["address"] == gateway.address
     assert said["pid"] == gateway.process.pid
     assert len(said["key"]) >= 32
-    assert gateway.end() == FINE
+    assert gateway.end() == SUCCESS
     assert run_files() == []
 
 
@@ -95,7 +95,7 @@ def test_serve_ends_cleanly_with_its_children(
     gateway.line("small")
     children = children_of(gateway.process.pid)
     assert children
-    assert gateway.end(number) == FINE
+    assert gateway.end(number) == SUCCESS
     assert gateway.process.stderr is not None
     assert "Traceback" not in gateway.process.stderr.read()
     assert small_servers(folder) == []
@@ -110,7 +110,7 @@ def test_a_killed_gateway_leaves_no_child_and_its_run_file_misleads_nobody(
     gateway.line("small")
     gateway.end(signal.SIGKILL)
     assert len(run_files()) == 1
-    assert command("call", "small:echo", "--arg", "text=x").status == FINE
+    assert command("call", "small:echo", "--arg", "text=x").status == SUCCESS
     assert run_files() == []
 
 
@@ -176,7 +176,7 @@ def test_a_port_that_our_own_gateway_has_is_named_with_it(serve: Serve, toolgate
     gateway = serve()
     port = gateway.address.rpartition(":")[2]
     second = toolgate("serve", "--port", port)
-    assert second.returncode == WRONG
+    assert second.returncode == USAGE_ERROR
     assert f"taken by the Toolgate gateway with process id {gateway.process.pid}" in second.stderr
     assert second.stderr.count("\n") == 1
 
@@ -186,7 +186,7 @@ def test_a_port_that_another_program_has_is_one_sentence_with_what_to_do(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         done = toolgate("serve", "--port", str(other.getsockname()[1]))
-    assert done.returncode == WRONG
+    assert done.returncode == USAGE_ERROR
     assert "taken by another program" in done.stderr
     assert "Traceback" not in done.stderr
     assert small_servers(folder) == []
@@ -207,7 +207,7 @@ def test_the_log_can_be_json_in_a_file_for_its_user_alone(serve: Serve, folder: 
         assert b"serves http://" in process.stderr.readline()
     finally:
         process.terminate()
-        assert process.wait(timeout=HANG_S) == FINE
+        assert process.wait(timeout=HANG_S) == SUCCESS
         process.stderr.close()
     lines = (folder / "gateway.log").read_text("utf-8").splitlines()
     events = [json.loads(line)["event"] for line in lines]
@@ -278,7 +278,7 @@ def test_stdio_serves_with_nothing_but_protocol_on_its_output(folder: Path) -> N
     results = {answer.get("id"): answer.get("result") or {} for answer in answers}
     assert results[1]["serverInfo"]["name"] == "toolgate"
     assert results[2]["content"][0]["text"].startswith('{"text": "hi"}')
-    assert status == FINE
+    assert status == SUCCESS
     assert small_servers(folder) == []
 
 
@@ -290,7 +290,7 @@ def test_stdio_attaches_to_the_running_gateway_of_the_same_store(
     answers, said, status = converse()
     assert "attached" in said
     assert any("hi" in json.dumps(answer) for answer in answers)
-    assert status == FINE
+    assert status == SUCCESS
     assert small_servers(folder) == before
 
 
@@ -307,7 +307,7 @@ def test_a_gateway_of_another_configuration_over_the_same_store_is_left_alone(
     assert {tool["serverName"] for tool in json.loads(listed.stdout)} == {"mine"}
     _, said, status = converse(tool="mine__echo")
     assert "attached" not in said
-    assert status == FINE
+    assert status == SUCCESS
     monkeypatch.chdir(tmp_path)
     assert toolgate("tools", "--json").stdout.strip() == "[]"
     (folder / "inner").mkdir()
@@ -336,9 +336,9 @@ def test_serve_warns_when_other_machines_reach_it_and_names_an_address_to_connec
     assert not is_loopback("0.0.0.0")
     assert not is_loopback("gateway.example.org")
     assert is_loopback("[::1]")
-    assert reachable("http://0.0.0.0:7420") == "http://127.0.0.1:7420"
-    assert reachable("http://[::]:7420") == "http://[::1]:7420"
-    assert reachable("http://10.0.0.1:7420") == "http://10.0.0.1:7420"
+    assert local_address("http://0.0.0.0:7420") == "http://127.0.0.1:7420"
+    assert local_address("http://[::]:7420") == "http://[::1]:7420"
+    assert local_address("http://10.0.0.1:7420") == "http://10.0.0.1:7420"
 
 
 def test_stdio_alone_uses_no_running_gateway(serve: Serve, folder: Path) -> None:
@@ -346,7 +346,7 @@ def test_stdio_alone_uses_no_running_gateway(serve: Serve, folder: Path) -> None
     answers, said, status = converse("--standalone")
     assert "attached" not in said
     assert any("hi" in json.dumps(answer) for answer in answers)
-    assert status == FINE
+    assert status == SUCCESS
 
 
 @POSIX
@@ -354,4 +354,4 @@ def test_a_gateway_without_terminal_or_parent_does_not_wait_for_input(serve: Ser
     """Started by a service manager: standard input is closed."""
     gateway = serve()
     assert gateway.process.poll() is None
-    assert gateway.end() == FINE
+    assert gateway.end() == SUCCESS

@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table, small_servers
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS, USAGE_ERROR
 
 KEYS = {"name", "kind", "state", "era", "version", "tools", "resources", "prompts", "listed_at"}
 
 
 def test_list_shows_each_server_with_state_era_and_tools(command: Command, folder: Path) -> None:
     listed = command("servers", "list")
-    assert listed.status == FINE
+    assert listed.status == SUCCESS
     assert listed.out.startswith("small\tready\tstdio\t2025-11-25\t3\t")
 
 
@@ -36,7 +36,7 @@ def test_list_says_why_a_server_is_down(command: Command, folder: Path) -> None:
 def test_list_without_servers_says_how_to_add_one(command: Command, folder: Path) -> None:
     (folder / "toolgate.toml").write_text("", encoding="utf-8")
     listed = command("servers", "list")
-    assert (listed.status, listed.out) == (FINE, "")
+    assert (listed.status, listed.out) == (SUCCESS, "")
     assert "toolgate servers add" in listed.err
     assert command("servers", "list", "--json").json == []
 
@@ -45,14 +45,14 @@ def test_a_server_can_be_added_used_disabled_enabled_and_removed(
     command: Command, folder: Path
 ) -> None:
     added = command("servers", "add", "other", "--", sys.executable, str(SMALL_SERVER))
-    assert added.status == FINE, added.err
-    assert command("call", "other:echo", "--arg", "text=x").status == FINE
-    assert command("servers", "disable", "other").status == FINE
+    assert added.status == SUCCESS, added.err
+    assert command("call", "other:echo", "--arg", "text=x").status == SUCCESS
+    assert command("servers", "disable", "other").status == SUCCESS
     refused = command("call", "other:echo", "--arg", "text=x")
     assert refused.status == FAILED
     assert "is disabled" in refused.err
-    assert command("servers", "enable", "other").status == FINE
-    assert command("servers", "remove", "other").status == FINE
+    assert command("servers", "enable", "other").status == SUCCESS
+    assert command("servers", "remove", "other").status == SUCCESS
     names = [server["name"] for server in command("servers", "list", "--json").json]
     assert names == ["small"]
 
@@ -64,10 +64,10 @@ def test_a_server_can_be_added_to_a_running_gateway_at_once(
     added = command("servers", "add", "other", "--json", "--", sys.executable, str(SMALL_SERVER))
     assert (added.json["name"], added.json["saved_in"]) == ("other", "store")
     assert added.json["server"]["tools"] == 3
-    assert command("call", "other:echo", "--arg", "text=x").status == FINE
-    assert command("servers", "restart", "other").status == FINE
+    assert command("call", "other:echo", "--arg", "text=x").status == SUCCESS
+    assert command("servers", "restart", "other").status == SUCCESS
     assert command("servers", "logs", "other").out == "small server\n"
-    assert command("servers", "remove", "other").status == FINE
+    assert command("servers", "remove", "other").status == SUCCESS
     assert len(small_servers(folder)) == 1
 
 
@@ -78,7 +78,7 @@ def test_list_asks_the_running_gateway_while_the_file_is_broken(
     path = folder / "toolgate.toml"
     path.write_text(f"{path.read_text(encoding='utf-8')}\n[serve\n", encoding="utf-8")
     done = command("servers", "list")
-    assert done.status == FINE
+    assert done.status == SUCCESS
     assert done.out.startswith("small\t")
     assert "The gateway that runs has what was there before." in done.err
 
@@ -88,7 +88,7 @@ def test_list_of_a_broken_file_without_a_gateway_says_what_is_wrong(
 ) -> None:
     (folder / "toolgate.toml").write_text("[serve\n", encoding="utf-8")
     done = command("servers", "list")
-    assert (done.status, done.out) == (WRONG, "")
+    assert (done.status, done.out) == (USAGE_ERROR, "")
     assert "toolgate.toml" in done.err
 
 
@@ -96,7 +96,7 @@ def test_save_writes_to_the_file_and_keeps_its_comments(command: Command, folder
     path = folder / "toolgate.toml"
     path.write_text("# mine\n" + path.read_text("utf-8"), encoding="utf-8")
     added = command("servers", "add", "web", "--url", "http://127.0.0.1:9/mcp", "--save")
-    assert added.status == FINE, added.err
+    assert added.status == SUCCESS, added.err
     text = path.read_text("utf-8")
     assert text.startswith("# mine\n[serve]")
     assert "[server.web]" in text
@@ -108,7 +108,7 @@ def test_a_server_of_the_file_is_removed_with_its_name_said_and_a_backup_kept(
     path = folder / "toolgate.toml"
     before = path.read_bytes()
     removed = command("servers", "remove", "small")
-    assert removed.status == FINE, removed.err
+    assert removed.status == SUCCESS, removed.err
     assert f"Removed small from {path}." in removed.out
     assert b"[server.small]" not in path.read_bytes()
     assert before in [other.read_bytes() for other in folder.glob("toolgate.toml.*")]
@@ -141,14 +141,14 @@ def test_a_server_that_cannot_be_is_refused_with_status_2(
     argv: list[str], sentence: str, command: Command, folder: Path
 ) -> None:
     added = command("servers", "add", *argv)
-    assert added.status == WRONG
+    assert added.status == USAGE_ERROR
     assert sentence in added.err
     assert "Traceback" not in added.err
 
 
 def test_a_secret_in_a_wrong_option_is_not_repeated(command: Command, folder: Path) -> None:
     added = command("servers", "add", "x", "--header", "hunter2secret", "--url", "http://h/")
-    assert added.status == WRONG
+    assert added.status == USAGE_ERROR
     added = command("servers", "add", "x", "--header", "=hunter2secret", "--url", "http://h/")
     assert "hunter2secret" not in added.err
 
@@ -156,7 +156,7 @@ def test_a_secret_in_a_wrong_option_is_not_repeated(command: Command, folder: Pa
 @pytest.mark.parametrize("verb", ["remove", "enable", "disable", "test", "logs"])
 def test_an_unknown_server_has_status_3(verb: str, command: Command, folder: Path) -> None:
     asked = command("servers", verb, "absent")
-    assert asked.status == NOTHING
+    assert asked.status == NO_RESULT
     assert "There is no server 'absent'." in asked.err
 
 
@@ -164,13 +164,13 @@ def test_a_server_of_a_file_is_enabled_there_and_nowhere_else(
     command: Command, folder: Path
 ) -> None:
     asked = command("servers", "disable", "small")
-    assert asked.status == WRONG
+    assert asked.status == USAGE_ERROR
     assert "enabled = false" in asked.err
 
 
 def test_test_says_era_tools_and_time(command: Command, folder: Path) -> None:
     tried = command("servers", "test", "small")
-    assert tried.status == FINE
+    assert tried.status == SUCCESS
     assert tried.out.startswith("small answers: 2025-11-25 (handshake), 3 tools, ")
     trial = command("servers", "test", "small", "--json").json
     assert trial["ok"] is True

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table
 from tests.limits import HANG_S
-from toolgate.cli.terminal._exit import FINE, NOT_ALLOWED, NOTHING, WRONG
+from toolgate.cli.terminal._exit import DENIED, NO_RESULT, SUCCESS, USAGE_ERROR
 
 PAGE = Path(__file__).parents[2] / "docs" / "permissions.md"
 
@@ -60,7 +60,7 @@ def test_the_five_commands_make_a_shared_gateway_with_two_projects_and_three_tok
     tokens: dict[str, str] = {}
     for words in made[:4]:
         done = command(*words[1:])
-        assert done.status == FINE, done.err
+        assert done.status == SUCCESS, done.err
         if words[1] == "tokens":
             names = [word for word in words[3:] if word in {"anna", "ben", "carl"}]
             tokens |= dict(zip(names, done.out.split(), strict=True))
@@ -87,10 +87,10 @@ def test_the_five_commands_make_a_shared_gateway_with_two_projects_and_three_tok
 
     explain, rotate, revoke = later
     explained = command(*explain[1:])
-    assert explained.status == NOT_ALLOWED, explained.err
+    assert explained.status == DENIED, explained.err
     fresh = command(*rotate[1:]).out.strip()
     assert ask(address, "tools", fresh)[0] == ask(address, "tools", tokens["anna"])[0] == 200
-    assert command(*revoke[1:]).status == FINE
+    assert command(*revoke[1:]).status == SUCCESS
     assert ask(address, "tools", tokens["ben"])[0] == 401
 
 
@@ -101,11 +101,11 @@ def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
     path = folder / "toolgate.toml"
     guard = '[[guard]]\ntools = ["small:add_*"]\napprover = "user"\nreason = "Sums are dear."\n'
     path.write_text(path.read_text(encoding="utf-8") + guard, encoding="utf-8")
-    assert command("approvals", "list").status == NOTHING
+    assert command("approvals", "list").status == NO_RESULT
     call = ("call", "small:add_numbers", "--arg", "a=1", "--arg", "b=2")
 
     refused = command(*call)
-    assert refused.status == NOT_ALLOWED
+    assert refused.status == DENIED
     assert "Sums are dear." in refused.err
     ((found),) = command("approvals", "list", "--json").json
     assert (found["toolKey"], found["arguments"]) == ("small:add_numbers", '{"a": 1, "b": 2}')
@@ -114,14 +114,14 @@ def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
     done = command("approvals", "approve", found["id"], "--arguments", '{"a": 40, "b": 2}')
     assert done.out.startswith("Approved small:add_numbers for local")
     assert '"sum": 42' in command(*call).out
-    assert command(*call).status == NOT_ALLOWED
+    assert command(*call).status == DENIED
 
     (second,) = command("approvals", "list", "--json").json
-    assert command("approvals", "reject", second["id"], "--comment", "No.").status == FINE
+    assert command("approvals", "reject", second["id"], "--comment", "No.").status == SUCCESS
     assert "No." in command(*call).err
-    assert command("approvals", "approve", second["id"]).status == WRONG
-    assert command("approvals", "approve", "nothing").status == NOTHING
-    assert command("approvals", "approve", second["id"], "--arguments", "[").status == WRONG
+    assert command("approvals", "approve", second["id"]).status == USAGE_ERROR
+    assert command("approvals", "approve", "nothing").status == NO_RESULT
+    assert command("approvals", "approve", second["id"], "--arguments", "[").status == USAGE_ERROR
     states = [one["state"] for one in command("approvals", "list", "--state", "all", "--json").json]
     assert states == ["rejected", "used"]
 
@@ -133,7 +133,7 @@ def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
     table = command("audit", "export", "-", "--format", "csv", "--failed")
     assert table.out.startswith("record_id,at,action,")
     assert table.out.count(",approval,") >= 3
-    assert command("audit", "export", "-", "--format", "xml").status == WRONG
+    assert command("audit", "export", "-", "--format", "xml").status == USAGE_ERROR
 
 
 def test_a_guard_that_cannot_work_is_found_by_a_check(command: Command, folder: Path) -> None:
@@ -141,6 +141,6 @@ def test_a_guard_that_cannot_work_is_found_by_a_check(command: Command, folder: 
     guard = '[[guard]]\ndeny = { path = ["("] }\n'
     path.write_text(path.read_text(encoding="utf-8") + guard, encoding="utf-8")
     checked = command("config", "check")
-    assert checked.status == WRONG
+    assert checked.status == USAGE_ERROR
     assert "in deny of a guard is no expression" in checked.err
     assert "toolgate.toml, line" in checked.err

@@ -6,7 +6,7 @@ from tests.cli.conftest import Command, Serve
 from toolgate import settings
 from toolgate.base.installation import current_installation
 from toolgate.cli.setup._undo import change_file
-from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.terminal._exit import FAILED, SUCCESS
 
 
 def test_a_dry_run_shows_everything_and_removes_nothing(command: Command, folder: Path) -> None:
@@ -14,7 +14,7 @@ def test_a_dry_run_shows_everything_and_removes_nothing(command: Command, folder
     settings.config_dir().mkdir(parents=True)
     (settings.config_dir() / "toolgate.toml").write_text("", encoding="utf-8")
     done = command("uninstall", "--dry-run")
-    assert done.status == FINE
+    assert done.status == SUCCESS
     assert str(settings.data_dir()) in done.out
     assert str(settings.config_dir()) in done.out
     assert "(stays" in done.out  # the file in the working folder belongs to its project
@@ -27,7 +27,7 @@ def test_a_dry_run_shows_everything_and_removes_nothing(command: Command, folder
 def test_yes_removes_what_is_ours_and_leaves_the_project(command: Command, folder: Path) -> None:
     command("tools")
     done = command("uninstall", "--yes")
-    assert done.status == FINE, done.err
+    assert done.status == SUCCESS, done.err
     assert not settings.data_dir().exists()
     assert (folder / "toolgate.toml").exists()
     assert current_installation().uninstall_command() in done.err
@@ -40,7 +40,7 @@ def test_a_store_elsewhere_is_found(command: Command, folder: Path, tmp_path: Pa
     command("tools")
     assert store.exists()
     assert str(store) in command("uninstall").out
-    assert command("uninstall", "--yes").status == FINE
+    assert command("uninstall", "--yes").status == SUCCESS
     assert not store.exists()
 
 
@@ -65,6 +65,6 @@ def test_files_of_clients_are_shown_and_restored(command: Command, folder: Path)
     change_file(client, '{"mcpServers": {"toolgate": {}}}')
     assert f"client         {client}  would be restored" in command("uninstall").out
     done = command("uninstall", "--yes")
-    assert done.status == FINE
+    assert done.status == SUCCESS
     assert f"Restored {client}." in done.err
     assert client.read_text("utf-8") == '{"mcpServers": {"mine": {}}}'

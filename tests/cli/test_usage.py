@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command
-from toolgate.cli.terminal._exit import FINE, WRONG
+from toolgate.cli.terminal._exit import SUCCESS, USAGE_ERROR
 
 
 def test_what_was_searched_can_be_marked_measured_and_forgotten(
@@ -14,19 +14,19 @@ def test_what_was_searched_can_be_marked_measured_and_forgotten(
 ) -> None:
     command("search", "add", "two", "numbers")
 
-    assert command("search", "--mark", "right", "small:add_numbers").status == FINE
+    assert command("search", "--mark", "right", "small:add_numbers").status == SUCCESS
     status = command("usage", "status", "--json").json
     assert status["enabled"] is True
     assert status["pending"] == status["dropped"] == 0
     mine = command("eval", "tools", "--mine", "--strategy", "bm25", "--json").json[0]
     assert (mine["tools"], mine["requests"], mine["R@1"]) == (3, 1, 1.0)
     assert command("usage", "clear", "--yes", "--json").json == {"searches": 1}
-    assert command("eval", "tools", "--mine").status != FINE
+    assert command("eval", "tools", "--mine").status != SUCCESS
 
 
 def test_a_mark_needs_a_search_and_a_known_word(command: Command, folder: Path) -> None:
     unknown = command("search", "--mark", "right", "small:echo")
-    assert unknown.status == WRONG
+    assert unknown.status == USAGE_ERROR
     assert "No search of yours showed the tool 'small:echo' lately." in unknown.err
     odd = command("search", "--mark", "maybe", "small:echo")
     assert "--mark is 'maybe'. Allowed: right, wrong." in odd.err
@@ -39,7 +39,7 @@ def test_nothing_is_forgotten_without_a_yes(
 
     done = command("usage", "clear")
 
-    assert done.status == WRONG
+    assert done.status == USAGE_ERROR
     assert "Nothing was forgotten. Answer y, or give --yes." in done.err
 
 
@@ -53,7 +53,7 @@ def test_requests_whose_text_was_not_kept_cannot_be_measured(
 
     asked = command("eval", "tools", "--mine")
 
-    assert asked.status == WRONG
+    assert asked.status == USAGE_ERROR
     assert "audit.keep_queries = true" in asked.err
 
 

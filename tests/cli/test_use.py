@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Run, Serve, server_table, small_servers
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING, WRONG
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS, USAGE_ERROR
 from toolgate.cli.tools.call import read_arguments, show
 
 
 def test_tools_lists_every_tool_by_its_key(command: Command, folder: Path) -> None:
     listed = command("tools")
-    assert listed.status == FINE
+    assert listed.status == SUCCESS
     assert [line.split("\t")[0] for line in listed.out.splitlines()] == [
         "small:echo",
         "small:add_numbers",
@@ -35,13 +35,13 @@ def test_tools_of_an_unknown_server_names_those_that_there_are(
     command: Command, folder: Path
 ) -> None:
     asked = command("tools", "--server", "smal")
-    assert asked.status == NOTHING
+    assert asked.status == NO_RESULT
     assert "There is no server 'smal'. Servers: small." in asked.err
 
 
 def test_search_finds_the_tool_and_shows_how_it_is_called(command: Command, folder: Path) -> None:
     found = command("search", "add", "two", "numbers", "--limit", "1")
-    assert found.status == FINE
+    assert found.status == SUCCESS
     assert found.out.splitlines()[0].startswith("small:add_numbers  ")
     assert "add_numbers(a: number, b: number)" in found.out
 
@@ -55,7 +55,7 @@ def test_search_says_why_and_what_else_the_server_has(command: Command, folder: 
 def test_search_without_a_tool_points_to_the_servers(command: Command, folder: Path) -> None:
     (folder / "toolgate.toml").write_text("[serve]\nport = 0\n", "utf-8")
     asked = command("search", "anything")
-    assert asked.status == NOTHING
+    assert asked.status == NO_RESULT
     assert "There is no tool to search.\nSee what there is: toolgate servers list" in asked.err
 
 
@@ -67,7 +67,7 @@ def test_search_as_json_is_the_answer_of_discover(command: Command, folder: Path
 
 def test_search_explains_each_tool_when_asked(command: Command, folder: Path) -> None:
     found = command("search", "add", "two", "numbers", "--limit", "1", "--explain")
-    assert found.status == FINE
+    assert found.status == SUCCESS
     assert "    source: vector" in found.out.splitlines()
     assert any(line.startswith("    matched: name add numbers") for line in found.out.splitlines())
     assert "Searched 3 tools by words and meaning in " in found.err
@@ -86,7 +86,7 @@ def test_describe_shows_the_texts_that_are_embedded(command: Command, folder: Pa
 
 def test_search_that_finds_nothing_says_so_with_status_3(command: Command, folder: Path) -> None:
     found = command("search", "qzxv")
-    assert found.status == NOTHING
+    assert found.status == NO_RESULT
     assert all(
         line.endswith("  weak") for line in found.out.splitlines() if line.startswith("small:")
     )
@@ -99,7 +99,7 @@ def test_search_says_that_nothing_fits_where_other_tools_would(
     """A tool that adds two numbers shares a word with it, but what is meant is done elsewhere."""
     wanted = ("what", "is", "the", "phone", "number", "of", "my", "bank")
     found = command("search", *wanted)
-    assert found.status == NOTHING
+    assert found.status == NO_RESULT
     assert "Nothing fits well" in found.err
 
     results = command("search", *wanted, "--explain", "--json").json["results"]
@@ -116,13 +116,13 @@ def test_search_starts_no_server_once_its_tools_are_known(
     mark = tmp_path / "started"
     table = server_table("small", "--mark", str(mark))
     (folder / "toolgate.toml").write_text(table, encoding="utf-8")
-    assert command("search", "echo").status == FINE
+    assert command("search", "echo").status == SUCCESS
     assert not mark.exists()
 
 
 def test_describe_shows_every_argument(command: Command, folder: Path) -> None:
     shown = command("describe", "small:echo")
-    assert shown.status == FINE
+    assert shown.status == SUCCESS
     assert "    text (string; required)\n        What to say." in shown.out
     assert "    times (integer; default 1)" in shown.out
 
@@ -135,14 +135,14 @@ def test_describe_as_json_has_the_whole_schema(command: Command, folder: Path) -
 
 def test_describe_of_an_unknown_tool_suggests_the_nearest(command: Command, folder: Path) -> None:
     shown = command("describe", "small:ecko")
-    assert shown.status == NOTHING
+    assert shown.status == NO_RESULT
     assert "small:echo" in shown.err
     assert shown.err.endswith("Find tools with: toolgate search\n")
 
 
 def test_call_shows_texts_as_they_are(command: Command, folder: Path) -> None:
     done = command("call", "small:echo", "--arg", "text=hello", "--arg", "times=2")
-    assert done.status == FINE
+    assert done.status == SUCCESS
     assert done.out.startswith('{"text": "hello", "times": 2} größer')
 
 
@@ -167,7 +167,7 @@ def test_call_of_an_unknown_tool_suggests_the_nearest_with_status_3(
     command: Command, folder: Path
 ) -> None:
     done = command("call", "small:ecko", "--arg", "text=x")
-    assert done.status == NOTHING
+    assert done.status == NO_RESULT
     assert "small:echo" in done.err
 
 
@@ -175,7 +175,7 @@ def test_call_with_arguments_that_do_not_fit_says_what_fits_with_status_2(
     command: Command, folder: Path
 ) -> None:
     done = command("call", "small:add_numbers", "--arg", "a=one")
-    assert done.status == WRONG
+    assert done.status == USAGE_ERROR
     assert "a" in done.err
     assert "number" in done.err
 
@@ -194,7 +194,7 @@ def test_call_with_words_that_are_no_arguments_is_wrong_use(
     argv: list[str], sentence: str, command: Command, folder: Path
 ) -> None:
     done = command("call", "small:echo", *argv)
-    assert done.status == WRONG
+    assert done.status == USAGE_ERROR
     assert sentence in done.err
 
 
@@ -218,11 +218,11 @@ def test_a_running_gateway_is_used_and_its_server_not_started_again(
     serve().line("small")
     before = small_servers(folder)
     assert len(before) == 1
-    assert command("call", "small:echo", "--arg", "text=x").status == FINE
-    assert command("search", "echo").status == FINE
-    assert command("describe", "small:echo").status == FINE
+    assert command("call", "small:echo", "--arg", "text=x").status == SUCCESS
+    assert command("search", "echo").status == SUCCESS
+    assert command("describe", "small:echo").status == SUCCESS
     assert small_servers(folder) == before
-    assert command("call", "small:ecko").status == NOTHING
+    assert command("call", "small:ecko").status == NO_RESULT
     assert command("call", "small:fail").status == FAILED
 
 
@@ -230,7 +230,7 @@ def test_a_tool_name_in_a_terminal_without_utf8_does_not_crash(toolgate: Run, fo
     done = toolgate(
         "call", "small:echo", "--arg", "text=日本", PYTHONIOENCODING="ascii", PYTHONUTF8="0"
     )
-    assert done.returncode == FINE, done.stderr
+    assert done.returncode == SUCCESS, done.stderr
     assert "gr??er" in done.stdout or "gr?" in done.stdout
     told = toolgate("call", "small:echo", "--arg", "text=x", "--json", PYTHONIOENCODING="ascii")
     assert "größer" in json.loads(told.stdout)["content"][0]["text"]
@@ -241,7 +241,7 @@ def test_a_broken_configuration_is_one_sentence_with_its_line_and_status_2(
 ) -> None:
     (folder / "toolgate.toml").write_text("mode = \n", encoding="utf-8")
     done = command("tools")
-    assert done.status == WRONG
+    assert done.status == USAGE_ERROR
     assert "toolgate.toml" in done.err
     assert done.err.count("\n") == 1
 

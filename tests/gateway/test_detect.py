@@ -12,7 +12,7 @@ import pytest
 
 from tests.limits import HANG_S
 from toolgate.app.app import App
-from toolgate.cli.client._local_gateway import within
+from toolgate.cli.client._local_gateway import in_process
 from toolgate.intents import ArgumentSpec, DetectRequest, Intent, Keywords, Taught
 from toolgate.settings import AuditSettings, PackSettings, Settings
 from toolgate.store import AuditFilter, DetectionFilter
@@ -52,7 +52,7 @@ async def gateway_with(pack: Path, settings: Settings | None = None) -> AsyncGen
 
 async def ask(app: App, body: dict[str, Any]) -> tuple[int, Any]:
     """What `POST /api/v1/detect` answers."""
-    status, answer = await within(app)("POST", "/api/v1/detect", body)
+    status, answer = await in_process(app)("POST", "/api/v1/detect", body)
     return status, json.loads(answer)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from tests.limits import EMBEDDING_S
-from toolgate.cli.evaluation._measure import Labelled, Question, judge, read_labelled
+from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy
 from toolgate.search.strategies import bm25 as lexical
@@ -37,7 +37,7 @@ class Found:
     hybrid: tuple[bool, ...]
 
 
-def labelled(language: str) -> Labelled:
+def labelled(language: str) -> LabelledSet:
     """Tools and requests of a language."""
     return read_labelled(DATA / "languages" / language)
 
@@ -82,7 +82,7 @@ async def _found(
         for question in questions
     ]
     return tuple(
-        judge([hit.key for hit in answer.hits], question.groups)["R@5"] == 1
+        score_ranking([hit.key for hit in answer.hits], question.groups)["R@5"] == 1
         for answer, question in zip(answers, questions, strict=True)
     )
 

@@ -6,7 +6,7 @@ from statistics import fmean
 import pytest
 
 from tests.limits import EMBEDDING_S
-from toolgate.cli.evaluation._measure import judge, read_labelled
+from toolgate.cli.evaluation._measure import read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest
 from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
@@ -54,7 +54,7 @@ async def test_a_log_lifts_requests_that_repeat() -> None:
         for with_log in scores:
             answer = await ask(search, question.text, learned if with_log else None)
             keys = [hit.key for hit in answer.hits]
-            scores[with_log].append(judge(keys, question.groups)["R@5"])
+            scores[with_log].append(score_ranking(keys, question.groups)["R@5"])
 
     assert fmean(scores[True]) >= fmean(scores[False]) + 0.05
 
@@ -83,7 +83,7 @@ async def test_a_log_loses_nothing_where_nothing_repeats() -> None:
         for with_log in scores:
             answer = await ask(search, question.text, learned if with_log else None)
             keys = [hit.key for hit in answer.hits]
-            scores[with_log].append(judge(keys, question.groups)["R@5"])
+            scores[with_log].append(score_ranking(keys, question.groups)["R@5"])
 
     assert fmean(scores[True]) >= fmean(scores[False]) - 0.005
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tests.limits import EMBEDDING_S
-from toolgate.cli.evaluation._measure import judge, mean_of, read_labelled
+from toolgate.cli.evaluation._measure import mean_of, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search.strategies import bm25 as lexical
@@ -63,7 +63,7 @@ async def test_search_finds_no_less_than_was_recorded(search: str, name: str) ->
     ]
 
     scores = [
-        judge([hit.key for hit in answer.hits], question.groups)
+        score_ranking([hit.key for hit in answer.hits], question.groups)
         for answer, question in zip(found, labelled.questions, strict=True)
     ]
     got = mean_of(scores)

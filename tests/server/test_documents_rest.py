@@ -9,7 +9,7 @@ import pytest
 
 from tests.documents.places import pdf
 from toolgate.app.app import open_app
-from toolgate.cli.client._local_gateway import within
+from toolgate.cli.client._local_gateway import in_process
 from toolgate.settings import DocumentSettings, Settings, StoreSettings
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ async def rest() -> AsyncGenerator[Rest]:
         store=StoreSettings(url="sqlite://"), documents=DocumentSettings(max_file_mb=1)
     )
     async with open_app(settings) as app:
-        yield Rest(within(app))
+        yield Rest(in_process(app))
 
 
 async def test_a_collection_is_made_filled_asked_and_removed(rest: Rest) -> None:

@@ -11,10 +11,10 @@ from importlib import import_module
 from typing import NoReturn
 
 from toolgate import __version__
-from toolgate.cli.terminal._context import use
-from toolgate.cli.terminal._exit import NOT_FINE, report, steady_streams
-from toolgate.cli.terminal._plain_command import PlainCommand, UsageProblemError, split_globals
-from toolgate.cli.terminal._sanitize import harmless
+from toolgate.cli.terminal._context import set_shared_options
+from toolgate.cli.terminal._exit import ANY_ERROR, replace_unencodable, report
+from toolgate.cli.terminal._plain_command import PlainCommand, UsageError, split_globals
+from toolgate.cli.terminal._sanitize import sanitize
 
 __all__ = ["main"]
 
@@ -29,7 +29,7 @@ products of a search: with two, one over 5,000 tools took 6.6 ms of processor ti
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Run `toolgate`; ends the process with the exit status of the command."""
-    steady_streams()
+    replace_unencodable()
     for name in _ONE_THREAD:
         os.environ.setdefault(name, "1")  # noqa: TID251 - it has to be there before numpy is
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
@@ -41,7 +41,7 @@ def run(argv: list[str]) -> int:
     try:
         shared, rest = split_globals(argv)
         verbose = shared.verbose
-        use(shared)
+        set_shared_options(shared)
         if rest == ["--version"]:
             print(f"toolgate {__version__}")
             return 0
@@ -50,8 +50,8 @@ def run(argv: list[str]) -> int:
             assert isinstance(command, PlainCommand)
             return command.run(rest[1:])
         return int(import_module("toolgate.cli.root").run(rest))
-    except UsageProblemError as problem:
-        print(f"toolgate: {harmless(str(problem))}", file=sys.stderr)
+    except UsageError as problem:
+        print(f"toolgate: {sanitize(str(problem))}", file=sys.stderr)
         return 2
-    except NOT_FINE as error:
+    except ANY_ERROR as error:
         return report(error, verbose=verbose)

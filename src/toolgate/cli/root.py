@@ -13,7 +13,7 @@ from typer.main import get_command
 
 from toolgate import __version__
 from toolgate.cli.terminal._plain_command import SHARED_OPTIONS, Option, PlainCommand
-from toolgate.cli.terminal._sanitize import harmless
+from toolgate.cli.terminal._sanitize import sanitize
 
 __all__ = ["COMMANDS", "app", "load", "run"]
 
@@ -187,7 +187,7 @@ def run(argv: list[str]) -> int:
         if not text:  # no words at all: the help was shown
             return 2
         text = text if not see or text.endswith((".", "?", "!", ")")) else f"{text}."
-        print(f"toolgate: {harmless(text)}{see}", file=sys.stderr)
+        print(f"toolgate: {sanitize(text)}{see}", file=sys.stderr)
         return int(problem.exit_code) if path else 2
     except typer.Abort:
         return 1
@@ -202,10 +202,10 @@ def _typer_of(command: PlainCommand) -> typer.Typer:
 
     parameters = [_parameter(option) for option in command.options]
     call.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
-    call.__annotations__ = {each.name: each.annotation for each in parameters}
-    made = typer.Typer(add_completion=False)
-    made.command(name=command.name, help=command.help)(call)
-    return made
+    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    typer_app = typer.Typer(add_completion=False)
+    typer_app.command(name=command.name, help=command.help)(call)
+    return typer_app
 
 
 def _parameter(option: Option) -> inspect.Parameter:
@@ -215,10 +215,10 @@ def _parameter(option: Option) -> inspect.Parameter:
         kind, default = bool, False
     elif option.repeated:
         kind = list[option.kind] | None
-    about = typer.Option(*option.flags, help=option.help, metavar=option.metavar or None)
+    details = typer.Option(*option.flags, help=option.help, metavar=option.metavar or None)
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=Annotated[kind, about],
+        annotation=Annotated[kind, details],
     )

@@ -10,7 +10,7 @@ import typer
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
@@ -86,7 +86,7 @@ def approve(
 
     JSON: as `list`, of one
     """
-    return anyio.run(_decide, approval_id, True, comment, _object(arguments), as_json)
+    return anyio.run(_decide, approval_id, True, comment, _parse_arguments(arguments), as_json)
 
 
 @app.command()
@@ -100,100 +100,102 @@ def reject(approval_id: Id, comment: Comment = "", as_json: AsJson = False) -> i
 
 async def _list(state: str, limit: int, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.rows("approvals", state=state, limit=limit)
+        approvals = await gateway.rows("approvals", state=state, limit=limit)
     if as_json:
-        print_json(found)
-    elif found:
+        print_json(approvals)
+    elif approvals:
         print_table(
             ("Id", "State", "Tool", "Arguments", "Who", "Expires"),
-            [_row(one) for one in found],
+            [_row(approval) for approval in approvals],
             wrap=3,
             spare=("Expires", "State"),
         )
     else:
         note("No call waits." if state == "waiting" else "There are none.")
-    return FINE if found else NOTHING
+    return SUCCESS if approvals else NO_RESULT
 
 
 async def _show(approval_id: str, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         whole_id = await gateway.complete_approval_id(approval_id)
-        found = await gateway.request("GET", path_of("approvals", whole_id))
+        approval = await gateway.request("GET", path_of("approvals", whole_id))
     if as_json:
-        print_json(found)
+        print_json(approval)
     else:
-        _print(found)
-    return FINE
+        _print(approval)
+    return SUCCESS
 
 
 async def _decide(
     approval_id: str, approved: bool, comment: str, arguments: Json | None, as_json: bool
 ) -> int:
-    wanted: Json = {"comment": comment} if comment else {}
+    body: Json = {"comment": comment} if comment else {}
     if arguments is not None:
-        wanted["arguments"] = arguments
+        body["arguments"] = arguments
     async with open_gateway(load_settings(), connect="unknown" if arguments else ()) as gateway:
         whole_id = await gateway.complete_approval_id(approval_id)
         action = "approve" if approved else "reject"
         path = path_of("approvals", whole_id, action)
-        found = await gateway.request("POST", path, wanted)
+        approval = await gateway.request("POST", path, body)
     if as_json:
-        print_json(found)
+        print_json(approval)
     elif approved:
         print_text(
-            f"Approved {found['toolKey']} for {found['who']}: the call runs once when it is made"
-            f" again, until {local_time(str(found['expires_at']))}."
+            f"Approved {approval['toolKey']} for {approval['who']}. The caller can repeat the call"
+            f" once, until {local_time(str(approval['expires_at']))}."
         )
     else:
-        print_text(f"Rejected {found['toolKey']} for {found['who']}.")
-    return FINE
+        print_text(f"Rejected {approval['toolKey']} for {approval['who']}.")
+    return SUCCESS
 
 
-def _row(one: Json) -> tuple[str, ...]:
+def _row(approval: Json) -> tuple[str, ...]:
     return (
-        str(one["id"]),
-        str(one["state"]),
-        str(one["toolKey"]),
-        _short(str(one["arguments"])),
-        str(one["who"]),
-        local_time(str(one["expires_at"])),
+        str(approval["id"]),
+        str(approval["state"]),
+        str(approval["toolKey"]),
+        _truncate(str(approval["arguments"])),
+        str(approval["who"]),
+        local_time(str(approval["expires_at"])),
     )
 
 
-def _short(text: str, most: int = 120) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _truncate(text: str, max_chars: int = 120) -> str:
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
-def _print(one: Json) -> None:
+def _print(approval: Json) -> None:
     lines = [
-        ("Tool", one["toolKey"]),
-        ("State", one["state"]),
-        ("Arguments", one["arguments"]),
-        ("Why", one["reason"]),
-        ("Who", f"{one['who']} in {one['project'] or 'no project'}"),
-        ("Client", one["client"]),
-        ("Asked", local_time(str(one["created_at"]))),
-        ("Expires", local_time(str(one["expires_at"]))),
-        ("Who may decide", one["approver"]),
+        ("Tool", approval["toolKey"]),
+        ("State", approval["state"]),
+        ("Arguments", approval["arguments"]),
+        ("Why", approval["reason"]),
+        ("Who", f"{approval['who']} in {approval['project'] or 'no project'}"),
+        ("Client", approval["client"]),
+        ("Asked", local_time(str(approval["created_at"]))),
+        ("Expires", local_time(str(approval["expires_at"]))),
+        ("Who may decide", approval["approver"]),
     ]
-    if one["decided_at"]:
-        lines.append(("Decided", f"{one['decided_by']}, {local_time(str(one['decided_at']))}"))
-    lines += [(name, one[key]) for name, key in (("Comment", "comment"), ("Edited", "edited"))]
+    if approval["decided_at"]:
+        lines.append(
+            ("Decided", f"{approval['decided_by']}, {local_time(str(approval['decided_at']))}")
+        )
+    lines += [(name, approval[key]) for name, key in (("Comment", "comment"), ("Edited", "edited"))]
     for name, value in lines:
         if value:
             print_text(f"{name}: {value}")
 
 
-def _object(text: str) -> Json | None:
+def _parse_arguments(text: str) -> Json | None:
     """Arguments as they were written, or in a file."""
     if not text:
         return None
     try:
         if text.startswith("@"):
             text = Path(text[1:]).read_text(encoding="utf-8")
-        found: object = json.loads(text)
+        value: object = json.loads(text)
     except (OSError, ValueError) as error:
         raise ArgumentError(f"--arguments cannot be read: {error}.") from error
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ArgumentError("--arguments is no JSON object.", allowed='Allowed: {"name": value}.')
-    return cast("Json", found)
+    return cast("Json", value)

@@ -10,7 +10,7 @@ import typer
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
@@ -75,43 +75,48 @@ def remove(name: Name, user: User = "", project: Project = "") -> int:
 
 async def _list(name: str, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.rows("credentials", server=name)
+        credentials = await gateway.rows("credentials", server=name)
     if as_json:
-        print_json(found)
-    elif found:
-        print_table(("Server", "Whose", "Form", "State", "Until"), [_row(one) for one in found])
+        print_json(credentials)
+    elif credentials:
+        print_table(
+            ("Server", "Whose", "Form", "State", "Until"),
+            [_row(credential) for credential in credentials],
+        )
     else:
         note("Nothing is kept. Log in: toolgate servers login NAME")
-    return FINE
+    return SUCCESS
 
 
-def _row(one: Json) -> tuple[str, ...]:
-    until = one.get("expires_at")
+def _row(credential: Json) -> tuple[str, ...]:
+    until = credential.get("expires_at")
     return (
-        str(one["server"]),
-        str(one["subject"] or "everybody"),
-        str(one["form"]),
-        f"{one['state']}: {one['reason']}" if one.get("reason") else str(one["state"]),
-        "renewed by itself" if one.get("renews") else local_time(until) if until else "-",
+        str(credential["server"]),
+        str(credential["subject"] or "everybody"),
+        str(credential["form"]),
+        f"{credential['state']}: {credential['reason']}"
+        if credential.get("reason")
+        else str(credential["state"]),
+        "renewed by itself" if credential.get("renews") else local_time(until) if until else "-",
     )
 
 
 async def _set(
     name: str, headers: list[str], env: list[str], user: str, project: str, as_json: bool
 ) -> int:
-    wanted: Json = {"headers": _values("--header", headers), "env": _values("--env", env)}
-    wanted |= {key: value for key, value in (("user", user), ("project", project)) if value}
+    body: Json = {"headers": _parse_values("--header", headers), "env": _parse_values("--env", env)}
+    body |= {key: value for key, value in (("user", user), ("project", project)) if value}
     async with open_gateway(load_settings(), connect=()) as gateway:
-        kept = await gateway.request("POST", path_of("servers", name, "credentials"), wanted)
+        stored = await gateway.request("POST", path_of("servers", name, "credentials"), body)
     if as_json:
-        print_json(kept)
+        print_json(stored)
     else:
-        print_text(f"Kept {', '.join(kept['names'])} for {name}.")
-    return FINE
+        print_text(f"Kept {', '.join(stored['names'])} for {name}.")
+    return SUCCESS
 
 
-def _values(flag: str, texts: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+def _parse_values(flag: str, texts: list[str]) -> dict[str, str]:
+    values: dict[str, str] = {}
     for text in texts:
         name, has_value, value = text.partition("=")
         name = name.strip()
@@ -119,11 +124,11 @@ def _values(flag: str, texts: list[str]) -> dict[str, str]:
             raise ArgumentError(
                 f"{flag} got {text[:40]!r}.", allowed="Allowed: NAME or NAME=VALUE."
             )
-        found[name] = value if has_value else _asked(name)
-    return found
+        values[name] = value if has_value else _read_value(name)
+    return values
 
 
-def _asked(name: str) -> str:
+def _read_value(name: str) -> str:
     if sys.stdin.isatty():
         return getpass.getpass(f"{name}: ")
     value = sys.stdin.readline().rstrip("\r\n")
@@ -138,4 +143,4 @@ async def _remove(name: str, user: str, project: str) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         gone = await gateway.remove_credentials(name, user=user, project=project)
     print_text(f"Forgot what was shown to {name}." if gone else f"Nothing was kept for {name}.")
-    return FINE
+    return SUCCESS

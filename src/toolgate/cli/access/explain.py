@@ -7,8 +7,8 @@ import typer
 
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE, NOT_ALLOWED
-from toolgate.cli.terminal._output import print_json, print_table, print_text, waiting
+from toolgate.cli.terminal._exit import DENIED, SUCCESS
+from toolgate.cli.terminal._output import print_json, print_table, print_text, spinner
 from toolgate.types import Json
 
 __all__ = ["app"]
@@ -46,32 +46,34 @@ def explain(
     JSON: {"tool", "caller", "token", "project", "visible", "stages": [{"stage", "passed",
     "reason"}]}
     """
-    wanted: Json = {"tool": tool, "token": token, "project": project, "query": query}
-    return anyio.run(_explain, {key: value for key, value in wanted.items() if value}, as_json)
+    body: Json = {"tool": tool, "token": token, "project": project, "query": query}
+    return anyio.run(_explain, {key: value for key, value in body.items() if value}, as_json)
 
 
-async def _explain(wanted: Json, as_json: bool) -> int:
+async def _explain(body: Json, as_json: bool) -> int:
     loaded = load_settings()
-    server = str(wanted["tool"]).partition(":")[0]
+    server = str(body["tool"]).partition(":")[0]
     is_configured = server in {spec.name for spec in loaded.servers}
-    with waiting("Looking"):
+    with spinner("Looking"):
         async with open_gateway(
             loaded, connect=[server] if is_configured else "unknown"
         ) as gateway:
             if is_configured:
                 await gateway.wait_for_servers(server)
-            found = await gateway.request("POST", "explain", wanted)
+            explanation = await gateway.request("POST", "explain", body)
     if as_json:
-        print_json(found)
+        print_json(explanation)
     else:
-        stages = cast("list[Json]", found["stages"])
+        stages = cast("list[Json]", explanation["stages"])
         print_table(
             ("Stage", "", "Why"),
             [
-                (str(one["stage"]), "yes" if one["passed"] else "NO", str(one["reason"]))
-                for one in stages
+                (str(stage["stage"]), "yes" if stage["passed"] else "NO", str(stage["reason"]))
+                for stage in stages
             ],
             wrap=None,
         )
-        print_text(f"{found['tool']} is {'visible' if found['visible'] else 'not visible'}.")
-    return FINE if found["visible"] else NOT_ALLOWED
+        print_text(
+            f"{explanation['tool']} is {'visible' if explanation['visible'] else 'not visible'}."
+        )
+    return SUCCESS if explanation["visible"] else DENIED

@@ -9,8 +9,8 @@ import typer
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE
-from toolgate.cli.terminal._output import counted, note, print_json, print_table, print_text
+from toolgate.cli.terminal._exit import SUCCESS
+from toolgate.cli.terminal._output import note, plural, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
@@ -23,7 +23,7 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-_NOT_DONE = ("id", "tools", "projects", "hint", "reason", "source")
+_NOT_CHECKS = ("id", "tools", "projects", "hint", "reason", "source")
 
 
 @app.command("list")
@@ -110,15 +110,15 @@ def add(
             "A tool is read-only or destructive, never both.", hint="Give one of the two."
         )
     denied: dict[str, list[str]] = {}
-    for name, expression in _pairs("--deny", deny):
+    for name, expression in _parse_pairs("--deny", deny):
         denied.setdefault(name, []).append(expression)
-    wanted: Json = {
+    guard: Json = {
         "tools": tools,
         "projects": project,
         "hint": "read_only" if read_only else "destructive" if destructive else "",
-        "arguments": _schema(arguments),
+        "arguments": _parse_schema(arguments),
         "deny": denied,
-        "sql": dict(_pairs("--sql", sql)),
+        "sql": dict(_parse_pairs("--sql", sql)),
         "max_argument_bytes": max_argument_bytes,
         "max_result_bytes": max_result_bytes,
         "secrets_in_arguments": secrets_in_arguments,
@@ -126,7 +126,7 @@ def add(
         "approver": approver,
         "reason": reason,
     }
-    return anyio.run(_add, {name: value for name, value in wanted.items() if value}, as_json)
+    return anyio.run(_add, {name: value for name, value in guard.items() if value}, as_json)
 
 
 @app.command()
@@ -137,70 +137,70 @@ def remove(
     return anyio.run(_remove, ids)
 
 
-def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for text in given or []:
+def _parse_pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
+    pairs: list[tuple[str, str]] = []
+    for text in texts or []:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise ArgumentError(
                 f"{option} {text[:60]!r} has no name or no value.",
                 hint=f"Write {option} NAME=VALUE.",
             )
-        found.append((name, value))
-    return found
+        pairs.append((name, value))
+    return pairs
 
 
-def _schema(text: str) -> Json:
+def _parse_schema(text: str) -> Json:
     if not text:
         return {}
     try:
-        found: object = json.loads(text)
+        schema: object = json.loads(text)
     except ValueError as error:
         raise ArgumentError(f"--arguments is no JSON: {error}.", hint="Correct it.") from error
-    if not isinstance(found, dict):
+    if not isinstance(schema, dict):
         raise ArgumentError("--arguments is no object.", allowed="It is a JSON Schema.")
-    return cast("Json", found)
+    return cast("Json", schema)
 
 
 async def _list(as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.rows("guards")
+        guards = await gateway.rows("guards")
     if as_json:
-        print_json(found)
-    elif found:
-        print_table(("About", "Does", "Place"), [_row(guard) for guard in found], wrap=1)
+        print_json(guards)
+    elif guards:
+        print_table(("About", "Does", "Place"), [_row(guard) for guard in guards], wrap=1)
     else:
         note("There are no guards. Make one: toolgate guards add PATTERN --approver user")
-    return FINE
+    return SUCCESS
 
 
 def _row(guard: Json) -> tuple[str, ...]:
-    about = ", ".join(guard["tools"])
+    scope = ", ".join(guard["tools"])
     if guard.get("hint"):
-        about += f" ({str(guard['hint']).replace('_', '-')})"
+        scope += f" ({str(guard['hint']).replace('_', '-')})"
     if guard.get("projects"):
-        about += f" in {', '.join(guard['projects'])}"
+        scope += f" in {', '.join(guard['projects'])}"
     does = "; ".join(
         f"{name} {value if isinstance(value, str | int) else json.dumps(value)}"
         for name, value in guard.items()
-        if name not in _NOT_DONE
+        if name not in _NOT_CHECKS
     )
-    return (about, does, str(guard["id"] or guard["source"]))
+    return (scope, does, str(guard["id"] or guard["source"]))
 
 
-async def _add(wanted: Json, as_json: bool) -> int:
+async def _add(guard: Json, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        made = await gateway.request("POST", "guards", wanted)
+        created = await gateway.request("POST", "guards", guard)
     if as_json:
-        print_json(made)
+        print_json(created)
     else:
-        print_text(f"Made the guard {made['id']}.")
-    return FINE
+        print_text(f"Made the guard {created['id']}.")
+    return SUCCESS
 
 
 async def _remove(ids: list[str]) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        for one in ids:
-            await gateway.request("DELETE", path_of("guards", one))
-    print_text(f"Removed {counted(len(ids), 'guard')}.")
-    return FINE
+        for guard_id in ids:
+            await gateway.request("DELETE", path_of("guards", guard_id))
+    print_text(f"Removed {plural(len(ids), 'guard')}.")
+    return SUCCESS

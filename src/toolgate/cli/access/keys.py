@@ -6,8 +6,8 @@ import anyio
 import typer
 
 from toolgate.cli.client._load_settings import load_settings, store_url
-from toolgate.cli.terminal._exit import FINE
-from toolgate.cli.terminal._output import counted, note, print_json, print_text
+from toolgate.cli.terminal._exit import SUCCESS
+from toolgate.cli.terminal._output import note, plural, print_json, print_text
 from toolgate.security.credentials import Keychain, source_of
 from toolgate.store import make_store
 
@@ -52,13 +52,13 @@ async def _show(as_json: bool) -> int:
         await store.close()
     if as_json:
         print_json({"source": source.name, "keys": keys, "needed": used, "credentials": count})
-        return FINE
+        return SUCCESS
     print_text(f"The key is in {source.name}.")
     print_text(f"It is called {keys[0]}." if keys else "There is none yet; the first use makes it.")
-    print_text(f"{counted(count, 'credential')} kept.")
+    print_text(f"{plural(count, 'credential')} kept.")
     if missing := [key_id for key_id in used if key_id not in keys]:
         note(f"What is kept needs the key {', '.join(missing)}, which is not there.")
-    return FINE
+    return SUCCESS
 
 
 async def _rotate(as_json: bool) -> int:
@@ -73,7 +73,7 @@ async def _rotate(as_json: bool) -> int:
         print_json({"source": done.source, "key": done.key_id, "credentials": done.credentials})
     else:
         print_text(
-            f"{counted(done.credentials, 'credential')} encrypted anew."
+            f"{plural(done.credentials, 'credential')} encrypted anew."
             f" The key is called {done.key_id} now, in {done.source}."
         )
-    return FINE
+    return SUCCESS

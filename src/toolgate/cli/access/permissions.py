@@ -8,8 +8,8 @@ import typer
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE
-from toolgate.cli.terminal._output import counted, note, print_json, print_table, print_text
+from toolgate.cli.terminal._exit import SUCCESS
+from toolgate.cli.terminal._output import note, plural, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
@@ -105,42 +105,42 @@ def _hint(read_only: bool, destructive: bool) -> str:
 async def _list(as_json: bool) -> int:
     loaded = load_settings()
     async with open_gateway(loaded, connect=()) as gateway:
-        found = await gateway.rows("permissions")
+        rules = await gateway.rows("permissions")
     if as_json:
-        print_json(found)
-        return FINE
-    if found:
-        print_table(("Rule", "What", "To", "Place"), [_row(rule) for rule in found], wrap=1)
+        print_json(rules)
+        return SUCCESS
+    if rules:
+        print_table(("Rule", "What", "To", "Place"), [_row(rule) for rule in rules], wrap=1)
     else:
         note("There are no rules. Make one: toolgate permissions allow PATTERN --to WHO")
     if loaded.auth == "local":
         note('With auth = "local" everything is allowed; rules hold with auth = "required".')
-    return FINE
+    return SUCCESS
 
 
 def _row(rule: Json) -> tuple[str, ...]:
-    what = str(rule["pattern"])
+    subject = str(rule["pattern"])
     if rule["kind"] not in {"any", "tool", "server"}:
-        what = f"{rule['kind']}={what}"
+        subject = f"{rule['kind']}={subject}"
     if rule["hint"]:
-        what += f" ({str(rule['hint']).replace('_', '-')})"
-    return (str(rule["effect"]), what, str(rule["to"]), str(rule["id"] or rule["source"]))
+        subject += f" ({str(rule['hint']).replace('_', '-')})"
+    return (str(rule["effect"]), subject, str(rule["to"]), str(rule["id"] or rule["source"]))
 
 
 async def _add(effect: str, patterns: list[str], to: list[str], hint: str, as_json: bool) -> int:
-    wanted: Json = {"effect": effect, "patterns": patterns, "to": to, "hint": hint}
+    body: Json = {"effect": effect, "patterns": patterns, "to": to, "hint": hint}
     async with open_gateway(load_settings(), connect=()) as gateway:
-        made = (await gateway.request("POST", "permissions", wanted))["permissions"]
+        rules = (await gateway.request("POST", "permissions", body))["permissions"]
     if as_json:
-        print_json(made)
+        print_json(rules)
     else:
-        print_text(f"Made {counted(len(made), 'rule')}.")
-    return FINE
+        print_text(f"Made {plural(len(rules), 'rule')}.")
+    return SUCCESS
 
 
 async def _remove(ids: list[str]) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        for one in ids:
-            await gateway.request("DELETE", path_of("permissions", one))
-    print_text(f"Removed {counted(len(ids), 'rule')}.")
-    return FINE
+        for rule_id in ids:
+            await gateway.request("DELETE", path_of("permissions", rule_id))
+    print_text(f"Removed {plural(len(ids), 'rule')}.")
+    return SUCCESS

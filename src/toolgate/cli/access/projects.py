@@ -8,7 +8,7 @@ import typer
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
@@ -63,10 +63,10 @@ def create(
 
     JSON: {"name", "servers", "settings", "source"}; of several names a list of them
     """
-    wanted = _wanted(settings or [], read_only, {})
+    body = _parse_settings(settings or [], read_only, {})
     if server:
-        wanted["servers"] = server
-    return anyio.run(_create, names, wanted, as_json)
+        body["servers"] = server
+    return anyio.run(_create, names, body, as_json)
 
 
 @app.command("list")
@@ -113,43 +113,43 @@ def delete(name: Name) -> int:
     return anyio.run(_delete, name)
 
 
-async def _create(names: list[str], wanted: Json, as_json: bool) -> int:
-    made: list[Json] = []
+async def _create(names: list[str], body: Json, as_json: bool) -> int:
+    created: list[Json] = []
     loaded = load_settings()
     async with open_gateway(loaded, connect=()) as gateway:
-        known = {str(server["name"]) for server in await gateway.servers()}
+        configured = {str(server["name"]) for server in await gateway.servers()}
         for name in names:
-            made.append(await gateway.request("POST", "projects", {**wanted, "name": name}))  # noqa: PERF401
+            created.append(await gateway.request("POST", "projects", {**body, "name": name}))  # noqa: PERF401
     if as_json:
-        print_json(made[0] if len(made) == 1 else made)
-        return FINE
-    for project in made:
+        print_json(created[0] if len(created) == 1 else created)
+        return SUCCESS
+    for project in created:
         print_text(f"Made the project {project['name']}.")
-    _warn_of_unknown(cast("list[str]", wanted.get("servers", [])), known)
-    return FINE
+    _warn_of_unknown(cast("list[str]", body.get("servers", [])), configured)
+    return SUCCESS
 
 
 async def _list(as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.rows("projects")
+        projects = await gateway.rows("projects")
     if as_json:
-        print_json(found)
-    elif found:
-        print_table(("Name", "Servers", "Sets"), [_row(project) for project in found])
+        print_json(projects)
+    elif projects:
+        print_table(("Name", "Servers", "Sets"), [_row(project) for project in projects])
     else:
         note("There are no projects. Make one: toolgate projects create NAME --server SERVER")
-    return FINE
+    return SUCCESS
 
 
 def _row(project: Json) -> tuple[str, ...]:
     settings = cast("Json", project["settings"])
-    said = ", ".join(
+    text = ", ".join(
         f"{key} = {'off' if value is None else value}" for key, value in settings.items()
     )
     return (
         str(project["name"]),
         ", ".join(cast("list[str]", project["servers"])) or "-",
-        said or "-",
+        text or "-",
     )
 
 
@@ -163,41 +163,41 @@ async def _change(
     as_json: bool,
 ) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = {str(project["name"]): project for project in await gateway.rows("projects")}
-        known = {str(server["name"]) for server in await gateway.servers()}
-        present = found.get(name, {})
+        projects = {str(project["name"]): project for project in await gateway.rows("projects")}
+        configured = {str(server["name"]) for server in await gateway.servers()}
+        present = projects.get(name, {})
         limits = cast("Json", present.get("settings", {})).get("limits", {})
-        wanted = _wanted(settings, read_only, cast("Json", limits))
+        body = _parse_settings(settings, read_only, cast("Json", limits))
         if add or remove or no_servers:
-            kept = [] if no_servers else cast("list[str]", present.get("servers", []))
-            wanted["servers"] = [
-                server for server in dict.fromkeys([*kept, *add]) if server not in remove
+            current = [] if no_servers else cast("list[str]", present.get("servers", []))
+            body["servers"] = [
+                server for server in dict.fromkeys([*current, *add]) if server not in remove
             ]
-        changed = await gateway.request("POST", path_of("projects", name), wanted)
+        changed = await gateway.request("POST", path_of("projects", name), body)
     if as_json:
         print_json(changed)
-        return FINE
+        return SUCCESS
     print_text(f"Changed the project {name}.")
-    _warn_of_unknown(add, known)
-    return FINE
+    _warn_of_unknown(add, configured)
+    return SUCCESS
 
 
 async def _delete(name: str) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         await gateway.request("DELETE", path_of("projects", name))
     print_text(f"Removed the project {name}.")
-    return FINE
+    return SUCCESS
 
 
-def _warn_of_unknown(servers: list[str], known: set[str]) -> None:
+def _warn_of_unknown(servers: list[str], configured: set[str]) -> None:
     for server in servers:
-        if server not in known:
+        if server not in configured:
             note(f"There is no server {server!r} yet; it belongs to the project once it is added.")
 
 
-def _wanted(texts: list[str], read_only: bool | None, limits: Json) -> Json:
+def _parse_settings(texts: list[str], read_only: bool | None, limits: Json) -> Json:
     """What `--set` and `--read-only` ask for, as the API takes it."""
-    found: Json = {} if read_only is None else {"read_only": read_only}
+    body: Json = {} if read_only is None else {"read_only": read_only}
     limits = dict(limits)
     for text in texts:
         key, equals, value = text.partition("=")
@@ -206,18 +206,18 @@ def _wanted(texts: list[str], read_only: bool | None, limits: Json) -> Json:
             raise ArgumentError(f"--set got {text[:60]!r}.", allowed="Allowed: KEY=VALUE.")
         if key in _LIMITS:
             limits[key] = _number(text, value or "0")
-            found["limits"] = limits
+            body["limits"] = limits
         elif not value:
-            found[key] = "" if key == "optimization" else None
+            body[key] = "" if key == "optimization" else None
         elif key == "budget_tokens":
-            found[key] = _number(text, value)
+            body[key] = _number(text, value)
         elif key == "shared_servers":
-            found[key] = _truth(text, value)
+            body[key] = _boolean(text, value)
         elif key in {"pinned", "read_only_allow"}:
-            found[key] = [one.strip() for one in value.split(",")]
+            body[key] = [item.strip() for item in value.split(",")]
         else:
-            found[key] = value
-    return found
+            body[key] = value
+    return body
 
 
 def _number(text: str, value: str) -> int:
@@ -226,7 +226,7 @@ def _number(text: str, value: str) -> int:
     return int(value)
 
 
-def _truth(text: str, value: str) -> bool:
+def _boolean(text: str, value: str) -> bool:
     if value not in {"true", "false"}:
         raise ArgumentError(f"--set got {text[:60]!r}.", allowed="Allowed: true, false.")
     return value == "true"

@@ -8,8 +8,8 @@ import typer
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._durations import seconds_of
-from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._durations import parse_duration
+from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
 from toolgate.settings import Settings
@@ -96,7 +96,7 @@ def create(
     "limits", "created_at", "expires_at", "rotated_at", "revoked_at", "last_used_at", "token"}; of
     several names a list of them.
     """
-    wanted: Json = {
+    body: Json = {
         "projects": project or [],
         "roles": role or [],
         "allow": allow or [],
@@ -104,11 +104,11 @@ def create(
         "user": user,
         "groups": group or [],
         "read_only": read_only,
-        "limits": _limits(limit or []),
+        "limits": _parse_limits(limit or []),
     }
     if expires:
-        wanted["expires_in_s"] = seconds_of("--expires", expires)
-    return anyio.run(_create, names, wanted, as_json)
+        body["expires_in_s"] = parse_duration("--expires", expires)
+    return anyio.run(_create, names, body, as_json)
 
 
 @app.command("list")
@@ -136,12 +136,12 @@ def rotate(
 
     JSON: as `create`
     """
-    wanted: Json = {}
+    body: Json = {}
     if grace:
-        wanted["grace_s"] = seconds_of("--grace", grace)
+        body["grace_s"] = parse_duration("--grace", grace)
     if expires:
-        wanted["expires_in_s"] = seconds_of("--expires", expires)
-    return anyio.run(_rotate, name, wanted, as_json)
+        body["expires_in_s"] = parse_duration("--expires", expires)
+    return anyio.run(_rotate, name, body, as_json)
 
 
 @app.command()
@@ -162,42 +162,42 @@ def delete(name: Name, as_json: AsJson = False) -> int:
     return anyio.run(_delete, name, as_json)
 
 
-async def _create(names: list[str], wanted: Json, as_json: bool) -> int:
+async def _create(names: list[str], body: Json, as_json: bool) -> int:
     loaded = load_settings()
-    made: list[Json] = []
+    created: list[Json] = []
     async with open_gateway(loaded, connect=()) as gateway:
         for name in names:
-            made.append(await gateway.request("POST", "tokens", {**wanted, "name": name}))  # noqa: PERF401
+            created.append(await gateway.request("POST", "tokens", {**body, "name": name}))  # noqa: PERF401
     if as_json:
-        print_json(made[0] if len(made) == 1 else made)
-        return FINE
-    for token in made:
+        print_json(created[0] if len(created) == 1 else created)
+        return SUCCESS
+    for token in created:
         _show(token)
-    if not (wanted["allow"] or wanted["roles"] or loaded.permission):
+    if not (body["allow"] or body["roles"] or loaded.permission):
         note(
             "It may do nothing yet: no rule allows it anything. Allow something, such as:"
             f" toolgate permissions allow '*' --to token:{names[0]}"
         )
-    _tell_of_posture(loaded)
-    return FINE
+    _note_if_tokens_are_optional(loaded)
+    return SUCCESS
 
 
 async def _list(as_json: bool) -> int:
     loaded = load_settings()
     async with open_gateway(loaded, connect=()) as gateway:
-        found = await gateway.rows("tokens")
+        tokens = await gateway.rows("tokens")
     if as_json:
-        print_json(found)
-    elif found:
+        print_json(tokens)
+    elif tokens:
         print_table(
             ("Name", "Begins with", "State", "Projects", "Roles", "Expires", "Last used"),
-            [_row(token) for token in found],
+            [_row(token) for token in tokens],
             wrap=3,
             spare=("Last used", "Expires", "Begins with"),
         )
     else:
         note("There are no tokens. Make one: toolgate tokens create NAME --allow '*'")
-    return FINE
+    return SUCCESS
 
 
 def _row(token: Json) -> tuple[str, ...]:
@@ -212,14 +212,14 @@ def _row(token: Json) -> tuple[str, ...]:
     )
 
 
-async def _rotate(name: str, wanted: Json, as_json: bool) -> int:
+async def _rotate(name: str, body: Json, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        made = await gateway.request("POST", path_of("tokens", name, "rotate"), wanted)
+        token = await gateway.request("POST", path_of("tokens", name, "rotate"), body)
     if as_json:
-        print_json(made)
+        print_json(token)
     else:
-        _show(made)
-    return FINE
+        _show(token)
+    return SUCCESS
 
 
 async def _revoke(name: str, as_json: bool) -> int:
@@ -229,7 +229,7 @@ async def _revoke(name: str, as_json: bool) -> int:
         print_json(token)
     else:
         print_text(f"Revoked {token['name']}. It is refused from now on.")
-    return FINE
+    return SUCCESS
 
 
 async def _delete(name: str, as_json: bool) -> int:
@@ -239,7 +239,7 @@ async def _delete(name: str, as_json: bool) -> int:
         print_json(token)
     else:
         print_text(f"Removed {token['name']}.")
-    return FINE
+    return SUCCESS
 
 
 def _show(token: Json) -> None:
@@ -248,7 +248,7 @@ def _show(token: Json) -> None:
     print_text(str(token["token"]))
 
 
-def _tell_of_posture(loaded: Settings) -> None:
+def _note_if_tokens_are_optional(loaded: Settings) -> None:
     if loaded.auth == "local":
         note(
             'Tokens are asked for once the gateway runs with auth = "required":'
@@ -256,13 +256,13 @@ def _tell_of_posture(loaded: Settings) -> None:
         )
 
 
-def _limits(texts: list[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _parse_limits(texts: list[str]) -> dict[str, int]:
+    limits: dict[str, int] = {}
     for text in texts:
         name, _, number = text.partition("=")
         if not number.isdecimal() or len(number) > 15:
             raise ArgumentError(
                 f"--limit got {text[:60]!r}.", allowed="Allowed: calls_per_minute=60 and the like."
             )
-        found[name.strip()] = int(number)
-    return found
+        limits[name.strip()] = int(number)
+    return limits

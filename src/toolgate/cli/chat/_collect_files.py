@@ -16,7 +16,15 @@ from toolgate.documents import ConvertedDocument, convert, is_supported
 from toolgate.errors import DocumentError, ToolgateError
 from toolgate.settings import Settings, expand_home, proxies
 
-__all__ = ["Gathered", "Item", "Material", "converted", "gather", "is_address", "read"]
+__all__ = [
+    "CollectedFiles",
+    "FileContent",
+    "SourceFile",
+    "collect_files",
+    "is_address",
+    "read_content",
+    "to_text",
+]
 
 _REDIRECTS: Final = 5
 _FETCH_S: Final = 120.0
@@ -25,7 +33,7 @@ _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class SourceFile:
     """A file or an address."""
 
     origin: str
@@ -39,10 +47,10 @@ class Item:
 
 
 @dataclass(kw_only=True)
-class Gathered:
+class CollectedFiles:
     """What was found."""
 
-    items: list[Item] = field(default_factory=list[Item])
+    items: list[SourceFile] = field(default_factory=list[SourceFile])
     """What can be read."""
 
     folders: list[str] = field(default_factory=list[str])
@@ -56,7 +64,7 @@ class Gathered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Material:
+class FileContent:
     """What is in a file."""
 
     sha256: str
@@ -80,32 +88,32 @@ def is_address(text: str) -> bool:
     return urlsplit(text).scheme in {"http", "https"}
 
 
-def gather(named: Sequence[str]) -> Gathered:
+def collect_files(arguments: Sequence[str]) -> CollectedFiles:
     """The files in folders, files and addresses that were named, each once."""
-    found = Gathered()
+    collected = CollectedFiles()
     seen: set[tuple[str, str]] = set()
-    for text in named:
+    for text in arguments:
         if is_address(text):
-            items: Iterator[Item] = iter([Item(origin=text, source=text)])
+            items: Iterator[SourceFile] = iter([SourceFile(origin=text, source=text)])
         else:
             path = Path(expand_home(text))
             if path.is_dir():
                 folder = path.resolve()
-                found.folders.append(str(folder))
-                items = _inside(folder, found.skipped)
+                collected.folders.append(str(folder))
+                items = _walk(folder, collected.skipped)
             elif path.exists():
-                items = iter([Item(origin=str(path.resolve()), source=path.name, path=path)])
+                items = iter([SourceFile(origin=str(path.resolve()), source=path.name, path=path)])
             else:
-                found.problems.append((text, f"There is no file or folder {text!r}."))
+                collected.problems.append((text, f"There is no file or folder {text!r}."))
                 continue
         for item in items:
             if (item.origin, item.source) not in seen:
                 seen.add((item.origin, item.source))
-                found.items.append(item)
-    return found
+                collected.items.append(item)
+    return collected
 
 
-def _inside(folder: Path, skipped: list[str]) -> Iterator[Item]:
+def _walk(folder: Path, skipped: list[str]) -> Iterator[SourceFile]:
     """The documents in a folder, hidden ones left out, links to folders not followed."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
@@ -115,33 +123,33 @@ def _inside(folder: Path, skipped: list[str]) -> Iterator[Item]:
                 continue
             source = f"{folder.name}/{path.relative_to(folder).as_posix()}"
             if is_supported(name):
-                yield Item(origin=str(folder), source=source, path=path)
+                yield SourceFile(origin=str(folder), source=source, path=path)
             else:
                 skipped.append(source)
 
 
-async def read(item: Item, settings: Settings) -> Material:
+async def read_content(item: SourceFile, settings: Settings) -> FileContent:
     """What is in a file or at an address.
 
     Raises:
         DocumentError: It is empty, too large, or cannot be read.
         UnreachableError: The address does not answer, or may not be reached.
     """
-    most = settings.documents.max_file_mb * 2**20
+    max_bytes = settings.documents.max_file_mb * 2**20
     if item.path is not None:
-        data = await to_thread.run_sync(_file, item, item.path, most)
+        data = await to_thread.run_sync(_read_file, item, item.path, max_bytes)
         name, media_type = item.path.name, ""
     else:
-        data, name, media_type = await _fetched(item.source, settings, most)
+        data, name, media_type = await _fetch(item.source, settings, max_bytes)
     if not data:
         raise DocumentError(f"{item.source} is empty.", hint="Leave it out, or fill it.")
     digest = await to_thread.run_sync(lambda: hashlib.sha256(data).hexdigest())
-    return Material(
+    return FileContent(
         sha256=digest, size_bytes=len(data), data=data, name=name, media_type=media_type
     )
 
 
-async def converted(item: Item, material: Material, settings: Settings) -> ConvertedDocument:
+async def to_text(item: SourceFile, material: FileContent, settings: Settings) -> ConvertedDocument:
     """The text of what was read.
 
     Raises:
@@ -170,11 +178,11 @@ async def converted(item: Item, material: Material, settings: Settings) -> Conve
         ) from error
 
 
-def _file(item: Item, path: Path, most: int) -> bytes:
+def _read_file(item: SourceFile, path: Path, max_bytes: int) -> bytes:
     try:
         size = path.stat().st_size
-        if size > most:
-            raise _too_large(item.source, size, most)
+        if size > max_bytes:
+            raise _too_large(item.source, size, max_bytes)
         return path.read_bytes()
     except OSError as error:
         raise DocumentError(
@@ -183,35 +191,37 @@ def _file(item: Item, path: Path, most: int) -> bytes:
         ) from error
 
 
-def _too_large(source: str, size: int, most: int) -> DocumentError:
+def _too_large(source: str, size: int, max_bytes: int) -> DocumentError:
     return DocumentError(
         f"{source} has {size / 2**20:,.0f} MB.",
-        allowed=f"Allowed: {most // 2**20} MB (setting documents.max_file_mb).",
+        allowed=f"Allowed: {max_bytes // 2**20} MB (setting documents.max_file_mb).",
         hint="Split it, or raise the limit.",
     )
 
 
-async def _fetched(url: str, settings: Settings, most: int) -> tuple[bytes, str, str]:
+async def _fetch(url: str, settings: Settings, max_bytes: int) -> tuple[bytes, str, str]:
     """Content, name and media type of what an address gives."""
     module: Any = import_module("toolgate.security.outbound")
     outbound: Any = module.Outbound(settings.outbound, proxies())
     try:
         with anyio.fail_after(_FETCH_S):
-            return await _followed(outbound, module, url, most)
+            return await _follow_redirects(outbound, module, url, max_bytes)
     except TimeoutError as error:
         raise DocumentError(f"{url} takes longer than {_FETCH_S:g} s.") from error
     except ToolgateError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DocumentError(
-            f"{url} cannot be reached: {said}.", hint="Look at the address."
+            f"{url} cannot be reached: {reason}.", hint="Look at the address."
         ) from error
     finally:
         await outbound.aclose()
 
 
-async def _followed(outbound: Any, module: Any, url: str, most: int) -> tuple[bytes, str, str]:
+async def _follow_redirects(
+    outbound: Any, module: Any, url: str, max_bytes: int
+) -> tuple[bytes, str, str]:
     """The same, wherever it leads: a redirect may lead to nothing more private than the address."""
     reach, at = module.CONFIGURED, url
     headers = {"Accept": "text/markdown, text/html;q=0.9, */*;q=0.5"}
@@ -232,8 +242,8 @@ async def _followed(outbound: Any, module: Any, url: str, most: int) -> tuple[by
             data = bytearray()
             async for block in response.content.iter_chunked(2**16):
                 data += block
-                if len(data) > most:
-                    raise _too_large(url, len(data), most)
+                if len(data) > max_bytes:
+                    raise _too_large(url, len(data), max_bytes)
             name = unquote(urlsplit(at).path).rpartition("/")[2] or "page"
             return bytes(data), name, response.headers.get("Content-Type", "")
     raise DocumentError(f"{url} leads on more than {_REDIRECTS} times.")

@@ -13,55 +13,57 @@ import aiohttp
 from toolgate.app.app import open_app
 from toolgate.base.ids import new_id
 from toolgate.cli.client._http_exchange import project_header
-from toolgate.cli.client._local_gateway import quiet
+from toolgate.cli.client._local_gateway import silence_logs
 from toolgate.cli.client._open_gateway import find_running
-from toolgate.cli.terminal._output import note, waiting
-from toolgate.cli.terminal._sanitize import harmless
+from toolgate.cli.terminal._output import note, spinner
+from toolgate.cli.terminal._sanitize import sanitize
 from toolgate.errors import ModelUnavailableError
 from toolgate.server.http import serve
 from toolgate.settings import Settings
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["Talk", "open_talk"]
+__all__ = ["ChatSession", "open_chat"]
 
-_SHOWN = 160
+_PREVIEW_CHARS = 160
 _WAIT_S = 30.0
 
 
 @asynccontextmanager
-async def open_talk(
-    loaded: Settings, *, thread: str, model: str, shows: bool
-) -> AsyncGenerator["Talk"]:
+async def open_chat(
+    loaded: Settings, *, thread: str, model: str, show_calls: bool
+) -> AsyncGenerator["ChatSession"]:
     """A conversation; a gateway is started for it where none runs.
 
     Args:
         loaded: Settings of the command.
         thread: Its name; empty: a new one.
         model: Name of the model; empty: the default one.
-        shows: Whether calls of tools are shown.
+        show_calls: Whether calls of tools are shown.
     """
     async with AsyncExitStack() as stack:
         running = await find_running(loaded)
         if running is not None and running.running is not None:
             url, key = running.running.address, running.running.key
         else:
-            url, key = await stack.enter_async_context(_own(loaded))
+            url, key = await stack.enter_async_context(_start_gateway(loaded))
         session = await stack.enter_async_context(
             aiohttp.ClientSession(
                 headers={"X-Toolgate-Key": key, **project_header()},
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=10),
             )
         )
-        yield Talk(session, url, thread or f"chat-{new_id()[-8:]}", model, shows=shows)
+        yield ChatSession(
+            session, url, thread or f"chat-{new_id()[-8:]}", model, show_calls=show_calls
+        )
 
 
 @asynccontextmanager
-async def _own(loaded: Settings) -> AsyncGenerator[tuple[str, str]]:
+async def _start_gateway(loaded: Settings) -> AsyncGenerator[tuple[str, str]]:
     """Address and key of a gateway that ends with the block."""
-    quiet(loaded)
+    silence_logs(loaded)
     key = new_id()
     async with AsyncExitStack() as stack:
-        with waiting("Starting the servers"):
+        with spinner("Starting the servers"):
             app = await stack.enter_async_context(open_app(loaded, wait_s=_WAIT_S))
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
@@ -79,20 +81,20 @@ async def _own(loaded: Settings) -> AsyncGenerator[tuple[str, str]]:
         yield ready.result(), key
 
 
-class Talk:
+class ChatSession:
     """One conversation."""
 
     def __init__(
-        self, session: aiohttp.ClientSession, url: str, thread: str, model: str, *, shows: bool
+        self, session: aiohttp.ClientSession, url: str, thread: str, model: str, *, show_calls: bool
     ) -> None:
         self._session = session
         self._url = url
         self._model = model
-        self._shows = shows
+        self._show_calls = show_calls
         self.thread = thread
         """Its name."""
 
-    async def whole(self, text: str) -> Json:
+    async def complete(self, text: str) -> Json:
         """The answer at once."""
         async with self._session.post(
             f"{self._url}/v1/chat/completions",
@@ -100,21 +102,21 @@ class Talk:
             headers=self._headers(),
         ) as answer:
             body = json_object(await answer.json(content_type=None))
-            _check(answer.status, body)
+            _raise_for_error(answer.status, body)
             return body
 
-    async def say(self, text: str) -> list[Json]:
+    async def send(self, text: str) -> list[Json]:
         """Say something and show the answer; gives the calls that wait for a person."""
-        return await self._shown("chat/completions", self._body(text) | {"stream": True})
+        return await self._stream("chat/completions", self._body(text) | {"stream": True})
 
     async def decide(self, waits: list[Json], approved: bool) -> list[Json]:
         """Decide about calls that wait, and show how it goes on."""
         verb = "approve" if approved else "reject"
-        for one in waits:
-            path = f"/api/v1/approvals/{quote(str(one['approval_id']))}/{verb}"
+        for approval in waits:
+            path = f"/api/v1/approvals/{quote(str(approval['approval_id']))}/{verb}"
             async with self._session.post(f"{self._url}{path}", json={}) as answer:
-                _check(answer.status, json_object(await answer.json(content_type=None)))
-        return await self._shown("chat/resume", {"stream": True})
+                _raise_for_error(answer.status, json_object(await answer.json(content_type=None)))
+        return await self._stream("chat/resume", {"stream": True})
 
     def _body(self, text: str) -> Json:
         body: Json = {"messages": [{"role": "user", "content": text}]}
@@ -123,13 +125,13 @@ class Talk:
     def _headers(self) -> Mapping[str, str]:
         return {"X-Toolgate-Thread": quote(self.thread), "X-Toolgate-Events": "1"}
 
-    async def _shown(self, path: str, body: Json) -> list[Json]:
+    async def _stream(self, path: str, body: Json) -> list[Json]:
         waits: list[Json] = []
         async with self._session.post(
             f"{self._url}/v1/{path}", json=body, headers=self._headers()
         ) as answer:
             if answer.status != 200:
-                _check(answer.status, json_object(await answer.json(content_type=None)))
+                _raise_for_error(answer.status, json_object(await answer.json(content_type=None)))
             kind = "data"
             async for raw in answer.content:
                 line = raw.decode("utf-8", "replace").rstrip("\n")
@@ -147,28 +149,28 @@ class Talk:
             self._show_call(event)
         elif kind == "toolgate.approval":
             waits.append(event)
-        elif kind == "toolgate.retry" and self._shows:
+        elif kind == "toolgate.retry" and self._show_calls:
             note(f"({event['reason']}; asking {event['next']} in {event['pause_s']} s)")
         elif kind == "data" and "error" in event:
             raise ModelUnavailableError(str(event["error"]["message"]))
         elif kind == "data":
             for choice in json_array(event.get("choices")):
-                sys.stdout.write(harmless(str(choice["delta"].get("content") or "")))
+                sys.stdout.write(sanitize(str(choice["delta"].get("content") or "")))
                 sys.stdout.flush()
 
     def _show_call(self, event: Json) -> None:
-        if not self._shows:
+        if not self._show_calls:
             return
         if event["status"] == "started":
             arguments = json.dumps(event["arguments"], ensure_ascii=False)
-            note(f"→ {event['tool']} {arguments[:_SHOWN]}")
+            note(f"→ {event['tool']} {arguments[:_PREVIEW_CHARS]}")
         else:
             text = " ".join(str(event.get("result", "")).split())
             mark = "✓" if event["status"] == "completed" else "✗"
-            note(f"{mark} {event['tool']}: {text[:_SHOWN]}")
+            note(f"{mark} {event['tool']}: {text[:_PREVIEW_CHARS]}")
 
 
-def _check(status: int, body: Json) -> None:
+def _raise_for_error(status: int, body: Json) -> None:
     """Raise what an answer with an error says."""
     if status >= 400:
         error = json_object(body.get("error"))

@@ -9,7 +9,7 @@ import typer
 from anyio.from_thread import start_blocking_portal
 
 from toolgate.cli.client._load_settings import load_settings
-from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json
 from toolgate.errors import UnknownModelError
 
@@ -17,7 +17,7 @@ __all__ = ["app"]
 
 app = typer.Typer(add_completion=False)
 
-_LEAVE = frozenset({"/exit", "/quit", "exit", "quit"})
+_EXIT_WORDS = frozenset({"/exit", "/quit", "exit", "quit"})
 
 
 @app.command(help="Talk to a model that has your tools.")
@@ -52,37 +52,37 @@ def chat(
             "No chat model is configured.",
             hint="Write a table [models.NAME], see docs/chat.md.",
         )
-    said = " ".join(message or ())
-    if not said and not sys.stdin.isatty():
-        said = sys.stdin.read()
-    talk: Any = import_module("toolgate.cli.chat._repl")
+    text = " ".join(message or ())
+    if not text and not sys.stdin.isatty():
+        text = sys.stdin.read()
+    repl: Any = import_module("toolgate.cli.chat._repl")
     with (
         start_blocking_portal() as portal,
         portal.wrap_async_context_manager(
-            talk.open_talk(loaded, thread=thread, model=model, shows=not quiet and not as_json)
+            repl.open_chat(loaded, thread=thread, model=model, show_calls=not quiet and not as_json)
         ) as conversation,
     ):
-        if said and as_json:
-            print_json(portal.call(conversation.whole, said))
-            return FINE
-        if said:
-            return _one(portal, conversation, said)
+        if text and as_json:
+            print_json(portal.call(conversation.complete, text))
+            return SUCCESS
+        if text:
+            return _run_turn(portal, conversation, text)
         note(f"Thread {conversation.thread}. /exit leaves, Ctrl-C ends an answer.")
         while True:
             try:
-                said = input("> ").strip()
+                text = input("> ").strip()
             except (EOFError, KeyboardInterrupt):
                 note("")
-                return FINE
-            if said in _LEAVE:
-                return FINE
-            if said:
-                _one(portal, conversation, said)
+                return SUCCESS
+            if text in _EXIT_WORDS:
+                return SUCCESS
+            if text:
+                _run_turn(portal, conversation, text)
 
 
-def _one(portal: Any, conversation: Any, said: str) -> int:
+def _run_turn(portal: Any, conversation: Any, text: str) -> int:
     """Say something and show the answer; Ctrl-C ends it, and what came so far is kept."""
-    future = portal.start_task_soon(conversation.say, said)
+    future = portal.start_task_soon(conversation.send, text)
     while True:
         try:
             waits = future.result()
@@ -93,15 +93,15 @@ def _one(portal: Any, conversation: Any, said: str) -> int:
         except CancelledError:
             return 130
         if not waits:
-            return FINE
-        answer = _ask(waits)
+            return SUCCESS
+        answer = _confirm(waits)
         future = portal.start_task_soon(conversation.decide, waits, answer)
 
 
-def _ask(waits: list[dict[str, Any]]) -> bool:
+def _confirm(waits: list[dict[str, Any]]) -> bool:
     """Whether calls that wait may run."""
-    for one in waits:
-        note(f"{one['tool']} wants to run with {one['arguments']}")
+    for approval in waits:
+        note(f"{approval['tool']} wants to run with {approval['arguments']}")
     try:
         return typer.confirm("Let it run?", default=False, err=True)
     except typer.Abort:

@@ -7,19 +7,26 @@ from typing import Annotated, Any, cast
 import anyio
 import typer
 
-from toolgate.cli.chat._collect_files import Gathered, Item, converted, gather, is_address, read
+from toolgate.cli.chat._collect_files import (
+    CollectedFiles,
+    SourceFile,
+    collect_files,
+    is_address,
+    read_content,
+    to_text,
+)
 from toolgate.cli.client._gateway_client import GatewayClient, GatewayResponseError, path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import (
-    counted,
-    counting,
     local_time,
     note,
+    plural,
     print_json,
     print_table,
     print_text,
+    progress_bar,
 )
 from toolgate.errors import ArgumentError, ConfigError, ToolgateError
 from toolgate.settings import Settings
@@ -33,8 +40,8 @@ app = typer.Typer(
     add_completion=False,
 )
 
-_USUAL = "documents"
-_SHOWN = 300
+_DEFAULT_COLLECTION = "documents"
+_PREVIEW_CHARS = 300
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 In = Annotated[
@@ -71,7 +78,7 @@ def add(
             help="Markdown, HTML, PDF, DOCX, text or CSV; folders with all below them.",
         ),
     ],
-    collection: In = _USUAL,
+    collection: In = _DEFAULT_COLLECTION,
     alias: Annotated[
         str | None, typer.Option("--alias", help="Another name of the collection.")
     ] = None,
@@ -81,18 +88,18 @@ def add(
     ] = None,
     model: Model = None,
     metric: Metric = None,
-    place: Place = None,
+    vector_store: Place = None,
     as_json: AsJson = False,
 ) -> int:
     """Take documents in. What has not changed is skipped; what is gone from a folder is removed."""
-    wanted = {
+    collection_options = {
         "alias": alias,
         "description": description,
         "model": model,
         "metric": metric,
-        "place": place,
+        "place": vector_store,
     }
-    return anyio.run(_add, named, collection, wanted, as_json)
+    return anyio.run(_add, named, collection, collection_options, as_json)
 
 
 @app.command()
@@ -156,7 +163,7 @@ def remove(
             help="Sources as `docs list` shows them, or what was added: folder, file, address.",
         ),
     ] = None,
-    collection: In = _USUAL,
+    collection: In = _DEFAULT_COLLECTION,
     everything: Annotated[
         bool, typer.Option("--all", help="The collection with all that is in it.")
     ] = False,
@@ -168,7 +175,9 @@ def remove(
             "What is removed are documents, or a whole collection.",
             hint="Write: toolgate docs remove SOURCE, or: toolgate docs remove --all -c NAME",
         )
-    origins = [each if is_address(each) else str(Path(each).resolve()) for each in named or ()]
+    origins = [
+        source if is_address(source) else str(Path(source).resolve()) for source in named or ()
+    ]
     return anyio.run(_remove, named or [], origins, collection, as_json)
 
 
@@ -179,24 +188,26 @@ def reindex(
     ],
     model: Model = None,
     metric: Metric = None,
-    place: Place = None,
+    vector_store: Place = None,
     as_json: AsJson = False,
 ) -> int:
     """Compute the vectors of a collection anew, also for another model, metric or place."""
-    wanted = {"model": model, "metric": metric, "place": place}
-    return anyio.run(_reindex, collection, wanted, as_json)
+    options = {"model": model, "metric": metric, "place": vector_store}
+    return anyio.run(_reindex, collection, options, as_json)
 
 
-async def _add(named: list[str], name: str, wanted: dict[str, str | None], as_json: bool) -> int:
+async def _add(
+    named: list[str], name: str, collection_options: dict[str, str | None], as_json: bool
+) -> int:
     settings = load_settings()
-    found = await anyio.to_thread.run_sync(gather, named)
-    if not found.items and not found.folders:
+    collected = await anyio.to_thread.run_sync(collect_files, named)
+    if not collected.items and not collected.folders:
         raise ArgumentError(
-            " ".join(why for _, why in found.problems), hint="Name files, folders or addresses."
+            " ".join(why for _, why in collected.problems), hint="Name files, folders or addresses."
         )
     async with open_gateway(settings, connect=()) as gateway:
-        await gateway.request("POST", "collections", {"name": name, **wanted})
-        summary = await _take_in(gateway, settings, name, found)
+        await gateway.request("POST", "collections", {"name": name, **collection_options})
+        summary = await _synchronize(gateway, settings, name, collected)
     return _report([summary], as_json)
 
 
@@ -204,31 +215,33 @@ async def _refresh(name: str | None, as_json: bool) -> int:
     settings = load_settings()
     summaries: list[Json] = []
     async with open_gateway(settings, connect=()) as gateway:
-        for each in await _names(gateway, name):
-            known = await _known(gateway, each)
-            origins = list(dict.fromkeys(row["origin"] for row in known if row["origin"]))
-            found = await anyio.to_thread.run_sync(gather, origins)
-            gone = [origin for origin, _ in found.problems]
-            found.problems.clear()
-            found.folders += gone  # nothing is left of them
-            summaries.append(await _take_in(gateway, settings, each, found))
+        for collection in await _collection_names(gateway, name):
+            documents = await _documents_of(gateway, collection)
+            origins = list(dict.fromkeys(row["origin"] for row in documents if row["origin"]))
+            collected = await anyio.to_thread.run_sync(collect_files, origins)
+            gone = [origin for origin, _ in collected.problems]
+            collected.problems.clear()
+            collected.folders += gone  # nothing is left of them
+            summaries.append(await _synchronize(gateway, settings, collection, collected))
     return _report(summaries, as_json)
 
 
-async def _take_in(gateway: GatewayClient, settings: Settings, name: str, found: Gathered) -> Json:
+async def _synchronize(
+    gateway: GatewayClient, settings: Settings, name: str, collected: CollectedFiles
+) -> Json:
     """Add what is new or changed, remove what is gone from folders; gives what was done."""
     path = path_of("collections", name)
-    before = {(row["origin"], row["source"]): row for row in await _known(gateway, name)}
+    before = {(row["origin"], row["source"]): row for row in await _documents_of(gateway, name)}
     done: dict[str, list[str]] = {"added": [], "replaced": [], "unchanged": [], "removed": []}
-    failed: list[Json] = [{"source": source, "reason": why} for source, why in found.problems]
+    failed: list[Json] = [{"source": source, "reason": why} for source, why in collected.problems]
     passages = 0
-    with counting("Reading documents", len(found.items)) as step:
-        for item in found.items:
+    with progress_bar("Reading documents", len(collected.items)) as step:
+        for item in collected.items:
             step(item.source)
             try:
-                answer = await _one(gateway, settings, path, item, before)
+                answer = await _add_document(gateway, settings, path, item, before)
             except (ConfigError, GatewayResponseError) as error:
-                if not _is_about_document(error):
+                if not _concerns_one_document(error):
                     raise
                 failed.append({"source": item.source, "reason": str(error)})
             except ToolgateError as error:
@@ -236,9 +249,11 @@ async def _take_in(gateway: GatewayClient, settings: Settings, name: str, found:
             else:
                 done[str(answer["status"])].append(item.source)
                 passages += int(answer["passages"])
-    present = {(item.origin, item.source) for item in found.items}
+    present = {(item.origin, item.source) for item in collected.items}
     gone = [
-        row for key, row in before.items() if row["origin"] in found.folders and key not in present
+        row
+        for key, row in before.items()
+        if row["origin"] in collected.folders and key not in present
     ]
     if gone:
         ids = [row["document_id"] for row in gone]
@@ -250,23 +265,23 @@ async def _take_in(gateway: GatewayClient, settings: Settings, name: str, found:
         "collection": name,
         **done,
         "failed": failed,
-        "skipped": found.skipped,
+        "skipped": collected.skipped,
         "passages": passages,
     }
 
 
-async def _one(
+async def _add_document(
     gateway: GatewayClient,
     settings: Settings,
     path: str,
-    item: Item,
+    item: SourceFile,
     before: dict[tuple[str, str], Json],
 ) -> Json:
-    material = await read(item, settings)
-    known = before.get((item.origin, item.source))
-    if known is not None and known["sha256"] == material.sha256 and known["is_current"]:
-        return {"status": "unchanged", "passages": known["passages"]}
-    text = await converted(item, material, settings)
+    material = await read_content(item, settings)
+    stored = before.get((item.origin, item.source))
+    if stored is not None and stored["sha256"] == material.sha256 and stored["is_current"]:
+        return {"status": "unchanged", "passages": stored["passages"]}
+    text = await to_text(item, material, settings)
     return await gateway.request(
         "POST",
         f"{path}/documents",
@@ -283,7 +298,7 @@ async def _one(
     )
 
 
-def _is_about_document(error: ToolgateError) -> bool:
+def _concerns_one_document(error: ToolgateError) -> bool:
     """Whether an error is about one document, so that the others go on."""
     code = error.kind if isinstance(error, GatewayResponseError) else error.code
     return code in {"document", "argument", "missing_extra"}
@@ -293,29 +308,32 @@ def _report(summaries: Sequence[Json], as_json: bool) -> int:
     if as_json:
         print_json(summaries[0] if len(summaries) == 1 else {"collections": list(summaries)})
     is_any = False
-    for each in summaries:
+    for summary in summaries:
         counts = {
-            key: len(cast("Sequence[Any]", each[key]))
+            key: len(cast("Sequence[Any]", summary[key]))
             for key in ("added", "replaced", "unchanged", "removed")
         }
         is_any = is_any or any(counts.values())
         if not as_json:
-            said = ", ".join(f"{count} {key}" for key, count in counts.items() if count)
-            print_text(f"{each['collection']}: {said or 'nothing was added'}.")
-            for failure in cast("Sequence[Json]", each["failed"]):
+            text = ", ".join(f"{count} {key}" for key, count in counts.items() if count)
+            print_text(f"{summary['collection']}: {text or 'nothing was added'}.")
+            for failure in cast("Sequence[Json]", summary["failed"]):
                 note(f"Not added: {failure['reason']}")
-            if each["skipped"]:
-                note(f"{counted(len(each['skipped']), 'file')} skipped: no documents.")
-    if any(each["failed"] for each in summaries):
+            if summary["skipped"]:
+                note(f"{plural(len(summary['skipped']), 'file')} skipped: no documents.")
+    if any(summary["failed"] for summary in summaries):
         return FAILED
-    return FINE if is_any else NOTHING
+    return SUCCESS if is_any else NO_RESULT
 
 
 async def _list(name: str | None, as_json: bool) -> int:
     rows: list[Json] = []
     async with open_gateway(load_settings(), connect=()) as gateway:
-        for each in await _names(gateway, name):
-            rows += [{"collection": each, **row} for row in await _known(gateway, each)]
+        for collection in await _collection_names(gateway, name):
+            rows += [
+                {"collection": collection, **row}
+                for row in await _documents_of(gateway, collection)
+            ]
     if as_json:
         print_json({"documents": rows})
     elif rows:
@@ -335,16 +353,16 @@ async def _list(name: str | None, as_json: bool) -> int:
         )
     else:
         note("There are no documents. Add some: toolgate docs add FILES")
-    return FINE if rows else NOTHING
+    return SUCCESS if rows else NO_RESULT
 
 
 async def _collections(as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         answer = await gateway.request("GET", "collections")
-    found = cast("list[Json]", answer["collections"])
+    rows = cast("list[Json]", answer["collections"])
     if as_json:
         print_json(answer)
-    elif found:
+    elif rows:
         print_table(
             ("Name", "Documents", "Passages", "Model", "Metric", "Place", "Description"),
             [
@@ -357,90 +375,94 @@ async def _collections(as_json: bool) -> int:
                     row["place"],
                     row["description"],
                 )
-                for row in found
+                for row in rows
             ],
             spare=("Place", "Metric"),
         )
-        for row in found:
+        for row in rows:
             if row["problem"]:
                 note(f"{row['name']}: {row['problem']}")
     else:
         note("There are no collections. Make one: toolgate docs add FILES --collection NAME")
-    return FINE if found else NOTHING
+    return SUCCESS if rows else NO_RESULT
 
 
 async def _search(body: Json, whole: bool, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.request("POST", "retrieve", body)
-    documents = cast("list[Json]", found["documents"])
+        answer = await gateway.request("POST", "retrieve", body)
+    documents = cast("list[Json]", answer["documents"])
     if as_json:
-        print_json(found)
-        return FINE if documents else FAILED if found["status"] == "error" else NOTHING
-    for number, each in enumerate(documents, 1):
-        about = each["metadata"]
-        similarity = about["similarity_score"]
-        shown = "" if similarity is None else f"  {similarity:.3f}"
-        print_text(f"[{number}] {about['citation']}  ({about['searched_table']}){shown}")
-        text = str(each["page_content"]).strip()
-        text = text if whole or len(text) <= _SHOWN else text[:_SHOWN].rstrip() + " …"
+        print_json(answer)
+        return SUCCESS if documents else FAILED if answer["status"] == "error" else NO_RESULT
+    for number, document in enumerate(documents, 1):
+        metadata = document["metadata"]
+        similarity = metadata["similarity_score"]
+        score = "" if similarity is None else f"  {similarity:.3f}"
+        print_text(f"[{number}] {metadata['citation']}  ({metadata['searched_table']}){score}")
+        text = str(document["page_content"]).strip()
+        text = (
+            text if whole or len(text) <= _PREVIEW_CHARS else text[:_PREVIEW_CHARS].rstrip() + " …"
+        )
         print_text("    " + text.replace("\n", "\n    "))
-    if found["relevant"] == "no":
+    if answer["relevant"] == "no":
         note("The chat model says that none of these helps.")
-    for name, why in cast("dict[str, str]", found.get("failures") or {}).items():
+    for name, why in cast("dict[str, str]", answer.get("failures") or {}).items():
         note(f"{name} was not searched: {why}")
     if documents:
-        return FINE
-    if found["status"] == "error":
-        note(str(found["error"]))
+        return SUCCESS
+    if answer["status"] == "error":
+        note(str(answer["error"]))
         note("Add documents with: toolgate docs add FILES")
-        return FAILED if found.get("failures") else NOTHING
+        return FAILED if answer.get("failures") else NO_RESULT
     note("Nothing was found.")
-    return NOTHING
+    return NO_RESULT
 
 
 async def _remove(named: list[str], origins: list[str], name: str, as_json: bool) -> int:
     path = path_of("collections", name)
     async with open_gateway(load_settings(), connect=()) as gateway:
         if named:
-            wanted = {"sources": named, "origins": origins}
-            answer = await gateway.request("POST", f"{path}/remove", wanted)
+            body = {"sources": named, "origins": origins}
+            answer = await gateway.request("POST", f"{path}/remove", body)
         else:
             answer = await gateway.request("DELETE", path)
     if not named:
         if as_json:
             print_json(answer)
         else:
-            print_text(f"Removed {name} with {counted(answer['documents'], 'document')}.")
-        return FINE
+            print_text(f"Removed {name} with {plural(answer['documents'], 'document')}.")
+        return SUCCESS
     removed = cast("list[str]", answer["removed"])
     if as_json:
         print_json(answer)
     elif removed:
-        print_text(f"Removed {counted(len(removed), 'document')} from {name}.")
+        print_text(f"Removed {plural(len(removed), 'document')} from {name}.")
     else:
         note(f"{name} has none of these. See: toolgate docs list")
-    return FINE if removed else NOTHING
+    return SUCCESS if removed else NO_RESULT
 
 
-async def _reindex(name: str, wanted: dict[str, str | None], as_json: bool) -> int:
+async def _reindex(name: str, options: dict[str, str | None], as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        made = await gateway.request("POST", path_of("collections", name, "reindex"), dict(wanted))
+        collection = await gateway.request(
+            "POST", path_of("collections", name, "reindex"), dict(options)
+        )
     if as_json:
-        print_json(made)
+        print_json(collection)
     else:
         print_text(
-            f"{made['name']}: vectors of {counted(made['passages'], 'passage')} by {made['model']},"
-            f" {made['metric']}, in {made['place']}."
+            f"Reindexed {plural(collection['passages'], 'passage')} of {collection['name']}:"
+            f" {collection['model']}, {collection['metric']}, in {collection['place']}."
         )
-    return FINE
+    return SUCCESS
 
 
-async def _names(gateway: GatewayClient, name: str | None) -> list[str]:
+async def _collection_names(gateway: GatewayClient, name: str | None) -> list[str]:
     if name is not None:
         return [name]
     return [str(row["name"]) for row in await gateway.rows("collections")]
 
 
-async def _known(gateway: GatewayClient, name: str) -> list[Json]:
+async def _documents_of(gateway: GatewayClient, name: str) -> list[Json]:
     answer = await gateway.request("GET", path_of("collections", name, "documents"))
     return cast("list[Json]", answer["documents"])

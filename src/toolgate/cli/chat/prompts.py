@@ -10,7 +10,7 @@ import typer
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_data, print_json, print_table
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_array
@@ -91,11 +91,11 @@ def try_out(
     JSON: {"name", "text", "fields"}
     """
     values: dict[str, str] = {}
-    for one in value or ():
-        field, found, given = one.partition("=")
-        if not found:
-            raise ArgumentError(f"--value is {one[:60]!r}.", allowed="Expected: FIELD=TEXT.")
-        values[field] = given
+    for pair in value or ():
+        field, equals, content = pair.partition("=")
+        if not equals:
+            raise ArgumentError(f"--value is {pair[:60]!r}.", allowed="Expected: FIELD=TEXT.")
+        values[field] = content
     return anyio.run(_test, name, _text(text) if text else None, values, as_json)
 
 
@@ -111,19 +111,23 @@ def versions(name: Name, as_json: AsJson = False) -> int:
 
 async def _list(as_json: bool) -> int:
     async with open_gateway(load_settings()) as gateway:
-        found = await gateway.rows("prompts")
+        prompts = await gateway.rows("prompts")
     if as_json:
-        print_json(found)
+        print_json(prompts)
     else:
         print_table(
             ("Name", "Title", "Text"),
             [
-                (one["name"], one["title"], "as it ships" if one["is_default"] else _since(one))
-                for one in found
+                (
+                    prompt["name"],
+                    prompt["title"],
+                    "as it ships" if prompt["is_default"] else _since(prompt),
+                )
+                for prompt in prompts
             ],
             wrap=1,
         )
-    return FINE
+    return SUCCESS
 
 
 def _since(prompt: Json) -> str:
@@ -132,81 +136,81 @@ def _since(prompt: Json) -> str:
 
 async def _get(name: str, as_json: bool) -> int:
     async with open_gateway(load_settings()) as gateway:
-        found = await gateway.request("GET", path_of("prompts", name))
+        prompt = await gateway.request("GET", path_of("prompts", name))
     if as_json:
-        print_json(found)
-    elif found["text"] is None:
+        print_json(prompt)
+    elif prompt["text"] is None:
         note("Its text is that of its server; see it with an MCP client.")
     else:
-        print_data(f"{found['text']}\n")
-    return FINE
+        print_data(f"{prompt['text']}\n")
+    return SUCCESS
 
 
 async def _set(name: str, text: str, as_json: bool) -> int:
     async with open_gateway(load_settings()) as gateway:
         body: Json = {"instructions": text}
-        found = await gateway.request("PATCH", path_of("prompts", name), body)
+        prompt = await gateway.request("PATCH", path_of("prompts", name), body)
     if as_json:
-        print_json(found)
+        print_json(prompt)
     else:
-        note(f"{found['name']} has version {found['version']} now.")
-    return FINE
+        note(f"{prompt['name']} has version {prompt['version']} now.")
+    return SUCCESS
 
 
 async def _clear(name: str, as_json: bool) -> int:
     path = path_of("prompts", name) if name else "prompts"
     async with open_gateway(load_settings()) as gateway:
-        found = await gateway.request("DELETE", path)
+        answer = await gateway.request("DELETE", path)
     if as_json:
-        print_json(found)
-    elif found["cleared"]:
-        names = [str(one) for one in json_array(found["cleared"])] or [name]
+        print_json(answer)
+    elif answer["cleared"]:
+        names = [str(cleared) for cleared in json_array(answer["cleared"])] or [name]
         note(f"As they ship again: {', '.join(names)}.")
     else:
         note("Nothing was replaced.")
-    return FINE if found["cleared"] else NOTHING
+    return SUCCESS if answer["cleared"] else NO_RESULT
 
 
 async def _test(name: str, text: str | None, values: dict[str, str], as_json: bool) -> int:
     body: Json = {"values": values} if text is None else {"values": values, "text": text}
     async with open_gateway(load_settings()) as gateway:
-        found = await gateway.request("POST", path_of("prompts", name, "test"), body)
+        answer = await gateway.request("POST", path_of("prompts", name, "test"), body)
     if as_json:
-        print_json(found)
+        print_json(answer)
     else:
-        print_data(f"{found['text']}\n")
-    return FINE
+        print_data(f"{answer['text']}\n")
+    return SUCCESS
 
 
 async def _versions(name: str, as_json: bool) -> int:
     async with open_gateway(load_settings()) as gateway:
-        found = (await gateway.request("GET", path_of("prompts", name, "versions")))["versions"]
+        rows = (await gateway.request("GET", path_of("prompts", name, "versions")))["versions"]
     if as_json:
-        print_json(found)
-    elif found:
+        print_json(rows)
+    elif rows:
         print_table(
             ("Version", "Since", "By", "Text"),
             [
                 (
-                    str(one["version"]),
-                    local_time(one["changed_at"]),
-                    one["changed_by"],
-                    "as it ships" if one["text"] is None else json.dumps(one["text"][:60]),
+                    str(version["version"]),
+                    local_time(version["changed_at"]),
+                    version["changed_by"],
+                    "as it ships" if version["text"] is None else json.dumps(version["text"][:60]),
                 )
-                for one in found
+                for version in rows
             ],
             wrap=3,
         )
     else:
         note("It was never replaced.")
-    return FINE if found else NOTHING
+    return SUCCESS if rows else NO_RESULT
 
 
-def _text(given: str) -> str:
+def _text(argument: str) -> str:
     """A text, or that of a file."""
-    if not given.startswith("@"):
-        return given
+    if not argument.startswith("@"):
+        return argument
     try:
-        return Path(given[1:]).expanduser().read_text(encoding="utf-8")
+        return Path(argument[1:]).expanduser().read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"The file {given[1:]!r} cannot be read: {error}.") from error
+        raise ArgumentError(f"The file {argument[1:]!r} cannot be read: {error}.") from error

@@ -9,7 +9,7 @@ import typer
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
@@ -55,7 +55,7 @@ def settings(
 
     JSON: {"set", "in_force"}
     """
-    return anyio.run(_settings, thread, [_change(one) for one in change or ()], as_json)
+    return anyio.run(_settings, thread, [_parse_setting(text) for text in change or ()], as_json)
 
 
 @app.command()
@@ -79,92 +79,92 @@ def usage(thread: Thread, as_json: AsJson = False) -> int:
 
 async def _list(as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.rows("threads")
+        threads = await gateway.rows("threads")
     if as_json:
-        print_json(found)
-    elif found:
+        print_json(threads)
+    elif threads:
         print_table(
             ("Thread", "Messages", "Last used", "State"),
             [
                 (
-                    one["thread_id"],
-                    str(one["messages"]),
-                    local_time(one["used_at"]),
-                    "runs" if one["running"] else "waits" if one["waiting"] else "",
+                    thread["thread_id"],
+                    str(thread["messages"]),
+                    local_time(thread["used_at"]),
+                    "runs" if thread["running"] else "waits" if thread["waiting"] else "",
                 )
-                for one in found
+                for thread in threads
             ],
         )
     else:
         note("There are no threads.")
-    return FINE if found else NOTHING
+    return SUCCESS if threads else NO_RESULT
 
 
 async def _settings(thread: str, changes: list[tuple[str, Any]], as_json: bool) -> int:
     path = path_of("threads", thread, "settings") if thread else "chat/settings"
     async with open_gateway(load_settings(), connect=()) as gateway:
         if changes:
-            found = await gateway.request("PATCH", path, dict(changes))
+            answer = await gateway.request("PATCH", path, dict(changes))
         else:
-            found = await gateway.request("GET", path)
+            answer = await gateway.request("GET", path)
     if as_json:
-        print_json(found)
+        print_json(answer)
     else:
         print_table(
             ("Setting", "Value", ""),
             [
-                (name, json.dumps(value), "set here" if name in found["set"] else "")
-                for name, value in found["in_force"].items()
+                (name, json.dumps(value), "set here" if name in answer["set"] else "")
+                for name, value in answer["in_force"].items()
             ],
         )
-    return FINE
+    return SUCCESS
 
 
 async def _delete(thread: str, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.request("DELETE", path_of("threads", thread))
+        answer = await gateway.request("DELETE", path_of("threads", thread))
     if as_json:
-        print_json(found)
+        print_json(answer)
     else:
-        note(f"Removed {thread}." if found["deleted"] else f"There is no thread {thread}.")
-    return FINE if found["deleted"] else NOTHING
+        note(f"Removed {thread}." if answer["deleted"] else f"There is no thread {thread}.")
+    return SUCCESS if answer["deleted"] else NO_RESULT
 
 
 async def _usage(thread: str, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = (await gateway.request("GET", path_of("threads", thread, "usage")))["usage"]
+        rows = (await gateway.request("GET", path_of("threads", thread, "usage")))["usage"]
     if as_json:
-        print_json(found)
-    elif found:
+        print_json(rows)
+    elif rows:
         print_table(
             ("When", "For", "Model", "Sent", "Cached", "Answered", "Cost"),
             [
                 (
-                    local_time(one["at"]),
-                    one["purpose"],
-                    one["model"],
-                    f"{one['prompt_tokens']:,}",
-                    f"{one['cached_tokens']:,}",
-                    f"{one['completion_tokens']:,}",
-                    f"{one['cost']:.6g}",
+                    local_time(row["at"]),
+                    row["purpose"],
+                    row["model"],
+                    f"{row['prompt_tokens']:,}",
+                    f"{row['cached_tokens']:,}",
+                    f"{row['completion_tokens']:,}",
+                    f"{row['cost']:.6g}",
                 )
-                for one in found
+                for row in rows
             ],
         )
     else:
         note("Nothing was asked.")
-    return FINE if found else NOTHING
+    return SUCCESS if rows else NO_RESULT
 
 
-def _change(given: str) -> tuple[str, Any]:
+def _parse_setting(text: str) -> tuple[str, Any]:
     """A setting and its value: JSON where it is some, lists by commas, else a text."""
-    name, found, value = given.partition("=")
-    if not found:
-        raise ArgumentError(f"--set is {given[:60]!r}.", allowed="Expected: KEY=VALUE.")
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ArgumentError(f"--set is {text[:60]!r}.", allowed="Expected: KEY=VALUE.")
     if not value:
         return name, None
     if name == "tools_enabled" and not value.startswith("["):
-        return name, [one.strip() for one in value.split(",") if one.strip() and one != "none"]
+        return name, [tool.strip() for tool in value.split(",") if tool.strip() and tool != "none"]
     try:
         read: Json | Any = json.loads(value)
     except ValueError:

@@ -9,10 +9,10 @@ from toolgate.packs import Packs, no_services
 from toolgate.settings import Settings
 from toolgate.types import Json
 
-__all__ = ["listed"]
+__all__ = ["pack_rows"]
 
 
-async def listed(loaded: Settings) -> list[Json]:
+async def pack_rows(loaded: Settings) -> list[Json]:
     """Every pack with what is wrong with it.
 
     A running gateway may use an earlier version of a pack, and knows what its code does. Without

@@ -8,10 +8,10 @@ from toolgate.packs import Pack, with_live
 from toolgate.settings import Settings
 from toolgate.store import make_store
 
-__all__ = ["with_tables"]
+__all__ = ["with_table_names"]
 
 
-async def with_tables(settings: Settings, packs: tuple[Pack, ...]) -> tuple[Pack, ...]:
+async def with_table_names(settings: Settings, packs: tuple[Pack, ...]) -> tuple[Pack, ...]:
     """Packs with the names of the tables and types of all connections.
 
     They are those of the last look; a database that nobody ever looked at is looked at now.

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from toolgate import settings
-from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._context import shared_options
 from toolgate.errors import UnknownServerError
 from toolgate.settings import Settings
 from toolgate.types import Json
@@ -17,7 +17,7 @@ def load_settings() -> Settings:
     Raises:
         SettingError: They cannot be read.
     """
-    options = shared()
+    options = shared_options()
     overrides: Json = {"packs": {"dev": True}} if options.dev else {}
     if options.auth:
         overrides["auth"] = options.auth

@@ -14,13 +14,13 @@ from toolgate.base import logs
 from toolgate.base.ids import new_id
 from toolgate.cli.client._http_exchange import Exchange, project_header
 from toolgate.cli.client._open_gateway import Connect
-from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._context import shared_options
 from toolgate.server.asgi.messages import Message
 from toolgate.server.rest.routes import RestApi
 from toolgate.settings import Settings
 from toolgate.types import Json
 
-__all__ = ["open_local", "quiet", "within"]
+__all__ = ["in_process", "open_local", "silence_logs"]
 
 
 @asynccontextmanager
@@ -34,21 +34,21 @@ async def open_local(
         connect: Which servers to connect.
         wait_s: How long to wait for servers that were never listed.
     """
-    quiet(loaded)
+    silence_logs(loaded)
     with redirect_stdout(sys.stderr):  # what code of packs prints is no answer of the command
         async with open_app(loaded, wait_s=wait_s, connect=connect) as app:
-            yield within(app)
+            yield in_process(app)
 
 
-def quiet(loaded: Settings) -> None:
+def silence_logs(loaded: Settings) -> None:
     """Log for a command that a person waits for: nothing, unless `-v` asks for it."""
-    if shared().verbose:
-        logs.set_up(loaded.log, verbose=shared().verbose)
+    if shared_options().verbose:
+        logs.set_up(loaded.log, verbose=shared_options().verbose)
     elif not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())
 
 
-def within(app: App) -> Exchange:
+def in_process(app: App) -> Exchange:
     """The REST interface of `app`, without a network."""
     rest = RestApi(app)
     key = app.gateway.admission.local_key = token_urlsafe(32)

@@ -20,7 +20,7 @@ from toolgate.base.run_file import RunFile
 from toolgate.cli.client._gateway_client import STARTUP_TIMEOUT_S, GatewayClient
 from toolgate.cli.client._http_exchange import CONNECT_TIMEOUT_S, over_http, working_folder
 from toolgate.cli.client._load_settings import store_url
-from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._context import shared_options
 from toolgate.errors import UnreachableError
 from toolgate.settings import Settings
 
@@ -60,7 +60,7 @@ async def find_running(loaded: Settings) -> GatewayClient | None:
 
 async def find_running_by_file() -> GatewayClient | None:
     """The gateway that was started with this configuration file, even if the file has changed."""
-    configuration = _configuration(settings.find_config(shared().config), ())
+    configuration = _configuration(settings.find_config(shared_options().config), ())
     for run in run_file.find_all(settings.run_dir(), None):
         if run.configuration[:1] == configuration and (gateway := await _connect(run)) is not None:
             return gateway

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from toolgate.app.server_check import try_server
 from toolgate.cli.client._load_settings import store_url, unknown_server
-from toolgate.cli.client._local_gateway import quiet
+from toolgate.cli.client._local_gateway import silence_logs
 from toolgate.security.credentials import (
     EVERYBODY,
     Keychain,
@@ -20,35 +20,35 @@ from toolgate.settings import Settings, expand_home, server_spec
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
 
-__all__ = ["each_server", "known_servers", "try_servers"]
+__all__ = ["configured_servers", "test_all_servers", "test_servers"]
 
 
-async def each_server(loaded: Settings) -> AsyncIterator[Json]:
+async def test_all_servers(loaded: Settings) -> AsyncIterator[Json]:
     """A trial of every server that is switched on, one after the other, as each ends."""
-    for spec in (await known_servers(loaded)).values():
+    for spec in (await configured_servers(loaded)).values():
         if spec.enabled:
-            yield await _try(loaded, spec)
+            yield await _test(loaded, spec)
 
 
-async def try_servers(loaded: Settings, names: Sequence[str]) -> list[Json]:
+async def test_servers(loaded: Settings, names: Sequence[str]) -> list[Json]:
     """Trials of the servers that are named.
 
     Raises:
         UnknownServerError: One of them is not configured.
     """
-    known = await known_servers(loaded)
+    servers = await configured_servers(loaded)
     for name in names:
-        if name not in known:
-            raise unknown_server(name, known)
-    return [await _try(loaded, known[name]) for name in names]
+        if name not in servers:
+            raise unknown_server(name, servers)
+    return [await _test(loaded, servers[name]) for name in names]
 
 
-async def known_servers(loaded: Settings) -> dict[str, ServerSpec]:
+async def configured_servers(loaded: Settings) -> dict[str, ServerSpec]:
     """Servers of the files and of the store by name."""
-    known = {spec.name: spec for spec in loaded.servers}
+    servers = {spec.name: spec for spec in loaded.servers}
     url = store_url(loaded)
     if _is_absent(url):
-        return known
+        return servers
     store = make_store(url)
     await store.open()
     vault = Vault(store, Keychain(store, source_of(loaded)))
@@ -57,18 +57,18 @@ async def known_servers(loaded: Settings) -> dict[str, ServerSpec]:
         for row in await store.servers(DEFAULT_PROJECT):
             stored = await sealed.unseal(row)
             spec = server_spec(stored.name, stored.config, server_id=stored.server_id)
-            known.setdefault(stored.name, replace(spec, enabled=stored.enabled and spec.enabled))
-        known = {name: await _with_login(vault, spec) for name, spec in known.items()}
+            servers.setdefault(stored.name, replace(spec, enabled=stored.enabled and spec.enabled))
+        servers = {name: await _with_login(vault, spec) for name, spec in servers.items()}
     finally:
         await store.close()
-    return known
+    return servers
 
 
 async def _with_login(vault: Vault, spec: ServerSpec) -> ServerSpec:
     """The server with what it is shown of everybody, if there is anything."""
-    shown = current_values(await vault.get(key_of(spec.name, EVERYBODY)), spec)
+    credentials = current_values(await vault.get(key_of(spec.name, EVERYBODY)), spec)
     options = dict(spec.options)
-    for name, values in shown.items():
+    for name, values in credentials.items():
         options[name] = {**json_object(options.get(name)), **values}
     return replace(spec, options=options)
 
@@ -79,8 +79,8 @@ def _is_absent(url: str) -> bool:
     return url.startswith(prefix) and not Path(expand_home(url.removeprefix(prefix))).exists()
 
 
-async def _try(loaded: Settings, spec: ServerSpec) -> Json:
-    quiet(loaded)
+async def _test(loaded: Settings, spec: ServerSpec) -> Json:
+    silence_logs(loaded)
     done = await try_server(loaded, spec)
     return {
         **asdict(done.status),

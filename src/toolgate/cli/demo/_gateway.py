@@ -86,26 +86,26 @@ async def gateway_process(
             start_new_session=True,  # Ctrl-C is for the demo, which ends the gateway itself
         )
     try:
-        yield await _announced(process, settings.run_dir(env), log)
+        yield await _wait_for_run_file(process, settings.run_dir(env), log)
     finally:
         with anyio.CancelScope(shield=True):
-            await _end(process)
+            await _stop(process)
 
 
-async def _announced(process: Process, folder: Path, log: Path) -> run_file.RunFile:
+async def _wait_for_run_file(process: Process, folder: Path, log: Path) -> run_file.RunFile:
     with anyio.move_on_after(READY_S):
         while process.returncode is None:
             for run in run_file.read_all(folder):
                 if run.pid == process.pid:
                     return run
             await anyio.sleep(0.02)
-    said = await anyio.Path(log).read_text(encoding="utf-8", errors="replace")
+    output = await anyio.Path(log).read_text(encoding="utf-8", errors="replace")
     raise ToolgateError(
-        "The gateway of the demo did not start.", hint=f"It said: {said.strip()[-1500:] or '-'}"
+        "The gateway of the demo did not start.", hint=f"It said: {output.strip()[-1500:] or '-'}"
     )
 
 
-async def _end(process: Process) -> None:
+async def _stop(process: Process) -> None:
     if process.returncode is not None:
         return
     process.terminate()

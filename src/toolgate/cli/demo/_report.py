@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass, field
 
-from toolgate.cli.demo._schema import Asked
-from toolgate.cli.demo._turns import Turned
+from toolgate.cli.demo._schema import QuestionResult
+from toolgate.cli.demo._turns import TurnResult
 from toolgate.types import Json
 
-__all__ = ["Answered", "Recovered", "Report"]
+__all__ = ["DemoReport", "RecoveryResult", "RequestResult"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answered:
+class RequestResult:
     """How one request went."""
 
     request: str
@@ -45,7 +45,7 @@ class Answered:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recovered:
+class RecoveryResult:
     """What happened after a server was killed."""
 
     server: str
@@ -80,7 +80,7 @@ class Recovered:
 
 
 @dataclass(kw_only=True)
-class Report:
+class DemoReport:
     """All that the demo showed; what `--json` prints."""
 
     servers: list[Json] = field(default_factory=list[Json])
@@ -104,16 +104,16 @@ class Report:
     shown_tokens: int = 0
     """Estimated tokens of those definitions."""
 
-    requests: list[Answered] = field(default_factory=list[Answered])
+    requests: list[RequestResult] = field(default_factory=list[RequestResult])
     """How each request went."""
 
-    recovery: Recovered | None = None
+    recovery: RecoveryResult | None = None
     """What happened after a kill; None when there was nothing to kill."""
 
-    questions: list[Asked] = field(default_factory=list[Asked])
+    questions: list[QuestionResult] = field(default_factory=list[QuestionResult])
     """What became of questions about a database."""
 
-    turns: list[Turned] = field(default_factory=list[Turned])
+    turns: list[TurnResult] = field(default_factory=list[TurnResult])
     """What became of whole turns."""
 
     url: str = ""
@@ -125,4 +125,4 @@ class Report:
         seen = self.recovery
         recovered = seen is not None and seen.works_again and seen.other_worked
         done = [*self.requests, *self.questions, *self.turns]
-        return bool(self.requests) and recovered and all(one.worked for one in done)
+        return bool(self.requests) and recovered and all(result.worked for result in done)

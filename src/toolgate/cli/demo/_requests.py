@@ -17,8 +17,8 @@ from mcp import Client
 
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.cli.client._gateway_client import GatewayClient
-from toolgate.cli.demo._report import Answered, Recovered
-from toolgate.cli.terminal._output import harmless
+from toolgate.cli.demo._report import RecoveryResult, RequestResult
+from toolgate.cli.terminal._sanitize import sanitize
 from toolgate.types import Json
 
 __all__ = [
@@ -108,7 +108,7 @@ REQUEST_POOL: tuple[Request, ...] = (
 """The first four whose server is there are shown: with Node, without Node, without git."""
 
 
-async def find_and_run(client: Client, request: Request, scratch: Path) -> Answered:
+async def find_and_run(client: Client, request: Request, scratch: Path) -> RequestResult:
     begun = anyio.current_time()
     text, _ = await _call(client, "tool_discovery", {"query": request.text})
     found_at = anyio.current_time()
@@ -117,16 +117,16 @@ async def find_and_run(client: Client, request: Request, scratch: Path) -> Answe
     ran = request.expected if request.expected in dict(hits) else ""
     answer, worked = "", False
     if ran:
-        wanted = {"toolKey": ran, "arguments": request.arguments(scratch)}
-        answer, worked = await _call(client, "tool_execute", wanted)
-    return Answered(
+        call = {"toolKey": ran, "arguments": request.arguments(scratch)}
+        answer, worked = await _call(client, "tool_execute", call)
+    return RequestResult(
         request=request.text,
         found=best,
         relevance=relevance,
         expected=request.expected,
         ran=ran,
         worked=worked and request.proof in answer,
-        answer=_gist(answer),
+        answer=_first_chars(answer),
         discovery_tokens=estimate_tokens(text),
         discovery_ms=(found_at - begun) * 1e3,
         execute_ms=(anyio.current_time() - found_at) * 1e3,
@@ -136,13 +136,13 @@ async def find_and_run(client: Client, request: Request, scratch: Path) -> Answe
 def choose_victim(chosen: Sequence[Request]) -> Request | None:
     """The request whose server is killed: one that may be repeated, of a server quick to start."""
     quick = ("filesystem", "memory", "sqlite")
-    by_server = {one.expected.partition(":")[0]: one for one in chosen}
+    by_server = {request.expected.partition(":")[0]: request for request in chosen}
     return next((by_server[name] for name in quick if name in by_server), None)
 
 
 async def kill_and_call(
     gateway: GatewayClient, client: Client, request: Request, other: Request, scratch: Path
-) -> Recovered:
+) -> RecoveryResult:
     server = request.expected.partition(":")[0]
     old = _pid(await gateway.servers(), request.expected)
     assert old is not None
@@ -168,13 +168,13 @@ async def kill_and_call(
         while (new := _pid(await gateway.servers(), request.expected)) in {None, old} or not works:
             await anyio.sleep(0.1)
             if not works:
-                wanted = {"toolKey": request.expected, "arguments": arguments}
-                _, works = await _call(client, "tool_execute", wanted)
-    return Recovered(
+                call = {"toolKey": request.expected, "arguments": arguments}
+                _, works = await _call(client, "tool_execute", call)
+    return RecoveryResult(
         server=server,
         killed_pid=old,
         new_pid=None if new == old else new,
-        first_call=_gist(first),
+        first_call=_first_chars(first),
         first_call_worked=worked,
         first_call_ms=first_ms,
         works_again=works and new not in {None, old},
@@ -207,6 +207,6 @@ def _pid(servers: Sequence[Json], key: str) -> int | None:
     return next((row["pid"] for row in servers if row["name"] == name), None)
 
 
-def _gist(text: str) -> str:
+def _first_chars(text: str) -> str:
     """The beginning of an answer in one line."""
-    return harmless(" ".join(text.split()))[:300]
+    return sanitize(" ".join(text.split()))[:300]

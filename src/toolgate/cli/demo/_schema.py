@@ -11,7 +11,7 @@ import anyio
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.types import Json
 
-__all__ = ["Asked", "ask_schema", "connections"]
+__all__ = ["QuestionResult", "ask_questions", "connections"]
 
 _SHOP = """
 CREATE TABLE customers (id INTEGER PRIMARY KEY, name TEXT NOT NULL, mail TEXT UNIQUE);
@@ -36,7 +36,7 @@ _STEPS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class QuestionResult:
     """A question about a database, and what became of it."""
 
     message: str
@@ -78,27 +78,27 @@ def connections(folder: Path) -> Json:
     return {"shop": {"url": f"sqlite:///{file.as_posix()}", "description": "Orders of a shop."}}
 
 
-async def ask_schema(gateway: GatewayClient, folder: Path) -> AsyncGenerator[Asked]:
+async def ask_questions(gateway: GatewayClient, folder: Path) -> AsyncGenerator[QuestionResult]:
     """Ask questions one after another: each is understood, and answered by the tool for it."""
     await gateway.wait_for_servers("schema")
     for statements, message, proof in _STEPS:
         await anyio.to_thread.run_sync(_run, folder / "shop.db", statements)
-        found = await gateway.enrich({"prompt": message})
-        said = Asked(
+        detection = await gateway.enrich({"prompt": message})
+        outcome = QuestionResult(
             message=message,
-            intent=found["intent"],
-            decided=found["stage"],
-            confidence=found["confidence"],
-            tool=found["tool"] or "",
-            arguments=found["arguments"],
-            prompt=found["text"],
-            prompt_tokens=found["tokens"],
+            intent=detection["intent"],
+            decided=detection["stage"],
+            confidence=detection["confidence"],
+            tool=detection["tool"] or "",
+            arguments=detection["arguments"],
+            prompt=detection["text"],
+            prompt_tokens=detection["tokens"],
         )
-        if said.tool:
-            result = await gateway.execute(f"schema:{said.tool}", said.arguments)
+        if outcome.tool:
+            result = await gateway.execute(f"schema:{outcome.tool}", outcome.arguments)
             answer = str(result["content"][0]["text"])
-            said = replace(said, answer=answer, worked=proof in answer)
-        yield said
+            outcome = replace(outcome, answer=answer, worked=proof in answer)
+        yield outcome
 
 
 def _run(file: Path, statements: str) -> None:

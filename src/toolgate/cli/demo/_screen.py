@@ -10,11 +10,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from toolgate.cli.demo._report import Answered, Recovered, Report
+from toolgate.cli.demo._report import DemoReport, RecoveryResult, RequestResult
 from toolgate.cli.demo._requests import BACK_S
-from toolgate.cli.demo._schema import Asked
-from toolgate.cli.demo._turns import Turned
-from toolgate.cli.terminal._output import harmless
+from toolgate.cli.demo._schema import QuestionResult
+from toolgate.cli.demo._turns import TurnResult
+from toolgate.cli.terminal._sanitize import sanitize
 
 __all__ = ["Screen"]
 
@@ -44,7 +44,7 @@ class Screen:
             line.append(f"  {aside}", style="not bold default dim")
         self._console.print(line)
 
-    def servers(self, report: Report) -> None:
+    def servers(self, report: DemoReport) -> None:
         ready = [row for row in report.servers if row["state"] == "ready"]
         self.heading(
             1,
@@ -65,11 +65,11 @@ class Screen:
                 str(row["tools"]),
                 row.get("version") or "-",
                 row.get("era") or "-",
-                Text(harmless(remark), style="green" if state == "ready" else "yellow"),
+                Text(sanitize(remark), style="green" if state == "ready" else "yellow"),
             )
         self._console.print(Padding(table, (0, 0, 0, 3)))
 
-    def menu(self, report: Report) -> None:
+    def menu(self, report: DemoReport) -> None:
         self.heading(2, "What a model has to read before it starts", "estimated tokens")
         widest = 34
         rows = (
@@ -91,25 +91,27 @@ class Screen:
     def requests(self) -> None:
         self.heading(3, "Requests in plain words, found and run", "by an MCP client over HTTP")
 
-    def request(self, one: Answered) -> None:
-        self.line(f'   "{one.request}"', "bold")
-        found = f"{one.found} (relevance {one.relevance:.2f})" if one.found else "nothing"
-        self.line(f"     found  {found}, {one.discovery_tokens} tokens, {one.discovery_ms:.0f} ms")
-        if one.found != one.expected:
-            place = "it came later and is run" if one.ran else "it was not among the hits"
-            self.line(f"     NOTE   expected {one.expected}; {place}", "yellow")
-        if one.ran:
-            mark, style = ("ran   ", "") if one.worked else ("FAILED", "red")
-            self._fitting(f"     {mark} ", f"in {one.execute_ms:.0f} ms: {one.answer}", style)
+    def request(self, result: RequestResult) -> None:
+        self.line(f'   "{result.request}"', "bold")
+        hit = f"{result.found} (relevance {result.relevance:.2f})" if result.found else "nothing"
+        self.line(
+            f"     found  {hit}, {result.discovery_tokens} tokens, {result.discovery_ms:.0f} ms"
+        )
+        if result.found != result.expected:
+            remark = "it came later and is run" if result.ran else "it was not among the hits"
+            self.line(f"     NOTE   expected {result.expected}; {remark}", "yellow")
+        if result.ran:
+            mark, style = ("ran   ", "") if result.worked else ("FAILED", "red")
+            self._fitting(f"     {mark} ", f"in {result.execute_ms:.0f} ms: {result.answer}", style)
 
-    def cost(self, report: Report) -> None:
-        answers = sum(one.discovery_tokens for one in report.requests)
+    def cost(self, report: DemoReport) -> None:
+        answers = sum(result.discovery_tokens for result in report.requests)
         self.line(
             f"   Menu and {len(report.requests)} searches together: "
             f"{report.shown_tokens + answers:,} tokens instead of {report.menu_tokens:,}."
         )
 
-    def recovery(self, seen: Recovered) -> None:
+    def recovery(self, seen: RecoveryResult) -> None:
         self.heading(4, "A server dies in between")
         self.line(f"   killed {seen.server} (process {seen.killed_pid}), called it at once:")
         if seen.first_call_worked:
@@ -126,17 +128,17 @@ class Screen:
     def questions(self) -> None:
         self.heading(5, "Questions about a database", "understood, and answered from it")
 
-    def question(self, one: Asked, *, with_prompt: bool) -> None:
-        self.line(f'   "{one.message}"', "bold")
-        self.line(f"     is     {one.intent} ({one.confidence:.2f}, {one.decided})")
+    def question(self, result: QuestionResult, *, with_prompt: bool) -> None:
+        self.line(f'   "{result.message}"', "bold")
+        self.line(f"     is     {result.intent} ({result.confidence:.2f}, {result.decided})")
         if with_prompt:
-            self.line(f"     a model gets {one.prompt_tokens} tokens with the rules for it:")
-            for line in [line for line in one.prompt.splitlines() if line][:_PROMPT_LINES]:
+            self.line(f"     a model gets {result.prompt_tokens} tokens with the rules for it:")
+            for line in [line for line in result.prompt.splitlines() if line][:_PROMPT_LINES]:
                 self._fitting("       | ", line)
-        arguments = json.dumps(one.arguments, ensure_ascii=False)
-        mark, style = ("ran   ", "") if one.worked else ("FAILED", "red")
-        self._fitting(f"     {mark} ", f"{one.tool} {arguments}", style)
-        for line in one.answer.splitlines()[:_ANSWER_LINES]:
+        arguments = json.dumps(result.arguments, ensure_ascii=False)
+        mark, style = ("ran   ", "") if result.worked else ("FAILED", "red")
+        self._fitting(f"     {mark} ", f"{result.tool} {arguments}", style)
+        for line in result.answer.splitlines()[:_ANSWER_LINES]:
             self._fitting("       > ", line)
 
     def turns(self, needs: str) -> None:
@@ -144,13 +146,13 @@ class Screen:
         if needs:
             self.line(f"   left out: it needs a library. Run: {needs}", "dim")
 
-    def turn(self, one: Turned) -> None:
-        self.line(f'   "{one.question}"', "bold")
-        mark, style = ("ran   ", "") if one.worked else ("FAILED", "red")
-        self._fitting(f"     {mark} ", one.ran, style)
-        for line in one.answer.splitlines()[:_TURN_LINES]:
+    def turn(self, result: TurnResult) -> None:
+        self.line(f'   "{result.question}"', "bold")
+        mark, style = ("ran   ", "") if result.worked else ("FAILED", "red")
+        self._fitting(f"     {mark} ", result.ran, style)
+        for line in result.answer.splitlines()[:_TURN_LINES]:
             self._fitting("       > ", line)
-        self.line(f"     {one.tokens} tokens went through the model", "dim")
+        self.line(f"     {result.tokens} tokens went through the model", "dim")
 
     def how_to_connect(self, url: str | None) -> None:
         program = _program()
@@ -175,7 +177,7 @@ class Screen:
         self.line(f"Serving at {url}. Ctrl-C ends it.", "bold")
         self.line(f"With a browser: {url.removesuffix('/mcp')}/console", "bold")
 
-    def done(self, report: Report, *, interrupted: bool) -> None:
+    def done(self, report: DemoReport, *, interrupted: bool) -> None:
         self.line()
         if interrupted:
             self.line("Interrupted; everything was ended.", "yellow")
@@ -195,7 +197,7 @@ def _program() -> str:
     beside = Path(sys.executable).parent / (
         "toolgate.exe" if sys.platform == "win32" else "toolgate"
     )
-    found = shutil.which("toolgate")
-    if found and Path(found).resolve() == beside.resolve():
+    on_path = shutil.which("toolgate")
+    if on_path and Path(on_path).resolve() == beside.resolve():
         return "toolgate"
-    return str(beside) if beside.is_file() else found or "toolgate"
+    return str(beside) if beside.is_file() else on_path or "toolgate"

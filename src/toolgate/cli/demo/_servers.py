@@ -224,19 +224,19 @@ async def install(
             "Install Node to see the others."
         )
 
-    async def one(home: str) -> None:
+    async def install_group(home: str) -> None:
         packages = _packages(groups[home])
-        place = folder / home
-        stamp = anyio.Path(place / ".installed")
+        target = folder / home
+        stamp = anyio.Path(target / ".installed")
         if await stamp.is_file() and await stamp.read_text(encoding="utf-8") == "\n".join(packages):
             return
         names = ", ".join(server.name for server in groups[home])
         say(f"installing {names} ({'npm' if home == NPM else 'PyPI'}) …")
         started = anyio.current_time()
         failure = await (
-            _install_npm(place, packages, node)
+            _install_npm(target, packages, node)
             if node and home == NPM
-            else _install_pypi(place, packages)
+            else _install_pypi(target, packages)
         )
         if failure:
             problems[home] = f"{names} could not be installed: {failure}"
@@ -246,7 +246,7 @@ async def install(
 
     async with anyio.create_task_group() as tasks:
         for home in groups:
-            tasks.start_soon(one, home)
+            tasks.start_soon(install_group, home)
     return InstallReport(
         servers=tuple(s for s in servers if s.home not in problems),
         problems=tuple(problems[home] for home in sorted(problems)),
@@ -257,26 +257,26 @@ def _packages(servers: Sequence[DemoServer]) -> list[str]:
     return sorted({package for server in servers for package in (server.package, *server.needs)})
 
 
-async def _install_npm(place: Path, packages: Sequence[str], node: Node) -> str | None:
-    await anyio.Path(place).mkdir(parents=True, exist_ok=True)
+async def _install_npm(target: Path, packages: Sequence[str], node: Node) -> str | None:
+    await anyio.Path(target).mkdir(parents=True, exist_ok=True)
     return await _run(
         *node.npm,
-        *("install", "--prefix", str(place), "--no-audit", "--no-fund", "--no-package-lock"),
+        *("install", "--prefix", str(target), "--no-audit", "--no-fund", "--no-package-lock"),
         *("--ignore-scripts", "--loglevel", "error"),
         # Each package is tried three times, one after another; npm waits 10 and 60 s in between.
         *("--fetch-retry-mintimeout", "1000", "--fetch-retry-maxtimeout", "5000", *packages),
     )
 
 
-async def _install_pypi(place: Path, packages: Sequence[str]) -> str | None:
+async def _install_pypi(target: Path, packages: Sequence[str]) -> str | None:
     def create() -> None:
-        venv.create(place, clear=True, with_pip=True, symlinks=sys.platform != "win32")
+        venv.create(target, clear=True, with_pip=True, symlinks=sys.platform != "win32")
 
     try:
         await anyio.to_thread.run_sync(create)
     except (OSError, subprocess.CalledProcessError) as error:
         return f"no virtual environment could be made: {error}."
-    python = str(_programs(place) / "python")
+    python = str(_programs(target) / "python")
     return await _run(
         *(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
         *("--no-input", *packages),
@@ -292,8 +292,8 @@ async def _run(*command: str) -> str | None:
     if done.returncode == 0:
         return None
     lines = (done.stderr or done.stdout).decode("utf-8", "replace").splitlines()
-    said = [line.strip() for line in lines if line.strip() and _LOG_OF_NPM not in line]
-    return said[-1] if said else f"{command[0]} ended with status {done.returncode}."
+    messages = [line.strip() for line in lines if line.strip() and _LOG_OF_NPM not in line]
+    return messages[-1] if messages else f"{command[0]} ended with status {done.returncode}."
 
 
 _LOG_OF_NPM = "A complete log of this run"

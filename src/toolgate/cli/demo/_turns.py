@@ -15,9 +15,11 @@ from toolgate.base.installation import current_installation
 from toolgate.cli.client._http_exchange import Exchange
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["NEEDS", "Turned", "ask_turns", "turn_tables"]
+__all__ = ["INSTALL_COMMAND", "TurnResult", "run_turns", "turn_tables"]
 
-NEEDS = "" if find_spec("sqlglot") else current_installation().install_command(extra="sql")
+INSTALL_COMMAND = (
+    "" if find_spec("sqlglot") else current_installation().install_command(extra="sql")
+)
 """What has to be installed for it first; empty: nothing."""
 
 _MODEL = "demo"
@@ -47,7 +49,7 @@ _STEPS: list[Json] = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Turned:
+class TurnResult:
     """A turn, and what became of it."""
 
     question: str
@@ -86,9 +88,9 @@ def turn_tables(folder: Path) -> Json:
     }
 
 
-async def ask_turns(exchange: Exchange, folder: Path) -> AsyncGenerator[Turned]:
+async def run_turns(exchange: Exchange, folder: Path) -> AsyncGenerator[TurnResult]:
     """Two turns of one thread: one that documents answer, and one that a database answers."""
-    await _fill(exchange, folder)
+    await _add_documents(exchange, folder)
     for question in _QUESTIONS:
         status, raw = await exchange(
             "POST",
@@ -102,27 +104,27 @@ async def ask_turns(exchange: Exchange, folder: Path) -> AsyncGenerator[Turned]:
         )
         body = json_object(json_text.loads(raw))
         if status != 200:
-            said = str(json_object(body.get("error")).get("message"))
-            yield Turned(question=question, ran="", answer=said, tokens=0, worked=False)
+            message = str(json_object(body.get("error")).get("message"))
+            yield TurnResult(question=question, ran="", answer=message, tokens=0, worked=False)
             continue
         answer = str(body["choices"][0]["message"]["content"])
         metadata = json_object(body["toolgate"]["response_metadata"])
         searched = json_object(metadata.get("vs_metadata"))
-        tools = [str(one) for one in json_array(metadata.get("tools"))]
+        tools = [str(tool) for tool in json_array(metadata.get("tools"))]
         ran = ", ".join(tools)
         if searched:
             names = ", ".join(map(str, json_array(searched.get("searched_tables"))))
             ran = f"documents of {names}: {searched.get('num_documents')} passages, graded"
-        yield Turned(
+        yield TurnResult(
             question=question,
             ran=ran,
             answer=answer,
             tokens=int(metadata["token_usage"]["total_tokens"]),
-            worked=await _rests_on_what_was_found(exchange, bool(searched)),
+            worked=await _is_grounded(exchange, bool(searched)),
         )
 
 
-async def _fill(exchange: Exchange, folder: Path) -> None:
+async def _add_documents(exchange: Exchange, folder: Path) -> None:
     """Take in what the authors of some installed libraries say of them."""
     texts = {
         str(dist.metadata["Name"]): _readme(dist)
@@ -146,11 +148,11 @@ def _readme(dist: Distribution) -> str:
     return body or head
 
 
-async def _rests_on_what_was_found(exchange: Exchange, is_document: bool) -> bool:
+async def _is_grounded(exchange: Exchange, is_document: bool) -> bool:
     """Whether the thread has the passages, or the rows, that the answer names."""
     _, raw = await exchange("GET", f"/v1/chat/history?thread_id={_THREAD}", None)
     messages = json_array(json_object(json_text.loads(raw)).get("messages"))
-    results = [str(one["content"]) for one in messages if one["role"] == "tool"]
+    results = [str(message["content"]) for message in messages if message["role"] == "tool"]
     last = results[-1] if results else ""
     if is_document:
         return _SAID_OF_ANYIO in " ".join(last.replace("\\n", " ").split())

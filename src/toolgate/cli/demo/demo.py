@@ -25,14 +25,14 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.client._http_exchange import over_http
 from toolgate.cli.demo._gateway import READY_S, gateway_process, prepare
-from toolgate.cli.demo._report import Report
+from toolgate.cli.demo._report import DemoReport
 from toolgate.cli.demo._requests import REQUEST_POOL, choose_victim, find_and_run, kill_and_call
-from toolgate.cli.demo._schema import ask_schema, connections
+from toolgate.cli.demo._schema import ask_questions, connections
 from toolgate.cli.demo._screen import Screen
 from toolgate.cli.demo._servers import DemoServer, find_node, install, server_table
-from toolgate.cli.demo._turns import NEEDS, ask_turns, turn_tables
-from toolgate.cli.terminal._exit import FINE
-from toolgate.cli.terminal._output import note, print_json, waiting
+from toolgate.cli.demo._turns import INSTALL_COMMAND, run_turns, turn_tables
+from toolgate.cli.terminal._exit import SUCCESS
+from toolgate.cli.terminal._output import note, print_json, spinner
 from toolgate.errors import ToolgateError
 from toolgate.types import Json
 
@@ -69,7 +69,7 @@ def demo(
 
 async def _demo(folder: Path, keep: bool, as_json: bool) -> int:
     out = Screen(quiet=as_json)
-    report = Report()
+    report = DemoReport()
     ended = True
     async with _until_signalled() as scope:
         out.title()
@@ -93,12 +93,14 @@ async def _demo(folder: Path, keep: bool, as_json: bool) -> int:
                     await anyio.sleep_forever()
         ended = False
     out.done(report, interrupted=ended and not keep)
-    return FINE if report.fine and (keep or not scope.cancelled_caught) else 1
+    return SUCCESS if report.fine and (keep or not scope.cancelled_caught) else 1
 
 
-async def _set_up(folder: Path, out: Screen, report: Report) -> tuple[tuple[DemoServer, ...], Any]:
+async def _set_up(
+    folder: Path, out: Screen, report: DemoReport
+) -> tuple[tuple[DemoServer, ...], Any]:
     node = await anyio.to_thread.run_sync(find_node)
-    with waiting("Setting up servers"):
+    with spinner("Setting up servers"):
         installed = await install(folder, node=node, say=note)
     report.problems += installed.problems
     for problem in installed.problems:
@@ -111,11 +113,11 @@ async def _set_up(folder: Path, out: Screen, report: Report) -> tuple[tuple[Demo
     return installed.servers, node
 
 
-async def _show(run: run_file.RunFile, scratch: Path, out: Screen, report: Report) -> None:
+async def _show(run: run_file.RunFile, scratch: Path, out: Screen, report: DemoReport) -> None:
     exchange = over_http(run)
     gateway = GatewayClient(exchange, run)
     started = anyio.current_time()
-    with waiting("Starting servers"):
+    with spinner("Starting servers"):
         report.servers = await _wait_ready(gateway)
     report.ready_s = anyio.current_time() - started
     out.servers(report)
@@ -124,8 +126,10 @@ async def _show(run: run_file.RunFile, scratch: Path, out: Screen, report: Repor
         _, listing = await exchange("GET", "/api/v1/tools?format=mcp", None)
         await _measure_menu(json.loads(listing)["tools"], client, report)
         out.menu(report)
-        known = {row["name"] for row in report.servers if row["state"] == "ready"}
-        chosen = [one for one in REQUEST_POOL if one.expected.partition(":")[0] in known]
+        ready = {row["name"] for row in report.servers if row["state"] == "ready"}
+        chosen = [
+            request for request in REQUEST_POOL if request.expected.partition(":")[0] in ready
+        ]
         out.requests()
         for request in chosen[:REQUESTS]:
             answered = await find_and_run(client, request, scratch)
@@ -133,38 +137,38 @@ async def _show(run: run_file.RunFile, scratch: Path, out: Screen, report: Repor
             out.request(answered)
         out.cost(report)
         victim = choose_victim(chosen)
-        other = next((one for one in chosen if one is not victim), None)
+        other = next((request for request in chosen if request is not victim), None)
         if victim is not None and other is not None:
             report.recovery = await kill_and_call(gateway, client, victim, other, scratch)
             out.recovery(report.recovery)
 
 
-async def _ask(folder: Path, out: Screen, report: Report) -> None:
+async def _ask(folder: Path, out: Screen, report: DemoReport) -> None:
     """Ask about a database, through a gateway that has nothing else."""
     await anyio.Path(folder).mkdir()
     async with gateway_process(folder, connections=connections(folder)) as run:
         gateway = GatewayClient(over_http(run), run)
         out.questions()
-        with waiting("Learning what people ask"):
-            asked = [one async for one in ask_schema(gateway, folder)]
-        for number, one in enumerate(asked):
-            report.questions.append(one)
-            out.question(one, with_prompt=number == 0)
+        with spinner("Learning what people ask"):
+            results = [result async for result in ask_questions(gateway, folder)]
+        for number, result in enumerate(results):
+            report.questions.append(result)
+            out.question(result, with_prompt=number == 0)
 
 
-async def _turns(folder: Path, out: Screen, report: Report) -> None:
+async def _turns(folder: Path, out: Screen, report: DemoReport) -> None:
     """Run two whole turns, with a script in the place of the model."""
-    out.turns(NEEDS)
-    if NEEDS:
+    out.turns(INSTALL_COMMAND)
+    if INSTALL_COMMAND:
         return
     await anyio.Path(folder).mkdir()
     tables = await anyio.to_thread.run_sync(turn_tables, folder)
     async with gateway_process(folder, tables=tables) as run:
         for name in ("documents", "sql"):
             await GatewayClient(over_http(run), run).wait_for_servers(name)
-        async for one in ask_turns(over_http(run), folder):
-            report.turns.append(one)
-            out.turn(one)
+        async for result in run_turns(over_http(run), folder):
+            report.turns.append(result)
+            out.turn(result)
 
 
 async def _wait_ready(gateway: GatewayClient) -> list[Json]:
@@ -182,13 +186,15 @@ def _is_starting(server: Json) -> bool:
     )
 
 
-async def _measure_menu(whole: Sequence[Json], client: Client, report: Report) -> None:
+async def _measure_menu(whole: Sequence[Json], client: Client, report: DemoReport) -> None:
     report.menu_tools = len(whole)
     report.menu_tokens = estimate_tokens(_compact(whole))
     listed = (await client.list_tools()).tools
-    shown = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
-    report.shown_tools = [tool["name"] for tool in shown]
-    report.shown_tokens = estimate_tokens(_compact(shown))
+    definitions = [
+        tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed
+    ]
+    report.shown_tools = [tool["name"] for tool in definitions]
+    report.shown_tokens = estimate_tokens(_compact(definitions))
 
 
 @asynccontextmanager
@@ -213,7 +219,7 @@ def _compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _as_json(report: Report) -> Json:
-    shown = asdict(report)
-    shown["fine"] = report.fine
-    return shown
+def _as_json(report: DemoReport) -> Json:
+    values = asdict(report)
+    values["fine"] = report.fine
+    return values

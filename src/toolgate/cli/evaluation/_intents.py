@@ -13,9 +13,9 @@ import typer
 from numpy.typing import NDArray
 
 from toolgate.base.plugins import make
-from toolgate.cli.evaluation._save_results import keep_measured
-from toolgate.cli.terminal._context import shared
-from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.evaluation._save_results import save_metrics
+from toolgate.cli.terminal._context import shared_options
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import print_json, print_table, print_text
 from toolgate.errors import ArgumentError, PackError
 from toolgate.intents import (
@@ -63,22 +63,22 @@ def intents(
     the first of "top" is right, also where "intent" is null.
     """
     lines = _read(queries) if queries is not None else []
-    found = anyio.run(_measure, pack, embedder, lines)
+    evaluation = anyio.run(_measure, pack, embedder, lines)
     if predictions is not None:
-        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in found.rows)
+        text = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in evaluation.rows)
         predictions.write_text(text, encoding="utf-8")
-    answer = found.summary()
-    keep_measured("intents", [_measured(pack, answer)])
+    answer = evaluation.summary()
+    save_metrics("intents", [_metrics_to_save(pack, answer)])
     if sweep:
-        answer["sweep"] = found.sweep()
+        answer["sweep"] = evaluation.sweep()
     if as_json:
         print_json(answer)
     else:
         _show(answer)
-    return FINE if found.rows or queries is None else NOTHING
+    return SUCCESS if evaluation.rows or queries is None else NO_RESULT
 
 
-def _measured(pack: Path, answer: dict[str, Any]) -> tuple[str, str, int, dict[str, float]]:
+def _metrics_to_save(pack: Path, answer: dict[str, Any]) -> tuple[str, str, int, dict[str, float]]:
     """What is kept of an evaluation: that of the messages, if some say what is right."""
     has_messages = "labelled" in answer
     scored = answer["labelled"] if has_messages else answer["prompts_held_out"]
@@ -87,7 +87,7 @@ def _measured(pack: Path, answer: dict[str, Any]) -> tuple[str, str, int, dict[s
     return pack.resolve().name, by, requests, scored
 
 
-class _Found:
+class _Evaluation:
     """What was learned and judged, and the figures that follow from it."""
 
     def __init__(self, model: SemanticModel, limits: Limits, fit_s: float) -> None:
@@ -96,18 +96,18 @@ class _Found:
         self.expected: list[tuple[bool, str]] = []
         self.spent_ms: list[float] = []
 
-    def add(self, line: dict[str, Any], one: Judgement, spent_ms: float) -> None:
+    def add(self, line: dict[str, Any], prediction: Judgement, spent_ms: float) -> None:
         """Take the judgement of a message."""
-        top = [[name, round(share, 6)] for name, share in one.ranked if name]
+        top = [[name, round(share, 6)] for name, share in prediction.ranked if name]
         self.rows.append(
             {
                 "id": line["id"],
-                "intent": one.intent if one.accepted else None,
-                "confidence": round(one.confidence if one.intent else 0.0, 6),
+                "intent": prediction.intent if prediction.accepted else None,
+                "confidence": round(prediction.confidence if prediction.intent else 0.0, 6),
                 "top": top,
             }
         )
-        self.expected.append(("intent" in line, _key(line.get("intent"))))
+        self.expected.append(("intent" in line, _normalize(line.get("intent"))))
         self.spent_ms.append(spent_ms)
 
     def summary(self) -> dict[str, Any]:
@@ -134,7 +134,7 @@ class _Found:
             answer["messages"] = len(self.rows)
             answer["ms_p50"] = round(median(self.spent_ms), 3)
             answer["answered"] = _mean(np.array([row["intent"] is not None for row in self.rows]))
-        if any(known for known, _ in self.expected):
+        if any(is_labelled for is_labelled, _ in self.expected):
             answer["labelled"] = self._scored(None)
         return answer
 
@@ -143,7 +143,7 @@ class _Found:
         confidence = np.array([self.model.confidence(s) for s in self.model.held_scores.tolist()])
         owners = np.asarray(self.model.lessons.owners)[self.model.counted]
         right = self.model.held_owners == owners
-        labelled = any(known for known, _ in self.expected)
+        labelled = any(is_labelled for is_labelled, _ in self.expected)
         rows: list[dict[str, Any]] = []
         for share, cut in self.model.sweep(_SHARES):
             taken = confidence >= cut
@@ -160,26 +160,30 @@ class _Found:
         """Of the messages that say what is right; with a cut of one's own, or as answered."""
         inside: list[tuple[bool, bool]] = []
         outside: list[bool] = []
-        for row, (known, name) in zip(self.rows, self.expected, strict=True):
-            if not known:
+        for row, (is_labelled, name) in zip(self.rows, self.expected, strict=True):
+            if not is_labelled:
                 continue
-            best = _key(row["top"][0][0]) if row["top"] else ""
-            given = row["intent"] is not None if cut is None else row["confidence"] >= cut
+            best = _normalize(row["top"][0][0]) if row["top"] else ""
+            is_answered = row["intent"] is not None if cut is None else row["confidence"] >= cut
             if name:
-                inside.append((best == name, given))
+                inside.append((best == name, is_answered))
             else:
-                outside.append(given)
+                outside.append(is_answered)
         scored: dict[str, Any] = {}
         if inside:
-            scored["accuracy"] = _mean(np.array([good and given for good, given in inside]))
+            scored["accuracy"] = _mean(
+                np.array([good and is_answered for good, is_answered in inside])
+            )
             scored["accuracy_before_cut"] = _mean(np.array([good for good, _ in inside]))
-            scored["false_alarms"] = _mean(np.array([not given for _, given in inside]))
+            scored["false_alarms"] = _mean(np.array([not is_answered for _, is_answered in inside]))
         if outside:
-            scored["out_of_scope_recall"] = _mean(np.array([not given for given in outside]))
+            scored["out_of_scope_recall"] = _mean(
+                np.array([not is_answered for is_answered in outside])
+            )
         return scored
 
 
-async def _measure(pack: Path, name: str, lines: Sequence[dict[str, Any]]) -> _Found:
+async def _measure(pack: Path, name: str, lines: Sequence[dict[str, Any]]) -> _Evaluation:
     read = read_intents(pack)
     if not any(intent.prompts for intent in read.intents):
         raise PackError(
@@ -198,19 +202,21 @@ async def _measure(pack: Path, name: str, lines: Sequence[dict[str, Any]]) -> _F
     )
     model = stage.model
     assert model is not None
-    found = _Found(model, read.limits, perf_counter() - began)
+    evaluation = _Evaluation(model, read.limits, perf_counter() - began)
     for line in lines:
         worked = process_time()
         vector = None
         if embedder is not None:
             vector = (await embedded(embedder, [line["text"]], "query"))[0]
-        one = model.judge(line["text"], vector, limits=read.limits, own_limits=read.own_limits)
-        found.add(line, one, (process_time() - worked) * 1000)
-    return found
+        prediction = model.judge(
+            line["text"], vector, limits=read.limits, own_limits=read.own_limits
+        )
+        evaluation.add(line, prediction, (process_time() - worked) * 1000)
+    return evaluation
 
 
 def _embedder(name: str) -> Embedder | None:
-    settings = load(shared().config, shared().imports).search
+    settings = load(shared_options().config, shared_options().imports).search
     if name == "none":
         return None
     same = not name or name == settings.embedder
@@ -237,31 +243,31 @@ def _read(path: Path) -> list[dict[str, Any]]:
         try:
             line = json.loads(raw)
         except ValueError as error:
-            raise _odd(path, number, "no JSON") from error
+            raise _wrong_line(path, number, "no JSON") from error
         line = json_object(line)
         if "id" not in line:
-            raise _odd(path, number, 'not an object with "id" and "text"')
+            raise _wrong_line(path, number, 'not an object with "id" and "text"')
         if not isinstance(line.get("text"), str):
-            raise _odd(path, number, '"text" is no text')
+            raise _wrong_line(path, number, '"text" is no text')
         lines.append(line)
     return lines
 
 
-def _odd(path: Path, number: int, what: str) -> ArgumentError:
+def _wrong_line(path: Path, number: int, reason: str) -> ArgumentError:
     return ArgumentError(
-        f"{path}, line {number}: {what}.",
+        f"{path}, line {number}: {reason}.",
         allowed='Allowed: {"id": …, "text": "…"}, and "intent" if the line is to be scored.',
         hint="Correct the line.",
     )
 
 
 def _show(answer: dict[str, Any]) -> None:
-    held = answer["prompts_held_out"]
+    held_out = answer["prompts_held_out"]
     print_text(
         f"{answer['prompts']} prompts of {answer['intents']} intents, learned in "
         f"{answer['fit_s']} s; confidence needed: {answer['cut']}."
     )
-    rows = [["prompts, each held out", *_cells(held), f"{held['calibration_error']:.3f}"]]
+    rows = [["prompts, each held out", *_cells(held_out), f"{held_out['calibration_error']:.3f}"]]
     if "labelled" in answer:
         rows.append(["messages", *_cells(answer["labelled"]), ""])
     headings = ("", "right", "right before cut", "false alarms", "outside caught", "calibration")
@@ -315,7 +321,7 @@ def _mean(values: NDArray[np.bool_]) -> float:
     return round(float(np.mean(values)), 4) if len(values) else 0.0
 
 
-def _key(name: object) -> str:
+def _normalize(name: object) -> str:
     """A name as names are compared: no case, every run of other signs one `_`."""
     if not isinstance(name, str):
         return ""

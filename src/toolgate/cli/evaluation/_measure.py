@@ -16,13 +16,13 @@ from toolgate.types import json_object
 
 __all__ = [
     "METRICS",
-    "Labelled",
+    "LabelledSet",
     "Question",
-    "judge",
     "mean_of",
-    "precision",
+    "precision_by_rank",
     "question_of",
     "read_labelled",
+    "score_ranking",
     "tool_of",
 ]
 
@@ -46,7 +46,7 @@ class Question:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labelled:
+class LabelledSet:
     """A catalog with labelled requests."""
 
     name: str
@@ -60,57 +60,61 @@ class Labelled:
 
 
 def read_labelled(
-    folder: Path, others: Sequence[Path] = (), *, split: str = "test", most: int = 0
-) -> Labelled:
+    folder: Path, distractors: Sequence[Path] = (), *, split: str = "test", limit: int = 0
+) -> LabelledSet:
     """A data folder (`tools.jsonl`, `queries.jsonl`) with the tools of other folders.
 
     Of the others, tools of the same name (letters and digits alone) as one of its own are left out.
 
     Args:
         folder: The set.
-        others: Folders with further tools.
+        distractors: Folders with further tools.
         split: Requests of this split; requests without one are of the split `test`.
-        most: Requests at most, evenly picked; 0 takes all.
+        limit: Requests at most, evenly picked; 0 takes all.
 
     Raises:
         SettingError: A file is missing or has another format.
     """
     tools = _tools(folder)
-    taken = {_plain(tool.name) for tool in tools}
-    for other in others:
-        tools += [tool for tool in _tools(other) if _plain(tool.name) not in taken]
+    taken = {_normalize(tool.name) for tool in tools}
+    for other in distractors:
+        tools += [tool for tool in _tools(other) if _normalize(tool.name) not in taken]
     catalog: dict[str, SearchableTool] = {}
     for tool in tools:
         catalog.setdefault(tool.key, tool)
     rows = [row for row in _rows(folder / "queries.jsonl") if row.get("split", "test") == split]
-    if most and len(rows) > most:
-        rows = [rows[at * len(rows) // most] for at in range(most)]
-    return Labelled(
-        name="+".join(path.resolve().name for path in (folder, *others)),
+    if limit and len(rows) > limit:
+        rows = [rows[index * len(rows) // limit] for index in range(limit)]
+    return LabelledSet(
+        name="+".join(path.resolve().name for path in (folder, *distractors)),
         tools=tuple(catalog.values()),
         questions=tuple(question_of(row, folder / "queries.jsonl") for row in rows),
     )
 
 
-def judge(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> dict[str, float]:
+def score_ranking(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> dict[str, float]:
     """The metrics of one request, whose tools are ranked best first."""
-    place = {key: at for at, key in reversed(list(enumerate(ranked)))}
-    ranks = [min((place[key] for key in group if key in place), default=None) for group in groups]
-    found = sorted(rank for rank in ranks if rank is not None)
+    positions = {key: at for at, key in reversed(list(enumerate(ranked)))}
+    ranks = [
+        min((positions[key] for key in group if key in positions), default=None) for group in groups
+    ]
+    hits = sorted(rank for rank in ranks if rank is not None)
     size = len(groups)
     ideal = sum(1 / math.log2(at + 2) for at in range(min(size, 10)))
-    gained = sum(1 / math.log2(rank + 2) for rank in dict.fromkeys(found) if rank < 10)
-    shares = {f"R@{k}": sum(rank < k for rank in found) / size for k in (1, 5, 10)}
+    gained = sum(1 / math.log2(rank + 2) for rank in dict.fromkeys(hits) if rank < 10)
+    shares = {f"R@{k}": sum(rank < k for rank in hits) / size for k in (1, 5, 10)}
     return {
         **shares,
-        "C@10": float(len(found) == size and all(rank < 10 for rank in found)),
+        "C@10": float(len(hits) == size and all(rank < 10 for rank in hits)),
         "nDCG@10": gained / ideal,
-        "MRR": 1 / (found[0] + 1) if found and found[0] < 10 else 0.0,
-        "any@5": float(bool(found) and found[0] < 5),
+        "MRR": 1 / (hits[0] + 1) if hits and hits[0] < 10 else 0.0,
+        "any@5": float(bool(hits) and hits[0] < 5),
     }
 
 
-def precision(ranked: Sequence[Sequence[str]], questions: Sequence[Question]) -> list[float]:
+def precision_by_rank(
+    ranked: Sequence[Sequence[str]], questions: Sequence[Question]
+) -> list[float]:
     """For each rank from the first to the tenth, the share of requests with a needed tool there."""
     needed = [frozenset[str]().union(*question.groups) for question in questions]
     return [
@@ -145,12 +149,12 @@ def _rows(path: Path) -> list[dict[str, Any]]:
             if line.strip():
                 row = json.loads(line)
                 if not isinstance(row, dict):
-                    raise _strange(row, path, f"an object (line {at})")
+                    raise _wrong_format(row, path, f"an object (line {at})")
                 rows.append(cast("dict[str, Any]", row))
     except (OSError, ValueError) as error:
-        what = error.strerror if isinstance(error, OSError) else f"line {at}: {error}"
+        reason = error.strerror if isinstance(error, OSError) else f"line {at}: {error}"
         raise SettingError(
-            f"{path} cannot be read: {what}.",
+            f"{path} cannot be read: {reason}.",
             hint="Give a folder with tools.jsonl and queries.jsonl; see docs/search.md.",
         ) from error
     return rows
@@ -176,7 +180,7 @@ def tool_of(row: Mapping[str, Any], where: object) -> SearchableTool:
             ),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise _strange(row, where, "id and name") from error
+        raise _wrong_format(row, where, "id and name") from error
 
 
 def question_of(row: Mapping[str, Any], where: object) -> Question:
@@ -187,12 +191,12 @@ def question_of(row: Mapping[str, Any], where: object) -> Question:
     """
     try:
         relevant = _ids(row["relevant"])
-        groups = [_ids(group) for group in row.get("groups") or ()] or [[one] for one in relevant]
+        groups = [_ids(group) for group in row.get("groups") or ()] or [[key] for key in relevant]
         return Question(
             id=str(row["id"]), text=str(row["text"]), groups=tuple(map(frozenset, groups))
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise _strange(row, where, "id, text and relevant") from error
+        raise _wrong_format(row, where, "id, text and relevant") from error
 
 
 def _ids(value: object) -> list[str]:
@@ -202,17 +206,17 @@ def _ids(value: object) -> list[str]:
         TypeError: They are none.
     """
     ids = cast("list[object]", value) if isinstance(value, list) else []
-    if not ids or not all(isinstance(one, str) for one in ids):
+    if not ids or not all(isinstance(item, str) for item in ids):
         raise TypeError
     return cast("list[str]", ids)
 
 
-def _strange(row: object, where: object, needed: str) -> SettingError:
+def _wrong_format(row: object, where: object, needed: str) -> SettingError:
     return SettingError(
         f"{where} has a line without {needed}: {str(row)[:80]!r}.",
         hint="See docs/search.md for the format.",
     )
 
 
-def _plain(name: str) -> str:
+def _normalize(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "", name.lower())

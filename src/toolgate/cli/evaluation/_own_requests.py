@@ -1,23 +1,23 @@
 """One's own requests as an evaluation set, read from the store of the settings."""
 
 from toolgate.base.ids import utc_now
-from toolgate.cli.evaluation._measure import Labelled, question_of, tool_of
+from toolgate.cli.evaluation._measure import LabelledSet, question_of, tool_of
 from toolgate.evaluation.labelled_requests import read_labelled_requests
 from toolgate.settings import Settings, default_store_url
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT
 
-__all__ = ["read_mine"]
+__all__ = ["read_own_requests"]
 
 _WHERE = "the usage log"
 
 
-async def read_mine(settings: Settings, *, most: int = 0) -> Labelled:
+async def read_own_requests(settings: Settings, *, limit: int = 0) -> LabelledSet:
     """Searches whose tools were executed with success or marked right, as labelled requests.
 
     Args:
         settings: Name the store.
-        most: Requests at most, the newest; 0 takes all.
+        limit: Requests at most, the newest; 0 takes all.
 
     Raises:
         ArgumentError: The log has no such request, or none with its text.
@@ -29,8 +29,8 @@ async def read_mine(settings: Settings, *, most: int = 0) -> Labelled:
         marks = await read_labelled_requests(store, DEFAULT_PROJECT)
     finally:
         await store.close()
-    queries = marks.queries[:most] if most else marks.queries
-    return Labelled(
+    queries = marks.queries[:limit] if limit else marks.queries
+    return LabelledSet(
         name=f"mine {utc_now()[:10]}",
         tools=tuple(tool_of(row, _WHERE) for row in marks.tools),
         questions=tuple(question_of(row, _WHERE) for row in queries),

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from toolgate.cli.terminal._output import note
 from toolgate.evaluation.results import evaluations_file, note_evaluations
 
-__all__ = ["keep_measured"]
+__all__ = ["save_metrics"]
 
 
-def keep_measured(kind: str, rows: Sequence[tuple[str, str, int, Mapping[str, float]]]) -> None:
+def save_metrics(kind: str, rows: Sequence[tuple[str, str, int, Mapping[str, float]]]) -> None:
     """Keep rows; that it cannot be done is only said."""
     path = evaluations_file()
     try:

@@ -17,16 +17,16 @@ from toolgate.base.installation import install_hint
 from toolgate.cli.evaluation._intents import intents
 from toolgate.cli.evaluation._measure import (
     METRICS,
-    Labelled,
-    judge,
+    LabelledSet,
     mean_of,
-    precision,
+    precision_by_rank,
     read_labelled,
+    score_ranking,
 )
-from toolgate.cli.evaluation._own_requests import read_mine
-from toolgate.cli.evaluation._save_results import keep_measured
-from toolgate.cli.terminal._context import shared
-from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.evaluation._own_requests import read_own_requests
+from toolgate.cli.evaluation._save_results import save_metrics
+from toolgate.cli.terminal._context import shared_options
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError
 from toolgate.search import SearchableTool, SearchRequest, SearchStrategy, end, ready
@@ -40,7 +40,7 @@ app = typer.Typer(
 app.command()(intents)
 
 _DEPTH = 20
-_KEPT = ("R@5", "R@1", "C@10", "MRR", "any@5")
+_SAVED_METRICS = ("R@5", "R@1", "C@10", "MRR", "any@5")
 """Metrics that the console shows over time, the most telling first."""
 
 
@@ -55,7 +55,7 @@ def tools(
         list[Path] | None,
         typer.Argument(metavar="[DIR...]", help="Folders with labelled requests."),
     ] = None,
-    others: Annotated[
+    distractors: Annotated[
         list[Path] | None,
         typer.Option("--with", metavar="DIR", help="Add the tools of this folder. Repeatable."),
     ] = None,
@@ -74,10 +74,10 @@ def tools(
         bool, typer.Option("--baseline", help="Also score FastMCP's search index.")
     ] = False,
     split: Annotated[str, typer.Option(help="Which requests of the folders to use.")] = "test",
-    most: Annotated[
+    limit: Annotated[
         int, typer.Option(min=0, help="Requests per folder at most, evenly picked; 0 takes all.")
     ] = 0,
-    mine: Annotated[
+    own_requests: Annotated[
         bool,
         typer.Option(
             "--mine", help="Also your own requests whose tools worked, from the usage log."
@@ -97,18 +97,21 @@ def tools(
     another search had to answer, that is said and counted (fallbacks in JSON). The page Evaluation
     of the console shows what was measured over time.
     """
-    settings = load(shared().config, shared().imports)
+    settings = load(shared_options().config, shared_options().imports)
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
-    if not folders and not mine:
+    if not folders and not own_requests:
         raise ArgumentError(
             "There is nothing to measure.", hint="Name folders with labelled requests, or --mine."
         )
     if rankings is not None:
         _write(rankings, ())
-    sets = [read_labelled(folder, others or (), split=split, most=most) for folder in folders or ()]
-    if mine:
-        sets.append(anyio.run(partial(read_mine, settings, most=most)))
+    sets = [
+        read_labelled(folder, distractors or (), split=split, limit=limit)
+        for folder in folders or ()
+    ]
+    if own_requests:
+        sets.append(anyio.run(partial(read_own_requests, settings, limit=limit)))
     for labelled in sets:
         if not labelled.questions:
             note(f"{labelled.name} has no request of the split {split!r}.")
@@ -121,14 +124,14 @@ def tools(
             rows += [beside] if beside else []
     if rankings is not None:
         _write(rankings, lines)
-    keep_measured(
+    save_metrics(
         "tools",
         [
             (
                 "mine" if row["set"].startswith("mine ") else row["set"],
                 row["search"],
                 row["requests"],
-                {name: row[name] for name in _KEPT},
+                {name: row[name] for name in _SAVED_METRICS},
             )
             for row in rows
         ],
@@ -138,7 +141,7 @@ def tools(
     else:
         headings = ("set", "search", "tools", "requests", *METRICS, "ms p50", "ms p95")
         print_table(headings, [_cells(row) for row in rows])
-    return FINE if rows else NOTHING
+    return SUCCESS if rows else NO_RESULT
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
@@ -153,7 +156,7 @@ def _write(path: Path, lines: Sequence[str]) -> None:
 
 
 async def _score(
-    labelled: Labelled, settings: Settings, name: str
+    labelled: LabelledSet, settings: Settings, name: str
 ) -> tuple[dict[str, Any], list[str]]:
     """Metrics of a strategy on a set, and its rankings."""
     strategies = Strategies(settings.search, {})
@@ -163,17 +166,17 @@ async def _score(
     try:
         await search.update(labelled.tools)
         await ready(search)
-        return await _searched(search, labelled, f"{name}+{selector}" if selector else name)
+        return await _measure_searches(search, labelled, f"{name}+{selector}" if selector else name)
     finally:
         await end(search)
         await strategies.aclose()
 
 
-async def _searched(
-    search: SearchStrategy, labelled: Labelled, name: str
+async def _measure_searches(
+    search: SearchStrategy, labelled: LabelledSet, name: str
 ) -> tuple[dict[str, Any], list[str]]:
     fallbacks: list[str] = []
-    found: list[list[str]] = []
+    rankings: list[list[str]] = []
     spent: list[float] = []
     lines: list[str] = []
     for question in labelled.questions:
@@ -183,7 +186,7 @@ async def _searched(
         spent.append((process_time() - worked) * 1000)
         waited = (perf_counter() - began) * 1000
         ranked = [hit.key for hit in answer.hits]
-        found.append(ranked)
+        rankings.append(ranked)
         line = {"query": question.id, "tools": ranked, "latency_ms": round(waited, 3)}
         lines.append(json.dumps(line, ensure_ascii=False))
         fallbacks += [answer.fallback] if answer.fallback else []
@@ -192,10 +195,10 @@ async def _searched(
             f"{labelled.name}: another search answered {len(fallbacks)} of"
             f" {len(labelled.questions)} requests ({fallbacks[-1]})."
         )
-    return {**_row(labelled, name, found, spent), "fallbacks": len(fallbacks)}, lines
+    return {**_row(labelled, name, rankings, spent), "fallbacks": len(fallbacks)}, lines
 
 
-def _baseline(labelled: Labelled) -> dict[str, Any] | None:
+def _baseline(labelled: LabelledSet) -> dict[str, Any] | None:
     """Metrics of FastMCP's index, the one that its search transform uses."""
     try:
         module = import_module("fastmcp.server.transforms.search.bm25")
@@ -204,14 +207,14 @@ def _baseline(labelled: Labelled) -> dict[str, Any] | None:
         return None
     index = module._BM25Index()  # noqa: SLF001 - it has no public way to rank texts
     index.build([_text(tool) for tool in labelled.tools])
-    found: list[list[str]] = []
+    rankings: list[list[str]] = []
     spent: list[float] = []
     for question in labelled.questions:
         worked = process_time()
         places: list[int] = index.query(question.text, 50)
         spent.append((process_time() - worked) * 1000)
-        found.append([labelled.tools[at].key for at in places])
-    return _row(labelled, "FastMCP", found, spent)
+        rankings.append([labelled.tools[at].key for at in places])
+    return _row(labelled, "FastMCP", rankings, spent)
 
 
 def _text(tool: SearchableTool) -> str:
@@ -221,11 +224,11 @@ def _text(tool: SearchableTool) -> str:
 
 
 def _row(
-    labelled: Labelled, name: str, found: Sequence[Sequence[str]], spent: Sequence[float]
+    labelled: LabelledSet, name: str, rankings: Sequence[Sequence[str]], spent: Sequence[float]
 ) -> dict[str, Any]:
     scores = [
-        judge(ranked, question.groups)
-        for ranked, question in zip(found, labelled.questions, strict=True)
+        score_ranking(ranked, question.groups)
+        for ranked, question in zip(rankings, labelled.questions, strict=True)
     ]
     return {
         "set": labelled.name,
@@ -233,7 +236,7 @@ def _row(
         "tools": len(labelled.tools),
         "requests": len(labelled.questions),
         **{metric: round(value, 4) for metric, value in mean_of(scores).items()},
-        "precision": precision(found, labelled.questions),
+        "precision": precision_by_rank(rankings, labelled.questions),
         "ms p50": round(median(spent), 3),
         "ms p95": round(sorted(spent)[int(len(spent) * 0.95)], 3),
     }

@@ -3,23 +3,23 @@
 from collections.abc import Sequence
 
 from toolgate.base.plugins import make
-from toolgate.cli.terminal._context import shared
+from toolgate.cli.terminal._context import shared_options
 from toolgate.intents import SemanticStage
 from toolgate.models.embedders import Embedder
 from toolgate.packs import Pack, taught_by
 from toolgate.settings import learned_dir, load
 from toolgate.types import PluginSpec
 
-__all__ = ["learn"]
+__all__ = ["fit_semantic_stage"]
 
 
-async def learn(packs: Sequence[Pack]) -> SemanticStage:
+async def fit_semantic_stage(packs: Sequence[Pack]) -> SemanticStage:
     """A stage that has learned the prompts of packs, now or when they were asked before.
 
     Raises:
         EmbedderError: The configured embedder failed.
     """
-    search = load(shared().config, shared().imports).search
+    search = load(shared_options().config, shared_options().imports).search
     spec = PluginSpec(
         name=search.embedder,
         setting="search.embedder",

@@ -9,7 +9,7 @@ from typing import Any, cast
 from toolgate.app.app import open_app
 from toolgate.base.plugins import make
 from toolgate.cli.client._load_settings import load_settings, store_url
-from toolgate.cli.client._local_gateway import quiet
+from toolgate.cli.client._local_gateway import silence_logs
 from toolgate.errors import StoreError
 from toolgate.intents import SemanticModel, SemanticStage
 from toolgate.intents.rules import STANDARD
@@ -20,16 +20,16 @@ from toolgate.settings import ConnectionTable, PackSettings, Settings, learned_d
 from toolgate.store import StoreMaintenance, make_store
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, PluginSpec, json_object
 
-__all__ = ["checked"]
+__all__ = ["lint_packs"]
 
-_LISTED_S = 30.0
+_LISTING_TIMEOUT_S = 30.0
 
-_A_DATABASE = {"any": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)}
+_PLACEHOLDER_DATABASE = {"any": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)}
 """Packs that go by databases have tools only where there is one; this one is never asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Tools:
+class _KnownTools:
     """The tools that intents may name."""
 
     schemas: Mapping[str, Mapping[str, Any]]
@@ -42,15 +42,15 @@ class _Tools:
     """What is wrong with the files and the code of the pack."""
 
 
-async def checked(packs: Collection[Pack]) -> list[Lint]:
+async def lint_packs(packs: Collection[Pack]) -> list[Lint]:
     """What is wrong with packs."""
     settings = load_settings()
-    quiet(settings)
-    remembered, servers = await _remembered(settings)
-    found: list[Lint] = []
+    silence_logs(settings)
+    remembered, servers = await _stored_schemas(settings)
+    results: list[Lint] = []
     for pack in packs:
         tools = await _tools(settings, pack, remembered, servers)
-        found.append(
+        results.append(
             lint(
                 replace(pack, problems=tuple(dict.fromkeys((*pack.problems, *tools.problems)))),
                 model=await _model(settings, pack),
@@ -59,7 +59,7 @@ async def checked(packs: Collection[Pack]) -> list[Lint]:
                 unlisted=tools.unlisted,
             )
         )
-    return found
+    return results
 
 
 async def _model(settings: Settings, pack: Pack) -> SemanticModel | None:
@@ -80,35 +80,35 @@ async def _model(settings: Settings, pack: Pack) -> SemanticModel | None:
 
 async def _tools(
     settings: Settings, pack: Pack, remembered: Mapping[str, Json], servers: Collection[str]
-) -> _Tools:
+) -> _KnownTools:
     """Those of the pack itself, and what is known of all others."""
     schemas = dict(remembered)
-    wanted = replace(
+    isolated = replace(
         settings,
         servers=(),
         tool_names="prefixed",
         store=replace(settings.store, url="sqlite://"),
-        connections=_A_DATABASE,
+        connections=_PLACEHOLDER_DATABASE,
         packs=PackSettings(
             paths=(str(pack.folder),), enable=(pack.name,), options=settings.packs.options
         ),
     )
-    async with open_app(wanted, wait_s=_LISTED_S, connect=(pack.name,)) as app:
-        own = [tool for tool in app.gateway.tools(Caller()) if tool.server == pack.name]
-        states = [each for each in app.packs.current.states if each.name == pack.name]
-    for tool in own:
+    async with open_app(isolated, wait_s=_LISTING_TIMEOUT_S, connect=(pack.name,)) as app:
+        tools = [tool for tool in app.gateway.tools(Caller()) if tool.server == pack.name]
+        states = [state for state in app.packs.current.states if state.name == pack.name]
+    for tool in tools:
         schema = json_object(tool.definition.get("inputSchema"))
         schemas[tool.key.partition(":")[2]] = schemas[tool.key] = schema
-    known = {key.partition(":")[0] for key in schemas if ":" in key}
-    others = {*pack.servers, *servers, *((pack.name,) if pack.has_server else ())} - known
-    return _Tools(
+    listed = {key.partition(":")[0] for key in schemas if ":" in key}
+    unlisted = {*pack.servers, *servers, *((pack.name,) if pack.has_server else ())} - listed
+    return _KnownTools(
         schemas=schemas,
-        unlisted=tuple(sorted(others)),
+        unlisted=tuple(sorted(unlisted)),
         problems=states[0].problems if states else (),
     )
 
 
-async def _remembered(settings: Settings) -> tuple[dict[str, Json], list[str]]:
+async def _stored_schemas(settings: Settings) -> tuple[dict[str, Json], list[str]]:
     """Schemas of tools as servers listed them last, and the names of all servers."""
     names = [spec.name for spec in settings.servers]
     schemas: dict[str, Json] = {}
@@ -120,7 +120,7 @@ async def _remembered(settings: Settings) -> tuple[dict[str, Json], list[str]]:
         try:
             names += [row.name for row in await store.servers(DEFAULT_PROJECT)]
             for snapshot in await store.snapshots(DEFAULT_PROJECT):
-                for tool in _listed(snapshot.listing):
+                for tool in _tools_of(snapshot.listing):
                     name, schema = str(tool.get("name")), json_object(tool.get("inputSchema"))
                     schemas[f"{snapshot.server}:{name}"] = schema
                     schemas.setdefault(name, schema)
@@ -129,7 +129,7 @@ async def _remembered(settings: Settings) -> tuple[dict[str, Json], list[str]]:
     return schemas, names
 
 
-def _listed(listing: bytes) -> list[Json]:
+def _tools_of(listing: bytes) -> list[Json]:
     try:
         tools = json_object(json.loads(listing)).get("tools")
     except ValueError:

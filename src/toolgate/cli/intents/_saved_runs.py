@@ -18,27 +18,27 @@ from toolgate.settings import Settings, data_dir
 from toolgate.store import Store, StoredDetection
 from toolgate.types import Caller
 
-__all__ = ["add", "take"]
+__all__ = ["move_to_store", "save_detection"]
 
-_MOST_BYTES: Final = 1_000_000
+_MAX_BYTES: Final = 1_000_000
 """Of a larger file nothing more is kept: nobody has looked at it for long."""
 
 
-def add(settings: Settings, message: str, found: Detection) -> None:
+def save_detection(settings: Settings, message: str, detection: Detection) -> None:
     """Note what a message was taken for, where the settings allow it; a failure is none."""
     if not settings.audit.detections:
         return
     row = note_of(
         Caller(),
         message if settings.audit.keep_queries else None,
-        found,
+        detection,
         asked="detect",
         remembered=False,
     )
     path = _file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not path.exists() or path.stat().st_size < _MOST_BYTES:
+        if not path.exists() or path.stat().st_size < _MAX_BYTES:
             file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
             with os.fdopen(file, "w", encoding="utf-8") as opened:
                 opened.write(json.dumps(asdict(row)) + "\n")
@@ -46,16 +46,16 @@ def add(settings: Settings, message: str, found: Detection) -> None:
         return
 
 
-async def take(store: Store) -> None:
+async def move_to_store(store: Store) -> None:
     """Move what was noted into the store."""
-    taken = await to_thread.run_sync(_put_aside)
+    taken = await to_thread.run_sync(_rename_for_reading)
     rows = await to_thread.run_sync(_read, taken)
     if rows:
         await store.append_detections(rows)
     await to_thread.run_sync(partial(taken.unlink, missing_ok=True))
 
 
-def _put_aside() -> Path:
+def _rename_for_reading() -> Path:
     """What was noted so far under another name, so that what comes meanwhile is not lost."""
     taken = _file().with_suffix(".taken")
     if not taken.exists():  # else another process was stopped while it did this

@@ -8,7 +8,7 @@ from typing import Final
 from toolgate.base.ids import utc_text
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.intents import _saved_runs
-from toolgate.cli.terminal._exit import FINE, NOTHING
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.cli.terminal._sanitize import one_line
 from toolgate.store import DetectionCount, DetectionFilter, StoredDetection, make_store
@@ -16,16 +16,16 @@ from toolgate.types import Json
 
 __all__ = ["show"]
 
-_LISTED: Final = 20
+_EXAMPLES: Final = 20
 """Messages of a kind that are shown."""
 
-_LOOKED_AT: Final = 2_000
+_SEARCHED: Final = 2_000
 """The last ones among which they are looked for."""
 
-_LOW: Final = 0.6
+_LOW_CONFIDENCE: Final = 0.6
 """Below this confidence an answer is one to look at, besides those that had to ask back."""
 
-_NEAR: Final = 0.1
+_NEAR_MISS_CONFIDENCE: Final = 0.1
 """From this confidence on, an intent that was not chosen was near."""
 
 
@@ -35,98 +35,112 @@ async def show(days: float, project: str | None, as_json: bool) -> int:
     store = make_store(store_url(settings))
     await store.open()
     try:
-        await _saved_runs.take(store)
+        await _saved_runs.move_to_store(store)
         since = utc_text(datetime.now(UTC) - timedelta(days=days))
-        wanted = DetectionFilter(project_id=project, since=since, limit=_LOOKED_AT)
-        counts = await store.detection_counts(wanted)
-        found = await store.detections(wanted)
+        selection = DetectionFilter(project_id=project, since=since, limit=_SEARCHED)
+        counts = await store.detection_counts(selection)
+        detections = await store.detections(selection)
     finally:
         await store.close()
-    answer = _stats(counts, found, days=days, kept=settings.audit.keep_queries)
+    answer = _stats(counts, detections, days=days, keeps_texts=settings.audit.keep_queries)
     if as_json:
         print_json(answer)
     else:
         _print(answer)
-    return FINE if counts else NOTHING
+    return SUCCESS if counts else NO_RESULT
 
 
 def _stats(
-    counts: Sequence[DetectionCount], found: Sequence[StoredDetection], *, days: float, kept: bool
+    counts: Sequence[DetectionCount],
+    detections: Sequence[StoredDetection],
+    *,
+    days: float,
+    keeps_texts: bool,
 ) -> Json:
-    asked = [each for each in counts if each.outcome in {"found", "unsure", "none"}]
-    total = sum(each.count for each in asked)
-    remembered = sum(each.remembered for each in asked)
+    answered = [row for row in counts if row.outcome in {"found", "unsure", "none"}]
+    total = sum(row.count for row in answered)
+    remembered = sum(row.remembered for row in answered)
     return {
         "days": days,
         "messages": total,
-        "with_intent": sum(each.count for each in asked if each.intent),
+        "with_intent": sum(row.count for row in answered if row.intent),
         "cache_hit_rate": round(remembered / total, 4) if total else 0.0,
-        "keeps_texts": kept,
-        "stages": _by(asked, "stage"),
-        "intents": _by((each for each in asked if each.intent), "intent"),
-        "projects": [_project(name, asked) for name in _names(asked)],
-        "low_confidence": _each_once(
-            each
-            for each in found
-            if each.outcome == "unsure" or (each.outcome == "found" and each.confidence < _LOW)
+        "keeps_texts": keeps_texts,
+        "stages": _by(answered, "stage"),
+        "intents": _by((row for row in answered if row.intent), "intent"),
+        "projects": [_project(name, answered) for name in _names(answered)],
+        "low_confidence": _examples(
+            detection
+            for detection in detections
+            if detection.outcome == "unsure"
+            or (detection.outcome == "found" and detection.confidence < _LOW_CONFIDENCE)
         ),
-        "near_misses": _each_once(
-            each
-            for each in found
-            if each.outcome == "none" and each.rival and each.rival_confidence >= _NEAR
+        "near_misses": _examples(
+            detection
+            for detection in detections
+            if detection.outcome == "none"
+            and detection.rival
+            and detection.rival_confidence >= _NEAR_MISS_CONFIDENCE
         ),
-        "mistaken": _each_once(each for each in found if each.outcome in {"outside", "arguments"}),
+        "mistaken": _examples(
+            detection for detection in detections if detection.outcome in {"outside", "arguments"}
+        ),
     }
 
 
-def _each_once(found: Iterable[StoredDetection]) -> list[Json]:
+def _examples(detections: Iterable[StoredDetection]) -> list[Json]:
     """The last ones; a message that came several times stands there once, as it was last."""
-    shown: dict[tuple[str, ...], Json] = {}
-    for each in found:
-        text = each.message or each.detection_id
-        key = (each.project_id, " ".join(text.casefold().split()), each.outcome, each.called or "")
-        if key in shown:
-            shown[key]["times"] += 1
-        elif len(shown) < _LISTED:
-            shown[key] = {**_shown(each), "times": 1}
-    return list(shown.values())
+    examples: dict[tuple[str, ...], Json] = {}
+    for detection in detections:
+        text = detection.message or detection.detection_id
+        key = (
+            detection.project_id,
+            " ".join(text.casefold().split()),
+            detection.outcome,
+            detection.called or "",
+        )
+        if key in examples:
+            examples[key]["times"] += 1
+        elif len(examples) < _EXAMPLES:
+            examples[key] = {**_example(detection), "times": 1}
+    return list(examples.values())
 
 
 def _by(counts: Iterable[DetectionCount], name: str) -> dict[str, int]:
     """How many there are by one of their fields, the most frequent first."""
-    found: dict[str, int] = defaultdict(int)
-    for each in counts:
-        found[getattr(each, name) or "none"] += each.count
-    return dict(sorted(found.items(), key=lambda one: (-one[1], one[0])))
+    counts_by_value: dict[str, int] = defaultdict(int)
+    for row in counts:
+        counts_by_value[getattr(row, name) or "none"] += row.count
+    return dict(sorted(counts_by_value.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _names(counts: Iterable[DetectionCount]) -> list[str]:
-    return sorted({each.project_id for each in counts})
+    return sorted({row.project_id for row in counts})
 
 
 def _project(name: str, counts: Sequence[DetectionCount]) -> Json:
-    own = [each for each in counts if each.project_id == name]
-    total = sum(each.count for each in own)
+    rows = [row for row in counts if row.project_id == name]
+    total = sum(row.count for row in rows)
     return {
         "project": name,
         "messages": total,
-        "with_intent": sum(each.count for each in own if each.intent),
-        "unsure": sum(each.count for each in own if each.outcome == "unsure"),
-        "cache_hit_rate": round(sum(each.remembered for each in own) / total, 4) if total else 0.0,
+        "with_intent": sum(row.count for row in rows if row.intent),
+        "unsure": sum(row.count for row in rows if row.outcome == "unsure"),
+        "cache_hit_rate": round(sum(row.remembered for row in rows) / total, 4) if total else 0.0,
     }
 
 
-def _shown(each: StoredDetection) -> Json:
+def _example(detection: StoredDetection) -> Json:
     return {
-        "at": each.at,
-        "project": each.project_id,
-        "message": each.message,
-        "outcome": each.outcome,
-        "intent": each.intent or None,
-        "confidence": each.confidence,
-        "rival": each.rival or None,
-        "rival_confidence": each.rival_confidence,
-        "called": each.called or None,
+        "at": detection.at,
+        "project": detection.project_id,
+        "message": detection.message,
+        "outcome": detection.outcome,
+        "intent": detection.intent or None,
+        "confidence": detection.confidence,
+        "rival": detection.rival or None,
+        "rival_confidence": detection.rival_confidence,
+        "called": detection.called or None,
     }
 
 

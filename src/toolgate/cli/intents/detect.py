@@ -16,8 +16,8 @@ import typer
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.intents import _saved_runs
-from toolgate.cli.terminal._exit import FINE, NOTHING
-from toolgate.cli.terminal._output import note, print_json, print_table, print_text, waiting
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import note, print_json, print_table, print_text, spinner
 from toolgate.cli.terminal._sanitize import one_line
 from toolgate.errors import ArgumentError, OptionError
 from toolgate.intents import (
@@ -41,10 +41,10 @@ app = typer.Typer(add_completion=False)
 
 _BRIEF = ("use_mcp", "intent", "confidence", "tool", "arguments", "matched")
 
-_FIRST_LINES = 5
+_PREVIEW_LINES = 5
 """Lines of the rules that an explanation shows."""
 
-_NEAREST = 5
+_NEAREST_PROMPTS = 5
 """Prompts that an explanation names."""
 
 
@@ -109,33 +109,33 @@ def detect(
     day = _day(today, "--today") if today else None
     settings = load_settings()
     packs = _packs(settings, pack, dev=dev)
-    if settings.connections and any(each.live for each in packs):
-        with_tables = import_module("toolgate.cli.client._live_tables").with_tables
-        packs = cast("tuple[Pack, ...]", anyio.run(with_tables, settings, packs))
-    asked = _Asked(packs, zone, languages, chosen)
+    if settings.connections and any(candidate.live for candidate in packs):
+        tables = import_module("toolgate.cli.client._live_tables")
+        packs = cast("tuple[Pack, ...]", anyio.run(tables.with_table_names, settings, packs))
+    asked = _DetectSession(packs, zone, languages, chosen)
     if rows is not None:
         if text:
             raise ArgumentError("A message and --file were both given.", hint="Give one of them.")
         return _answer_rows(asked, rows, day)
     message = _message(text or [])
-    found, why = asked.answer(message, day, explain=explain)
+    detection, why = asked.answer(message, day, explain=explain)
     if as_json:
-        print_json(_answer(asked, found, why))
+        print_json(_answer(asked, detection, why))
     else:
-        _show(asked, found, why)
-    _saved_runs.add(settings, message, found)
-    return FINE if found.use_mcp else NOTHING
+        _show(asked, detection, why)
+    _saved_runs.save_detection(settings, message, detection)
+    return SUCCESS if detection.use_mcp else NO_RESULT
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Why:
+class _Reasons:
     """How an answer came about."""
 
     meaning: Explanation | None
     """What the example prompts say; None: they were not asked, or there are none."""
 
 
-class _Asked:
+class _DetectSession:
     """What answers: keywords, and the semantic stage where it is wanted and has prompts."""
 
     def __init__(self, packs: tuple[Pack, ...], zone: str, languages: str, stage: Deciding):
@@ -153,26 +153,28 @@ class _Asked:
 
     def answer(
         self, message: str, day: date | None, *, explain: bool
-    ) -> tuple[Detection, _Why | None]:
+    ) -> tuple[Detection, _Reasons | None]:
         """What a message asks for, and why if that is wanted."""
         request = self.detector.request(message, today=day)
         meaning = None
         if self._learns:
-            (found,), meaning = anyio.run(self._judged, [request], explain)
+            (detection,), meaning = anyio.run(self._judged, [request], explain)
         else:
-            found = self.detector.keywords.match(request)
-        return self.detector.filled(found, request), _Why(meaning=meaning) if explain else None
+            detection = self.detector.keywords.match(request)
+        return self.detector.filled(detection, request), _Reasons(
+            meaning=meaning
+        ) if explain else None
 
     def answers(self, messages: list[tuple[str, date | None]]) -> list[Detection]:
         """What messages ask for."""
         requests = [self.detector.request(text, today=day) for text, day in messages]
         if self._learns:
-            found, _ = anyio.run(self._judged, requests, False)
+            detections, _ = anyio.run(self._judged, requests, False)
         else:
-            found = [self.detector.keywords.match(request) for request in requests]
+            detections = [self.detector.keywords.match(request) for request in requests]
         return [
-            self.detector.filled(each, request)
-            for each, request in zip(found, requests, strict=True)
+            self.detector.filled(detection, request)
+            for detection, request in zip(detections, requests, strict=True)
         ]
 
     async def _judged(
@@ -181,14 +183,16 @@ class _Asked:
         cascade = self._stage == "cascade"
         if cascade and not explain:
             by_keyword = [self.detector.keywords.match(request) for request in requests]
-            if all(each.confidence >= Cascade.decides for each in by_keyword):
+            if all(detection.confidence >= Cascade.decides for detection in by_keyword):
                 return by_keyword, None  # nothing has to be learned for these
-        with waiting("Learning the example prompts"):
-            learn = import_module("toolgate.cli.intents._classifier").learn
-            meaning: SemanticStage = await learn(self.packs)
+        with spinner("Learning the example prompts"):
+            classifier = import_module("toolgate.cli.intents._classifier")
+            meaning: SemanticStage = await classifier.fit_semantic_stage(self.packs)
         chosen = Cascade(self.detector.keywords, meaning) if cascade else meaning
-        found = [await chosen.judge(request) for request in requests]
-        return found, await meaning.explain(requests[0].text, _NEAREST) if explain else None
+        detections = [await chosen.judge(request) for request in requests]
+        return detections, await meaning.explain(
+            requests[0].text, _NEAREST_PROMPTS
+        ) if explain else None
 
     def rules_of(self, intent: str) -> Json | None:
         """Path, size and first lines of the rules of an intent."""
@@ -199,7 +203,7 @@ class _Asked:
                     "path": str(pack.rule_files[intent.casefold()]),
                     "size_bytes": len(text.encode("utf-8", "replace")),
                     "tokens": estimate_tokens(text),
-                    "first_lines": lines[:_FIRST_LINES],
+                    "first_lines": lines[:_PREVIEW_LINES],
                 }
         return None
 
@@ -207,9 +211,9 @@ class _Asked:
 def _packs(settings: Settings, folders: list[Path] | None, *, dev: bool) -> tuple[Pack, ...]:
     """The packs that are asked: those that are named, else all in use."""
     if folders is None:
-        return anyio.run(_in_use, settings, dev)
-    found = tuple(load_pack(folder, dev=dev or settings.packs.dev) for folder in folders)
-    for pack in found:
+        return anyio.run(_enabled_packs, settings, dev)
+    packs = tuple(load_pack(folder, dev=dev or settings.packs.dev) for folder in folders)
+    for pack in packs:
         for problem in pack.problems:
             note(problem)
         if not pack.intents:
@@ -217,12 +221,12 @@ def _packs(settings: Settings, folders: list[Path] | None, *, dev: bool) -> tupl
                 f"{pack.folder} has no intents.",
                 hint=f"An intent is a file {pack.folder / 'intents' / 'NAME.toml'}.",
             )
-    return found
+    return packs
 
 
-async def _in_use(settings: Settings, dev: bool) -> tuple[Pack, ...]:
-    wanted = replace(settings.packs, dev=True) if dev else settings.packs
-    packs = Packs(wanted, cwd=Path.cwd())
+async def _enabled_packs(settings: Settings, dev: bool) -> tuple[Pack, ...]:
+    pack_settings = replace(settings.packs, dev=True) if dev else settings.packs
+    packs = Packs(pack_settings, cwd=Path.cwd())
     await packs.look()
     for problem in packs.current.problems:
         note(problem)
@@ -236,16 +240,16 @@ def _detector(intents: list[Intent], zone: str, languages: str) -> Detector:
         raise OptionError(
             f"There is no time zone {zone!r}.", hint="Name one as Europe/Berlin, or UTC."
         ) from error
-    wanted = [each.strip() for each in languages.split(",") if each.strip()]
-    known = sorted({language for intent in intents for language in intent.keywords})
-    for language in wanted:
-        if language not in known:
+    selected = [code.strip() for code in languages.split(",") if code.strip()]
+    available = sorted({language for intent in intents for language in intent.keywords})
+    for language in selected:
+        if language not in available:
             raise OptionError(
                 f"There are no keywords for the language {language!r}.",
-                allowed=f"Available: {', '.join(known)}.",
+                allowed=f"Available: {', '.join(available)}.",
                 hint="Separate several by commas.",
             )
-    return Detector(intents, zone=zone, languages=wanted)
+    return Detector(intents, zone=zone, languages=selected)
 
 
 def _stage(name: str) -> Deciding:
@@ -278,15 +282,15 @@ def _message(words: list[str]) -> str:
 # Rows
 
 
-def _answer_rows(asked: _Asked, path: Path, today: date | None) -> int:
+def _answer_rows(asked: _DetectSession, path: Path, today: date | None) -> int:
     rows = list(_rows(path))
     messages = [
         (str(row["input"]), _day(row["today"], f"{path}: today") if row.get("today") else today)
         for row in rows
     ]
-    for row, found in zip(rows, asked.answers(messages), strict=True):
-        print(json.dumps({"id": row.get("id"), **_brief(found)}, ensure_ascii=True))
-    return FINE
+    for row, detection in zip(rows, asked.answers(messages), strict=True):
+        print(json.dumps({"id": row.get("id"), **_brief(detection)}, ensure_ascii=True))
+    return SUCCESS
 
 
 def _rows(path: Path) -> Iterator[Json]:
@@ -319,23 +323,23 @@ def _rows(path: Path) -> Iterator[Json]:
 # Answers
 
 
-def _brief(found: Detection) -> Json:
+def _brief(detection: Detection) -> Json:
     """What every answer has."""
-    made: Json = {name: getattr(found, name) for name in _BRIEF}
-    return {**made, "arguments": dict(found.arguments), "matched": list(found.matched)}
+    answer: Json = {name: getattr(detection, name) for name in _BRIEF}
+    return {**answer, "arguments": dict(detection.arguments), "matched": list(detection.matched)}
 
 
-def _answer(asked: _Asked, found: Detection, why: _Why | None) -> Json:
-    made = detection_json(found)
+def _answer(asked: _DetectSession, detection: Detection, why: _Reasons | None) -> Json:
+    answer = detection_json(detection)
     if why is not None:
-        made["explanation"] = _explained(asked, found, why)
-    return made
+        answer["explanation"] = _explanation(asked, detection, why)
+    return answer
 
 
-def _explained(asked: _Asked, found: Detection, why: _Why) -> Json:
+def _explanation(asked: _DetectSession, detection: Detection, why: _Reasons) -> Json:
     """Every intent with its scores, and what they come from."""
     meaning = why.meaning
-    scores = {each.intent: each for each in found.candidates}
+    scores = {candidate.intent: candidate for candidate in detection.candidates}
     learned = dict(meaning.ranked) if meaning else {}
     rows: list[Json] = [
         {
@@ -352,7 +356,7 @@ def _explained(asked: _Asked, found: Detection, why: _Why) -> Json:
     nearest = meaning.nearest if meaning else ()
     return {
         "intents": rows,
-        "matched": list(found.matched),
+        "matched": list(detection.matched),
         "cut": round(meaning.cut, 4) if meaning else None,
         "sure": round(meaning.sure, 4) if meaning else None,
         "embedder": meaning.embedder or None if meaning else None,
@@ -360,36 +364,36 @@ def _explained(asked: _Asked, found: Detection, why: _Why) -> Json:
             {"intent": intent or None, "prompt": prompt, "similarity": similarity}
             for intent, prompt, similarity in nearest
         ],
-        "rules": asked.rules_of(found.intent),
+        "rules": asked.rules_of(detection.intent),
     }
 
 
-def _show(asked: _Asked, found: Detection, why: _Why | None) -> None:
-    if found.use_mcp:
-        tool = f"  tool {one_line(found.tool)}" if found.tool else ""
-        print_text(f"{one_line(found.intent)}  {found.confidence:.2f}{tool}")
-        print_text(f"  {found.stage}: {one_line(found.reason)}")
-        for each in found.found:
+def _show(asked: _DetectSession, detection: Detection, why: _Reasons | None) -> None:
+    if detection.use_mcp:
+        tool = f"  tool {one_line(detection.tool)}" if detection.tool else ""
+        print_text(f"{one_line(detection.intent)}  {detection.confidence:.2f}{tool}")
+        print_text(f"  {detection.stage}: {one_line(detection.reason)}")
+        for argument in detection.found:
             read = "  (default)"
-            if each.spans:
-                places = ", ".join(f"{span.start}-{span.end}" for span in each.spans)
-                read = f"  from {json.dumps(each.text, ensure_ascii=False)} at {places}"
-            value = json.dumps(each.value, ensure_ascii=False)
-            print_text(f"  {one_line(each.name)} = {value}{read}")
+            if argument.spans:
+                places = ", ".join(f"{span.start}-{span.end}" for span in argument.spans)
+                read = f"  from {json.dumps(argument.text, ensure_ascii=False)} at {places}"
+            value = json.dumps(argument.value, ensure_ascii=False)
+            print_text(f"  {one_line(argument.name)} = {value}{read}")
     else:
         print_text("none")
-        note(one_line(found.reason))
-    if found.question:
-        print_text(one_line(found.question))
+        note(one_line(detection.reason))
+    if detection.question:
+        print_text(one_line(detection.question))
     if why is not None:
-        _show_why(_explained(asked, found, why))
+        _show_explanation(_explanation(asked, detection, why))
 
 
-def _show_why(explained: Json) -> None:
+def _show_explanation(explained: Json) -> None:
     print_text()
     for row in explained["intents"]:
-        said = row["prompts_say"]
-        learned = "" if said is None else f"  (prompts: {said:.2f})"
+        prompt_score = row["prompts_say"]
+        learned = "" if prompt_score is None else f"  (prompts: {prompt_score:.2f})"
         print_text(
             f"{row['confidence']:.2f}  {one_line(row['intent'])}  {one_line(row['why'])}{learned}"
         )
@@ -404,8 +408,12 @@ def _show_why(explained: Json) -> None:
         print_table(
             ("Nearest prompt", "Intent", "Similarity"),
             [
-                [each["prompt"], each["intent"] or "(unsupported)", f"{each['similarity']:.3f}"]
-                for each in explained["nearest"]
+                [
+                    prompt["prompt"],
+                    prompt["intent"] or "(unsupported)",
+                    f"{prompt['similarity']:.3f}",
+                ]
+                for prompt in explained["nearest"]
             ],
             wrap=0,
         )

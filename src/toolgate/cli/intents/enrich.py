@@ -10,8 +10,8 @@ import typer
 
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE, NOTHING
-from toolgate.cli.terminal._output import note, print_data, print_json, waiting
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import note, print_data, print_json, spinner
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
@@ -43,37 +43,37 @@ def enrich(
     """Show a message with the rules and tools that a model gets for it."""
     if queries and text:
         raise ArgumentError("A message and --query were both given.", hint="Give one of them.")
-    wanted: Json = {"queries": queries} if queries else {"prompt": _message(text or [])}
-    return anyio.run(_enrich, wanted, packs or [], as_json)
+    body: Json = {"queries": queries} if queries else {"prompt": _message(text or [])}
+    return anyio.run(_enrich, body, packs or [], as_json)
 
 
-async def _enrich(wanted: Json, packs: list[Path], as_json: bool) -> int:
+async def _enrich(body: Json, packs: list[Path], as_json: bool) -> int:
     loaded = load_settings()
     if packs:
         paths = (*loaded.packs.paths, *(str(folder.absolute()) for folder in packs))
         loaded = replace(loaded, packs=replace(loaded.packs, paths=paths))
-    with waiting("Looking for the rules"):
+    with spinner("Looking for the rules"):
         async with open_gateway(loaded, force_local=bool(packs)) as gateway:
-            answer = await gateway.enrich(wanted)
+            answer = await gateway.enrich(body)
     rules = cast("list[Json]", answer["rules"])
     if as_json:
         print_json(answer)
-        return FINE if rules else NOTHING
+        return SUCCESS if rules else NO_RESULT
     print_data(str(answer["text"]))
     if not rules:
         reason = answer.get("reason")
         note(str(reason) if reason else "No rules belong to these actions.")
-        return NOTHING
-    for each in rules:
-        note(_told(each))
-    for each in cast("list[Json]", answer["left_out"]):
-        note(f"{each['intent']}: left out, {each['tokens']} tokens are over rules.budget_tokens.")
+        return NO_RESULT
+    for entry in rules:
+        note(_rules_line(entry))
+    for entry in cast("list[Json]", answer["left_out"]):
+        note(f"{entry['intent']}: left out, {entry['tokens']} tokens are over rules.budget_tokens.")
     if answer.get("question"):
         note(str(answer["question"]))
-    return FINE
+    return SUCCESS
 
 
-def _told(rules: Json) -> str:
+def _rules_line(rules: Json) -> str:
     """One line about the rules of an intent."""
     cut = ", shortened to rules.budget_tokens" if rules["shortened"] else ""
     unknown = cast("list[str]", rules["unknown_variables"])

@@ -9,17 +9,17 @@ import anyio
 import typer
 
 from toolgate.base.pack_files import is_pack
-from toolgate.cli.client._list_packs import listed
+from toolgate.cli.client._list_packs import pack_rows
 from toolgate.cli.client._load_settings import load_settings
-from toolgate.cli.terminal._context import shared
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
+from toolgate.cli.terminal._context import shared_options
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import (
-    counted,
     note,
+    plural,
     print_json,
     print_table,
     print_text,
-    waiting,
+    spinner,
 )
 from toolgate.errors import OptionError
 from toolgate.packs import Pack, Packs, PackState, builtin, is_on_by_default, load_pack
@@ -36,7 +36,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-_OWN = frozenset({"setting", "working folder"})
+_USER_ORIGINS = frozenset({"setting", "working folder"})
 """Where packs come from that a person writes."""
 
 for _path in sorted(Path(str(builtin.__file__)).parent.glob("*/commands.py")):
@@ -66,15 +66,15 @@ def new(
     files = new_pack(name, folder, intent=intent)
     home = files[0].parent
     if as_json:
-        listed = [path.relative_to(home).as_posix() for path in files]
-        print_json({"name": name, "folder": str(home), "files": listed})
-        return FINE
+        names = [path.relative_to(home).as_posix() for path in files]
+        print_json({"name": name, "folder": str(home), "files": names})
+        return SUCCESS
     for path in files:
         print_text(str(path))
     note(f"Write some messages into {files[1]}, then run: toolgate pack lint {home}")
     if folder.resolve() != Path("packs").resolve():
         note(f"To use it, add it to toolgate.toml: [packs] paths = [{str(folder)!r}]")
-    return FINE
+    return SUCCESS
 
 
 @app.command()
@@ -110,18 +110,18 @@ def list_packs(as_json: AsJson = False) -> int:
 
 
 async def _list(as_json: bool) -> int:
-    rows = await listed(load_settings())
+    rows = await pack_rows(load_settings())
     if as_json:
         print_json(rows)
     else:
         print_table(
             ("Pack", "Version", "Used", "From", "Intents", "Prompts", "Rules", "Folder"),
-            [_row(each) for each in rows],
+            [_row(row) for row in rows],
             spare=("Version", "From"),
         )
         for problem in (problem for row in rows for problem in row["problems"]):
             note(problem)
-    return FINE if rows else NOTHING
+    return SUCCESS if rows else NO_RESULT
 
 
 def _row(pack: Json) -> list[str]:
@@ -139,70 +139,72 @@ def _row(pack: Json) -> list[str]:
 
 
 async def _lint(folder: Path | None, name: str | None, as_json: bool) -> int:
-    packs = await _wanted(folder, name)
+    packs = await _select_packs(folder, name)
     if not packs:
         note("There is no pack of your own here. Make one with: toolgate pack new NAME")
-        return NOTHING
-    with waiting("Learning the example prompts"):
-        found: list[Lint] = await import_module("toolgate.cli.intents._lint").checked(packs)
+        return NO_RESULT
+    with spinner("Learning the example prompts"):
+        results: list[Lint] = await import_module("toolgate.cli.intents._lint").lint_packs(packs)
     if as_json:
         print_json(
             {
                 "findings": [
-                    {"pack": each.pack, **asdict(one)} for each in found for one in each.findings
+                    {"pack": result.pack, **asdict(finding)}
+                    for result in results
+                    for finding in result.findings
                 ],
-                "packs": [_linted(each) for each in found],
+                "packs": [_summary(result) for result in results],
             }
         )
     else:
-        for each in found:
-            _show(each)
-    bad = sum(each.count("error") + each.count("warning") for each in found)
-    return FAILED if bad else FINE
+        for result in results:
+            _show(result)
+    bad = sum(result.count("error") + result.count("warning") for result in results)
+    return FAILED if bad else SUCCESS
 
 
-def _linted(found: Lint) -> dict[str, object]:
+def _summary(result: Lint) -> dict[str, object]:
     return {
-        "name": found.pack,
-        "folder": found.folder,
-        "errors": found.count("error"),
-        "warnings": found.count("warning"),
-        "advice": found.count("advice"),
-        "intents": [asdict(intent) for intent in found.intents],
+        "name": result.pack,
+        "folder": result.folder,
+        "errors": result.count("error"),
+        "warnings": result.count("warning"),
+        "advice": result.count("advice"),
+        "intents": [asdict(intent) for intent in result.intents],
     }
 
 
-def _show(found: Lint) -> None:
-    for each in found.findings:
-        print_text(f"{_place(found, each)}{each.level} {each.rule}: {each.text}")
-        print_text(f"    {each.mend}")
-    for intent in found.intents:
-        parts = [counted(intent.prompts, "prompt"), counted(intent.keywords, "keyword")]
+def _show(result: Lint) -> None:
+    for finding in result.findings:
+        print_text(f"{_location(result, finding)}{finding.level} {finding.rule}: {finding.text}")
+        print_text(f"    {finding.mend}")
+    for intent in result.intents:
+        parts = [plural(intent.prompts, "prompt"), plural(intent.keywords, "keyword")]
         if intent.accuracy is not None:
             parts.append(f"{intent.accuracy:.0%} recognised without being known")
         parts.append(f"{intent.rules_bytes:,} bytes of rules" if intent.rules_bytes else "no rules")
-        note(f"{found.pack} {intent.name}: {', '.join(parts)}.")
+        note(f"{result.pack} {intent.name}: {', '.join(parts)}.")
     levels = (
-        counted(found.count("error"), "error"),
-        counted(found.count("warning"), "warning"),
-        counted(found.count("advice"), "piece of advice", "pieces of advice"),
+        plural(result.count("error"), "error"),
+        plural(result.count("warning"), "warning"),
+        plural(result.count("advice"), "piece of advice", "pieces of advice"),
     )
-    note(f"{found.pack}: {', '.join(levels)}.")
+    note(f"{result.pack}: {', '.join(levels)}.")
 
 
-def _place(found: Lint, each: Finding) -> str:
-    if not each.file:
+def _location(result: Lint, finding: Finding) -> str:
+    if not finding.file:
         return ""
-    path, here = Path(found.folder) / each.file, Path.cwd()
-    shown = path.relative_to(here) if path.is_relative_to(here) else path
-    return f"{shown}{f':{each.line}' if each.line else ''}: "
+    path, here = Path(result.folder) / finding.file, Path.cwd()
+    path_text = path.relative_to(here) if path.is_relative_to(here) else path
+    return f"{path_text}{f':{finding.line}' if finding.line else ''}: "
 
 
-async def _wanted(folder: Path | None, name: str | None) -> list[Pack]:
+async def _select_packs(folder: Path | None, name: str | None) -> list[Pack]:
     """The packs to check: the one that is named, the one here, or all of one's own."""
     dev = load_settings().packs.dev
     if name is not None:
-        folder = (await _found(name)).folder
+        folder = (await _pack_state(name)).folder
     if folder is not None:
         return [load_pack(folder, dev=dev)]
     here = Path.cwd()
@@ -210,8 +212,8 @@ async def _wanted(folder: Path | None, name: str | None) -> list[Pack]:
         return [load_pack(here, dev=dev)]
     packs = Packs(load_settings().packs, cwd=here)
     await packs.look()
-    own = [state for state in packs.current.states if state.origin in _OWN]
-    return [load_pack(state.folder, dev=dev) for state in own if state.folder.is_dir()]
+    user_states = [state for state in packs.current.states if state.origin in _USER_ORIGINS]
+    return [load_pack(state.folder, dev=dev) for state in user_states if state.folder.is_dir()]
 
 
 @app.command()
@@ -227,8 +229,8 @@ def disable(name: Name) -> int:
 
 
 async def _switch(name: str, on: bool) -> int:
-    state = await _found(name)
-    path = find_config(shared().config) or config_dir() / CONFIG_NAME
+    state = await _pack_state(name)
+    path = find_config(shared_options().config) or config_dir() / CONFIG_NAME
     by_default = is_on_by_default(state.name, state.origin)
     done = "Enabled" if on else "Disabled"
     if switch_pack(path, state.name, on=on, by_default=by_default):
@@ -237,10 +239,10 @@ async def _switch(name: str, on: bool) -> int:
         note(f"{state.name} is {'enabled' if on else 'disabled'} already.")
     for problem in state.problems:
         note(problem)
-    return FINE
+    return SUCCESS
 
 
-async def _found(name: str) -> PackState:
+async def _pack_state(name: str) -> PackState:
     """The pack of this name, in use or not.
 
     Raises:
@@ -249,11 +251,11 @@ async def _found(name: str) -> PackState:
     packs = Packs(load_settings().packs, cwd=Path.cwd())
     await packs.look()
     states = [state for state in packs.current.states if state.folder.is_dir()]
-    state = next((each for each in states if each.name == name), None)
+    state = next((candidate for candidate in states if candidate.name == name), None)
     if state is None:
         raise OptionError(
             f"There is no pack {name!r}.",
-            allowed=f"Found: {', '.join(each.name for each in states) or 'none'}.",
+            allowed=f"Found: {', '.join(candidate.name for candidate in states) or 'none'}.",
             hint="Add its folder to packs.paths, or make one with: toolgate pack new NAME",
         )
     return state

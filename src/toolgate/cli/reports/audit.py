@@ -15,15 +15,15 @@ import typer
 from toolgate.audit import EXPORT_FORMATS, ChainSigner, SearchReport, compare_searches, verify_audit
 from toolgate.base.ids import utc_text
 from toolgate.cli.client._load_settings import load_settings, store_url
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import (
-    counted,
     local_time,
     note,
+    plural,
     print_json,
     print_table,
     print_text,
-    waiting,
+    spinner,
 )
 from toolgate.errors import ArgumentError
 from toolgate.settings import audit_files, audit_key
@@ -38,7 +38,7 @@ app = typer.Typer(
     add_completion=False,
 )
 
-_PAGE = 1000
+_PAGE_SIZE = 1000
 _ACTIONS = (
     "discover",
     "describe",
@@ -126,12 +126,12 @@ def list_records(
 
     JSON: [{"record_id", "at", "action", "phase", "parent_id", "server", "target", "status", ...}]
     """
-    wanted = AuditFilter(
+    selection = AuditFilter(
         action=_action(action),
         server=server,
         status=status,
-        since=_since(since),
-        until=_since(until, "--until"),
+        since=_parse_time(since),
+        until=_parse_time(until, "--until"),
         target=tool,
         caller_id=caller,
         project_id=project,
@@ -139,7 +139,7 @@ def list_records(
         phase=None if intents else "outcome",
         limit=limit,
     )
-    return anyio.run(_list, wanted, as_json)
+    return anyio.run(_list, selection, as_json)
 
 
 @app.command()
@@ -172,12 +172,12 @@ def export(
         raise ArgumentError(
             f"--format is {form[:40]!r}.", allowed=f"Allowed: {', '.join(EXPORT_FORMATS)}."
         )
-    wanted = AuditFilter(
+    selection = AuditFilter(
         action=_action(action),
         server=server,
         status=status,
-        since=_since(since),
-        until=_since(until, "--until"),
+        since=_parse_time(since),
+        until=_parse_time(until, "--until"),
         target=tool,
         caller_id=caller,
         project_id=project,
@@ -185,12 +185,12 @@ def export(
         oldest_first=True,
     )
     if str(file) == "-":
-        return anyio.run(_print_lines, wanted, form)
+        return anyio.run(_print_lines, selection, form)
     if file.exists() and not force:
         raise ArgumentError(
             f"The file {file} exists.", hint="Name another one, or replace it with --force."
         )
-    return anyio.run(_export, wanted, file, form)
+    return anyio.run(_export, selection, file, form)
 
 
 @app.command()
@@ -216,7 +216,7 @@ def compare(
     With experiment_percent a part of the conversations gets another search. A search helped when a
     tool of its answer was called afterwards. Exit status 3 when nothing was searched.
     """
-    return anyio.run(_compare, _since(since), as_json)
+    return anyio.run(_compare, _parse_time(since), as_json)
 
 
 async def _verify(as_json: bool) -> int:
@@ -224,56 +224,56 @@ async def _verify(as_json: bool) -> int:
     store = make_store(url)
     if not isinstance(store, StoreMaintenance) or not await store.exists():
         note("There is no audit yet.")
-        return NOTHING
+        return NO_RESULT
     await store.open()
     try:
-        with waiting("Checking the audit"):
-            found = await verify_audit(store, ChainSigner(audit_key(), file=audit_files()[1]))
+        with spinner("Checking the audit"):
+            result = await verify_audit(store, ChainSigner(audit_key(), file=audit_files()[1]))
     finally:
         await store.close()
     if as_json:
-        print_json(asdict(found) | {"whole": found.is_whole})
-        return FINE if found.is_whole else FAILED
-    for fault in found.faults:
+        print_json(asdict(result) | {"whole": result.is_whole})
+        return SUCCESS if result.is_whole else FAILED
+    for fault in result.faults:
         print_text(f"{fault.kind}: {fault.text}")
-    if found.unchained:
-        note(f"{counted(found.unchained, 'record')} from before there was a chain: not checked.")
-    if found.foreign:
-        note(f"{counted(found.foreign, 'signed place')} of other keys: not checked here.")
-    if not found.is_whole:
-        note(f"{counted(found.records, 'record')} checked. The audit is not as it was written.")
+    if result.unchained:
+        note(f"{plural(result.unchained, 'record')} from before there was a chain: not checked.")
+    if result.foreign:
+        note(f"{plural(result.foreign, 'signed place')} of other keys: not checked here.")
+    if not result.is_whole:
+        note(f"{plural(result.records, 'record')} checked. The audit is not as it was written.")
         return FAILED
-    if not found.records:
+    if not result.records:
         note("There are no records to check.")
-        return NOTHING
-    beyond = found.last - found.signed_through
+        return NO_RESULT
+    beyond = result.last - result.signed_through
     print_text(
-        f"{counted(found.records, 'record')} checked, {found.first} to {found.last}: nothing was"
-        f" changed, removed or moved. Signed up to {found.signed_through}"
+        f"{plural(result.records, 'record')} checked, {result.first} to {result.last}: nothing was"
+        f" changed, removed or moved. Signed up to {result.signed_through}"
         + (f"; the last {beyond} are not signed yet." if beyond else ".")
     )
-    return FINE
+    return SUCCESS
 
 
 async def _compare(since: str | None, as_json: bool) -> int:
     store = make_store(store_url(load_settings()))
-    found: list[SearchReport] = []
+    reports: list[SearchReport] = []
     try:
         if not isinstance(store, StoreMaintenance) or await store.exists():
             await store.open()
-            found = await compare_searches(store, since=since)
+            reports = await compare_searches(store, since=since)
     finally:
         await store.close()
     if as_json:
-        print_json([report.as_json() for report in found])
-    elif found:
-        print_table(_COMPARED, [_compared(report) for report in found])
+        print_json([report.as_json() for report in reports])
+    elif reports:
+        print_table(_COMPARISON_HEADINGS, [_comparison_row(report) for report in reports])
     else:
         note("Nothing was searched in this time, or the audit is switched off.")
-    return FINE if found else NOTHING
+    return SUCCESS if reports else NO_RESULT
 
 
-_COMPARED = (
+_COMPARISON_HEADINGS = (
     "Search",
     "Conversations",
     "Searches",
@@ -287,7 +287,7 @@ _COMPARED = (
 )
 
 
-def _compared(report: SearchReport) -> tuple[str, ...]:
+def _comparison_row(report: SearchReport) -> tuple[str, ...]:
     return (
         report.optimization,
         f"{report.conversations:,}",
@@ -302,38 +302,38 @@ def _compared(report: SearchReport) -> tuple[str, ...]:
     )
 
 
-async def _list(wanted: AuditFilter, as_json: bool) -> int:
-    found = [record async for record in _records(wanted, wanted.limit)]
+async def _list(selection: AuditFilter, as_json: bool) -> int:
+    records = [record async for record in _records(selection, selection.limit)]
     if as_json:
-        print_json([asdict(record) for record in found])
-    elif found:
+        print_json([asdict(record) for record in records])
+    elif records:
         print_table(
             ("Time", "Action", "What", "Status", "Took", "Client"),
-            [_row(record) for record in found],
+            [_row(record) for record in records],
             wrap=2,
             spare=("Client", "Took"),
         )
     else:
         note("Nothing that fits has been recorded.")
-    return FINE if found else NOTHING
+    return SUCCESS if records else NO_RESULT
 
 
-async def _print_lines(wanted: AuditFilter, form: str) -> int:
+async def _print_lines(selection: AuditFilter, form: str) -> int:
     head, line = EXPORT_FORMATS[form]
     count = 0
-    async for record in _records(wanted):
+    async for record in _records(selection):
         sys.stdout.write(line(record) if count else head + line(record))
         count += 1
-    return FINE if count else NOTHING
+    return SUCCESS if count else NO_RESULT
 
 
-async def _export(wanted: AuditFilter, file: Path, form: str) -> int:
-    count = await _write(wanted, file, form)
-    note(f"Wrote {counted(count, 'record')} to {file}.")
-    return FINE if count else NOTHING
+async def _export(selection: AuditFilter, file: Path, form: str) -> int:
+    count = await _write(selection, file, form)
+    note(f"Wrote {plural(count, 'record')} to {file}.")
+    return SUCCESS if count else NO_RESULT
 
 
-async def _write(wanted: AuditFilter, file: Path, form: str) -> int:
+async def _write(selection: AuditFilter, file: Path, form: str) -> int:
     """Write a whole file or none, for this user alone."""
     head, line = EXPORT_FORMATS[form]
     partial = file.with_name(f"{file.name}.partial")
@@ -343,7 +343,7 @@ async def _write(wanted: AuditFilter, file: Path, form: str) -> int:
         handle = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as lines:
             lines.write(head)
-            async for record in _records(wanted):
+            async for record in _records(selection):
                 lines.write(line(record))
                 count += 1
         partial.replace(file)
@@ -354,32 +354,32 @@ async def _write(wanted: AuditFilter, file: Path, form: str) -> int:
     return count
 
 
-async def _records(wanted: AuditFilter, most: int | None = None) -> AsyncGenerator[AuditRecord]:
+async def _records(selection: AuditFilter, limit: int | None = None) -> AsyncGenerator[AuditRecord]:
     """Records that fit, page by page; none where there is no store, which is not made then."""
     store = make_store(store_url(load_settings()))
     try:
         if isinstance(store, StoreMaintenance) and not await store.exists():
             return
         await store.open()
-        left = most
+        left = limit
         while left is None or left > 0:
-            size = _PAGE if left is None else min(left, _PAGE)
-            page = await store.audit(replace(wanted, limit=size))
+            size = _PAGE_SIZE if left is None else min(left, _PAGE_SIZE)
+            page = await store.audit(replace(selection, limit=size))
             for record in page:
                 yield record
             if len(page) < size:
                 return
             left = None if left is None else left - size
-            wanted = replace(wanted, after=(page[-1].at, page[-1].record_id))
+            selection = replace(selection, after=(page[-1].at, page[-1].record_id))
     finally:
         await store.close()
 
 
 def _row(record: AuditRecord) -> tuple[str, ...]:
-    took = "-" if record.duration_ms is None else f"{record.duration_ms:.0f} ms"
-    what = record.target or record.query or record.server or "-"
+    duration = "-" if record.duration_ms is None else f"{record.duration_ms:.0f} ms"
+    subject = record.target or record.query or record.server or "-"
     status = record.status if record.phase == "outcome" else "begins"
-    return local_time(record.at), record.action, what, status, took, record.client or "-"
+    return local_time(record.at), record.action, subject, status, duration, record.client or "-"
 
 
 def _action(text: str | None) -> str | None:
@@ -390,7 +390,7 @@ def _action(text: str | None) -> str | None:
     return text
 
 
-def _since(text: str | None, option: str = "--since") -> str | None:
+def _parse_time(text: str | None, option: str = "--since") -> str | None:
     """A moment or an age as the store compares times."""
     if text is None:
         return None

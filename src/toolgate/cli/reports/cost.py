@@ -7,8 +7,8 @@ import typer
 
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE, NOTHING
-from toolgate.cli.terminal._output import counted, local_time, note, print_json, print_table
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import local_time, note, plural, print_json, print_table
 from toolgate.types import Json
 
 __all__ = ["app"]
@@ -32,14 +32,14 @@ def cost(
 
 async def _cost(days: float, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.request("GET", f"cost?days={days:g}")
-    tasks: list[Json] = found["tasks"]
+        report = await gateway.request("GET", f"cost?days={days:g}")
+    tasks: list[Json] = report["tasks"]
     if as_json:
-        print_json(found)
-        return FINE if tasks else NOTHING
+        print_json(report)
+        return SUCCESS if tasks else NO_RESULT
     if not tasks:
         note("Nothing was searched or called in this time, or the audit is switched off.")
-        return NOTHING
+        return NO_RESULT
     print_table(
         ("Last", "Client", "Who", "Turns", "Repeats", "Menu", "Searches", "Calls", "All", "Saved"),
         [
@@ -64,11 +64,11 @@ async def _cost(days: float, as_json: bool) -> int:
         ],
         spare=("Who", "Repeats"),
     )
-    saved = found["saved_tokens"]
+    saved = report["saved_tokens"]
     word = "less" if saved >= 0 else "more"
     note(
-        f"{counted(len(tasks), 'conversation')}: {found['tokens']:,} estimated tokens,"
-        f" {abs(saved):,} {word} than with all tools listed ({found['listed_tokens']:,})."
+        f"{plural(len(tasks), 'conversation')}: {report['tokens']:,} estimated tokens,"
+        f" {abs(saved):,} {word} than with all tools listed ({report['listed_tokens']:,})."
         " Menus are those of the present catalog, each counted once for a conversation."
     )
-    return FINE
+    return SUCCESS

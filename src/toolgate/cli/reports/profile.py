@@ -11,9 +11,9 @@ import typer
 from toolgate.app.app import App, open_app
 from toolgate.base.ids import utc_now
 from toolgate.cli.client._load_settings import load_settings, store_url
-from toolgate.cli.client._local_gateway import quiet
-from toolgate.cli.terminal._exit import FINE, NOTHING
-from toolgate.cli.terminal._output import counted, note, print_json, print_table, waiting
+from toolgate.cli.client._local_gateway import silence_logs
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import note, plural, print_json, print_table, spinner
 from toolgate.errors import ArgumentError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import WEIGHTS
@@ -25,14 +25,14 @@ __all__ = ["app"]
 
 app = typer.Typer(add_completion=False)
 
-_MOST = 2_000
-_LONGEST_WAIT_S = 60.0
-_SHOWN_CHARS = 60
-_LOOK_S = 0.05
+_MAX_QUERIES = 2_000
+_INDEX_TIMEOUT_S = 60.0
+_QUERY_CHARS = 60
+_POLL_S = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Answer:
+class _SearchResult:
     """What a search showed."""
 
     keys: tuple[str, ...]
@@ -98,26 +98,26 @@ def _weight(text: str) -> tuple[str, float]:
     """`dense_weight=0.5` as name and value."""
     name, _, value = text.partition("=")
     try:
-        found = float(value)
+        number = float(value)
     except ValueError:
-        found = -1.0
-    if name not in WEIGHTS or not 0 <= found <= 1:
+        number = -1.0
+    if name not in WEIGHTS or not 0 <= number <= 1:
         raise ArgumentError(
             f"--weight is {text!r}.",
             allowed=f"Allowed: NAME=VALUE, from 0 to 1, with one of {', '.join(WEIGHTS)}.",
             hint="Correct it.",
         )
-    return name, found
+    return name, number
 
 
 async def _profile(loaded: Settings, changed: Settings, days: float, as_json: bool) -> int:
-    quiet(loaded)
-    with waiting("Reading past searches"):
+    silence_logs(loaded)
+    with spinner("Reading past searches"):
         queries = await _queries(loaded, utc_now(plus_s=-86_400 * days))
     if not queries:
         note("No search with its words is in the audit (audit.keep_queries).")
-        return NOTHING
-    with waiting(f"Searching {counted(len(queries), 'request')} twice"):
+        return NO_RESULT
+    with spinner(f"Searching {plural(len(queries), 'request')} twice"):
         before, after = await _replay(loaded, queries), await _replay(changed, queries)
     different = [query for query in queries if before[query].keys != after[query].keys]
     report: Json = {
@@ -136,32 +136,32 @@ async def _profile(loaded: Settings, changed: Settings, days: float, as_json: bo
     }
     if as_json:
         print_json(report)
-        return FINE
+        return SUCCESS
     if different:
         print_table(
             ("Request", "Now", "With the others"),
             [
-                (query[:_SHOWN_CHARS], _named(before[query]), _named(after[query]))
+                (query[:_QUERY_CHARS], _keys_of(before[query]), _keys_of(after[query]))
                 for query in different
             ],
             wrap=2,
         )
     note(
-        f"{counted(len(queries), 'search', 'searches')}: {len(different)} would show something"
+        f"{plural(len(queries), 'search', 'searches')}: {len(different)} would show something"
         f" else, {report['other_first']} another tool first. Tokens of all answers:"
         f" {report['tokens']['before']:,} now, {report['tokens']['after']:,} then; a search takes"
         f" {report['mean_ms']['before']} ms now, {report['mean_ms']['after']} ms then."
     )
-    return FINE
+    return SUCCESS
 
 
 def _sides(
-    before: dict[str, _Answer], after: dict[str, _Answer]
-) -> tuple[tuple[str, dict[str, _Answer]], tuple[str, dict[str, _Answer]]]:
+    before: dict[str, _SearchResult], after: dict[str, _SearchResult]
+) -> tuple[tuple[str, dict[str, _SearchResult]], tuple[str, dict[str, _SearchResult]]]:
     return ("before", before), ("after", after)
 
 
-def _named(answer: _Answer) -> str:
+def _keys_of(answer: _SearchResult) -> str:
     return ", ".join(answer.keys) or "nothing"
 
 
@@ -172,40 +172,40 @@ async def _queries(loaded: Settings, since: str) -> list[str]:
         if isinstance(store, StoreMaintenance) and not await store.exists():
             return []
         await store.open()
-        wanted = AuditFilter(action="discover", status="ok", since=since, limit=_MOST)
-        records = await store.audit(wanted)
+        selection = AuditFilter(action="discover", status="ok", since=since, limit=_MAX_QUERIES)
+        records = await store.audit(selection)
     finally:
         await store.close()
     return list(dict.fromkeys(record.query for record in records if record.query))
 
 
-async def _replay(settings: Settings, queries: list[str]) -> dict[str, _Answer]:
+async def _replay(settings: Settings, queries: list[str]) -> dict[str, _SearchResult]:
     """What a gateway with these settings shows for requests; it connects to no server."""
     silent = replace(
         settings,
         audit=AuditSettings(enabled=False, detections=False),
         usage=UsageSettings(enabled=False),
     )
-    found: dict[str, _Answer] = {}
+    answers: dict[str, _SearchResult] = {}
     async with open_app(silent, connect=()) as opened:
-        await _settled(opened)
+        await _wait_for_index(opened)
         for query in queries:
             began = perf_counter()
             request = DiscoverRequest(queries=tuple(query.split("\n")), include_core=False)
             answer = await opened.gateway.discover(Caller(), request)
-            found[query] = _Answer(
+            answers[query] = _SearchResult(
                 keys=answer.shown_keys,
                 tokens=answer.tokens,
                 duration_ms=(perf_counter() - began) * 1000,
             )
-    return found
+    return answers
 
 
-async def _settled(opened: App) -> None:
+async def _wait_for_index(opened: App) -> None:
     """Wait until all tools have their vector, at most a minute: without, words alone are asked."""
     manage = opened.gateway.manage
-    for _ in range(round(_LONGEST_WAIT_S / _LOOK_S)):
+    for _ in range(round(_INDEX_TIMEOUT_S / _POLL_S)):
         status = await manage.index_status(Caller())
         if not any(search["backlog"] for search in status["searches"]):
             return
-        await anyio.sleep(_LOOK_S)
+        await anyio.sleep(_POLL_S)

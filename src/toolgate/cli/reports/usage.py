@@ -7,8 +7,8 @@ import typer
 
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE
-from toolgate.cli.terminal._output import counted, note, print_json, print_table
+from toolgate.cli.terminal._exit import SUCCESS
+from toolgate.cli.terminal._output import note, plural, print_json, print_table
 from toolgate.errors import ArgumentError
 
 __all__ = ["app"]
@@ -51,31 +51,33 @@ def _is_sure() -> bool:
 
 async def _status(as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.request("GET", "usage")
+        answer = await gateway.request("GET", "usage")
     if as_json:
-        print_json(found)
-        return FINE
-    if not found["enabled"]:
+        print_json(answer)
+        return SUCCESS
+    if not answer["enabled"]:
         note("Learning from use is off. Set usage.enabled = true to switch it on.")
     print_table(
         ("What", "How many"),
         [
-            ("earlier requests to learn from", str(found["requests"])),
-            ("tools that were used", str(found["tools"])),
-            ("pairs of tools used together", str(found["pairs"])),
-            ('searches that set your line of "nothing fits"', str(found["judged"])),
+            ("earlier requests to learn from", str(answer["requests"])),
+            ("tools that were used", str(answer["tools"])),
+            ("pairs of tools used together", str(answer["pairs"])),
+            ('searches that set your line of "nothing fits"', str(answer["judged"])),
         ],
     )
-    if found["last_error"]:
-        note(f"The log cannot be written: {found['last_error']} {found['dropped']} rows are lost.")
-    return FINE
+    if answer["last_error"]:
+        note(
+            f"The log cannot be written: {answer['last_error']} {answer['dropped']} rows are lost."
+        )
+    return SUCCESS
 
 
 async def _clear(as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.request("DELETE", "usage")
+        removed = await gateway.request("DELETE", "usage")
     if as_json:
-        print_json(found)
+        print_json(removed)
     else:
-        note(f"Forgot {counted(found['searches'], 'search', 'searches')} and what came of them.")
-    return FINE
+        note(f"Forgot {plural(removed['searches'], 'search', 'searches')} and what came of them.")
+    return SUCCESS

@@ -12,8 +12,8 @@ from toolgate.base import logs
 from toolgate.cli.client._http_exchange import working_folder
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import find_running
-from toolgate.cli.terminal._context import shared
-from toolgate.cli.terminal._shutdown import ended_by_a_signal
+from toolgate.cli.terminal._context import shared_options
+from toolgate.cli.terminal._shutdown import interrupt_on_sigterm
 from toolgate.server.stdio import attach_stdio
 from toolgate.settings import Settings
 
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 def stdio(*, standalone: bool) -> int:
     """Serve on standard input and output until the client closes them."""
     loaded = load_settings()
-    logs.set_up(loaded.log, verbose=shared().verbose)
-    with ended_by_a_signal():
+    logs.set_up(loaded.log, verbose=shared_options().verbose)
+    with interrupt_on_sigterm():
         anyio.run(_stdio, loaded, standalone)
     return 0
 

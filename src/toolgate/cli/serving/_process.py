@@ -21,10 +21,10 @@ from toolgate.base.run_file import RunFile
 from toolgate.cli.client._http_exchange import working_folder
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._open_gateway import configuration_of
-from toolgate.cli.terminal._context import shared
-from toolgate.cli.terminal._ports import can_listen, gateway_on, is_loopback, reachable
-from toolgate.cli.terminal._sanitize import harmless, one_line
-from toolgate.cli.terminal._shutdown import ended_by_a_signal
+from toolgate.cli.terminal._context import shared_options
+from toolgate.cli.terminal._ports import can_listen, gateway_on, is_loopback, local_address
+from toolgate.cli.terminal._sanitize import one_line, sanitize
+from toolgate.cli.terminal._shutdown import interrupt_on_sigterm
 from toolgate.errors import PortTakenError, SettingError, ToolgateError
 from toolgate.server import http
 from toolgate.server import stdio as pipe
@@ -35,17 +35,17 @@ __all__ = ["serve", "serve_pipe"]
 
 log = logging.getLogger(__name__)
 
-_LOOK_S = 0.1
+_POLL_S = 0.1
 
-_TELL_S = 60.0
+_STARTUP_TIMEOUT_S = 60.0
 """Seconds after which a server that is still starting is told of as it is."""
 
 
 def serve(host: str | None, port: int | None) -> int:
     """Serve over HTTP until told to stop."""
     loaded = load_settings()
-    logs.set_up(loaded.log, verbose=shared().verbose)
-    with ended_by_a_signal():
+    logs.set_up(loaded.log, verbose=shared_options().verbose)
+    with interrupt_on_sigterm():
         anyio.run(_serve, loaded, host, port)
     return 0
 
@@ -53,20 +53,20 @@ def serve(host: str | None, port: int | None) -> int:
 async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     run: RunFile | None = None
     began = utc_now()
-    wanted = host or loaded.serve.host
-    _refuse_our_own_port(wanted, loaded.serve.port if port is None else port)
+    listen_host = host or loaded.serve.host
+    _refuse_port_of_gateway(listen_host, loaded.serve.port if port is None else port)
 
-    _refuse_strangers(wanted, loaded)
-    others = run_file.find_all(settings.run_dir(), store_url(loaded))
+    _refuse_open_access(listen_host, loaded)
+    other_gateways = run_file.find_all(settings.run_dir(), store_url(loaded))
 
-    _be_small()
+    _limit_memory()
     async with open_app(loaded, hold=True) as app, anyio.create_task_group() as tasks:
 
         def ready(address: str) -> str:
             nonlocal run
-            address = reachable(address)
-            tasks.start_soon(_tell, app, address, began, others)
-            tasks.start_soon(_settle, app)
+            address = local_address(address)
+            tasks.start_soon(_report_start, app, address, began, other_gateways)
+            tasks.start_soon(_finish_start, app)
             try:
                 run = run_file.write(
                     settings.run_dir(),
@@ -85,12 +85,12 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
         async def reload() -> None:
             _stop_without_terminal(had_terminal)
             try:
-                await _take(app, load_settings())
+                await _apply_settings(app, load_settings())
             except SettingError as error:
-                await _take(app, error)
+                await _apply_settings(app, error)
 
         had_terminal = sys.stderr.isatty()
-        tasks.start_soon(_watch, app)
+        tasks.start_soon(_watch_configuration, app)
         try:
             await http.serve(
                 app, host=host, port=port, on_ready=ready, on_loaded=app.connect, on_reload=reload
@@ -103,28 +103,28 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
 
 async def serve_pipe(loaded: Settings) -> None:
     """Serve on standard input and output with a gateway of its own."""
-    _be_small()
+    _limit_memory()
     # Code of packs may print before the client's side is claimed.
     with contextlib.redirect_stdout(sys.stderr):
         async with open_app(loaded) as app, anyio.create_task_group() as tasks:
-            tasks.start_soon(_watch, app)
+            tasks.start_soon(_watch_configuration, app)
             await pipe.serve_stdio(app)
             tasks.cancel_scope.cancel()
 
 
-def _be_small() -> None:
+def _limit_memory() -> None:
     """Take no memory that serving does not need; before anything of the SDK is imported."""
     give_back_freed_memory()
     defer("mcp", "mcp.server")
 
 
-async def _watch(app: App) -> None:
+async def _watch_configuration(app: App) -> None:
     """Take over what changes in the files of the configuration."""
     async for changed in settings.watch(app.settings, stop=anyio.Event()):
-        await _take(app, changed)
+        await _apply_settings(app, changed)
 
 
-async def _take(app: App, fresh: Settings | SettingError) -> None:
+async def _apply_settings(app: App, fresh: Settings | SettingError) -> None:
     """Use new settings; what cannot be used changes nothing."""
     if isinstance(fresh, SettingError):
         log.error("configuration cannot be used; the old one stays: %s", fresh)
@@ -141,14 +141,16 @@ async def _take(app: App, fresh: Settings | SettingError) -> None:
     log.info("configuration read again", extra={"servers": len(fresh.servers)})
 
 
-async def _tell(app: App, address: str, since: str, others: Sequence[RunFile]) -> None:
+async def _report_start(
+    app: App, address: str, since: str, other_gateways: Sequence[RunFile]
+) -> None:
     """Say where to connect, and how each server did as soon as that is known.
 
     Args:
         app: The gateway.
         address: Where it listens.
         since: When it was started, UTC, ISO 8601; servers that were listed after it are settled.
-        others: Gateways that run over the same store.
+        other_gateways: Gateways that run over the same store.
     """
     began = monotonic()
     output = app.settings.log
@@ -156,41 +158,41 @@ async def _tell(app: App, address: str, since: str, others: Sequence[RunFile]) -
         log.info("serving", extra={"address": address, "version": __version__})
     if output.format == "json" and not output.file:
         return  # standard error is read by a program
-    _say(f"Toolgate {__version__} serves {address}/mcp  (Ctrl-C ends it)")
-    _say(f"  Claude Code   claude mcp add --transport http toolgate {address}/mcp")
+    _print(f"Toolgate {__version__} serves {address}/mcp  (Ctrl-C ends it)")
+    _print(f"  Claude Code   claude mcp add --transport http toolgate {address}/mcp")
     entry = {"mcpServers": {"toolgate": {"url": f"{address}/mcp"}}}
-    _say(f"  other clients {json.dumps(entry)}")
-    _say(f"  a browser     {address}/console")
+    _print(f"  other clients {json.dumps(entry)}")
+    _print(f"  a browser     {address}/console")
     for notice in app.settings.notices:
-        _say(f"  note: {notice}")
-    for run in others:
-        _say(
+        _print(f"  note: {notice}")
+    for run in other_gateways:
+        _print(
             f"  note: another gateway runs over the same store, at {run.address}"
             f" (process {run.pid}, {_configuration(run)});"
             " commands use the one of their own configuration"
         )
     servers = app.gateway.servers(Caller())
     if not servers:
-        _say("There are no servers yet. Add some: toolgate init, or toolgate servers add")
+        _print("There are no servers yet. Add some: toolgate init, or toolgate servers add")
         return
-    _say(f"Servers ({len(servers)}):")
-    told: set[str] = set()
+    _print(f"Servers ({len(servers)}):")
+    reported: set[str] = set()
     width = max(len(server.name) for server in servers)
     while True:
-        known = app.gateway.servers(Caller())
-        for server in known:
-            is_late = monotonic() - began > _TELL_S
-            if server.name not in told and (is_late or _is_settled(server, since)):
-                told.add(server.name)
-                _say(f"  {server.name:<{width}}  {_outcome(server)}  {monotonic() - began:.1f} s")
-        if all(server.name in told for server in known):
+        statuses = app.gateway.servers(Caller())
+        for server in statuses:
+            is_late = monotonic() - began > _STARTUP_TIMEOUT_S
+            if server.name not in reported and (is_late or _is_settled(server, since)):
+                reported.add(server.name)
+                _print(f"  {server.name:<{width}}  {_outcome(server)}  {monotonic() - began:.1f} s")
+        if all(server.name in reported for server in statuses):
             return
-        await anyio.sleep(_LOOK_S)
+        await anyio.sleep(_POLL_S)
 
 
-async def _settle(app: App) -> None:
+async def _finish_start(app: App) -> None:
     """Put aside what a start has made, once it is over: answers do not wait for it then."""
-    await app.gateway.wait_ready(_TELL_S)
+    await app.gateway.wait_ready(_STARTUP_TIMEOUT_S)
     if app.chat is not None:
         await app.chat.models.warm_up()
     set_aside()
@@ -220,12 +222,12 @@ def _outcome(server: ServerStatus) -> str:
     return f"{server.state}. {one_line(server.last_error or '')}".rstrip()
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     with contextlib.suppress(OSError):  # nobody listens any more
-        print(harmless(text), file=sys.stderr, flush=True)
+        print(sanitize(text), file=sys.stderr, flush=True)
 
 
-def _refuse_strangers(host: str, loaded: Settings) -> None:
+def _refuse_open_access(host: str, loaded: Settings) -> None:
     """Listen where other machines reach it only if they have to say who they are.
 
     Raises:
@@ -243,7 +245,7 @@ def _refuse_strangers(host: str, loaded: Settings) -> None:
         )
 
 
-def _refuse_our_own_port(host: str, port: int) -> None:
+def _refuse_port_of_gateway(host: str, port: int) -> None:
     """Name the gateway that has the port, before anything is started."""
     run = gateway_on(host, port)
     if run is None or can_listen(host, port):

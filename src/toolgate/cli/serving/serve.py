@@ -3,7 +3,7 @@
 from dataclasses import replace
 from importlib import import_module
 
-from toolgate.cli.terminal._context import DEV_HELP, shared, use
+from toolgate.cli.terminal._context import DEV_HELP, set_shared_options, shared_options
 from toolgate.cli.terminal._plain_command import Option, PlainCommand
 
 __all__ = ["command"]
@@ -14,7 +14,9 @@ def serve(
 ) -> int:
     """Serve until told to stop."""
     if dev or auth:
-        use(replace(shared(), dev=shared().dev or dev, auth=auth or ""))
+        set_shared_options(
+            replace(shared_options(), dev=shared_options().dev or dev, auth=auth or "")
+        )
     return int(import_module("toolgate.cli.serving._process").serve(host, port))
 
 
@@ -35,7 +37,7 @@ command = PlainCommand(
             flags=("--port", "-p"),
             metavar="NUMBER",
             kind=int,
-            most=65_535,
+            maximum=65_535,
             help="Port to listen on, 0 for a free one; by default serve.port, which is 7420.",
         ),
         Option(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from importlib import import_module
 
-from toolgate.cli.terminal._context import DEV_HELP, shared, use
+from toolgate.cli.terminal._context import DEV_HELP, set_shared_options, shared_options
 from toolgate.cli.terminal._plain_command import Option, PlainCommand
 
 __all__ = ["command"]
@@ -12,7 +12,7 @@ __all__ = ["command"]
 def stdio(standalone: bool = False, dev: bool = False) -> int:
     """Serve until the client closes standard input."""
     if dev:
-        use(replace(shared(), dev=True))
+        set_shared_options(replace(shared_options(), dev=True))
     return int(import_module("toolgate.cli.serving._attach").stdio(standalone=standalone or dev))
 
 

@@ -14,24 +14,24 @@ from toolgate import __version__, settings
 from toolgate.base import run_file
 from toolgate.base.installation import current_installation
 from toolgate.cli.client._gateway_client import GatewayClient
-from toolgate.cli.client._list_packs import listed
+from toolgate.cli.client._list_packs import pack_rows
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._open_gateway import find_running, open_gateway
-from toolgate.cli.terminal._output import counted
+from toolgate.cli.terminal._output import plural
 from toolgate.cli.terminal._ports import can_listen, gateway_on
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec, json_object
 
-__all__ = ["Check", "examine", "versions"]
+__all__ = ["Check", "run_checks", "versions"]
 
 State: TypeAlias = Literal["ok", "warning", "problem"]
 """`warning`: works, but worth knowing. `problem`: something does not work."""
 
-LITTLE_BYTES = 500 * 2**20
+LOW_SPACE_BYTES = 500 * 2**20
 """Free space below which a warning is due."""
 
-TOO_LITTLE_BYTES = 50 * 2**20
+CRITICAL_SPACE_BYTES = 50 * 2**20
 """Free space below which the store may fail soon."""
 
 
@@ -55,7 +55,7 @@ class Check:
     """Figures for programs."""
 
 
-async def examine(*, handshakes: bool = True) -> AsyncIterator[Check]:
+async def run_checks(*, handshakes: bool = True) -> AsyncIterator[Check]:
     """Look at everything, in the order in which one thing needs another."""
     yield _versions()
     yield _terminal()
@@ -75,13 +75,13 @@ async def examine(*, handshakes: bool = True) -> AsyncIterator[Check]:
     yield _port(loaded, remote)
     for check in _orphans(loaded.servers):
         yield check
-    told: set[str] = set()
+    reported: set[str] = set()
     for check in _commands(loaded.servers):
-        told.add(check.name)
+        reported.add(check.name)
         yield check
     if handshakes:
         async for check in _servers(loaded, remote):
-            if check.name not in told or check.state == "ok":
+            if check.name not in reported or check.state == "ok":
                 yield check
     async for check in _pinned(loaded, remote):
         yield check
@@ -114,18 +114,18 @@ def versions() -> Json:
 
 
 def _versions() -> Check:
-    found = versions()
-    missing = [name for name, version in found["libraries"].items() if version is None]
+    installed = versions()
+    missing = [name for name, version in installed["libraries"].items() if version is None]
     if missing:
         return Check(
             name="versions",
             state="problem",
             found=f"Libraries are missing: {', '.join(missing)}.",
             hint=f"Install Toolgate again: {current_installation().reinstall_command()}",
-            details=found,
+            details=installed,
         )
-    text = f"Toolgate {__version__}, Python {found['python']}, {found['platform']}."
-    return Check(name="versions", state="ok", found=text, details=found)
+    text = f"Toolgate {__version__}, Python {installed['python']}, {installed['platform']}."
+    return Check(name="versions", state="ok", found=text, details=installed)
 
 
 def _terminal() -> Check:
@@ -145,10 +145,10 @@ async def _configuration(loaded: Settings) -> AsyncIterator[Check]:
     details = {"files": [str(path) for path in loaded.files], "servers": count}
     if loaded.files:
         names = ", ".join(str(path) for path in loaded.files)
-        text = f"{names}: {counted(count, 'server')}."
+        text = f"{names}: {plural(count, 'server')}."
         yield Check(name="configuration", state="ok", found=text, details=details)
-    elif stored := await _stored(loaded):
-        text = f"There is no toolgate.toml, and the store has {counted(stored, 'server')}."
+    elif stored := await _count_stored(loaded):
+        text = f"There is no toolgate.toml, and the store has {plural(stored, 'server')}."
         yield Check(name="configuration", state="ok", found=text, details=details)
     else:
         yield Check(
@@ -163,24 +163,26 @@ async def _configuration(loaded: Settings) -> AsyncIterator[Check]:
         yield Check(name="configuration", state="warning", found=notice)
 
 
-async def _stored(loaded: Settings) -> int:
+async def _count_stored(loaded: Settings) -> int:
     """How many servers the store has; none where it cannot be read, which is told elsewhere."""
     try:
-        return len(await import_module("toolgate.cli.client._server_check").known_servers(loaded))
+        return len(
+            await import_module("toolgate.cli.client._server_check").configured_servers(loaded)
+        )
     except ToolgateError:
         return 0
 
 
 def _disk(loaded: Settings) -> Check:
-    place = _existing(_store_folder(loaded))
-    free = shutil.disk_usage(place).free
-    text = f"{_megabytes(free)} free at {place}."
-    details = {"free_bytes": free, "folder": str(place)}
-    if free >= LITTLE_BYTES:
+    folder = _existing_parent(_store_folder(loaded))
+    free = shutil.disk_usage(folder).free
+    text = f"{_megabytes(free)} free at {folder}."
+    details = {"free_bytes": free, "folder": str(folder)}
+    if free >= LOW_SPACE_BYTES:
         return Check(name="disk", state="ok", found=text, details=details)
     return Check(
         name="disk",
-        state="problem" if free < TOO_LITTLE_BYTES else "warning",
+        state="problem" if free < CRITICAL_SPACE_BYTES else "warning",
         found=f"Only {text}",
         hint="Make room, or put the store elsewhere with store.url.",
         details=details,
@@ -189,9 +191,9 @@ def _disk(loaded: Settings) -> Check:
 
 async def _store(loaded: Settings) -> Check:
     url = store_url(loaded)
-    shown = run_file.without_password(url)
+    shown_url = run_file.without_password(url)
     path = _sqlite_path(url)
-    kept = (
+    retention = (
         f"audit is kept {loaded.store.audit_days:g} days or {loaded.store.audit_max_mb} MB,"
         f" results {loaded.store.results_max_mb} MB,"
         f" the usage log {loaded.store.usage_days:g} days or {loaded.store.usage_max_mb} MB,"
@@ -200,8 +202,8 @@ async def _store(loaded: Settings) -> Check:
         f" {loaded.store.tool_version_max_mb} MB"
     )
     if path is not None and not path.exists():
-        text = f"{shown} does not exist yet; it is made at the first start ({kept})."
-        return Check(name="store", state="ok", found=text, details={"url": shown})
+        text = f"{shown_url} does not exist yet; it is made at the first start ({retention})."
+        return Check(name="store", state="ok", found=text, details={"url": shown_url})
     try:
         store = import_module("toolgate.store").make_store(url)
         await store.open()
@@ -211,8 +213,8 @@ async def _store(loaded: Settings) -> Check:
             await store.close()
     except ToolgateError as error:
         return _failed("store", error)
-    text = f"{shown}: {_megabytes(sizes.get('total', 0))}; {kept}."
-    return Check(name="store", state="ok", found=text, details={"url": shown, "sizes": sizes})
+    text = f"{shown_url}: {_megabytes(sizes.get('total', 0))}; {retention}."
+    return Check(name="store", state="ok", found=text, details={"url": shown_url, "sizes": sizes})
 
 
 def _run_files() -> Iterable[Check]:
@@ -230,7 +232,7 @@ def _run_files() -> Iterable[Check]:
         yield Check(
             name="run file",
             state="warning",
-            found=f"{counted(len(stale), 'run file')} of gateways that were killed.",
+            found=f"{plural(len(stale), 'run file')} of gateways that were killed.",
             hint="Nothing: the next command removes them.",
             details={"paths": [str(run.path) for run in stale]},
         )
@@ -271,18 +273,18 @@ def _commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
         if spec.kind != "stdio" or not spec.enabled:
             continue
         command = str(spec.options.get("command", ""))
-        own = cast("dict[str, str]", spec.options.get("env") or {})
-        path = settings.child_environment(own).get("PATH")
+        env = cast("dict[str, str]", spec.options.get("env") or {})
+        path = settings.child_environment(env).get("PATH")
         if shutil.which(command, path=path) is None:
             yield Check(
                 name=f"server {spec.name}",
                 state="problem",
                 found=f"Its command {command!r} was not found.",
-                hint=_how_to_get(command),
+                hint=_install_hint(command),
             )
 
 
-def _how_to_get(command: str) -> str:
+def _install_hint(command: str) -> str:
     name = Path(command).stem.lower()
     if name in {"npx", "npm", "node"}:
         return "Install Node.js, or write the full path of the command."
@@ -299,7 +301,7 @@ async def _servers(loaded: Settings, remote: GatewayClient | None) -> AsyncItera
             yield _running_server(server)
         return
     trials = import_module("toolgate.cli.client._server_check")
-    async for trial in trials.each_server(loaded):
+    async for trial in trials.test_all_servers(loaded):
         yield _tried_server(trial)
 
 
@@ -308,58 +310,56 @@ async def _pinned(loaded: Settings, remote: GatewayClient | None) -> AsyncIterat
     servers = {spec.name for spec in loaded.servers}
     pinned = [*loaded.pinned]
     pinned += [f"{spec.name}:{name}" for spec in loaded.servers for name in spec.pinned]
-    known: set[str] = set()
-    listed: set[str] = set()
+    tool_keys: set[str] = set()
+    listed_servers: set[str] = set()
     if remote is not None:
-        known = {str(tool["toolKey"]) for tool in await remote.rows("tools")}
+        tool_keys = {str(tool["toolKey"]) for tool in await remote.rows("tools")}
         states = await remote.servers()
         servers |= {str(server["name"]) for server in states}
-        listed = {str(server["name"]) for server in states if server["listed_at"]}
+        listed_servers = {str(server["name"]) for server in states if server["listed_at"]}
     for key in dict.fromkeys(pinned):
         server = key.partition(":")[0]
         if server not in servers:
-            found = f"{key!r} is pinned, but there is no server {server!r}."
-        elif server in listed and key not in known:
-            found = f"{key!r} is pinned, but its server has no such tool."
+            problem = f"{key!r} is pinned, but there is no server {server!r}."
+        elif server in listed_servers and key not in tool_keys:
+            problem = f"{key!r} is pinned, but its server has no such tool."
         else:
             continue
         yield Check(
             name="pinned",
             state="warning",
-            found=found,
+            found=problem,
             hint="Correct or remove it under pinned. See: toolgate tools",
         )
 
 
 async def _packs(loaded: Settings, remote: GatewayClient | None) -> AsyncIterator[Check]:
     """Packs with files that cannot be used; of their code, what a running gateway knows."""
-    found = await remote.rows("packs") if remote is not None else await listed(loaded)
-    for pack in found:
-        kept = " The version before is in use." if pack["is_kept"] else ""
+    packs = await remote.rows("packs") if remote is not None else await pack_rows(loaded)
+    for pack in packs:
+        note = " The version before is in use." if pack["is_kept"] else ""
         for problem in pack["problems"]:
             yield Check(
                 name=f"pack {pack['name']}",
                 state="problem",
-                found=f"{problem}{kept}",
+                found=f"{problem}{note}",
                 hint=f"See: toolgate pack lint {pack['folder']}",
             )
-    used = [str(pack["name"]) for pack in found if pack["on"]]
-    if used and not any(pack["problems"] for pack in found):
+    used = [str(pack["name"]) for pack in packs if pack["on"]]
+    if used and not any(pack["problems"] for pack in packs):
         names = ", ".join(used)
-        yield Check(
-            name="packs", state="ok", found=f"{counted(len(used), 'pack')} in use: {names}."
-        )
+        yield Check(name="packs", state="ok", found=f"{plural(len(used), 'pack')} in use: {names}.")
 
 
 async def _documents(loaded: Settings) -> AsyncIterator[Check]:
     """Collections of documents: whether each can be searched, with its model and its place."""
     try:
         async with open_gateway(loaded, connect=()) as gateway:
-            found = await gateway.rows("collections")
+            collections = await gateway.rows("collections")
     except ToolgateError as error:
         yield _failed("documents", error)
         return
-    for row in found:
+    for row in collections:
         if row["problem"]:
             yield Check(
                 name=f"documents {row['name']}",
@@ -367,10 +367,10 @@ async def _documents(loaded: Settings) -> AsyncIterator[Check]:
                 found=row["problem"],
                 hint="See: toolgate docs collections",
             )
-    documents = counted(sum(row["documents"] for row in found), "document")
-    if found and not any(row["problem"] for row in found):
-        text = f"{counted(len(found), 'collection')} can be searched, {documents}."
-        names = [row["name"] for row in found]
+    documents = plural(sum(row["documents"] for row in collections), "document")
+    if collections and not any(row["problem"] for row in collections):
+        text = f"{plural(len(collections), 'collection')} can be searched, {documents}."
+        names = [row["name"] for row in collections]
         yield Check(name="documents", state="ok", found=text, details={"collections": names})
 
 
@@ -386,15 +386,15 @@ async def _connections(loaded: Settings) -> AsyncIterator[Check]:
             except ToolgateError as error:
                 yield _failed(f"connection {name}", error)
                 continue
-            count = counted(len(schema.tables), "table")
+            count = plural(len(schema.tables), "table")
             unread = f", {len(schema.unread)} not readable" if schema.unread else ""
             # Files are opened for reading only; a user of a server can lose the rights themselves.
             is_server = connection.dialect not in {"sqlite", "duckdb"}
-            shown = f" Its user may still write: {'; '.join(rights)}." if rights else ""
+            remark = f" Its user may still write: {'; '.join(rights)}." if rights else ""
             yield Check(
                 name=f"connection {name}",
                 state="warning" if rights and is_server else "ok",
-                found=f"Can be read ({connection.dialect}): {count}{unread}.{shown}",
+                found=f"Can be read ({connection.dialect}): {count}{unread}.{remark}",
                 hint="Take these rights away, see docs/sql.md." if rights and is_server else "",
                 details={
                     "dialect": connection.dialect,
@@ -409,11 +409,11 @@ async def _connections(loaded: Settings) -> AsyncIterator[Check]:
 async def _embedder(loaded: Settings) -> Check:
     """Whether an embedder that is not part of the package can be used."""
     try:
-        found = await import_module("toolgate.cli.tools.embedder").tried(loaded)
+        result = await import_module("toolgate.cli.tools.embedder").test_embedder(loaded)
     except ToolgateError as error:
         return _failed("embedder", error)
-    text = f"{found['embedder']} works: {found['dim']} numbers a text."
-    return Check(name="embedder", state="ok", found=text, details=found)
+    text = f"{result['embedder']} works: {result['dim']} numbers a text."
+    return Check(name="embedder", state="ok", found=text, details=result)
 
 
 def _running_server(server: Json) -> Check:
@@ -462,7 +462,7 @@ def _orphans(servers: Iterable[ServerSpec]) -> Iterable[Check]:
     """Children of a gateway that was killed; seen where the system shows processes as files."""
     if not Path("/proc/self/stat").exists():
         return
-    wanted = {
+    servers_by_command = {
         (
             Path(str(spec.options.get("command", ""))).name,
             *map(str, cast("list[object]", spec.options.get("args") or [])),
@@ -476,7 +476,7 @@ def _orphans(servers: Iterable[ServerSpec]) -> Iterable[Check]:
             parent = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()[1]
         except (OSError, IndexError):
             continue
-        server = wanted.get((Path(words[0]).name, *words[1:])) if words else None
+        server = servers_by_command.get((Path(words[0]).name, *words[1:])) if words else None
         if server is not None and _is_init(parent):
             yield Check(
                 name=f"server {server}",
@@ -514,8 +514,8 @@ def _sqlite_path(url: str) -> Path | None:
     return Path(settings.expand_home(url.removeprefix(prefix))) if url.startswith(prefix) else None
 
 
-def _existing(path: Path) -> Path:
-    return next((each for each in (path, *path.parents) if each.exists()), Path.cwd())
+def _existing_parent(path: Path) -> Path:
+    return next((folder for folder in (path, *path.parents) if folder.exists()), Path.cwd())
 
 
 def _megabytes(size_bytes: int) -> str:

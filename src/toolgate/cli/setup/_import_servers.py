@@ -13,13 +13,23 @@ from toolgate.settings import Settings, render_table, server_name, server_spec, 
 from toolgate.settings.clients import ClientFile, FoundServer
 from toolgate.types import Json, ServerSpec
 
-__all__ = ["Choice", "choose", "text_with_copies", "text_with_references"]
+__all__ = ["Choice", "choose_servers", "text_with_copies", "text_with_references"]
 
 State: TypeAlias = Literal["new", "same", "self", "elsewhere", "broken"]
 """`new` is taken; `same` is there already; `self` is Toolgate; `elsewhere` belongs to a project
 that is not open; `broken` cannot be used."""
 
-_IDENTITY = ("command", "args", "env", "env_file", "cwd", "url", "headers", "type", "transport")
+_IDENTITY_KEYS = (
+    "command",
+    "args",
+    "env",
+    "env_file",
+    "cwd",
+    "url",
+    "headers",
+    "type",
+    "transport",
+)
 
 _EDITOR_VARIABLE = re.compile(
     r"(?<!\$)\$\{(?:workspaceFolder\w*|CLAUDE_PROJECT_DIR|(?:command|config):[^}]*)[^}]*\}"
@@ -61,7 +71,7 @@ class Choice:
     """Why a copy of it must be disabled; empty if it may be used."""
 
 
-def choose(
+def choose_servers(
     files: Sequence[ClientFile],
     present: Settings,
     written: Mapping[str, Any],
@@ -85,8 +95,8 @@ def choose(
         for name, config in written.items()
     }
     for spec in present.servers:
-        known = names.get(spec.name, frozenset[str]())
-        names[spec.name] = known | _filled_identity(spec)
+        identities = names.get(spec.name, frozenset[str]())
+        names[spec.name] = identities | _filled_identity(spec)
     imported = {(spec.source, spec.title or spec.name) for spec in present.servers}
     there = frozenset(names)
     choices: list[Choice] = []
@@ -113,10 +123,12 @@ def choose(
     return choices
 
 
-def text_with_copies(text: str, choices: Iterable[Choice], shown: Mapping[Path, str]) -> str:
+def text_with_copies(
+    text: str, choices: Iterable[Choice], display_paths: Mapping[Path, str]
+) -> str:
     """A `toolgate.toml` with the chosen servers at its end."""
     for choice in choices:
-        origin = f"# from {choice.file.client.title}, {shown[choice.file.path]}"
+        origin = f"# from {choice.file.client.title}, {display_paths[choice.file.path]}"
         origin += f"; disabled: {choice.off}" if choice.off else ""
         config = dict(choice.server.config)
         if choice.off:
@@ -181,13 +193,13 @@ def _choice(
         reason = error.failed.partition(": ")[2] or error.failed
         return Choice(file=file, server=server, state="broken", remarks=(reason.rstrip("."),))
     identities = frozenset({_written_identity(server.config)}) | _filled_identity(spec)
-    off = _only_its_editor(server.config)
+    off = _editor_only_variable(server.config)
     needs = spec.problem.partition(" needs the variable ")[2].partition(",")[0]
     if needs:
         stays = f"needs {needs}, which is not set"
     else:
         stays = off or ("its env_file cannot be read" if spec.problem else "")
-    equal = next((name for name, known in names.items() if known & identities), None)
+    equal = next((name for name, existing in names.items() if existing & identities), None)
     if equal is not None:
         return Choice(
             file=file,
@@ -218,11 +230,11 @@ def _choice(
     )
 
 
-def _only_its_editor(config: Mapping[str, Any]) -> str:
+def _editor_only_variable(config: Mapping[str, Any]) -> str:
     """Which variable of a server has a value in its own client alone; empty if none has."""
-    text = json.dumps([config.get(name) for name in _IDENTITY], default=str)
-    found = _EDITOR_VARIABLE.search(text)
-    return f"only its client can fill in {found[0]}" if found else ""
+    text = json.dumps([config.get(name) for name in _IDENTITY_KEYS], default=str)
+    match = _EDITOR_VARIABLE.search(text)
+    return f"only its client can fill in {match[0]}" if match else ""
 
 
 def _free_name(original: str, client: str, names: Mapping[str, object]) -> str:
@@ -244,10 +256,12 @@ def _filled_identity(spec: ServerSpec) -> frozenset[str]:
 
 
 def _written_identity(config: Mapping[str, Any]) -> str:
-    kept = {name: config[name] for name in _IDENTITY if config.get(name) not in (None, "", [], {})}
-    if kept.get("type") == "stdio":
-        del kept["type"]
-    return json.dumps(kept, sort_keys=True, default=str)
+    fields = {
+        name: config[name] for name in _IDENTITY_KEYS if config.get(name) not in (None, "", [], {})
+    }
+    if fields.get("type") == "stdio":
+        del fields["type"]
+    return json.dumps(fields, sort_keys=True, default=str)
 
 
 def _with_tilde(path: Path, home: Path) -> str:

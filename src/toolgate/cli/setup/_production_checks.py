@@ -9,23 +9,23 @@ from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 from toolgate.store import StoredToken, StoreMaintenance, make_store
 
-__all__ = ["examine_production"]
+__all__ = ["run_production_checks"]
 
 
-async def examine_production() -> AsyncIterator[Check]:
+async def run_production_checks() -> AsyncIterator[Check]:
     """Look at what can be seen from settings and store."""
     try:
         loaded = load_settings()
     except ToolgateError:
         return  # the other checks say so
     for check in (
-        _who(loaded),
-        _where(loaded),
-        _what(loaded),
+        _authentication(loaded),
+        _transport(loaded),
+        _tool_changes(loaded),
         _limits(loaded),
-        _seeing(loaded),
+        _monitoring(loaded),
         _audit(loaded),
-        _storing(loaded),
+        _store(loaded),
     ):
         yield check
     async for check in _tokens(loaded):
@@ -38,7 +38,7 @@ def _check(name: str, hint: str, good: str, bad: str, *, is_good: bool) -> Check
     return Check(name=f"production {name}", state="problem", found=bad, hint=hint)
 
 
-def _who(loaded: Settings) -> Check:
+def _authentication(loaded: Settings) -> Check:
     return _check(
         "access",
         'Set auth = "required", and make tokens with: toolgate tokens create NAME',
@@ -48,7 +48,7 @@ def _who(loaded: Settings) -> Check:
     )
 
 
-def _where(loaded: Settings) -> Check:
+def _transport(loaded: Settings) -> Check:
     is_named = bool(loaded.tls.cert or loaded.serve.trusted_proxies)
     is_local = loaded.serve.host in {"127.0.0.1", "localhost", "::1"}
     return _check(
@@ -60,7 +60,7 @@ def _where(loaded: Settings) -> Check:
     )
 
 
-def _what(loaded: Settings) -> Check:
+def _tool_changes(loaded: Settings) -> Check:
     return _check(
         "changes of tools",
         'Set quarantine = "changed": a server that changes a tool then waits for a person.',
@@ -72,17 +72,17 @@ def _what(loaded: Settings) -> Check:
 
 def _limits(loaded: Settings) -> Check:
     limits = loaded.limits
-    some = (limits.calls_per_minute, limits.concurrent_calls, limits.calls_per_day)
+    configured = (limits.calls_per_minute, limits.concurrent_calls, limits.calls_per_day)
     return _check(
         "limits",
         "Set some of [limits]: calls_per_minute, concurrent_calls, calls_per_day.",
         "A caller can do only so much.",
         "One caller can take all that the servers give.",
-        is_good=any(some) or bool(limits.tools),
+        is_good=any(configured) or bool(limits.tools),
     )
 
 
-def _seeing(loaded: Settings) -> Check:
+def _monitoring(loaded: Settings) -> Check:
     return _check(
         "seeing",
         'Set metrics.enabled = true and log.format = "json".',
@@ -102,7 +102,7 @@ def _audit(loaded: Settings) -> Check:
     )
 
 
-def _storing(loaded: Settings) -> Check:
+def _store(loaded: Settings) -> Check:
     if store_url(loaded).startswith("sqlite"):
         return Check(
             name="production store",
@@ -125,17 +125,21 @@ async def _tokens(loaded: Settings) -> AsyncIterator[Check]:
         return  # the other checks say so
     finally:
         await store.close()
-    now = utc_now()
-    valid = [one for one in tokens if one.revoked_at is None and (one.expires_at or "~") > now]
+    current_time = utc_now()
+    valid = [
+        token
+        for token in tokens
+        if token.revoked_at is None and (token.expires_at or "~") > current_time
+    ]
     yield _check(
         "ends of tokens",
         "Renew them with an end: toolgate tokens rotate NAME --expires 90d",
         "Every token ends.",
-        f"These never end: {_names([one for one in valid if one.expires_at is None])}.",
-        is_good=all(one.expires_at for one in valid),
+        f"These never end: {_names([token for token in valid if token.expires_at is None])}.",
+        is_good=all(token.expires_at for token in valid),
     )
-    admins = [one for one in valid if "admin" in one.roles]
-    if len(admins) > _MOST_ADMINS:
+    admins = [token for token in valid if "admin" in token.roles]
+    if len(admins) > _MAX_ADMINS:
         yield Check(
             name="production admins",
             state="warning",
@@ -144,9 +148,9 @@ async def _tokens(loaded: Settings) -> AsyncIterator[Check]:
         )
 
 
-_MOST_ADMINS = 5
+_MAX_ADMINS = 5
 
 
 def _names(tokens: list[StoredToken]) -> str:
-    names = [one.name for one in tokens]
+    names = [token.name for token in tokens]
     return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

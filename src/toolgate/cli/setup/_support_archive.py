@@ -20,7 +20,7 @@ from toolgate.types import Json, ServerSpec
 
 __all__ = ["Scrubber", "write_bundle"]
 
-_SHORTEST_SECRET = 4
+_MIN_SECRET_CHARS = 4
 """Shorter values (`1`, `on`) are no secrets, and hiding them would hide everything."""
 
 _LOOKS_SECRET = re.compile(
@@ -66,7 +66,7 @@ async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with (
-            os.fdopen(_opened(path), "w+b") as file,
+            os.fdopen(_create_file(path), "w+b") as file,
             zipfile.ZipFile(file, "w", _PACKED) as archive,
         ):
             archive.writestr("made_at.txt", f"{utc_now()}\n")
@@ -81,7 +81,7 @@ async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
         ) from error
 
 
-def _opened(path: Path) -> int:
+def _create_file(path: Path) -> int:
     """A new file for this user alone; one that is there already may be open to others."""
     path.unlink(missing_ok=True)
     return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
@@ -89,42 +89,49 @@ def _opened(path: Path) -> int:
 
 def configuration(loaded: Settings) -> Json:
     """The settings as they may be shown."""
-    shown = asdict(loaded)
-    shown["store"]["url"] = run_file.without_password(store_url(loaded))
+    values = asdict(loaded)
+    values["store"]["url"] = run_file.without_password(store_url(loaded))
     for name in ("options", "embedder_options"):
-        shown["search"][name] = _without_secrets(shown["search"][name])
+        values["search"][name] = _without_secrets(values["search"][name])
     for name, connection in loaded.connections.items():
-        shown["connections"][name]["url"] = run_file.without_password(
+        values["connections"][name]["url"] = run_file.without_password(
             connection.url.partition("?")[0]
         )
     tokens = loaded.catalog_search.tokens
-    shown["catalog_search"]["tokens"] = {name: len(own) for name, own in tokens.items()}
-    shown["servers"] = [
+    values["catalog_search"]["tokens"] = {name: len(secrets) for name, secrets in tokens.items()}
+    values["servers"] = [
         asdict(spec) | {"options": settings.redact(dict(spec.options))} for spec in loaded.servers
     ]
-    return shown
+    return values
 
 
 class Scrubber:
     """Takes the secrets that are known, and all that look like one, out of a text."""
 
     def __init__(self, servers: Iterable[ServerSpec], loaded: Settings | None = None) -> None:
-        known: set[str] = set()
+        secrets: set[str] = set()
         for spec in servers:
-            known |= set(_secrets(dict(spec.options)))
+            secrets |= set(_secrets(dict(spec.options)))
         if loaded is not None:
-            known |= set(_texts_under_secret_names(loaded.search.options))
-            known |= set(_texts_under_secret_names(loaded.search.embedder_options))
-            known |= {token for own in loaded.catalog_search.tokens.values() for token in own}
-            for url in (loaded.store.url, *(each.url for each in loaded.connections.values())):
-                known.add(url.partition("://")[2].rpartition("@")[0].partition(":")[2])
-        found = sorted((v for v in known if len(v) >= _SHORTEST_SECRET), key=len, reverse=True)
-        self._known = re.compile("|".join(map(re.escape, found))) if found else None
+            secrets |= set(_texts_under_secret_names(loaded.search.options))
+            secrets |= set(_texts_under_secret_names(loaded.search.embedder_options))
+            secrets |= {token for keys in loaded.catalog_search.tokens.values() for token in keys}
+            for url in (
+                loaded.store.url,
+                *(connection.url for connection in loaded.connections.values()),
+            ):
+                secrets.add(url.partition("://")[2].rpartition("@")[0].partition(":")[2])
+        longest_first = sorted(
+            (v for v in secrets if len(v) >= _MIN_SECRET_CHARS), key=len, reverse=True
+        )
+        self._secrets = (
+            re.compile("|".join(map(re.escape, longest_first))) if longest_first else None
+        )
 
     def __call__(self, text: str) -> str:
         """The text without them."""
-        if self._known is not None:
-            text = self._known.sub(_HIDDEN, text)
+        if self._secrets is not None:
+            text = self._secrets.sub(_HIDDEN, text)
         text = _LOOKS_SECRET.sub(_HIDDEN, text)
         text = _NAMED_SECRET.sub(rf"\1{_HIDDEN}", text)
         return _IN_URL.sub(f"{_HIDDEN}@", text)
@@ -134,8 +141,8 @@ class Scrubber:
         if isinstance(value, str):
             return self(value)
         if isinstance(value, Mapping):
-            found = cast("Mapping[str, object]", value)
-            return {name: self.tree(inner) for name, inner in found.items()}
+            mapping = cast("Mapping[str, object]", value)
+            return {name: self.tree(inner) for name, inner in mapping.items()}
         if isinstance(value, (list, tuple)):
             return [self.tree(inner) for inner in cast("Sequence[object]", value)]
         return value
@@ -146,15 +153,15 @@ _SECRET_OPTIONS = ("key", "token", "password", "secret")
 
 def _without_secrets(options: Mapping[str, object]) -> Json:
     """Options of a search or an embedder, whose secrets have names that say so."""
-    shown: Json = {}
+    values: Json = {}
     for name, value in options.items():
         if any(word in name.lower() for word in _SECRET_OPTIONS):
-            shown[name] = _HIDDEN
+            values[name] = _HIDDEN
         elif isinstance(value, Mapping):
-            shown[name] = _without_secrets(cast("Mapping[str, object]", value))
+            values[name] = _without_secrets(cast("Mapping[str, object]", value))
         else:
-            shown[name] = value
-    return shown
+            values[name] = value
+    return values
 
 
 def _texts_under_secret_names(options: Mapping[str, object]) -> Iterable[str]:
@@ -167,25 +174,27 @@ def _texts_under_secret_names(options: Mapping[str, object]) -> Iterable[str]:
 
 def _secrets(options: Json) -> Iterable[str]:
     """Every value that `redact` hides."""
-    shown = settings.redact(options)
+    redacted = settings.redact(options)
     for name, value in options.items():
-        yield from _hidden(value, shown.get(name))
+        yield from _redacted_values(value, redacted.get(name))
 
 
-def _hidden(value: object, shown: object) -> Iterable[str]:
-    if isinstance(value, dict) and isinstance(shown, dict):
-        visible = cast("Json", shown)
+def _redacted_values(value: object, redacted: object) -> Iterable[str]:
+    if isinstance(value, dict) and isinstance(redacted, dict):
+        visible = cast("Json", redacted)
         for name, inner in cast("Json", value).items():
-            yield from _hidden(inner, visible.get(name))
-    elif isinstance(value, (list, tuple)) and isinstance(shown, (list, tuple)):
-        pairs = zip(cast("Sequence[object]", value), cast("Sequence[object]", shown), strict=False)
+            yield from _redacted_values(inner, visible.get(name))
+    elif isinstance(value, (list, tuple)) and isinstance(redacted, (list, tuple)):
+        pairs = zip(
+            cast("Sequence[object]", value), cast("Sequence[object]", redacted), strict=False
+        )
         for inner, visible_inner in pairs:
-            yield from _hidden(inner, visible_inner)
-    elif isinstance(value, str) and value != shown:
-        yield from _parts(value)
+            yield from _redacted_values(inner, visible_inner)
+    elif isinstance(value, str) and value != redacted:
+        yield from _secret_parts(value)
 
 
-def _parts(value: str) -> Iterable[str]:
+def _secret_parts(value: str) -> Iterable[str]:
     """A hidden value, and what of it may stand somewhere on its own."""
     yield value
     scheme, blank, rest = value.partition(" ")

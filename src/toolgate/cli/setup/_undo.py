@@ -15,12 +15,12 @@ from toolgate.settings import data_dir, read_text, write_text
 from toolgate.types import json_array, json_object
 
 __all__ = [
-    "Touched",
+    "ChangedFile",
+    "back_up",
     "change_block",
     "change_file",
-    "copy_beside",
-    "read_touched",
-    "take_back",
+    "read_changed_files",
+    "undo_changes",
     "with_block",
 ]
 
@@ -35,7 +35,7 @@ _BLOCK: Final = re.compile(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Touched:
+class ChangedFile:
     """One file that was written."""
 
     path: Path
@@ -54,17 +54,17 @@ class Touched:
     """What a file that was made for the block begins with; None: it was there before."""
 
 
-def change_file(path: Path, text: str) -> Touched:
+def change_file(path: Path, text: str) -> ChangedFile:
     """Write a file, keep what it was beside it, and remember both.
 
     Raises:
         SettingError: It cannot be written or copied.
     """
-    backup = copy_beside(path, ".toolgate-backup") if path.exists() else None
-    earlier = read_touched()
+    backup = back_up(path, ".toolgate-backup") if path.exists() else None
+    earlier = read_changed_files()
     write_text(path, text)
-    touched = Touched(path=path, backup=backup, sha256=_hash(path))
-    _remember([*earlier, touched])
+    touched = ChangedFile(path=path, backup=backup, sha256=_hash(path))
+    _save_manifest([*earlier, touched])
     return touched
 
 
@@ -86,14 +86,16 @@ def with_block(path: Path, block: str, *, head: str = "") -> str:
     return f"{text}{_gap(text) if path.exists() else ''}{marked}"
 
 
-def change_block(path: Path, text: str, *, head: str = "") -> Touched:
+def change_block(path: Path, text: str, *, head: str = "") -> ChangedFile:
     """Write a file of which only a marked block is ours, from `with_block`, and remember that.
 
     Raises:
         SettingError: It cannot be read or written.
     """
-    earlier = read_touched()
-    before = next((one for one in earlier if one.path == path and one.gap is not None), None)
+    earlier = read_changed_files()
+    before = next(
+        (entry for entry in earlier if entry.path == path and entry.gap is not None), None
+    )
     is_new = not path.exists()
     old = head if is_new else read_text(path)
     write_text(path, text)
@@ -103,14 +105,14 @@ def change_block(path: Path, text: str, *, head: str = "") -> Touched:
         touched = replace(before, sha256=_hash(path))
     else:
         has_block = is_new or _BLOCK.search(old) is not None
-        touched = Touched(
+        touched = ChangedFile(
             path=path,
             backup=None,
             sha256=_hash(path),
             gap="" if has_block else _gap(old),
             head=head if is_new else None,
         )
-    _remember([*(one for one in earlier if one is not before), touched])
+    _save_manifest([*(entry for entry in earlier if entry is not before), touched])
     return touched
 
 
@@ -126,18 +128,18 @@ def _gap(text: str) -> str:
     return "" if not text else end if text.endswith("\n") else end * 2
 
 
-def read_touched() -> list[Touched]:
+def read_changed_files() -> list[ChangedFile]:
     """Every file that was written and not taken back, oldest first."""
     try:
         body: object = json.loads(_manifest().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    found: list[Touched] = []
+    changed: list[ChangedFile] = []
     for item in json_array(json_object(body).get("files")):
         entry = json_object(item)
         backup = entry.get("backup")
-        found.append(
-            Touched(
+        changed.append(
+            ChangedFile(
                 path=Path(str(entry.get("path", ""))),
                 backup=Path(str(backup)) if backup else None,
                 sha256=str(entry.get("sha256", "")),
@@ -145,53 +147,53 @@ def read_touched() -> list[Touched]:
                 head=_text_or_none(entry.get("head")),
             )
         )
-    return found
+    return changed
 
 
-def take_back() -> list[str]:
+def undo_changes() -> list[str]:
     """Restore every file, newest change first; gives a sentence for each.
 
     Raises:
         SettingError: A file cannot be written; what was restored before stays restored.
     """
-    told: list[str] = []
-    left = read_touched()
+    messages: list[str] = []
+    left = read_changed_files()
     while left:
-        told += _restore(left[-1])
+        messages += _restore(left[-1])
         left.pop()
-        _remember(left)
-    return told
+        _save_manifest(left)
+    return messages
 
 
-def _restore(touched: Touched) -> list[str]:
-    path, told = touched.path, list[str]()
+def _restore(touched: ChangedFile) -> list[str]:
+    path, messages = touched.path, list[str]()
     if touched.gap is not None:
-        return _without_block(touched)
+        return _remove_block(touched)
     if touched.backup is not None and not touched.backup.is_file():
         return [f"{path} stays as it is: its backup {touched.backup} is gone."]
     if path.exists() and _hash(path) != touched.sha256:
-        kept = copy_beside(path, ".before-undo")
-        told.append(f"{path} was changed since; that version is kept as {kept}.")
+        copy = back_up(path, ".before-undo")
+        messages.append(f"{path} was changed since; that version is kept as {copy}.")
     try:
         if touched.backup is None:
             path.unlink(missing_ok=True)
-            return [*told, f"Removed {path}."]
+            return [*messages, f"Removed {path}."]
         shutil.copy2(touched.backup, draft := path.with_name(f"{path.name}.toolgate-new"))
         draft.replace(path.resolve())
         touched.backup.unlink()
     except OSError as error:
-        raise _stuck(path, error) from error
-    return [*told, f"Restored {path}."]
+        raise _restore_error(path, error) from error
+    return [*messages, f"Restored {path}."]
 
 
-def _stuck(path: Path, error: OSError) -> SettingError:
+def _restore_error(path: Path, error: OSError) -> SettingError:
     return SettingError(
         f"{path} cannot be restored: {error.strerror}.",
         hint="Make it writable, and run: toolgate init --undo",
     )
 
 
-def copy_beside(path: Path, suffix: str) -> Path:
+def back_up(path: Path, suffix: str) -> Path:
     """Copy a file to a free name in its folder.
 
     Raises:
@@ -212,21 +214,21 @@ def copy_beside(path: Path, suffix: str) -> Path:
     return copy
 
 
-def _without_block(touched: Touched) -> list[str]:
+def _remove_block(touched: ChangedFile) -> list[str]:
     """Take our block out of a file, and the file away if it was made for it."""
     path, gap = touched.path, touched.gap or ""
     if not path.exists():
         return [f"{path} is gone already."]
     text = read_text(path)
-    found = _BLOCK.search(text)
-    if found is None:
+    match = _BLOCK.search(text)
+    if match is None:
         return [f"{path} has no block of Toolgate any more."]
-    before, behind = text[: found.start()], text[found.end() :]
+    before, behind = text[: match.start()], text[match.end() :]
     if touched.head is not None and before + behind == touched.head:
         try:
             path.unlink()
         except OSError as error:
-            raise _stuck(path, error) from error
+            raise _restore_error(path, error) from error
         for folder in path.parents[:2]:
             if folder.name in _FOLDERS:
                 with contextlib.suppress(OSError):  # something else is in it
@@ -240,15 +242,15 @@ def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _remember(files: Iterable[Touched]) -> None:
+def _save_manifest(files: Iterable[ChangedFile]) -> None:
     entries = [
         {
-            "path": str(one.path),
-            "backup": str(one.backup) if one.backup else None,
-            "sha256": one.sha256,
-            **({"gap": one.gap, "head": one.head} if one.gap is not None else {}),
+            "path": str(entry.path),
+            "backup": str(entry.backup) if entry.backup else None,
+            "sha256": entry.sha256,
+            **({"gap": entry.gap, "head": entry.head} if entry.gap is not None else {}),
         }
-        for one in files
+        for entry in files
     ]
     if entries:
         data_dir().mkdir(parents=True, exist_ok=True, mode=0o700)

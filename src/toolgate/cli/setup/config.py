@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from toolgate.app.search_factory import Strategies
-from toolgate.cli.setup._undo import copy_beside
-from toolgate.cli.terminal._context import shared
-from toolgate.cli.terminal._exit import FINE, NOTHING, WRONG
-from toolgate.cli.terminal._output import counted, note, print_json, print_text
+from toolgate.cli.setup._undo import back_up
+from toolgate.cli.terminal._context import shared_options
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS, USAGE_ERROR
+from toolgate.cli.terminal._output import note, plural, print_json, print_text
 from toolgate.errors import ConfigError, SettingError
 from toolgate.security.guards import CallGuards
 from toolgate.settings import (
@@ -39,20 +39,20 @@ def check(
 
     The exit status is 2 when a file is refused, or a server or a search cannot be used.
     """
-    options = shared()
+    options = shared_options()
     try:
         settings = load(options.config, options.imports)
         CallGuards.check(settings.guard)
     except SettingError as error:
         errors = load_errors(options.config, options.imports) or [error]
         if as_json:
-            texts = [str(one) for one in errors]
+            texts = [str(problem) for problem in errors]
             print_json(
                 {"ok": False, "error": texts[0], "errors": texts, "files": [], "problems": []}
             )
-            return WRONG
-        for one in errors[:-1]:
-            note(f"toolgate: {one}")
+            return USAGE_ERROR
+        for problem in errors[:-1]:
+            note(f"toolgate: {problem}")
         raise errors[-1] from None
     problems = [server.problem for server in settings.servers if server.problem]
     problems += _wrong_searches(settings)
@@ -81,7 +81,7 @@ def check(
         )
     else:
         _show(settings, problems, notices)
-    return WRONG if problems else FINE
+    return USAGE_ERROR if problems else SUCCESS
 
 
 @app.command()
@@ -91,42 +91,42 @@ def migrate(
     ] = False,
 ) -> int:
     """Replace old names of keys in toolgate.toml by their new ones; a backup is kept."""
-    path = find_config(shared().config)
+    path = find_config(shared_options().config)
     if path is None:
         note("There is no toolgate.toml here or in your configuration folder.")
-        return NOTHING
+        return NO_RESULT
     text, changes = migrate_text(read_text(path), path)
     if not changes:
         print_text(f"{path} is up to date.")
-        return FINE
+        return SUCCESS
     for change in changes:
         print_text(f"{path}, {change}")
     if not dry_run:
-        backup = copy_beside(path, ".toolgate-backup")
+        backup = back_up(path, ".toolgate-backup")
         write_text(path, text)
         note(f"Wrote {path} (backup: {backup.name})")
-    return FINE
+    return SUCCESS
 
 
 def _wrong_searches(settings: Settings) -> list[str]:
     """What is wrong with each search that may be used; none of them is started."""
     strategies = Strategies(settings.search, {})
     selector, service = settings.search.selector, settings.catalog_search
-    wanted: dict[str, tuple[str, str]] = {}
+    searches: dict[str, tuple[str, str]] = {}
     for name in sorted(settings.optimizations):
-        wanted[name] = ("optimization", selector)
+        searches[name] = ("optimization", selector)
     for project, table in settings.project.items():
         if table.optimization:
-            wanted.setdefault(table.optimization, (f"project.{project}.optimization", selector))
+            searches.setdefault(table.optimization, (f"project.{project}.optimization", selector))
     if service.tokens:
-        wanted.setdefault(service.strategy, ("catalog_search.strategy", service.selector))
-    found: dict[str, None] = {}
-    for name, (setting, picks) in wanted.items():
+        searches.setdefault(service.strategy, ("catalog_search.strategy", service.selector))
+    problems: dict[str, None] = {}
+    for name, (setting, picks) in searches.items():
         try:
             strategies.make(name, selector=picks, setting=setting)
         except ConfigError as error:
-            found[str(error)] = None
-    return list(found)
+            problems[str(error)] = None
+    return list(problems)
 
 
 def _show(settings: Settings, problems: Sequence[str], notices: Sequence[str]) -> None:
@@ -137,6 +137,6 @@ def _show(settings: Settings, problems: Sequence[str], notices: Sequence[str]) -
     if not settings.files:
         print_text("There is no configuration file; the defaults hold.")
     usable = sum(server.enabled for server in settings.servers)
-    print_text(f"{counted(len(settings.servers), 'server')}, {usable} of them enabled.")
+    print_text(f"{plural(len(settings.servers), 'server')}, {usable} of them enabled.")
     if problems:
-        note(f"{counted(len(problems), 'server')} cannot be used as configured.")
+        note(f"{plural(len(problems), 'server')} cannot be used as configured.")

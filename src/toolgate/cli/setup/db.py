@@ -11,7 +11,7 @@ import typer
 from toolgate.base.ids import utc_now
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._open_gateway import find_running
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError, ConfigError, StoreError, ToolgateError
 from toolgate.settings import data_dir
@@ -84,7 +84,7 @@ def restore(file: File, as_json: AsJson = False) -> int:
 
 
 async def _upgrade(as_json: bool) -> int:
-    async with _opened_for_upkeep() as (store, upkeep):
+    async with _open_for_upkeep() as (store, upkeep):
         done = await upkeep.upgrade()
     copy = str(done.copy) if done.copy else None
     if as_json:
@@ -97,47 +97,47 @@ async def _upgrade(as_json: bool) -> int:
         print(f"The store {store.url} went from schema {done.before} to {done.after}.")
         if copy:
             print(f"A copy of what it was: {copy}")
-    return FINE
+    return SUCCESS
 
 
 async def _check(as_json: bool) -> int:
     sizes: dict[str, int] = {}
-    async with _opened_for_upkeep() as (store, upkeep):
+    async with _open_for_upkeep() as (store, upkeep):
         if not await upkeep.exists():
-            return _nothing(store)
-        found = await upkeep.check()
-        if not found.problems:
+            return _no_store(store)
+        report = await upkeep.check()
+        if not report.problems:
             sizes = await store.sizes()
     if as_json:
-        answer: Json = {"store": store.url, "schema": found.schema}
-        print_json(answer | {"problems": list(found.problems), "sizes": sizes})
+        answer: Json = {"store": store.url, "schema": report.schema}
+        print_json(answer | {"problems": list(report.problems), "sizes": sizes})
     else:
-        for problem in found.problems:
+        for problem in report.problems:
             print(problem)
-        if not found.problems:
-            print(f"The store {store.url} is sound, with schema {found.schema}.")
+        if not report.problems:
+            print(f"The store {store.url} is sound, with schema {report.schema}.")
             total = sizes.pop("total")
             rows = [(name, f"{count:,}") for name, count in sizes.items()]
             print_table(("Table", "Rows"), [*rows, ("bytes", f"{total:,}")])
-    return FAILED if found.problems else FINE
+    return FAILED if report.problems else SUCCESS
 
 
 async def _backup(target: Path, as_json: bool) -> int:
-    async with _opened_for_upkeep() as (store, upkeep):
+    async with _open_for_upkeep() as (store, upkeep):
         if not await upkeep.exists():
-            return _nothing(store)
+            return _no_store(store)
         await upkeep.backup(target)
     size = (await anyio.Path(target).stat()).st_size
     if as_json:
         print_json({"store": store.url, "file": str(target), "bytes": size})
     else:
         print(f"Wrote {target}, {size:,} bytes.")
-    return FINE
+    return SUCCESS
 
 
 async def _restore(file: Path, as_json: bool) -> int:
-    async with _opened_for_upkeep() as (store, upkeep):
-        before = await _keep_present(upkeep)
+    async with _open_for_upkeep() as (store, upkeep):
+        before = await _backup_current(upkeep)
         try:
             rows = await upkeep.restore(file)
         except ToolgateError:
@@ -145,8 +145,8 @@ async def _restore(file: Path, as_json: bool) -> int:
                 await anyio.Path(before).unlink()
             raise
     if as_json:
-        kept = str(before) if before else None
-        print_json({"store": store.url, "file": str(file), "rows": rows, "before": kept})
+        backup_path = str(before) if before else None
+        print_json({"store": store.url, "file": str(file), "rows": rows, "before": backup_path})
     else:
         print(f"Restored {sum(rows.values()):,} rows from {file}.")
     if before:
@@ -154,10 +154,10 @@ async def _restore(file: Path, as_json: bool) -> int:
     running = await find_running(load_settings())
     if running is not None:
         note("Restart the running gateway: it still knows what it had read.")
-    return FINE
+    return SUCCESS
 
 
-async def _keep_present(upkeep: StoreMaintenance) -> Path | None:
+async def _backup_current(upkeep: StoreMaintenance) -> Path | None:
     """A backup of what a restore replaces; None where there is nothing, or nothing readable."""
     folder = data_dir() / "backups"
     await anyio.Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -173,7 +173,7 @@ async def _keep_present(upkeep: StoreMaintenance) -> Path | None:
 
 
 @asynccontextmanager
-async def _opened_for_upkeep() -> AsyncGenerator[tuple[Store, StoreMaintenance]]:
+async def _open_for_upkeep() -> AsyncGenerator[tuple[Store, StoreMaintenance]]:
     """The store of the settings; not opened, since opening may change it."""
     store = make_store(store_url(load_settings()))
     assert isinstance(store, StoreMaintenance), "every store of ours can be looked after"
@@ -183,6 +183,6 @@ async def _opened_for_upkeep() -> AsyncGenerator[tuple[Store, StoreMaintenance]]
         await store.close()
 
 
-def _nothing(store: Store) -> int:
+def _no_store(store: Store) -> int:
     note(f"There is no store yet at {store.url}. It is made when Toolgate first starts.")
-    return NOTHING
+    return NO_RESULT

@@ -10,10 +10,10 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli.setup._checks import Check, State, examine
+from toolgate.cli.setup._checks import Check, State, run_checks
 from toolgate.cli.setup._support_archive import write_bundle
-from toolgate.cli.terminal._exit import FAILED, FINE
-from toolgate.cli.terminal._output import counted, folded, note, print_json, print_text, waiting
+from toolgate.cli.terminal._exit import FAILED, SUCCESS
+from toolgate.cli.terminal._output import note, plural, print_json, print_text, spinner, wrap_text
 from toolgate.cli.terminal._sanitize import one_line
 
 __all__ = ["app"]
@@ -44,22 +44,22 @@ def doctor(
     return anyio.run(_doctor, as_json, bundle, not quick, production)
 
 
-async def _all(handshakes: bool, production: bool) -> AsyncIterator[Check]:
-    async for check in examine(handshakes=handshakes):
+async def _all_checks(handshakes: bool, production: bool) -> AsyncIterator[Check]:
+    async for check in run_checks(handshakes=handshakes):
         yield check
     if production:
         async for check in import_module(
             "toolgate.cli.setup._production_checks"
-        ).examine_production():
+        ).run_production_checks():
             yield check
 
 
 async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool, production: bool) -> int:
     checks: list[Check] = []
-    found = _all(handshakes, production)
+    results = _all_checks(handshakes, production)
     while True:
-        with waiting("Checking"):
-            check = await anext(found, None)
+        with spinner("Checking"):
+            check = await anext(results, None)
         if check is None:
             break
         checks.append(check)
@@ -74,22 +74,22 @@ async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool, producti
         note(f"Wrote {bundle}. Look through it before you pass it on.")
     if not as_json:
         note(_summary(problems, warnings))
-    return FAILED if problems else FINE
+    return FAILED if problems else SUCCESS
 
 
 def _summary(problems: int, warnings: int) -> str:
     if not problems and not warnings:
         return "Everything works."
-    found = [counted(problems, "problem")]
+    counts = [plural(problems, "problem")]
     if warnings:
-        found.append(counted(warnings, "warning"))
-    text = " and ".join(found)
-    return f"Found {text}." if problems else f"Everything works, with {found[-1]}."
+        counts.append(plural(warnings, "warning"))
+    text = " and ".join(counts)
+    return f"Found {text}." if problems else f"Everything works, with {counts[-1]}."
 
 
 def show(check: Check) -> None:
     """Print a check for people."""
-    found = f"{_MARKS[check.state]}  {check.name}: {one_line(check.found)}"
-    print_text(folded(found, sys.stdout, hang=9))
+    line = f"{_MARKS[check.state]}  {check.name}: {one_line(check.found)}"
+    print_text(wrap_text(line, sys.stdout, hang=9))
     if check.hint:
         print_text(f"         -> {check.hint}")

@@ -10,13 +10,19 @@ import typer
 
 from toolgate.cli.setup._import_servers import (
     Choice,
-    choose,
+    choose_servers,
     text_with_copies,
     text_with_references,
 )
-from toolgate.cli.setup._undo import change_block, change_file, read_touched, take_back, with_block
-from toolgate.cli.terminal._context import shared
-from toolgate.cli.terminal._exit import FINE, NOTHING, WRONG
+from toolgate.cli.setup._undo import (
+    change_block,
+    change_file,
+    read_changed_files,
+    undo_changes,
+    with_block,
+)
+from toolgate.cli.terminal._context import shared_options
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS, USAGE_ERROR
 from toolgate.cli.terminal._output import note, print_json, print_table, print_text
 from toolgate.errors import ArgumentError
 from toolgate.intents.rules import INSTRUCTIONS
@@ -55,7 +61,7 @@ _RULE_FILES: Final[Mapping[str, str]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Wish:
+class _InitOptions:
     """What was asked for."""
 
     by_reference: bool
@@ -124,7 +130,7 @@ def init(
     Looks for the files of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Zed, Cline,
     Gemini CLI and Codex, the user's own and those of the project around the current folder.
     """
-    wish = _Wish(
+    wish = _InitOptions(
         by_reference=by_reference,
         write_back=write_back,
         project_files=project_files,
@@ -144,18 +150,18 @@ def init(
             "--by-reference and --write-back exclude each other: what is replaced in a client's "
             "file can no longer be imported from it. Leave one of them out."
         )
-        return WRONG
+        return USAGE_ERROR
     return _init(wish, Machine.this())
 
 
-def _init(wish: _Wish, machine: Machine) -> int:
+def _init(wish: _InitOptions, machine: Machine) -> int:
     files = clients.find(machine)
     target = _target(wish, machine)
     exists = target.is_file()
     text = _HEADER if wish.force or not exists else read_text(target)
     present = Settings() if wish.force or not exists else load(target)
     root = parse_document(text, target, is_toml=True).root
-    choices = choose(
+    choices = choose_servers(
         files,
         present,
         json_object(root.get("server")),
@@ -167,30 +173,30 @@ def _init(wish: _Wish, machine: Machine) -> int:
     written = _text(text, target, root, choices, machine, by_reference=wish.by_reference)
     changes = {target: written} if written != text or not exists else {}
     if wish.write_back:
-        changes |= _written_back(files, choices, target, wish)
+        changes |= _client_texts(files, choices, target, wish)
     if not wish.as_json:
         _show(files, choices, machine)
     if not any(file.servers for file in files) or not changes:
-        return _nothing(wish, files, choices, target, machine)
-    if not wish.dry_run and not _is_agreed(wish, list(changes), exists, machine):
-        return FINE
+        return _report_no_changes(wish, files, choices, target, machine)
+    if not wish.dry_run and not _is_confirmed(wish, list(changes), exists, machine):
+        return SUCCESS
     touched = [] if wish.dry_run else [change_file(path, new) for path, new in changes.items()]
     if wish.as_json:
         print_json(_answer(files, choices, target, changes, wish))
-        return FINE
+        return SUCCESS
     if wish.dry_run:
-        _tell_kept(choices, wish)
-        note(f"Would write: {', '.join(_shown(path, machine) for path in changes)}")
-        return FINE
-    for one in touched:
-        backup = f" (backup: {one.backup.name})" if one.backup else ""
-        print_text(f"Wrote {_shown(one.path, machine)}{backup}")
-    _tell_kept(choices, wish)
-    _tell_next(new, changes, target, wish)
-    return FINE
+        _note_untouched(choices, wish)
+        note(f"Would write: {', '.join(_display_path(path, machine) for path in changes)}")
+        return SUCCESS
+    for changed in touched:
+        backup = f" (backup: {changed.backup.name})" if changed.backup else ""
+        print_text(f"Wrote {_display_path(changed.path, machine)}{backup}")
+    _note_untouched(choices, wish)
+    _note_next_steps(new, changes, target, wish)
+    return SUCCESS
 
 
-def _write_rules(wish: _Wish, machine: Machine) -> int:
+def _write_rules(wish: _InitOptions, machine: Machine) -> int:
     """Put the block about rules into the files that models read, beside what they say already."""
     texts: dict[Path, str] = {}
     seen: set[Path] = set()
@@ -207,24 +213,24 @@ def _write_rules(wish: _Wish, machine: Machine) -> int:
             print_json(_rules_answer([], []))
         else:
             note("Nothing to do: the files have the text already.")
-        return FINE
+        return SUCCESS
     if wish.dry_run:
         if wish.as_json:
             print_json(_rules_answer([], texts))
         else:
-            note(f"Would write: {', '.join(_shown(path, machine) for path in texts)}")
-        return FINE
-    if not _is_agreed(wish, list(texts), exists=False, machine=machine):
-        return FINE
+            note(f"Would write: {', '.join(_display_path(path, machine) for path in texts)}")
+        return SUCCESS
+    if not _is_confirmed(wish, list(texts), exists=False, machine=machine):
+        return SUCCESS
     for path, text in texts.items():
         change_block(path, text, head=_RULE_FILES[path.relative_to(machine.cwd).as_posix()])
     if wish.as_json:
         print_json(_rules_answer(texts, []))
-        return FINE
+        return SUCCESS
     for path in texts:
-        print_text(f"Wrote {_shown(path, machine)}")
+        print_text(f"Wrote {_display_path(path, machine)}")
     note("Take it back: toolgate init --undo. Rules come from packs; see: toolgate pack list")
-    return FINE
+    return SUCCESS
 
 
 def _rules_answer(written: Iterable[Path], would_write: Iterable[Path]) -> Json:
@@ -234,9 +240,9 @@ def _rules_answer(written: Iterable[Path], would_write: Iterable[Path]) -> Json:
     }
 
 
-def _target(wish: _Wish, machine: Machine) -> Path:
+def _target(wish: _InitOptions, machine: Machine) -> Path:
     """The `toolgate.toml` to write: a named one, one that exists, or the user's own."""
-    named = shared().config
+    named = shared_options().config
     if named is not None:
         return machine.cwd / named
     if wish.here:
@@ -260,14 +266,14 @@ def _text(
         imports = root.get("import", [])
         listed = [imports] if isinstance(imports, str) else json_array(imports)
         return text_with_references(text, target, listed, choices, machine.home)
-    shown = {choice.file.path: _shown(choice.file.path, machine) for choice in new}
-    written = text_with_copies(text, new, shown)
+    display_paths = {choice.file.path: _display_path(choice.file.path, machine) for choice in new}
+    written = text_with_copies(text, new, display_paths)
     parse_document(written, target, is_toml=True)
     return written
 
 
-def _written_back(
-    files: Sequence[ClientFile], choices: Sequence[Choice], target: Path, wish: _Wish
+def _client_texts(
+    files: Sequence[ClientFile], choices: Sequence[Choice], target: Path, wish: _InitOptions
 ) -> dict[Path, str]:
     """New texts of the clients' files; all are made before the first is written."""
     launch: clients.Launch | None = None
@@ -297,7 +303,7 @@ def _show(files: Sequence[ClientFile], choices: Sequence[Choice], machine: Machi
     for file in files:
         here = [row[2:] for owner, row in rows if owner is file]
         if here:
-            print_text(f"{file.client.title}: {_shown(file.path, machine)}")
+            print_text(f"{file.client.title}: {_display_path(file.path, machine)}")
             print_table(("Server", "Starts", "Remark"), here, wrap=1)
             print_text()
 
@@ -310,24 +316,24 @@ def _row(choice: Choice, machine: Machine) -> tuple[str, ...]:
     remarks = [word for word in (verdict, *choice.remarks) if word]
     return (
         choice.file.client.title,
-        _shown(choice.file.path, machine),
+        _display_path(choice.file.path, machine),
         choice.server.name,
-        _starts(choice.server.config),
+        _launch_text(choice.server.config),
         "; ".join(remarks),
     )
 
 
-def _starts(config: Mapping[str, Any]) -> str:
+def _launch_text(config: Mapping[str, Any]) -> str:
     """How a server is reached, without secrets."""
-    shown = redact(config)
-    if "url" in shown:
-        return str(shown["url"])
-    args = json_array(shown.get("args"))
-    return " ".join(str(part) for part in (shown.get("command", ""), *args))
+    redacted = redact(config)
+    if "url" in redacted:
+        return str(redacted["url"])
+    args = json_array(redacted.get("args"))
+    return " ".join(str(part) for part in (redacted.get("command", ""), *args))
 
 
-def _nothing(
-    wish: _Wish,
+def _report_no_changes(
+    wish: _InitOptions,
     files: Sequence[ClientFile],
     choices: Sequence[Choice],
     target: Path,
@@ -336,9 +342,9 @@ def _nothing(
     if wish.as_json:
         print_json(_answer(files, choices, target, {}, wish))
     elif choices:
-        _tell_kept(choices, wish)
-        note(f"Nothing to do: {_shown(target, machine)} has all of them.")
-        return FINE
+        _note_untouched(choices, wish)
+        note(f"Nothing to do: {_display_path(target, machine)} has all of them.")
+        return SUCCESS
     else:
         whose = (
             "those files of other clients that can be read"
@@ -346,13 +352,13 @@ def _nothing(
             else "the files of other clients"
         )
         note(f"No MCP servers were found in {whose}. Add one: toolgate servers add NAME -- COMMAND")
-    return FINE if choices else NOTHING
+    return SUCCESS if choices else NO_RESULT
 
 
-def _is_agreed(wish: _Wish, paths: list[Path], exists: bool, machine: Machine) -> bool:
+def _is_confirmed(wish: _InitOptions, paths: list[Path], exists: bool, machine: Machine) -> bool:
     if wish.yes:
         return True
-    names = ", ".join(_shown(path, machine) for path in paths)
+    names = ", ".join(_display_path(path, machine) for path in paths)
     if wish.as_json or not sys.stdin.isatty():
         raise ArgumentError(
             f"This would write {names}.", hint="Add --yes to do it, or --dry-run to look first."
@@ -361,8 +367,8 @@ def _is_agreed(wish: _Wish, paths: list[Path], exists: bool, machine: Machine) -
     return typer.confirm(f"{word} {names}?", default=True, err=True)
 
 
-def _tell_next(
-    new: Sequence[Choice], changes: Mapping[Path, str], target: Path, wish: _Wish
+def _note_next_steps(
+    new: Sequence[Choice], changes: Mapping[Path, str], target: Path, wish: _InitOptions
 ) -> None:
     has_secret = any(_has_secret(choice.server.config) for choice in new)
     if has_secret and not wish.by_reference:
@@ -380,7 +386,7 @@ def _tell_next(
         note("Next: toolgate doctor, then toolgate serve (or connect a client to toolgate stdio).")
 
 
-def _tell_kept(choices: Sequence[Choice], wish: _Wish) -> None:
+def _note_untouched(choices: Sequence[Choice], wish: _InitOptions) -> None:
     """Which servers stay in the clients' files because Toolgate cannot serve them."""
     if not wish.write_back:
         return
@@ -399,7 +405,7 @@ def _answer(
     choices: Sequence[Choice],
     target: Path,
     changes: Mapping[Path, str],
-    wish: _Wish,
+    wish: _InitOptions,
 ) -> Json:
     return {
         "config": str(target),
@@ -431,27 +437,27 @@ def _answer(
     }
 
 
-def _undo(wish: _Wish) -> int:
-    touched = read_touched()
+def _undo(wish: _InitOptions) -> int:
+    touched = read_changed_files()
     if not touched:
         note("There is nothing to take back.")
-        return NOTHING
-    paths = list(dict.fromkeys(one.path for one in touched))
+        return NO_RESULT
+    paths = list(dict.fromkeys(changed.path for changed in touched))
     if wish.dry_run:
         note(f"Would restore: {', '.join(map(str, paths))}")
-        return FINE
-    if not _is_agreed(wish, paths, exists=True, machine=Machine.this()):
-        return FINE
-    told = take_back()
+        return SUCCESS
+    if not _is_confirmed(wish, paths, exists=True, machine=Machine.this()):
+        return SUCCESS
+    messages = undo_changes()
     if wish.as_json:
-        print_json({"restored": [str(path) for path in paths], "messages": told})
+        print_json({"restored": [str(path) for path in paths], "messages": messages})
     else:
-        for sentence in told:
+        for sentence in messages:
             print_text(sentence)
-    return FINE
+    return SUCCESS
 
 
-def _shown(path: Path, machine: Machine) -> str:
+def _display_path(path: Path, machine: Machine) -> str:
     """A path as people write it."""
     if path.is_relative_to(machine.home):
         return f"~/{path.relative_to(machine.home).as_posix()}"

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from toolgate.base.run_file import without_password
-from toolgate.cli.terminal._context import shared
-from toolgate.cli.terminal._exit import FINE
+from toolgate.cli.terminal._context import shared_options
+from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import print_json, print_table
 from toolgate.errors import SettingError
 from toolgate.settings import (
@@ -29,13 +29,13 @@ def paths(
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
     """Show where Toolgate keeps its files; none of them has to exist."""
-    options = shared()
+    options = shared_options()
     config = find_config(options.config)
     try:
         settings = load(options.config, options.imports)
     except SettingError:
         settings = Settings()  # paths are asked for when something is broken
-    found = {
+    locations = {
         "config_file": str(config) if config else None,
         "config_folder": str(config_dir()),
         "data_folder": str(data_dir()),
@@ -45,8 +45,8 @@ def paths(
         "files": [str(path) for path in settings.files],
     }
     if as_json:
-        print_json(found)
-        return FINE
+        print_json(locations)
+        return SUCCESS
     names = {
         "config_file": "Configuration",
         "config_folder": "Configuration folder",
@@ -55,6 +55,6 @@ def paths(
         "store": "Store",
         "log_file": "Log file",
     }
-    rows = [(title, str(found[name] or "none")) for name, title in names.items()]
+    rows = [(title, str(locations[name] or "none")) for name, title in names.items()]
     print_table(("What", "Where"), rows, wrap=None)
-    return FINE
+    return SUCCESS

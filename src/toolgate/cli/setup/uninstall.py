@@ -12,8 +12,8 @@ from toolgate import settings
 from toolgate.base import run_file
 from toolgate.base.installation import current_installation
 from toolgate.cli.client._load_settings import load_settings, store_url
-from toolgate.cli.setup._undo import read_touched, take_back
-from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.setup._undo import read_changed_files, undo_changes
+from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
@@ -27,7 +27,7 @@ Kind: TypeAlias = Literal["client", "store", "data", "configuration", "log", "da
 
 
 @dataclass(frozen=True, kw_only=True)
-class Item:
+class InstalledItem:
     """Something that Toolgate put on this machine."""
 
     kind: Kind
@@ -56,7 +56,7 @@ def uninstall(
     items = list(_items())
     if removes and _running():
         return FAILED
-    told = take_back() if removes else []
+    messages = undo_changes() if removes else []
     failed = [item.path for item in items if removes and item.removable and not _remove(item)]
     if as_json:
         listed = [
@@ -72,26 +72,26 @@ def uninstall(
     else:
         for item in items:
             rest = "" if item.removable else "  (stays: remove it where it is kept)"
-            what = "would be restored" if item.kind == "client" else _size(item.size_bytes)
-            print_text(f"{item.kind:<13}  {item.path}  {what}{rest}")
+            size = "would be restored" if item.kind == "client" else _size(item.size_bytes)
+            print_text(f"{item.kind:<13}  {item.path}  {size}{rest}")
         if not items:
             note("There is nothing to remove.")
         elif not removes:
             note("Nothing was removed. To remove all this: toolgate uninstall --yes")
-    for sentence in told:
+    for sentence in messages:
         note(sentence)
     for path in failed:
         note(f"Could not remove {path}.")
     command = current_installation().uninstall_command()
     if removes and not failed and command:
         note(f"Then remove the program: {command}")
-    return FAILED if failed else FINE
+    return FAILED if failed else SUCCESS
 
 
-def _items() -> Iterable[Item]:
+def _items() -> Iterable[InstalledItem]:
     """All that there is, without looking into files that are not ours."""
-    for path in dict.fromkeys(touched.path for touched in read_touched()):
-        yield Item(kind="client", path=str(path))
+    for path in dict.fromkeys(touched.path for touched in read_changed_files()):
+        yield InstalledItem(kind="client", path=str(path))
     loaded: Settings | None = None
     try:
         loaded = load_settings()
@@ -104,26 +104,30 @@ def _items() -> Iterable[Item]:
             log = Path(settings.expand_home(loaded.log.file))
             for path in sorted({*log.parent.glob(f"{log.name}.*"), log}):
                 if path.is_file() and not path.is_relative_to(data):
-                    yield Item(kind="log", path=str(path), size_bytes=path.stat().st_size)
+                    yield InstalledItem(kind="log", path=str(path), size_bytes=path.stat().st_size)
         if loaded.config_file and not loaded.config_file.is_relative_to(config):
             path = loaded.config_file
             size_bytes = path.stat().st_size
-            yield Item(kind="configuration", path=str(path), size_bytes=size_bytes, removable=False)
+            yield InstalledItem(
+                kind="configuration", path=str(path), size_bytes=size_bytes, removable=False
+            )
     if data.is_dir():
-        yield Item(kind="data", path=str(data), size_bytes=_folder_bytes(data))
+        yield InstalledItem(kind="data", path=str(data), size_bytes=_folder_bytes(data))
     if config.is_dir():
-        yield Item(kind="configuration", path=str(config), size_bytes=_folder_bytes(config))
+        yield InstalledItem(
+            kind="configuration", path=str(config), size_bytes=_folder_bytes(config)
+        )
 
 
-def _store(url: str, data: Path) -> Iterable[Item]:
+def _store(url: str, data: Path) -> Iterable[InstalledItem]:
     prefix = "sqlite:///"
     if not url.startswith(prefix):
-        yield Item(kind="database", path=run_file.without_password(url), removable=False)
+        yield InstalledItem(kind="database", path=run_file.without_password(url), removable=False)
         return
     main = Path(settings.expand_home(url.removeprefix(prefix)))
     for path in sorted(main.parent.glob(f"{main.name}*")):
         if path.is_file() and not path.is_relative_to(data):
-            yield Item(kind="store", path=str(path), size_bytes=path.stat().st_size)
+            yield InstalledItem(kind="store", path=str(path), size_bytes=path.stat().st_size)
 
 
 def _running() -> bool:
@@ -134,7 +138,7 @@ def _running() -> bool:
     return bool(runs)
 
 
-def _remove(item: Item) -> bool:
+def _remove(item: InstalledItem) -> bool:
     if item.kind == "client":
         return True  # restored before
     path = Path(item.path)

@@ -4,14 +4,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["DEV_HELP", "Shared", "shared", "use"]
+__all__ = ["DEV_HELP", "SharedOptions", "set_shared_options", "shared_options"]
 
 DEV_HELP = "Use intents that are marked dev = true, and watch all packs."
 """What the help says of `--dev`."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shared:
+class SharedOptions:
     """The options of every command."""
 
     config: Path | None = None
@@ -30,14 +30,14 @@ class Shared:
     """How often `-v` was given: more log, and tracebacks."""
 
 
-_SHARED: ContextVar[Shared] = ContextVar("shared", default=Shared())  # noqa: B039 - it is frozen
+_OPTIONS: ContextVar[SharedOptions] = ContextVar("shared", default=SharedOptions())  # noqa: B039 - it is frozen
 
 
-def use(options: Shared) -> None:
+def set_shared_options(options: SharedOptions) -> None:
     """Make these the options of this process."""
-    _SHARED.set(options)
+    _OPTIONS.set(options)
 
 
-def shared() -> Shared:
+def shared_options() -> SharedOptions:
     """The options of this process."""
-    return _SHARED.get()
+    return _OPTIONS.get()

@@ -4,20 +4,20 @@ import re
 
 from toolgate.errors import ArgumentError
 
-__all__ = ["seconds_of"]
+__all__ = ["parse_duration"]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 
 
-def seconds_of(flag: str, text: str) -> float:
+def parse_duration(flag: str, text: str) -> float:
     """The seconds that a span has.
 
     Raises:
         ArgumentError: It is none.
     """
-    found = re.fullmatch(r"(\d{1,6})\s*([smhdwy])", text.strip().lower())
-    if found is None:
+    match = re.fullmatch(r"(\d{1,6})\s*([smhdwy])", text.strip().lower())
+    if match is None:
         raise ArgumentError(
             f"{flag} got {text[:40]!r}.", allowed="Allowed: 90s, 15m, 12h, 30d, 6w, 1y."
         )
-    return float(int(found[1]) * _UNITS[found[2]])
+    return float(int(match[1]) * _UNITS[match[2]])

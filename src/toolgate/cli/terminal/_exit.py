@@ -6,7 +6,7 @@ import sys
 import traceback
 from typing import TextIO, cast
 
-from toolgate.cli.terminal._sanitize import harmless
+from toolgate.cli.terminal._sanitize import sanitize
 from toolgate.errors import (
     AccessError,
     ArgumentError,
@@ -15,33 +15,33 @@ from toolgate.errors import (
     ToolgateError,
 )
 
-__all__ = ["FAILED", "FINE", "NOTHING", "NOT_ALLOWED", "NOT_FINE", "WRONG", "report"]
+__all__ = ["ANY_ERROR", "DENIED", "FAILED", "NO_RESULT", "SUCCESS", "USAGE_ERROR", "report"]
 
-FINE = 0
+SUCCESS = 0
 """What was asked for was done."""
 
 FAILED = 1
 """What was asked for failed."""
 
-WRONG = 2
+USAGE_ERROR = 2
 """Wrong use, or a configuration that cannot work."""
 
-NOTHING = 3
+NO_RESULT = 3
 """Nothing was found."""
 
-NOT_ALLOWED = 4
+DENIED = 4
 """The caller may not."""
 
 INTERRUPTED = 130
 """Ended by Ctrl-C, as shells count it."""
 
-NOT_FINE = (Exception, KeyboardInterrupt)
+ANY_ERROR = (Exception, KeyboardInterrupt)
 """What `report` turns into an exit status, at the top of the program only."""
 
 
 def report(error: BaseException, *, verbose: int = 0) -> int:
     """Tell the user what went wrong; gives the exit status."""
-    error = _leaf(error)
+    error = _first_error(error)
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
     if isinstance(error, BrokenPipeError):  # the reader has seen enough: `toolgate tools | head`
@@ -49,7 +49,7 @@ def report(error: BaseException, *, verbose: int = 0) -> int:
             sys.stdout = io.StringIO()
         return FAILED
     if verbose:
-        print(harmless("".join(traceback.format_exception(error))), file=sys.stderr)
+        print(sanitize("".join(traceback.format_exception(error))), file=sys.stderr)
     if isinstance(error, ToolgateError):
         print(f"toolgate: {_indented(error)}", file=sys.stderr)
         kind = getattr(error, "kind", None)  # what a gateway answered with
@@ -66,47 +66,50 @@ def status_of(error: ToolgateError) -> int:
     """Exit status for an error of ours."""
     match error:
         case ConfigError() | ArgumentError():
-            return WRONG
+            return USAGE_ERROR
         case CatalogError():
-            return NOTHING
+            return NO_RESULT
         case AccessError():
-            return NOT_ALLOWED
+            return DENIED
         case _:
             return FAILED
 
 
 def status_of_code(code: str) -> int:
     """Exit status for the `code` of an error that a running gateway answered with."""
-    for kind in _tree(ToolgateError):
+    for kind in _with_subclasses(ToolgateError):
         if kind.code == code:
             return status_of(kind.__new__(kind))
     return FAILED
 
 
-def steady_streams() -> None:
+def replace_unencodable() -> None:
     """A terminal whose encoding lacks a character shows a substitute; nothing raises for it."""
     for stream in (sys.stdout, sys.stderr):
-        _steady(stream)
+        _replace_unencodable(stream)
 
 
-def _steady(stream: TextIO) -> None:
+def _replace_unencodable(stream: TextIO) -> None:
     if isinstance(stream, io.TextIOWrapper) and stream.errors in {"strict", "surrogateescape"}:
         stream.reconfigure(errors="replace")
 
 
 def _indented(error: BaseException) -> str:
     """A message with what servers said in it; none of its lines looks like one of ours."""
-    return "\n    ".join(harmless(str(error)).splitlines())
+    return "\n    ".join(sanitize(str(error)).splitlines())
 
 
-def _leaf(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     """What really happened, out of the groups that concurrent tasks wrap it in."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)
-    leaves = [_leaf(each) for each in group.exceptions]
+    leaves = [_first_error(inner) for inner in group.exceptions]
     return next((leaf for leaf in leaves if not isinstance(leaf, Exception)), leaves[0])
 
 
-def _tree(kind: type[ToolgateError]) -> list[type[ToolgateError]]:
-    return [kind, *(deeper for child in kind.__subclasses__() for deeper in _tree(child))]
+def _with_subclasses(kind: type[ToolgateError]) -> list[type[ToolgateError]]:
+    return [
+        kind,
+        *(deeper for child in kind.__subclasses__() for deeper in _with_subclasses(child)),
+    ]

@@ -15,25 +15,25 @@ from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from toolgate.cli.terminal._sanitize import UNSEEN, harmless, one_line
+from toolgate.cli.terminal._sanitize import CONTROL_CHARACTERS, one_line, sanitize
 
 __all__ = [
-    "counted",
-    "counting",
-    "folded",
     "local_time",
     "note",
+    "plural",
     "print_data",
     "print_json",
     "print_table",
     "print_text",
-    "waiting",
+    "progress_bar",
+    "spinner",
+    "wrap_text",
 ]
 
 _GAP = 2
 """Columns between two cells of a table."""
 
-_READABLE = 16
+_MIN_COLUMN_WIDTH = 16
 """Columns that the cell which is cut needs at least to say something."""
 
 
@@ -41,17 +41,17 @@ def print_json(value: object) -> None:
     """Print a value for programs: one JSON document, UTF-8 where the terminal has it."""
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     text = json.dumps(value, ensure_ascii=ascii_only, indent=2)
-    print(UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], text))
+    print(CONTROL_CHARACTERS.sub(lambda match: json.dumps(match[0])[1:-1], text))
 
 
 def print_text(text: str = "") -> None:
     """Print text for people, that of servers in it; it cannot steer a terminal."""
-    print(harmless(text))
+    print(sanitize(text))
 
 
 def print_data(text: str) -> None:
     """Print what a tool answered: harmless on a terminal, to the letter for a program."""
-    print(harmless(text) if sys.stdout.isatty() else text)
+    print(sanitize(text) if sys.stdout.isatty() else text)
 
 
 def print_table(
@@ -87,7 +87,7 @@ def print_table(
     def least() -> int:
         """Columns of the terminal that the table needs."""
         whole = sum(width + _GAP for at, width in enumerate(widths) if at != cut)
-        return whole + (min(widths[cut], _READABLE) if cut < len(widths) else -_GAP)
+        return whole + (min(widths[cut], _MIN_COLUMN_WIDTH) if cut < len(widths) else -_GAP)
 
     for heading in spare:
         if least() <= console.width:
@@ -121,7 +121,7 @@ def _print_paragraphs(
                 console.print(Text.assemble(f"  {heading}: ", cell))
 
 
-def counted(count: int, thing: str, things: str = "") -> str:
+def plural(count: int, thing: str, things: str = "") -> str:
     """`1 server`, `2 servers`, `no server`; `things` where an s does not make the plural."""
     if count > 1:
         return f"{count:,} {things or f'{thing}s'}"
@@ -130,10 +130,10 @@ def counted(count: int, thing: str, things: str = "") -> str:
 
 def note(text: str) -> None:
     """Tell a person something beside the result: on standard error."""
-    print(harmless(text), file=sys.stderr)
+    print(sanitize(text), file=sys.stderr)
 
 
-def folded(text: str, stream: TextIO, *, hang: int = 0) -> str:
+def wrap_text(text: str, stream: TextIO, *, hang: int = 0) -> str:
     """A text in lines that fit the terminal, cut between words; as it is in a pipe.
 
     Args:
@@ -163,7 +163,7 @@ def local_time(utc: str | None) -> str:
 
 
 @contextlib.contextmanager
-def waiting(text: str) -> Generator[None]:
+def spinner(text: str) -> Generator[None]:
     """Show a moving line on the terminal while something takes its time; nothing in a pipe."""
     if not sys.stderr.isatty():
         yield
@@ -180,7 +180,7 @@ def waiting(text: str) -> Generator[None]:
 
 
 @contextlib.contextmanager
-def counting(text: str, total: int) -> Generator[Callable[[str], None]]:
+def progress_bar(text: str, total: int) -> Generator[Callable[[str], None]]:
     """Show a bar while steps are taken; gives what is called at the begin of each with its name."""
     if not sys.stderr.isatty():
         yield lambda _: None

@@ -10,12 +10,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from toolgate.cli.terminal._context import Shared
+from toolgate.cli.terminal._context import SharedOptions
 
-__all__ = ["SHARED_OPTIONS", "Option", "PlainCommand", "UsageProblemError", "split_globals"]
+__all__ = ["SHARED_OPTIONS", "Option", "PlainCommand", "UsageError", "split_globals"]
 
 
-class UsageProblemError(Exception):
+class UsageError(Exception):
     """The command line does not fit the command; one sentence for its user."""
 
 
@@ -35,8 +35,8 @@ class Option:
     metavar: str = ""
     """What the help calls its value."""
 
-    most: int | None = None
-    """Largest whole number that is allowed, from 0 on; None allows any."""
+    maximum: int | None = None
+    """Largest allowed integer, with 0 as the smallest; None allows any."""
 
     repeated: bool = False
     """Whether it may be given more than once."""
@@ -103,31 +103,31 @@ class PlainCommand:
             flag, joined, value = word.partition("=")
             option = by_flag.get(flag)
             if option is None:
-                raise UsageProblemError(self._unknown(flag, by_flag))
+                raise UsageError(self._unknown(flag, by_flag))
             if option.kind is bool:
                 if joined:
-                    raise UsageProblemError(f"Option {flag} takes no value.{self._see()}")
+                    raise UsageError(f"Option {flag} takes no value.{self._see()}")
                 values[option.name] = True
                 continue
             if not joined:
                 if not waiting:
-                    raise UsageProblemError(f"Option {flag} needs a value.{self._see()}")
+                    raise UsageError(f"Option {flag} needs a value.{self._see()}")
                 value = waiting.pop(0)
             _keep(values, option, self._convert(option, flag, value))
         return values
 
     def _convert(self, option: Option, flag: str, value: str) -> object:
         try:
-            found: object = option.kind(value)
+            converted: object = option.kind(value)
         except ValueError:
-            found = None
-        most = option.most
-        if found is None or (most is not None and not 0 <= int(value) <= most):
-            limits = "" if most is None else f" from 0 to {most:,}"
-            raise UsageProblemError(
+            converted = None
+        maximum = option.maximum
+        if converted is None or (maximum is not None and not 0 <= int(value) <= maximum):
+            limits = "" if maximum is None else f" from 0 to {maximum:,}"
+            raise UsageError(
                 f"Option {flag} got {value!r}. Allowed: a whole number{limits}.{self._see()}"
             )
-        return found
+        return converted
 
     def _unknown(self, flag: str, by_flag: Mapping[str, Option]) -> str:
         if not flag.startswith("-"):
@@ -140,7 +140,7 @@ class PlainCommand:
         return f" See: toolgate {self.name} --help"
 
 
-def split_globals(argv: Sequence[str]) -> tuple[Shared, list[str]]:
+def split_globals(argv: Sequence[str]) -> tuple[SharedOptions, list[str]]:
     """The shared options, wherever they stand before `--`, and the rest in its order.
 
     Raises:
@@ -166,10 +166,10 @@ def split_globals(argv: Sequence[str]) -> tuple[Shared, list[str]]:
         else:
             if not joined:
                 if not waiting or waiting[0] == "--":
-                    raise UsageProblemError(f"Option {flag} needs a file name after it.")
+                    raise UsageError(f"Option {flag} needs a file name after it.")
                 value = waiting.pop(0)
             _keep(values, option, option.kind(value))
-    shared = Shared(
+    shared = SharedOptions(
         config=values.get("config"),
         imports=tuple(values.get("import", ())),
         verbose=values["verbose"],

@@ -9,9 +9,9 @@ from toolgate import settings
 from toolgate.base import run_file
 from toolgate.base.run_file import RunFile
 
-__all__ = ["can_listen", "gateway_on", "is_loopback", "reachable"]
+__all__ = ["can_listen", "gateway_on", "is_loopback", "local_address"]
 
-_EVERYWHERE = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
+_ALL_INTERFACES = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
@@ -31,8 +31,8 @@ def can_listen(host: str, port: int) -> bool:
 def gateway_on(host: str, port: int) -> RunFile | None:
     """The gateway of this user that announces to listen there."""
     for run in run_file.read_all(settings.run_dir()):
-        place = urlsplit(run.address)
-        if place.port == port and run.is_alive() and _overlap(place.hostname or "", host):
+        address = urlsplit(run.address)
+        if address.port == port and run.is_alive() and _overlap(address.hostname or "", host):
             return run
     return None
 
@@ -46,15 +46,15 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def reachable(address: str) -> str:
+def local_address(address: str) -> str:
     """The address that programs of this machine connect to: all interfaces are no address."""
-    place = urlsplit(address)
-    if place.hostname not in _EVERYWHERE:
+    parts = urlsplit(address)
+    if parts.hostname not in _ALL_INTERFACES:
         return address
-    host = "[::1]" if ":" in (place.hostname or "") else "127.0.0.1"
-    return f"{place.scheme}://{host}:{place.port}"
+    host = "[::1]" if ":" in (parts.hostname or "") else "127.0.0.1"
+    return f"{parts.scheme}://{host}:{parts.port}"
 
 
-def _overlap(one: str, other: str) -> bool:
-    one, other = one.strip("[]").lower(), other.strip("[]").lower()
-    return one == other or bool({one, other} & _EVERYWHERE) or {one, other} <= _LOOPBACK
+def _overlap(host: str, other: str) -> bool:
+    host, other = host.strip("[]").lower(), other.strip("[]").lower()
+    return host == other or bool({host, other} & _ALL_INTERFACES) or {host, other} <= _LOOPBACK

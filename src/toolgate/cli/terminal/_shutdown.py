@@ -4,11 +4,11 @@ import contextlib
 import signal
 from collections.abc import Generator
 
-__all__ = ["ended_by_a_signal"]
+__all__ = ["interrupt_on_sigterm"]
 
 
 @contextlib.contextmanager
-def ended_by_a_signal() -> Generator[None]:
+def interrupt_on_sigterm() -> Generator[None]:
     """SIGTERM before the gateway listens ends it as in an orderly way: children are ended."""
 
     def end(_number: int, _frame: object) -> None:

@@ -7,13 +7,13 @@ from typing import cast
 import typer
 
 from toolgate.cli.client._gateway_client import GatewayClient, path_of
-from toolgate.cli.terminal._exit import FAILED, FINE, NOTHING
-from toolgate.cli.terminal._output import counted, local_time, note, print_json, print_text
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import local_time, note, plural, print_json, print_text
 from toolgate.types import Json
 
 __all__ = ["approve"]
 
-_MOST_LINES = 40
+_MAX_LINES = 40
 
 
 async def approve(
@@ -29,59 +29,59 @@ async def approve(
 
     Without a server, or where nobody can be asked, nothing is decided.
     """
-    held = [
-        one
-        for one in await gateway.rows("held")
-        if server in ("", one["serverName"]) and (not tools or one["toolName"] in tools)
+    quarantined = [
+        entry
+        for entry in await gateway.rows("held")
+        if server in ("", entry["serverName"]) and (not tools or entry["toolName"] in tools)
     ]
     if as_json and not sure:
-        print_json(held)
-        return FINE if held else NOTHING
-    if not held:
+        print_json(quarantined)
+        return SUCCESS if quarantined else NO_RESULT
+    if not quarantined:
         missing = f" called {', '.join(tools)}" if tools else ""
         note(f"No tool{missing}{f' of {server}' if server else ''} is held back.")
-        return NOTHING
+        return NO_RESULT
     decided: list[Json] = []
-    for one in held:
+    for entry in quarantined:
         if not as_json:
-            _show(one)
-        if not server or not (sure or _says_yes(accept)):
+            _show(entry)
+        if not server or not (sure or _confirm(accept)):
             continue
-        name, tool = str(one["serverName"]), str(one["toolName"])
+        name, tool = str(entry["serverName"]), str(entry["toolName"])
         decided.append(
             await gateway.request(
                 "POST", path_of("servers", name, "approve"), {"tool": tool, "approve": accept}
             )
         )
         if not as_json:
-            print_text(f"{'Approved' if accept else 'Rejected'} {one['toolKey']}.\n")
+            print_text(f"{'Approved' if accept else 'Rejected'} {entry['toolKey']}.\n")
     if as_json:
         print_json(decided)
     elif not server:
-        note(f"{counted(len(held), 'tool')} held back. Decide: toolgate servers approve NAME")
+        note(f"{plural(len(quarantined), 'tool')} held back. Decide: toolgate servers approve NAME")
     elif not decided:
         note("Nothing was decided. Add --yes where nobody can be asked.")
-    return FINE if decided or not server else FAILED
+    return SUCCESS if decided or not server else FAILED
 
 
-def _show(one: Json) -> None:
-    print_text(f"{one['toolKey']}: {one['reason']} Seen {local_time(str(one['seenAt']))}.")
-    if one["state"] == "rejected":
+def _show(tool: Json) -> None:
+    print_text(f"{tool['toolKey']}: {tool['reason']} Seen {local_time(str(tool['seenAt']))}.")
+    if tool["state"] == "rejected":
         print_text("  Somebody has said no to it already.")
-    for finding in cast("list[Json]", one["findings"]):
+    for finding in cast("list[Json]", tool["findings"]):
         print_text(f"  ! {finding['where']}: {finding['reason']}")
         print_text(f"    {finding['excerpt']}")
     lines: list[str] = []
-    for place in cast("list[Json]", one["differences"]):
-        lines.append(f"  {place['kind']} {place['where']}")
-        lines += [f"    {line}" for line in cast("list[str]", place["lines"])]
-    for line in lines[:_MOST_LINES]:
+    for difference in cast("list[Json]", tool["differences"]):
+        lines.append(f"  {difference['kind']} {difference['where']}")
+        lines += [f"    {line}" for line in cast("list[str]", difference["lines"])]
+    for line in lines[:_MAX_LINES]:
         print_text(line)
-    if len(lines) > _MOST_LINES:
-        print_text(f"  and {len(lines) - _MOST_LINES} lines more: add --json")
+    if len(lines) > _MAX_LINES:
+        print_text(f"  and {len(lines) - _MAX_LINES} lines more: add --json")
 
 
-def _says_yes(accept: bool) -> bool:
+def _confirm(accept: bool) -> bool:
     if not sys.stdin.isatty():
         return False
     return typer.confirm("Let it be used from now on?" if accept else "Keep it held?", err=True)

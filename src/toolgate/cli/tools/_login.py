@@ -23,7 +23,7 @@ _PORTS = range(7421, 7431)
 """Tried first: a registration at an authorization server names its address, and is kept."""
 
 _PATH = "/callback"
-_MOST_LINE = 16 * 2**10
+_MAX_LINE_BYTES = 16 * 2**10
 
 _ANSWER_FIELDS = ("state", "code", "iss", "error")
 """Parameters of the redirect that the gateway needs; others are not its business."""
@@ -38,18 +38,20 @@ async def log_in(
         TimedOutError: Nobody said yes in time.
         GatewayResponseError: The login was declined, or its answer is not taken.
     """
-    async with _listening() as (port, answers):
-        wanted = {"redirect_uri": f"http://127.0.0.1:{port}{_PATH}"}
-        wanted |= {key: value for key, value in (("user", user), ("project", project)) if value}
-        begun = await gateway.request("POST", path_of("servers", name, "login"), wanted)
-        url, state = str(begun["url"]), str(begun["state"])
+    async with _callback_server() as (port, answers):
+        login_request = {"redirect_uri": f"http://127.0.0.1:{port}{_PATH}"}
+        login_request |= {
+            key: value for key, value in (("user", user), ("project", project)) if value
+        }
+        login = await gateway.request("POST", path_of("servers", name, "login"), login_request)
+        url, state = str(login["url"]), str(login["state"])
         note(f"Open this address with a browser, and say yes there:\n\n{url}\n")
         if browser and _has_screen():
             await anyio.to_thread.run_sync(webbrowser.open, url)
         if sys.stdin.isatty():
             note("Or paste here the address that the browser ends at.")
             _read_pasted(answers, asyncio.get_running_loop())
-        with anyio.move_on_after(float(begun["expires_in_s"])):
+        with anyio.move_on_after(float(login["expires_in_s"])):
             while True:
                 answer = await answers.get()
                 if answer.get("state") == state:
@@ -59,13 +61,13 @@ async def log_in(
                     )
                 note("That is the answer to another login.")
     raise TimedOutError(
-        f"Nobody logged in to {name} within {float(begun['expires_in_s']):g} seconds.",
+        f"Nobody logged in to {name} within {float(login['expires_in_s']):g} seconds.",
         hint=f"Begin again: toolgate servers login {name}",
     )
 
 
 @asynccontextmanager
-async def _listening() -> AsyncGenerator[tuple[int, "asyncio.Queue[dict[str, str]]"]]:
+async def _callback_server() -> AsyncGenerator[tuple[int, "asyncio.Queue[dict[str, str]]"]]:
     """A port of this machine, and the answers that come to it."""
     answers: asyncio.Queue[dict[str, str]] = asyncio.Queue()
 
@@ -76,16 +78,16 @@ async def _listening() -> AsyncGenerator[tuple[int, "asyncio.Queue[dict[str, str
             line = b""
         method, _, rest = line.decode("latin-1").partition(" ")
         target = urlsplit(rest.partition(" ")[0])
-        found = method == "GET" and target.path == _PATH
-        if found:
+        is_answer = method == "GET" and target.path == _PATH
+        if is_answer:
             answers.put_nowait(dict(parse_qsl(target.query, keep_blank_values=True)))
         text = (
             "You can close this window. The command line says how it went."
-            if found
+            if is_answer
             else "There is nothing at this address."
         )
         page = f"<!doctype html><title>Toolgate</title><p>{html.escape(text)}</p>".encode()
-        status = "200 OK" if found else "404 Not Found"
+        status = "200 OK" if is_answer else "404 Not Found"
         writer.write(
             f"HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\n"
             f"content-length: {len(page)}\r\nconnection: close\r\ncache-control: no-store\r\n"
@@ -100,7 +102,7 @@ async def _listening() -> AsyncGenerator[tuple[int, "asyncio.Queue[dict[str, str
 
     for port in (*_PORTS, 0):
         try:
-            server = await asyncio.start_server(answer, "127.0.0.1", port, limit=_MOST_LINE)
+            server = await asyncio.start_server(answer, "127.0.0.1", port, limit=_MAX_LINE_BYTES)
         except OSError:
             continue
         async with server:
@@ -116,8 +118,8 @@ def _read_pasted(answers: "asyncio.Queue[dict[str, str]]", loop: asyncio.Abstrac
         for line in sys.stdin:
             query = urlsplit(line.strip()).query
             if query:
-                found = dict(parse_qsl(query, keep_blank_values=True))
-                loop.call_soon_threadsafe(answers.put_nowait, found)
+                parameters = dict(parse_qsl(query, keep_blank_values=True))
+                loop.call_soon_threadsafe(answers.put_nowait, parameters)
 
     Thread(target=read, daemon=True, name="toolgate-paste").start()
 
@@ -126,5 +128,5 @@ def _has_screen() -> bool:
     """Whether a browser can show itself; one in the terminal would take it away."""
     if sys.platform in {"win32", "darwin"}:
         return True
-    known = current_environment()
-    return bool(known.get("DISPLAY") or known.get("WAYLAND_DISPLAY"))
+    environment = current_environment()
+    return bool(environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY"))

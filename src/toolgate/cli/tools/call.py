@@ -11,8 +11,8 @@ import typer
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FAILED, FINE
-from toolgate.cli.terminal._output import note, print_data, print_json, waiting
+from toolgate.cli.terminal._exit import FAILED, SUCCESS
+from toolgate.cli.terminal._output import note, print_data, print_json, spinner
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
@@ -20,7 +20,7 @@ __all__ = ["app", "read_arguments"]
 
 app = typer.Typer(add_completion=False)
 
-_OF_TYPE: dict[str, tuple[type, ...]] = {
+_PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
     "number": (int, float),
@@ -49,25 +49,25 @@ def call(
     ] = False,
 ) -> int:
     """Run a tool."""
-    given = _given(args)
+    arguments = _parse_json_object(args)
     pairs = [_pair(text) for text in arg or []]
-    return anyio.run(_call, key, given, pairs, as_json)
+    return anyio.run(_call, key, arguments, pairs, as_json)
 
 
-async def _call(key: str, given: Json, pairs: list[tuple[str, str]], as_json: bool) -> int:
+async def _call(key: str, arguments: Json, pairs: list[tuple[str, str]], as_json: bool) -> int:
     server = key.partition(":")[0] if ":" in key else key.partition("__")[0]
-    with waiting(f"Calling {key}"):
+    with spinner(f"Calling {key}"):
         async with open_gateway(load_settings(), connect=[server]) as gateway:
             schema = await _schema(gateway, key) if pairs else {}
-            result = await gateway.execute(key, {**given, **read_arguments(pairs, schema)})
+            result = await gateway.execute(key, {**arguments, **read_arguments(pairs, schema)})
     if as_json:
         print_json(result)
     else:
         show(result)
-    return FAILED if result.get("isError") or _asks(result) else FINE
+    return FAILED if result.get("isError") or _asks_user(result) else SUCCESS
 
 
-def _asks(result: Json) -> bool:
+def _asks_user(result: Json) -> bool:
     """Whether the tool wants an answer of its user before it goes on."""
     return result.get("resultType") == "input_required"
 
@@ -101,10 +101,10 @@ def show(result: Json) -> None:
             print_data(text)
     if structured is not None:
         print_json(structured)
-    if _asks(result):
+    if _asks_user(result):
         questions = [
-            json_object(json_object(each).get("params")).get("message")
-            for each in json_object(result.get("inputRequests")).values()
+            json_object(json_object(request).get("params")).get("message")
+            for request in json_object(result.get("inputRequests")).values()
         ]
         asked = " ".join(f"{question!r}" for question in questions if question)
         note(
@@ -135,7 +135,7 @@ async def _schema(gateway: GatewayClient, key: str) -> Json:
     return json_object(json_object(tools[0]).get("inputSchema")) if tools else {}
 
 
-def _given(text: str) -> Json:
+def _parse_json_object(text: str) -> Json:
     if not text:
         return {}
     if text == "-":
@@ -171,7 +171,7 @@ def _kinds(schema: Json) -> set[str]:
     if isinstance(kind, str):
         return {kind}
     if isinstance(kind, list):
-        return {str(each) for each in cast("list[object]", kind)}
+        return {str(name) for name in cast("list[object]", kind)}
     kinds: set[str] = set()
     for word in ("anyOf", "oneOf"):
         for branch in cast("list[object]", schema.get(word) or []):
@@ -181,24 +181,24 @@ def _kinds(schema: Json) -> set[str]:
 
 def _value(text: str, kinds: set[str]) -> Any:
     value = _parsed(text)
-    if value is _NOTHING:
+    if value is _NOT_JSON:
         return text
-    if kinds and not any(_is(value, kind) for kind in kinds):
+    if kinds and not any(_is_of_type(value, kind) for kind in kinds):
         return text
     return value
 
 
-def _is(value: object, kind: str) -> bool:
+def _is_of_type(value: object, kind: str) -> bool:
     if isinstance(value, bool):
         return kind == "boolean"
-    return isinstance(value, _OF_TYPE.get(kind, (object,)))
+    return isinstance(value, _PYTHON_TYPES.get(kind, (object,)))
 
 
-_NOTHING = object()
+_NOT_JSON = object()
 
 
 def _parsed(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:
-        return _NOTHING
+        return _NOT_JSON

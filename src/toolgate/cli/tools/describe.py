@@ -8,8 +8,8 @@ import typer
 
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE, NOTHING
-from toolgate.cli.terminal._output import note, print_json, print_text, waiting
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import note, print_json, print_text, spinner
 from toolgate.cli.terminal._sanitize import one_line
 from toolgate.types import Json, json_object
 
@@ -34,7 +34,7 @@ def describe(
 
 
 async def _describe(keys: list[str], indexed: bool, as_json: bool) -> int:
-    with waiting("Looking up"):
+    with spinner("Looking up"):
         async with open_gateway(load_settings()) as gateway:
             answer = await gateway.describe(keys, indexed=indexed)
     tools = cast("list[Json]", answer.get("tools") or [])
@@ -47,7 +47,7 @@ async def _describe(keys: list[str], indexed: bool, as_json: bool) -> int:
             show(tool)
         if answer.get("notice"):
             note(str(answer["notice"]))
-    return FINE if tools else NOTHING
+    return SUCCESS if tools else NO_RESULT
 
 
 def show(tool: Json) -> None:
@@ -57,13 +57,13 @@ def show(tool: Json) -> None:
         print_text(_indented(str(tool["description"]), 4))
     schema = json_object(tool.get("inputSchema"))
     required = set(cast("list[str]", schema.get("required") or []))
-    for name, about in json_object(schema.get("properties")).items():
-        details = json_object(about)
+    for name, property_schema in json_object(schema.get("properties")).items():
+        details = json_object(property_schema)
         kind = details.get("type") or ("one of" if "enum" in details else "any")
         words = [" or ".join(map(str, kind)) if isinstance(kind, list) else str(kind)]  # pyright: ignore[reportUnknownArgumentType] - a list of JSON
         if "enum" in details:
             words.append(
-                ", ".join(json.dumps(each, ensure_ascii=False) for each in details["enum"])
+                ", ".join(json.dumps(choice, ensure_ascii=False) for choice in details["enum"])
             )
         if name in required:
             words.append("required")

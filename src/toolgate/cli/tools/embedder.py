@@ -11,13 +11,13 @@ import typer
 
 from toolgate.base.plugins import make
 from toolgate.cli.client._load_settings import load_settings
-from toolgate.cli.terminal._exit import FINE
-from toolgate.cli.terminal._output import print_json, print_text, waiting
+from toolgate.cli.terminal._exit import SUCCESS
+from toolgate.cli.terminal._output import print_json, print_text, spinner
 from toolgate.models.embedders import Embedder, VerifiedEmbedder
 from toolgate.settings import Settings
 from toolgate.types import Json, PluginSpec
 
-__all__ = ["app", "tried"]
+__all__ = ["app", "test_embedder"]
 
 app = typer.Typer(
     help="Try the embedder that is configured, or make a model for the embedder `onnx`.",
@@ -71,8 +71,8 @@ def export(
     spec = PluginSpec(name="onnx", options={"folder": str(out)}, setting="search.embedder")
     make("embedder", Embedder, spec, {})  # says which library is missing before any work
     exporter: Any = import_module("toolgate.models.embedders._onnx_export")
-    with waiting("Exporting"):
-        made = exporter.export(
+    with spinner("Exporting"):
+        exported = exporter.export(
             source.expanduser(),
             out.expanduser(),
             query_prefix=query_prefix,
@@ -80,21 +80,21 @@ def export(
             whole=whole,
         )
     if as_json:
-        print_json(asdict(made))
-        return FINE
+        print_json(asdict(exported))
+        return SUCCESS
     print_text(
-        f"Wrote {made.folder}: {made.size_bytes / 1e6:.0f} MB, {made.dim} numbers a vector,"
-        f" {made.pooling} pooling, {made.max_length} tokens."
+        f"Wrote {exported.folder}: {exported.size_bytes / 1e6:.0f} MB, {exported.dim} dimensions,"
+        f" {exported.pooling} pooling, {exported.max_length} tokens."
     )
-    print_text(f"Cosine to the original: {made.cosine:.3f} or more.")
+    print_text(f"Cosine to the original: {exported.cosine:.3f} or more.")
     print_text("To use it, write in toolgate.toml:")
     print_text("    [search]")
     print_text('    embedder = "onnx"')
     print_text(f'    embedder_options = {{ folder = "{out.expanduser().resolve()}" }}')
-    return FINE
+    return SUCCESS
 
 
-async def tried(loaded: Settings) -> Json:
+async def test_embedder(loaded: Settings) -> Json:
     """How the configured embedder did in its test.
 
     Raises:
@@ -128,13 +128,13 @@ async def tried(loaded: Settings) -> Json:
 
 
 async def _test(loaded: Settings, as_json: bool) -> int:
-    with waiting("Testing"):
-        found = await tried(loaded)
+    with spinner("Testing"):
+        result = await test_embedder(loaded)
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
         print_text(
-            f"{found['identity']} works: {found['dim']} numbers a vector, ready in"
-            f" {found['load_s']:.2f} s, {found['ms_per_text']:.2f} ms a text."
+            f"{result['identity']} works: {result['dim']} numbers a vector, ready in"
+            f" {result['load_s']:.2f} s, {result['ms_per_text']:.2f} ms a text."
         )
-    return FINE
+    return SUCCESS

@@ -9,15 +9,15 @@ import typer
 from toolgate.cli.client._gateway_client import GatewayClient, path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import (
-    counted,
     local_time,
     note,
+    plural,
     print_json,
     print_table,
     print_text,
-    waiting,
+    spinner,
 )
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
@@ -32,11 +32,11 @@ app = typer.Typer(
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
-_LOOK_S = 0.1
-_STUCK_S = 15.0
+_POLL_S = 0.1
+_STALLED_S = 15.0
 """Seconds without progress after which a failing embedder is not waited for."""
-_LOADED_S = 10.0
-_QUICK = ("loading", "keeping")
+_LOADING_TIMEOUT_S = 10.0
+_SHORT_PHASES = ("loading", "keeping")
 
 
 @app.command()
@@ -72,41 +72,41 @@ def remove(
 
 
 async def _status(as_json: bool) -> int:
-    with waiting("Reading the index"):
+    with spinner("Reading the index"):
         async with open_gateway(load_settings(), connect=()) as gateway:
-            found = await _when_loaded(gateway)
+            index = await _wait_until_loaded(gateway)
     if as_json:
-        print_json(found)
-        return FINE
-    searches = cast("Sequence[Json]", found["searches"])
+        print_json(index)
+        return SUCCESS
+    searches = cast("Sequence[Json]", index["searches"])
     if not searches:
-        names = ", ".join(found["searched_by"])
+        names = ", ".join(index["searched_by"])
         note(f"The search {names} has no vectors.")
     for search in searches:
         _show(search)
-    return FINE
+    return SUCCESS
 
 
 async def _refresh(server: str | None, as_json: bool) -> int:
-    with waiting("Computing vectors"):
+    with spinner("Computing vectors"):
         async with open_gateway(load_settings(), connect=()) as gateway:
             asked = await gateway.request(
                 "POST", "index/refresh", {"server": server} if server else {}
             )
-            found = await _when_filled(gateway)
-    searches = cast("Sequence[Json]", found["searches"])
+            index = await _wait_until_complete(gateway)
+    searches = cast("Sequence[Json]", index["searches"])
     left = max((int(search["backlog"]) for search in searches), default=0)
     if as_json:
-        print_json({**asked, "backlog": left, **found})
+        print_json({**asked, "backlog": left, **index})
     else:
         whose = f" of {server}" if server else ""
         if not left:
-            print_text(f"Computed the vectors of {counted(asked['tools'], 'tool')}{whose} anew.")
+            print_text(f"Computed the vectors of {plural(asked['tools'], 'tool')}{whose} anew.")
         for search in searches:
             if left:
                 state = search["last_error"] or "still working"
-                note(f"{counted(left, 'tool')} still without a new vector: {state}")
-    return FAILED if left else FINE
+                note(f"{plural(left, 'tool')} still without a new vector: {state}")
+    return FAILED if left else SUCCESS
 
 
 async def _remove(server: str, as_json: bool) -> int:
@@ -115,38 +115,36 @@ async def _remove(server: str, as_json: bool) -> int:
     if as_json:
         print_json(removed)
     else:
-        print_text(
-            f"Removed the stored vectors of {counted(removed['tools'], 'tool')} of {server}."
-        )
-    return FINE
+        print_text(f"Removed the stored vectors of {plural(removed['tools'], 'tool')} of {server}.")
+    return SUCCESS
 
 
-async def _when_loaded(gateway: GatewayClient) -> Json:
+async def _wait_until_loaded(gateway: GatewayClient) -> Json:
     """The status, once nothing goes on that is over soon."""
-    found = await gateway.request("GET", "index")
-    with anyio.move_on_after(_LOADED_S):
-        while any(search["phase"] in _QUICK for search in found["searches"]):
-            await anyio.sleep(_LOOK_S)
-            found = await gateway.request("GET", "index")
-    return found
+    index = await gateway.request("GET", "index")
+    with anyio.move_on_after(_LOADING_TIMEOUT_S):
+        while any(search["phase"] in _SHORT_PHASES for search in index["searches"]):
+            await anyio.sleep(_POLL_S)
+            index = await gateway.request("GET", "index")
+    return index
 
 
-async def _when_filled(gateway: GatewayClient) -> Json:
+async def _wait_until_complete(gateway: GatewayClient) -> Json:
     """The status, once nothing waits, or nothing moves although something failed."""
-    found, left, since = await gateway.request("GET", "index"), -1, anyio.current_time()
-    while waits := sum(int(search["backlog"]) for search in found["searches"]):
+    index, left, since = await gateway.request("GET", "index"), -1, anyio.current_time()
+    while waits := sum(int(search["backlog"]) for search in index["searches"]):
         if waits != left:
             left, since = waits, anyio.current_time()
-        has_failed = any(search["last_error"] for search in found["searches"])
-        if has_failed and anyio.current_time() - since > _STUCK_S:
+        has_failed = any(search["last_error"] for search in index["searches"])
+        if has_failed and anyio.current_time() - since > _STALLED_S:
             break
-        await anyio.sleep(_LOOK_S)
-        found = await gateway.request("GET", "index")
-    return await _when_loaded(gateway)
+        await anyio.sleep(_POLL_S)
+        index = await gateway.request("GET", "index")
+    return await _wait_until_loaded(gateway)
 
 
 def _show(search: Json) -> None:
-    figures, kept = search["counted"], search["kept"]
+    figures, storage = search["counted"], search["kept"]
     latency, embedding = figures["latency_ms"], figures["embedding"]
     print_text(f"Search: {search['search']}")
     if not search["tools"]:
@@ -158,11 +156,13 @@ def _show(search: Json) -> None:
     waits = f", {search['backlog']} wait for theirs" if search["backlog"] else ""
     waits += f" ({search['phase']})" if search["phase"] != "idle" else ""
     print_text(f"Tools: {search['tools']}, of which {search['vectors']} have a vector{waits}")
-    if kept["is_there"]:
-        stored = counted(kept["vectors"], "vector") if "vectors" in kept else "not read yet"
-        state = "fails" if kept["is_failing"] else stored
-        others = kept.get("vectors_of_other_models")
-        print_text(f"Store: {state}" + (f", {others} of other models" if others else ""))
+    if storage["is_there"]:
+        stored = plural(storage["vectors"], "vector") if "vectors" in storage else "not read yet"
+        state = "fails" if storage["is_failing"] else stored
+        other_models = storage.get("vectors_of_other_models")
+        print_text(
+            f"Store: {state}" + (f", {other_models} of other models" if other_models else "")
+        )
     else:
         print_text("Store: off, vectors are in memory only")
     for kind, words in (("document", "tools"), ("query", "requests")):
@@ -176,8 +176,8 @@ def _show(search: Json) -> None:
             f"Searches: {figures['searches']}, p50 {latency['p50']} ms, p95 {latency['p95']} ms, "
             f"{figures['fallback_rate']:.2%} by words alone"
         )
-    if kept["notice"]:
-        note(kept["notice"])
+    if storage["notice"]:
+        note(storage["notice"])
     if search["last_error"]:
         note(f"Last error, {local_time(search['last_error_at'])}: {search['last_error']}")
     if search["servers"]:

@@ -9,8 +9,8 @@ import typer
 from toolgate.cli.client._gateway_client import has_matches
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE, NOTHING
-from toolgate.cli.terminal._output import folded, note, print_json, print_text, waiting
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import note, print_json, print_text, spinner, wrap_text
 from toolgate.cli.terminal._sanitize import one_line
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
@@ -64,20 +64,20 @@ def search(
     "notice", "total_searched", "duration_ms", "query_embedded", "estimatedTokens", "text"}; source
     is exact, lexical, vector, usage, core, cloud or llm, and reasons is there with --explain.
     """
-    wanted: Json = {"query": " ".join(query), "limit": limit, "include_core": core}
+    request: Json = {"query": " ".join(query), "limit": limit, "include_core": core}
     if mark and mark not in {"right", "wrong"}:
         raise ArgumentError(f"--mark is {mark!r:.60}.", allowed="Allowed: right, wrong.")
     if mark:
         return anyio.run(_mark, " ".join(query), mark, as_json)
     if server:
-        wanted["servers"] = server
+        request["servers"] = server
     if group:
-        wanted["group"] = group
+        request["group"] = group
     if threshold:
-        wanted["threshold"] = threshold
+        request["threshold"] = threshold
     if explain:
-        wanted["explain"] = True
-    return anyio.run(_search, wanted, as_json)
+        request["explain"] = True
+    return anyio.run(_search, request, as_json)
 
 
 async def _mark(key: str, word: str, as_json: bool) -> int:
@@ -87,34 +87,34 @@ async def _mark(key: str, word: str, as_json: bool) -> int:
         print_json(answer)
     else:
         note(f"Marked {one_line(key)} as {word}.")
-    return FINE
+    return SUCCESS
 
 
-async def _search(wanted: Json, as_json: bool) -> int:
-    with waiting("Searching"):
+async def _search(request: Json, as_json: bool) -> int:
+    with spinner("Searching"):
         async with open_gateway(load_settings()) as gateway:
-            answer = await gateway.discover(wanted)
-    found = cast("list[Json]", answer.get("results") or [])
+            answer = await gateway.discover(request)
+    hits = cast("list[Json]", answer.get("results") or [])
     if as_json:
         print_json(answer)
     else:
-        for hit in found:
+        for hit in hits:
             show(hit)
         for server, names in json_object(answer.get("siblings")).items():
-            print_text(_others(server, cast("list[str]", names)))
-        if wanted.get("explain"):
+            print_text(_siblings_line(server, cast("list[str]", names)))
+        if request.get("explain"):
             embedded = "words and meaning" if answer.get("query_embedded") else "words alone"
             note(
                 f"Searched {int(answer.get('total_searched') or 0):,} tools by {embedded} in"
                 f" {float(answer.get('duration_ms') or 0):.1f} ms."
             )
         if answer.get("notice"):
-            note(folded(str(answer["notice"]), sys.stderr))
-            if not found and not answer.get("total_searched"):
+            note(wrap_text(str(answer["notice"]), sys.stderr))
+            if not hits and not answer.get("total_searched"):
                 note("See what there is: toolgate servers list")
-        elif not found:
+        elif not hits:
             note("No tool fits. Try other words, or see: toolgate tools")
-    return FINE if has_matches(answer) else NOTHING
+    return SUCCESS if has_matches(answer) else NO_RESULT
 
 
 def show(hit: Json) -> None:
@@ -131,8 +131,8 @@ def show(hit: Json) -> None:
             print_text(f"    {one_line(str(line))}")
     if same := cast("list[str]", hit.get("alternatives") or []):
         print_text(f"    same as: {one_line(', '.join(same))}")
-    if others := cast("list[Json]", hit.get("usedWith") or []):
-        keys = ", ".join(str(other["toolKey"]) for other in others)
+    if partners := cast("list[Json]", hit.get("usedWith") or []):
+        keys = ", ".join(str(other["toolKey"]) for other in partners)
         print_text(f"    often used with: {one_line(keys)}")
     if is_core:
         return
@@ -143,7 +143,7 @@ def show(hit: Json) -> None:
             print_text(f"    {one_line(line)}")
 
 
-def _others(server: str, names: list[str]) -> str:
+def _siblings_line(server: str, names: list[str]) -> str:
     """The further tools of a server, on one line."""
     left = len(names) - _SIBLINGS
     more = f" and {left} more" if left > 0 else ""
@@ -157,15 +157,15 @@ def _reasons(hit: Json) -> list[str]:
         if name == "query" or value is None or value in ({}, [], "", False):
             continue
         if isinstance(value, dict):
-            each = cast("Json", value).items()
-            shown = "; ".join(f"{field} {_shown(words)}" for field, words in each)
+            parts = cast("Json", value).items()
+            value_text = "; ".join(f"{field} {_value_text(words)}" for field, words in parts)
         else:
-            shown = _shown(value)
-        lines.append(f"{name}: {shown}")
+            value_text = _value_text(value)
+        lines.append(f"{name}: {value_text}")
     return lines
 
 
-def _shown(value: object) -> str:
+def _value_text(value: object) -> str:
     if isinstance(value, list):
         return " ".join(map(str, cast("list[object]", value)))
     if isinstance(value, bool):

@@ -10,15 +10,15 @@ import typer
 from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings, unknown_server
 from toolgate.cli.client._open_gateway import find_running, find_running_by_file, open_gateway
-from toolgate.cli.terminal._exit import FAILED, FINE
+from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import (
-    counted,
     local_time,
     note,
+    plural,
     print_json,
     print_table,
     print_text,
-    waiting,
+    spinner,
 )
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import Json
@@ -172,7 +172,7 @@ def logs(name: Name, as_json: AsJson = False) -> int:
 
 
 async def _list(as_json: bool) -> int:
-    with waiting("Asking the servers"):
+    with spinner("Asking the servers"):
         try:
             loaded = load_settings()
         except SettingError as error:
@@ -180,23 +180,23 @@ async def _list(as_json: bool) -> int:
             if gateway is None:
                 raise
             note(f"{error} The gateway that runs has what was there before.")
-            found = await gateway.servers()
+            servers = await gateway.servers()
         else:
             async with open_gateway(loaded, connect="all") as gateway:
-                found = await gateway.wait_for_servers()
+                servers = await gateway.wait_for_servers()
     if as_json:
-        print_json(found)
-    elif found:
+        print_json(servers)
+    elif servers:
         print_table(
             ("Name", "State", "Kind", "Era", "Tools", "Latency", "Remark"),
-            [_row(server) for server in found],
+            [_row(server) for server in servers],
             spare=("Latency", "Era", "Kind"),
         )
     else:
         note(
             "There are no servers. Add one: toolgate servers add NAME -- COMMAND, or toolgate init"
         )
-    return FINE
+    return SUCCESS
 
 
 def _row(server: Json) -> tuple[str, ...]:
@@ -213,36 +213,36 @@ def _row(server: Json) -> tuple[str, ...]:
 
 
 def _remark(server: Json) -> str:
-    if held := server.get("held"):
-        return f"{counted(held, 'tool')} held back: toolgate servers approve {server['name']}"
+    if quarantined := server.get("held"):
+        return f"{plural(quarantined, 'tool')} held back: toolgate servers approve {server['name']}"
     if server.get("last_error") and server["state"] != "ready":
         return str(server["last_error"])
     if server["state"] == "connecting":
         return "has not answered yet"
     restarts = server.get("restarts")
     since = f"since {local_time(server['started_at'])}" if server.get("started_at") else ""
-    return f"{since}, {counted(restarts, 'restart')}" if restarts else since
+    return f"{since}, {plural(restarts, 'restart')}" if restarts else since
 
 
 async def _add(name: str, config: Json, save: bool, project: str, as_json: bool) -> int:
     body: Json = {"name": name, "config": config, "save": save}
     if project:
         body["project"] = project
-    with waiting(f"Adding {name}"):
+    with spinner(f"Adding {name}"):
         async with open_gateway(load_settings(), connect=[name]) as gateway:
             await gateway.request("POST", "servers", body)
             servers = await gateway.wait_for_servers(name)
-    server = next((each for each in servers if each["name"] == name), None)
+    server = next((row for row in servers if row["name"] == name), None)
     if as_json:
         print_json({"name": name, "saved_in": "file" if save else "store", "server": server})
-        return FINE
+        return SUCCESS
     print_text(f"Added {name} to {'toolgate.toml' if save else 'the store'}.")
     if server is not None and server["state"] in {"ready", "degraded"}:
         print_text(f"It answers, with {server['tools']} tools.")
     elif server is not None and server["state"] != "disabled":
         note(f"It does not answer yet: {server['last_error'] or 'still starting'}")
         note(f"See: toolgate servers test {name}")
-    return FINE
+    return SUCCESS
 
 
 async def _remove(name: str) -> int:
@@ -254,14 +254,14 @@ async def _remove(name: str) -> int:
         print_text(f"Removed {name} from the store.")
     else:
         print_text(f"Removed {name} from {file}. What the file was lies beside it, as a backup.")
-    return FINE
+    return SUCCESS
 
 
 async def _switch(name: str, action: str) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         await gateway.request("POST", path_of("servers", name, action), {})
     print_text(f"{action.capitalize()}d {name}.")
-    return FINE
+    return SUCCESS
 
 
 async def _restart(name: str) -> int:
@@ -271,13 +271,13 @@ async def _restart(name: str) -> int:
         return FAILED
     await remote.request("POST", path_of("servers", name, "restart"), {})
     print_text(f"Restarted {name}.")
-    return FINE
+    return SUCCESS
 
 
 async def _test(name: str, as_json: bool) -> int:
     trials = import_module("toolgate.cli.client._server_check")
-    with waiting(f"Testing {name}"):
-        trial = (await trials.try_servers(load_settings(), [name]))[0]
+    with spinner(f"Testing {name}"):
+        trial = (await trials.test_servers(load_settings(), [name]))[0]
     if as_json:
         print_json(trial)
     elif trial["ok"]:
@@ -290,17 +290,17 @@ async def _test(name: str, as_json: bool) -> int:
         note(f"{name} does not answer: {trial['error']}")
         for line in cast("Sequence[str]", trial["stderr_tail"]):
             note(f"    {line}")
-    return FINE if trial["ok"] else FAILED
+    return SUCCESS if trial["ok"] else FAILED
 
 
 async def _logs(name: str, as_json: bool) -> int:
-    with waiting(f"Asking {name}"):
+    with spinner(f"Asking {name}"):
         async with open_gateway(load_settings(), connect=[name]) as gateway:
             servers = await gateway.wait_for_servers(name)
-    found = {str(server["name"]): server for server in servers}
-    if name not in found:
-        raise unknown_server(name, found)
-    lines = cast("Sequence[str]", found[name].get("stderr_tail") or ())
+    by_name = {str(server["name"]): server for server in servers}
+    if name not in by_name:
+        raise unknown_server(name, by_name)
+    lines = cast("Sequence[str]", by_name[name].get("stderr_tail") or ())
     if as_json:
         print_json({"name": name, "stderr_tail": list(lines)})
     elif lines:
@@ -308,7 +308,7 @@ async def _logs(name: str, as_json: bool) -> int:
             print_text(line)
     else:
         note(f"{name} has written nothing to its standard error.")
-    return FINE
+    return SUCCESS
 
 
 async def _login(name: str, user: str, project: str, browser: bool, as_json: bool) -> int:
@@ -320,22 +320,24 @@ async def _login(name: str, user: str, project: str, browser: bool, as_json: boo
     else:
         whose = f" for {done['subject']}" if done["subject"] else ""
         print_text(f"Logged in to {name}{whose}.")
-    return FINE
+    return SUCCESS
 
 
 async def _logout(name: str, user: str, project: str) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         gone = await gateway.remove_credentials(name, user=user, project=project)
     print_text(f"Logged out of {name}." if gone else f"There was no login at {name}.")
-    return FINE
+    return SUCCESS
 
 
 async def _approve(name: str, tools: Sequence[str], accept: bool, sure: bool, as_json: bool) -> int:
-    shown = import_module("toolgate.cli.tools._approve_tools")
+    approval = import_module("toolgate.cli.tools._approve_tools")
     async with open_gateway(load_settings(), connect=[name] if name else "unknown") as gateway:
         if name:
             await gateway.wait_for_servers(name)
-        return await shown.approve(gateway, name, tools, accept=accept, sure=sure, as_json=as_json)
+        return await approval.approve(
+            gateway, name, tools, accept=accept, sure=sure, as_json=as_json
+        )
 
 
 def _config(
@@ -382,8 +384,8 @@ def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         # headers are often copied as `Name: value`
         mark = ":" if flag == "--header" and "=" not in text.partition(":")[0] else "="
-        name, found, value = text.partition(mark)
-        if not found or not name.strip():
+        name, separator, value = text.partition(mark)
+        if not separator or not name.strip():
             raise ArgumentError(f"{flag} got {name!r}.", allowed="Allowed: NAME=VALUE.")
         pairs[name.strip()] = value.strip() if mark == ":" else value
     return pairs

@@ -7,8 +7,8 @@ import typer
 
 from toolgate.cli.client._load_settings import load_settings, unknown_server
 from toolgate.cli.client._open_gateway import open_gateway
-from toolgate.cli.terminal._exit import FINE
-from toolgate.cli.terminal._output import local_time, note, print_json, print_table, waiting
+from toolgate.cli.terminal._exit import SUCCESS
+from toolgate.cli.terminal._output import local_time, note, print_json, print_table, spinner
 
 __all__ = ["app"]
 
@@ -41,11 +41,11 @@ def tools(
 
 async def _usage(days: float, as_json: bool) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
-        found = await gateway.request("GET", f"tools/usage?days={days:g}")
+        report = await gateway.request("GET", f"tools/usage?days={days:g}")
     if as_json:
-        print_json(found)
-        return FINE
-    if not found["tools"]:
+        print_json(report)
+        return SUCCESS
+    if not report["tools"]:
         note("No tool was called in this time.")
     else:
         print_table(
@@ -59,25 +59,25 @@ async def _usage(days: float, as_json: bool) -> int:
                     f"{use['mean_ms']:.0f} ms",
                     local_time(use["last_at"]),
                 )
-                for use in found["tools"]
+                for use in report["tools"]
             ],
             spare=("Project", "Took"),
         )
-    if found["pins"]:
-        note(f"Called often, worth listing always (pinned): {', '.join(found['pins'])}")
-    if found["never_used_servers"]:
-        names = ", ".join(found["never_used_servers"][:20])
+    if report["pins"]:
+        note(f"Called often, worth listing always (pinned): {', '.join(report['pins'])}")
+    if report["never_used_servers"]:
+        names = ", ".join(report["never_used_servers"][:20])
         note(f"Never used in this time, worth removing: {names}")
-    return FINE
+    return SUCCESS
 
 
 async def _groups(as_json: bool) -> int:
-    with waiting("Grouping tools"):
+    with spinner("Grouping tools"):
         async with open_gateway(load_settings()) as gateway:
-            found = await gateway.rows("groups")
+            groups = await gateway.rows("groups")
     if as_json:
-        print_json(found)
-    elif not found:
+        print_json(groups)
+    elif not groups:
         note("There are no groups. Name some in [groups] of toolgate.toml; see docs/learning.md")
     else:
         print_table(
@@ -88,27 +88,27 @@ async def _groups(as_json: bool) -> int:
                     str(group["tools"]),
                     ", ".join(map(str, cast("list[object]", group["servers"]))),
                 )
-                for group in found
+                for group in groups
             ],
         )
-        if any(group["derived"] for group in found):
+        if any(group["derived"] for group in groups):
             note("* made from what the tools mean and say; name your own in [groups].")
-    return FINE
+    return SUCCESS
 
 
 async def _tools(server: str | None, as_json: bool) -> int:
-    with waiting("Listing tools"):
+    with spinner("Listing tools"):
         async with open_gateway(load_settings(), connect=[server] if server else "all") as gateway:
-            known = await gateway.wait_for_servers(server)
-            servers = {str(each["name"]) for each in known}
-            found = await gateway.rows("tools", server=server)
+            states = await gateway.wait_for_servers(server)
+            servers = {str(state["name"]) for state in states}
+            rows = await gateway.rows("tools", server=server)
     if server is not None and server not in servers:
         raise unknown_server(server, servers)
     if as_json:
-        print_json(found)
-        return FINE
-    if not found:
-        projects = sorted({str(name) for each in known for name in each.get("projects", ())})
+        print_json(rows)
+        return SUCCESS
+    if not rows:
+        projects = sorted({str(name) for state in states for name in state.get("projects", ())})
         if projects:
             note(
                 "There are no tools here. Projects have servers of their own:"
@@ -116,7 +116,7 @@ async def _tools(server: str | None, as_json: bool) -> int:
             )
         else:
             note("There are no tools. See: toolgate servers list")
-        return FINE
+        return SUCCESS
     print_table(
         ("Tool", "Description"),
         [
@@ -124,7 +124,7 @@ async def _tools(server: str | None, as_json: bool) -> int:
                 str(tool["toolKey"]),
                 ("(server down) " if tool.get("down") else "") + str(tool.get("description") or ""),
             )
-            for tool in found
+            for tool in rows
         ],
     )
-    return FINE
+    return SUCCESS

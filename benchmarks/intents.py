@@ -30,14 +30,14 @@ from benchmarks._report import Report, Target, main
 from tests.real.processes import gateway
 from toolgate.base.plugins import make
 from toolgate.intents import (
-    Detector,
     Intent,
+    IntentDetector,
     Keywords,
     KeywordStage,
-    Request,
     SemanticStage,
+    StageRequest,
+    builtin_pack_folder,
     find_dates,
-    shipped,
 )
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.packs import load_pack
@@ -118,12 +118,12 @@ def _keyword_rows(rounds: int) -> list[dict[str, Any]]:
     messages = [
         str(json.loads(line)["input"]) for line in ROWS.read_text(encoding="utf-8").splitlines()
     ]
-    intents = load_pack(shipped("schema")).intents
-    stage, detector = KeywordStage(intents), Detector(intents)
+    intents = load_pack(builtin_pack_folder("schema")).intents
+    stage, detector = KeywordStage(intents), IntentDetector(intents)
     many = KeywordStage([*intents, *(other(number) for number in range(MANY - len(intents)))])
-    english = [Request(text=each, today=TODAY, languages=("en",)) for each in messages]
-    all_languages = [Request(text=each, today=TODAY) for each in messages]
-    long = Request(text=" ".join(messages) * (100_000 // len(" ".join(messages))), today=TODAY)
+    english = [StageRequest(text=each, today=TODAY, languages=("en",)) for each in messages]
+    all_languages = [StageRequest(text=each, today=TODAY) for each in messages]
+    long = StageRequest(text=" ".join(messages) * (100_000 // len(" ".join(messages))), today=TODAY)
     steps: dict[str, tuple[Callable[[Any], object], list[Any]]] = {
         "keywords, English": (stage.match, english),
         "keywords, four languages": (stage.match, all_languages),
@@ -196,7 +196,7 @@ async def _learned(prompts: int, *, rounds: int) -> tuple[list[dict[str, Any]], 
     name = f"whole detection, {MANY} intents with {prompts} prompts each"
 
     async def judge(text: str) -> None:
-        await stage.judge(Request(text=text, today=TODAY))
+        await stage.classify(StageRequest(text=text, today=TODAY))
 
     rows = [_row(name, [await _process_us(judge, text) for text in asked])]
     rows.append(_row(f"{name}, asked again", [await _process_us(judge, text) for text in asked]))
@@ -212,7 +212,7 @@ async def _process_prompt(
     """`processPrompt` with the pack `servoy`, and where the time goes."""
     settings = Settings(search=search, packs=PackSettings(enable=("servoy",)))
     async with memory_app({}, settings) as app:
-        await app.recognizer.learned()
+        await app.recognizer.wait_until_trained()
         texts = list(_varied(app.packs.current.packs, 3 * calls))
         has_rules: list[bool] = []
 
@@ -222,7 +222,7 @@ async def _process_prompt(
             has_rules.append("USER REQUEST" in str(result))
 
         async def vector(text: str) -> None:
-            used = app.recognizer.meaning.embedder
+            used = app.recognizer.semantic_stage.embedder
             assert used is not None
             await embedded(used, [text], "query")
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.chat.place import Place, chatting, contents
-from toolgate.intents import Intent, Keywords, Taught
+from toolgate.intents import Intent, IntentSet, Keywords
 from toolgate.intents.rules import PackRules
 from toolgate.settings import PackSettings, Settings
 from toolgate.testing import FakeUpstream, text_result
@@ -52,8 +52,8 @@ def ide() -> FakeUpstream:
 async def at_work(server: FakeUpstream, *steps: Json, **chat: object) -> AsyncIterator[Place]:
     settings = Settings(packs=PackSettings(disable=("schema",)))
     async with chatting(*steps, servers={"ide": server}, settings=settings, chat=chat) as place:
-        place.app.recognizer.take(Taught(version="test", intents=INTENTS))
-        place.app.rulebook.take((RULES,))
+        place.app.recognizer.replace_intents(IntentSet(version="test", intents=INTENTS))
+        place.app.rulebook.replace_rules((RULES,))
         yield place
 
 

@@ -4,13 +4,13 @@ import pytest
 
 from tests.cli.conftest import Command
 from tests.limits import HANG_S
-from toolgate.packs import shipped_names
+from toolgate.packs import builtin_pack_names
 from toolgate.settings import ConnectionTable, PackSettings, Settings
 from toolgate.testing.memory import memory_app
 from toolgate.types import Caller
 
 
-@pytest.mark.parametrize("name", shipped_names())
+@pytest.mark.parametrize("name", builtin_pack_names())
 def test_lint_finds_nothing_in_a_pack_that_ships(command: Command, name: str) -> None:
     """Regression: 36 warnings for `schema`, whose tools are only there with a database."""
     done = command("pack", "lint", name, "--json")
@@ -23,7 +23,7 @@ def test_lint_finds_nothing_in_a_pack_that_ships(command: Command, name: str) ->
 async def test_no_tool_of_a_pack_that_ships_is_held_back() -> None:
     """Regression: the scanner took the description of `servoy:setContext` for an order."""
     settings = Settings(
-        packs=PackSettings(enable=tuple(shipped_names())),
+        packs=PackSettings(enable=tuple(builtin_pack_names())),
         connections={"shop": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)},
     )
     async with memory_app({}, settings, wait_s=HANG_S) as app:

@@ -7,16 +7,16 @@ import anyio
 import pytest
 
 from tests.packs.writing import SALES, write
-from toolgate.intents import shipped
+from toolgate.intents import builtin_pack_folder
 from toolgate.testing.contracts.packs import PackContract
 
 
 class TestSchema(PackContract):
-    folder = shipped("schema")
+    folder = builtin_pack_folder("schema")
 
 
 class TestServoy(PackContract):
-    folder = shipped("servoy")
+    folder = builtin_pack_folder("servoy")
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.cli.client._local_gateway import in_process
-from toolgate.intents import ArgumentSpec, DetectRequest, Intent, Keywords, Taught
+from toolgate.intents import ArgumentSpec, DetectRequest, Intent, IntentSet, Keywords
 from toolgate.settings import AuditSettings, PackSettings, Settings
 from toolgate.store import AuditFilter, DetectionFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -46,7 +46,7 @@ async def gateway_with(pack: Path, settings: Settings | None = None) -> AsyncGen
     )
     async with memory_app({}, wanted) as app:
         with anyio.fail_after(HANG_S):
-            await app.recognizer.learned()
+            await app.recognizer.wait_until_trained()
         yield app
 
 
@@ -152,7 +152,7 @@ async def test_a_tool_that_the_caller_may_not_use_is_not_suggested() -> None:
     for allowed in (True, False):
         shop = FakeUpstream({"refund": lambda _: text_result("done")})
         async with memory_app({"shop": shop}, tool_permissions={"refund": allowed}) as app:
-            app.recognizer.take(Taught(version="1", intents=(intent,)))
+            app.recognizer.replace_intents(IntentSet(version="1", intents=(intent,)))
             _, answer = await ask(app, body)
             (found,) = await app.gateway.detect(
                 Caller(), DetectRequest(messages=(body["message"],), deciding="keyword")
@@ -172,9 +172,9 @@ async def test_changed_prompts_are_learned_while_messages_come(pack: Path) -> No
         (before,) = await app.gateway.detect(caller, request)
         new = pack / "intents" / "tables.txt"
         new.write_text("book a table\nreserve a seat\na table for two\n", encoding="utf-8")
-        await app.packs.look()
+        await app.packs.refresh()
         with anyio.fail_after(HANG_S):
-            await app.recognizer.learned()
+            await app.recognizer.wait_until_trained()
         (after,) = await app.gateway.detect(caller, request)
 
     assert (before.intent, after.intent) == ("none", "tables")

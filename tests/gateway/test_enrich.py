@@ -13,7 +13,7 @@ import pytest
 from toolgate.app.app import App
 from toolgate.errors import ArgumentError
 from toolgate.gateway.meta_tools import read_discover
-from toolgate.intents import Intent, Keywords, Taught
+from toolgate.intents import Intent, IntentSet, Keywords
 from toolgate.intents.rules import CALL_FIRST, CLOSING, PackRules
 from toolgate.server.rest.routes import RestApi
 from toolgate.settings import AuditSettings, PackSettings, RuleSettings, Settings
@@ -94,9 +94,9 @@ async def app_with(
     settings: Settings = META, *packs: PackRules, intents: tuple[Intent, ...] = INTENTS
 ) -> AsyncGenerator[App]:
     async with memory_app({"ide": ide()}, settings) as app:
-        app.recognizer.take(Taught(version="test", intents=intents))
-        app.rulebook.take(packs or (PACK,))
-        await app.recognizer.learned()
+        app.recognizer.replace_intents(IntentSet(version="test", intents=intents))
+        app.rulebook.replace_rules(packs or (PACK,))
+        await app.recognizer.wait_until_trained()
         yield app
 
 
@@ -261,8 +261,8 @@ async def test_tools_are_those_of_the_intent_that_are_there() -> None:
 async def test_tools_that_the_caller_may_not_use_are_named_nowhere() -> None:
     hidden = {"deleteRelation": False}
     async with memory_app({"ide": ide()}, META, tool_permissions=hidden) as app:
-        app.recognizer.take(Taught(version="1", intents=INTENTS))
-        app.rulebook.take([replace(PACK, rules={"relations": "{{TOOLS}}"})])
+        app.recognizer.replace_intents(IntentSet(version="1", intents=INTENTS))
+        app.rulebook.replace_rules([replace(PACK, rules={"relations": "{{TOOLS}}"})])
         answer = await asked(app, A_RELATION)
         found = await app.gateway.discover(ME, read_discover({"query": "delete the old relation"}))
         advice = text(await run(app, "ide:readFile"))
@@ -275,8 +275,8 @@ async def test_tools_of_other_servers_are_meant_by_key_by_listed_name_or_by_bare
     named = ("other:openRelation", "other__deleteRelation", "readFile")
     intent = replace(INTENTS[0], tools=named, tool="")
     async with memory_app({"other": ide()}, META) as app:
-        app.recognizer.take(Taught(version="1", intents=(intent,)))
-        app.rulebook.take([replace(PACK, rules={"relations": "{{TOOLS}}"})])
+        app.recognizer.replace_intents(IntentSet(version="1", intents=(intent,)))
+        app.rulebook.replace_rules([replace(PACK, rules={"relations": "{{TOOLS}}"})])
         answer = await asked(app, A_RELATION)
 
     assert "- other:openRelation(name): Opens a relation.\n- other:deleteRelation()" in answer
@@ -300,7 +300,9 @@ async def test_the_answer_to_other_messages_follows_rules_that_do_not_say_it() -
     async with app_with() as app:
         for rules, ending in ENDINGS:
             said = "I help with the IDE.\n"
-            app.rulebook.take([replace(PACK, rules={"relations": rules}, out_of_context=said)])
+            app.rulebook.replace_rules(
+                [replace(PACK, rules={"relations": rules}, out_of_context=said)]
+            )
             answer = await asked(app, A_RELATION)
 
             assert ending in answer
@@ -393,7 +395,7 @@ async def test_both_are_listed_first_in_every_mode_while_there_are_rules(mode: A
         told = app.gateway.instructions
         heard: list[object] = []
         app.gateway.on_change(heard.append)
-        app.rulebook.take([])
+        app.rulebook.replace_rules([])
         app.gateway.packs_changed()
         without = await names(app)
 
@@ -455,8 +457,8 @@ async def test_a_tool_that_no_word_finds_is_found_by_its_intent() -> None:
 
 async def test_an_intent_adds_no_tool_that_could_not_be_found() -> None:
     async with memory_app({"ide": ide(), "other": ide()}, META) as app:
-        app.recognizer.take(Taught(version="1", intents=INTENTS))
-        await app.recognizer.learned()
+        app.recognizer.replace_intents(IntentSet(version="1", intents=INTENTS))
+        await app.recognizer.wait_until_trained()
         wanted = {"query": "create a relation", "server": "other", "maxResults": 8}
         found = await app.gateway.discover(ME, read_discover(wanted))
         above = await app.gateway.discover(
@@ -571,8 +573,8 @@ async def test_a_direct_call_that_the_server_refuses_for_its_arguments_is_too() 
     upstream = ide()
     upstream.tools["openRelation"] = lambda _: {**text_result("name is needed"), "isError": True}
     async with memory_app({"ide": upstream}, META) as app:
-        app.recognizer.take(Taught(version="1", intents=INTENTS))
-        app.rulebook.take([PACK])
+        app.recognizer.replace_intents(IntentSet(version="1", intents=INTENTS))
+        app.rulebook.replace_rules([PACK])
         await asked(app, A_RELATION)
         failed = await call(app, "ide__openRelation")
         right = await call(app, "ide__openRelation", name="x")

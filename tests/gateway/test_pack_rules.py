@@ -84,11 +84,11 @@ async def test_changed_rules_count_from_the_next_request_on(pack: Path) -> None:
         await asked(app, "refund order 5")
         (pack / "rules" / "refunds.md").write_text("New rules.", "utf-8")
         (pack / "variables.py").write_text("def variables():\n    return {}\n", "utf-8")
-        assert await app.packs.look()
+        assert await app.packs.refresh()
         assert "\n\nNew rules.\n\n" in await asked(app, "refund order 5")
 
         (pack / "rules" / "refunds.md").unlink()
-        assert await app.packs.look()
+        assert await app.packs.refresh()
         assert await asked(app, "refund order 5") == "PASS_THROUGH"
         assert "processPrompt" not in await names(app)
 

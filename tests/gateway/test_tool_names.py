@@ -1,18 +1,18 @@
 """Which tools intents mean by a name, while servers come, change and go."""
 
 from toolgate.catalog import ServerEntries, Snapshot, build_entries
-from toolgate.intents import Intent, Taught
+from toolgate.intents import Intent, IntentSet
 from toolgate.intents.service import ToolNames
 
 WEATHER = Intent(name="weather", pack="sky", tools=("forecast", "rain:radar"))
-TAUGHT = Taught(version="1", intents=(WEATHER,))
+TAUGHT = IntentSet(version="1", intents=(WEATHER,))
 
 
 def server(name: str, *tools: str) -> ServerEntries:
     return build_entries(name, tools=[{"name": tool} for tool in tools])
 
 
-def meant(names: ToolNames, snapshot: Snapshot, name: str, taught: Taught = TAUGHT) -> list[str]:
+def meant(names: ToolNames, snapshot: Snapshot, name: str, taught: IntentSet = TAUGHT) -> list[str]:
     return [entry.key for entry in names.entries(snapshot, taught, taught.intents[0], name)]
 
 
@@ -45,7 +45,7 @@ def test_a_key_and_the_tool_of_the_own_pack_come_before_all_others() -> None:
 
 def test_other_intents_are_looked_for_in_all_servers() -> None:
     names, snapshot = ToolNames(), Snapshot(1, {"a": server("a", "forecast", "tides")})
-    taught = Taught(version="2", intents=(Intent(name="sea", pack="sky", tools=("tides",)),))
+    taught = IntentSet(version="2", intents=(Intent(name="sea", pack="sky", tools=("tides",)),))
 
     assert meant(names, snapshot, "tides") == []
     assert meant(names, snapshot, "tides", taught) == ["a:tides"]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import toolgate
-from toolgate.intents import load_intents, shipped
+from toolgate.intents import builtin_pack_folder, load_intents
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.settings import Settings
 
@@ -58,7 +58,7 @@ async def test_the_example_of_a_docstring_runs(
     module: str, example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(shipped("schema"), tmp_path / "packs" / "sales")
+    shutil.copytree(builtin_pack_folder("schema"), tmp_path / "packs" / "sales")
     names = {
         "date": date,
         "embedder": BundledEmbedder(),

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from toolgate.intents import (
     ArgumentReader,
     ArgumentSpec,
-    Detector,
     Intent,
+    IntentDetector,
     Keywords,
     specs_of_schema,
 )
@@ -232,7 +232,7 @@ def test_one_text_is_not_read_twice() -> None:
 
 def test_an_intent_without_arguments_takes_those_of_its_tool() -> None:
     intent = Intent(name="find", tool="search", keywords={"en": Keywords(exact=("find",))})
-    detector = Detector([intent], schema_of={"search": SCHEMA}.get)
+    detector = IntentDetector([intent], schema_of={"search": SCHEMA}.get)
 
     found = detector.detect('find "x", last 5', today=TODAY)
 
@@ -246,7 +246,7 @@ def test_the_clock_is_asked_where_nobody_says_the_day() -> None:
         arguments=(ArgumentSpec(name="day", kind="date"),),
     )
     late = datetime(2025, 10, 21, 23, 30, tzinfo=UTC)
-    detector = Detector([intent], zone="Asia/Tokyo", clock=lambda: late)
+    detector = IntentDetector([intent], zone="Asia/Tokyo", clock=lambda: late)
 
     assert detector.detect("find today").arguments == {"day": "2025-10-22"}
 

@@ -7,14 +7,14 @@ import pytest
 
 from toolgate.intents import (
     NONE,
-    Candidate,
     Cascade,
     Detection,
     Intent,
+    IntentCandidate,
     Keywords,
     KeywordStage,
-    Request,
-    settled,
+    StageRequest,
+    combine_stages,
 )
 
 TODAY = date(2025, 10, 21)
@@ -40,7 +40,7 @@ class Meaning:
     known: tuple[str, ...] = ("tracking", "refunds")
     name: str = "semantic"
 
-    async def judge(self, request: Request) -> Detection:
+    async def classify(self, request: StageRequest) -> Detection:
         del request
         return Detection(
             use_mcp=self.intent != NONE,
@@ -49,7 +49,7 @@ class Meaning:
             stage=self.name,
             reason="It means that.",
             question=self.question,
-            candidates=tuple(Candidate(intent=each, confidence=0.5) for each in self.known),
+            candidates=tuple(IntentCandidate(intent=each, confidence=0.5) for each in self.known),
         )
 
 
@@ -73,7 +73,7 @@ PARTIAL, EXACT, NOTHING = "refund my order", "tracking number", "give it back"
 )
 async def test_who_decides(message: str, meaning: Meaning, intent: str, stage: str) -> None:
     """The rule of `docs/intents.md`, line by line."""
-    found = await Cascade(KEYWORDS, meaning).judge(Request(text=message, today=TODAY))
+    found = await Cascade(KEYWORDS, meaning).classify(StageRequest(text=message, today=TODAY))
 
     assert (found.intent, found.stage) == (intent, stage)
     assert found.reason
@@ -81,18 +81,18 @@ async def test_who_decides(message: str, meaning: Meaning, intent: str, stage: s
 
 @pytest.mark.anyio
 async def test_without_a_second_stage_keywords_decide_alone() -> None:
-    found = await Cascade(KEYWORDS).judge(Request(text=PARTIAL, today=TODAY))
+    found = await Cascade(KEYWORDS).classify(StageRequest(text=PARTIAL, today=TODAY))
 
     assert (found.intent, found.confidence) == ("tracking", 0.8)
 
 
 @pytest.mark.anyio
 async def test_who_overrules_says_whom_and_who_stays_shows_the_others() -> None:
-    request = Request(text=PARTIAL, today=TODAY)
+    request = StageRequest(text=PARTIAL, today=TODAY)
     by_keyword = KEYWORDS.match(request)
 
-    overruled = settled(by_keyword, await Meaning("refunds").judge(request))
-    kept = settled(by_keyword, await Meaning(NONE, 0.0).judge(request))
+    overruled = combine_stages(by_keyword, await Meaning("refunds").judge(request))
+    kept = combine_stages(by_keyword, await Meaning(NONE, 0.0).judge(request))
 
     assert "the partial keyword 'order', which means 'tracking'" in overruled.reason
     assert [each.intent for each in kept.candidates] == ["tracking", "refunds"]

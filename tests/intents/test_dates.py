@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolgate.intents import FoundDate, find_dates
+from toolgate.intents import DateMatch, find_dates
 
 ROWS = [
     json.loads(line)
@@ -331,7 +331,7 @@ PIECES = st.sampled_from(
 TEXTS = st.one_of(st.text(), st.lists(st.one_of(PIECES, st.text(max_size=5))).map(" ".join))
 
 
-def check(text: str, found: list[FoundDate]) -> None:
+def check(text: str, found: list[DateMatch]) -> None:
     at = 0
     for each in found:
         assert at <= each.start < each.end <= len(text)

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolgate.intents import (
-    Detector,
     Intent,
+    IntentDetector,
     Keywords,
     KeywordStage,
-    Request,
+    StageRequest,
+    builtin_pack_folder,
     detect,
     load_intents,
-    shipped,
     supported_intents,
     tool_for,
-    with_names,
+    with_list_entries,
 )
 
 ROWS = [
@@ -30,8 +30,8 @@ ROWS = [
     .splitlines()
 ]
 TODAY = date(2025, 10, 21)
-INTENTS = load_intents(shipped("schema"))
-DETECTOR = Detector(INTENTS)
+INTENTS = load_intents(builtin_pack_folder("schema"))
+DETECTOR = IntentDetector(INTENTS)
 
 
 def fits(row: dict, languages: tuple[str, ...]) -> list[str]:
@@ -225,7 +225,7 @@ def stage(**words: object) -> KeywordStage:
 
 
 def says(made: KeywordStage, message: str, languages: tuple[str, ...] = ()) -> float:
-    return made.match(Request(text=message, today=TODAY, languages=languages)).confidence
+    return made.match(StageRequest(text=message, today=TODAY, languages=languages)).confidence
 
 
 def test_keywords_of_scripts_without_blanks_are_found_inside_a_sentence() -> None:
@@ -277,7 +277,7 @@ def test_a_phrase_that_does_not_hold_is_refused_with_its_intent(phrase: str) -> 
 
 def test_names_of_a_connected_schema_are_known_types_too() -> None:
     tables = {"order_items": ("order items", "order item"), "Invoice": (), "data": ()}
-    detector = Detector(with_names(intent, "types", tables) for intent in INTENTS)
+    detector = IntentDetector(with_list_entries(intent, "types", tables) for intent in INTENTS)
 
     found = detector.detect("fields of order_items", today=TODAY)
     said = detector.detect("attributes of an order item", today=TODAY)
@@ -293,7 +293,7 @@ def test_names_of_a_connected_schema_are_known_types_too() -> None:
 def test_thousands_of_names_are_known_and_made_ready_at_once() -> None:
     """They are looked up, not written into every pattern, which would take ten seconds."""
     tables = {f"table_{number}": () for number in range(3_000)}
-    detector = Detector(with_names(intent, "types", tables) for intent in INTENTS)
+    detector = IntentDetector(with_list_entries(intent, "types", tables) for intent in INTENTS)
 
     for message in (
         "fields of the table_2999",
@@ -308,7 +308,7 @@ def test_thousands_of_names_are_known_and_made_ready_at_once() -> None:
 def test_the_order_of_intents_is_theirs_and_not_that_of_the_files() -> None:
     reverse = KeywordStage(reversed(INTENTS))
     swapped = KeywordStage(replace(intent, order=-intent.order, guards={}) for intent in INTENTS)
-    message = Request(text="schema version and recent changes", today=TODAY)
+    message = StageRequest(text="schema version and recent changes", today=TODAY)
 
     assert reverse.match(message).intent == "schema-version"
     assert swapped.match(message).intent == "schema-changes"
@@ -327,7 +327,7 @@ def test_any_text_around_a_message_is_one_too(before: str, message: str, after: 
     text = before + message + after
     found = detect(text, today=TODAY)
 
-    for each in found.found:
+    for each in found.read_arguments:
         for span in each.spans:
             assert text[span.start : span.end] == each.text
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolgate.errors import PackError
-from toolgate.intents import Detector, load_intent, load_intents
+from toolgate.intents import IntentDetector, load_intent, load_intents
 
 WHOLE = """
 name = "REFUNDS"
@@ -42,7 +42,7 @@ def test_a_file_says_all_of_an_intent(tmp_path: Path) -> None:
     write(tmp_path / "intents" / "refunds.toml", WHOLE)
 
     (intent,) = load_intents(tmp_path)
-    found = Detector([intent]).detect("pending rome refund")
+    found = IntentDetector([intent]).detect("pending rome refund")
 
     assert (intent.name, intent.pack, intent.tool) == ("REFUNDS", "sales", "refund")
     assert intent.tools == ("refund", "find_order")

@@ -17,18 +17,18 @@ from toolgate.errors import EmbedderError, PackError
 from toolgate.intents import (
     NONE,
     Detection,
+    DetectionLimits,
     Intent,
-    Limits,
-    Request,
     SemanticModel,
     SemanticStage,
+    StageRequest,
     read_intents,
 )
 from toolgate.intents.semantic.classifier import fit, read_model, write_model
-from toolgate.intents.semantic.message_parts import continues, parts
-from toolgate.intents.semantic.ngrams import COLUMNS, count_grams
+from toolgate.intents.semantic.message_parts import repeats_previous, split_requests
+from toolgate.intents.semantic.ngrams import COLUMNS, fit_vectorizer
 from toolgate.intents.semantic.softmax import fit_softmax, softmax
-from toolgate.intents.semantic.stage import lessons_of
+from toolgate.intents.semantic.stage import training_set_of
 from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors
 from toolgate.types import PluginSpec
 
@@ -72,13 +72,13 @@ def learned(embedder: bool) -> SemanticStage:
 
 @lru_cache(maxsize=1)
 def small() -> SemanticModel:
-    lessons = lessons_of(intents_of(FEW))
+    lessons = training_set_of(intents_of(FEW))
     none = np.zeros((len(lessons.texts), 0), np.float32)
     return fit(lessons, none, none[: len(lessons.intents)])
 
 
 def asked(stage: SemanticStage, text: str, *previous: str) -> Detection:
-    return anyio.run(stage.judge, Request(text=text, today=TODAY, previous=previous))
+    return anyio.run(stage.classify, StageRequest(text=text, today=TODAY, previous=previous))
 
 
 class Broken:
@@ -124,7 +124,7 @@ def test_the_cut_turns_away_as_many_good_messages_as_are_allowed() -> None:
     model = learned(True).model
     assert model is not None
     for share in (0.02, 0.05, 0.2):
-        cut = model.cut(Limits(false_alarms=share))
+        cut = model.cut(DetectionLimits(false_alarms=share))
         confidence = np.array([model.confidence(one) for one in model.held_scores.tolist()])
         assert abs(float(np.mean(confidence < cut)) - share) <= 0.02
 
@@ -133,24 +133,24 @@ def test_confidences_of_held_out_prompts_are_shares_of_right_answers() -> None:
     model = learned(True).model
     assert model is not None
     confidence = np.array([model.confidence(one) for one in model.held_scores.tolist()])
-    right = model.held_owners == np.array(model.lessons.owners)
+    right = model.held_owners == np.array(model.training_set.owners)
     assert abs(float(confidence.mean() - right.mean())) <= 0.05
 
 
 def test_a_threshold_of_ones_own_overrides_the_cut() -> None:
     async def both() -> tuple[Detection, Detection, Detection]:
         stage = SemanticStage()
-        request = Request(text="i want a refund", today=TODAY)
-        await stage.update(intents_of(FEW), limits=Limits(threshold=0.0))
-        open_ = await stage.judge(request)
-        await stage.update(intents_of(FEW), limits=Limits(threshold=1.0))
-        closed = await stage.judge(request)
+        request = StageRequest(text="i want a refund", today=TODAY)
+        await stage.update(intents_of(FEW), limits=DetectionLimits(threshold=0.0))
+        open_ = await stage.classify(request)
+        await stage.update(intents_of(FEW), limits=DetectionLimits(threshold=1.0))
+        closed = await stage.classify(request)
         await stage.update(
             intents_of(FEW),
-            limits=Limits(threshold=1.0),
-            own_limits={"refunds": Limits(threshold=0.0)},
+            limits=DetectionLimits(threshold=1.0),
+            own_limits={"refunds": DetectionLimits(threshold=0.0)},
         )
-        return open_, closed, await stage.judge(request)
+        return open_, closed, await stage.classify(request)
 
     open_, closed, own = anyio.run(both)
     assert (open_.intent, closed.intent, own.intent) == ("refunds", NONE, "refunds")
@@ -165,8 +165,8 @@ def test_a_message_like_a_prompt_in_a_language_not_asked_for_is_turned_away() ->
     anyio.run(stage.update, [Intent(name="refunds", prompts=prompts), others])
 
     def judged(*languages: str) -> Detection:
-        request = Request(text="je veux mon argent", today=TODAY, languages=languages)
-        return anyio.run(stage.judge, request)
+        request = StageRequest(text="je veux mon argent", today=TODAY, languages=languages)
+        return anyio.run(stage.classify, request)
 
     assert [judged().intent, judged("fr").intent] == ["refunds", "refunds"]
     assert judged("en").intent == NONE
@@ -200,7 +200,7 @@ def test_a_message_between_two_intents_is_answered_with_a_question() -> None:
         "blue": ("paint it blue", "make it blue", "colour the door blue", "blue please"),
     }
     stage = SemanticStage()
-    anyio.run(lambda: stage.update(intents_of(prompts), limits=Limits(threshold=0.0)))
+    anyio.run(lambda: stage.update(intents_of(prompts), limits=DetectionLimits(threshold=0.0)))
     found = asked(stage, "paint the door")
     assert found.question in {
         "Is this about red or about blue?",
@@ -217,7 +217,9 @@ def test_examples_of_what_is_not_offered_are_turned_away() -> None:
     unsupported = ("cancel my order", "where is my parcel", "change the delivery address")
 
     async def learn() -> None:
-        await stage.update(intents_of(FEW), unsupported=unsupported, limits=Limits(threshold=0.0))
+        await stage.update(
+            intents_of(FEW), unsupported=unsupported, limits=DetectionLimits(threshold=0.0)
+        )
 
     anyio.run(learn)
     found = asked(stage, "where is the parcel")
@@ -233,7 +235,9 @@ def test_a_message_that_stands_among_what_is_not_offered_is_turned_away() -> Non
     alike = "i want a refund for my gift card"
 
     async def learn(*unsupported: str) -> None:
-        await stage.update(intents_of(FEW), unsupported=unsupported, limits=Limits(threshold=0.0))
+        await stage.update(
+            intents_of(FEW), unsupported=unsupported, limits=DetectionLimits(threshold=0.0)
+        )
 
     anyio.run(learn)
     before = asked(stage, alike)
@@ -264,7 +268,7 @@ def test_a_pack_without_prompts_and_one_with_a_single_intent_are_fine() -> None:
 def test_an_embedder_that_fails_leaves_the_words() -> None:
     embedder = Broken()
     stage = SemanticStage(embedder=embedder)
-    anyio.run(lambda: stage.update(intents_of(FEW), limits=Limits(threshold=0.0)))
+    anyio.run(lambda: stage.update(intents_of(FEW), limits=DetectionLimits(threshold=0.0)))
     embedder.fails = True
     assert asked(stage, "i want a refund").intent == "refunds"
 
@@ -295,17 +299,17 @@ def test_what_was_learned_is_kept_and_taken_again(tmp_path: Path) -> None:
 
 def test_changed_prompts_are_learned_and_remembered_judgements_forgotten() -> None:
     stage = SemanticStage()
-    anyio.run(lambda: stage.update(intents_of(FEW), limits=Limits(threshold=0.0)))
+    anyio.run(lambda: stage.update(intents_of(FEW), limits=DetectionLimits(threshold=0.0)))
     assert asked(stage, "i want a refund").intent == "refunds"
     asked(stage, "I want a  REFUND")
     assert stage.hit_rate == 0.5
     moved = {"refunds": FEW["refunds"][:1], "claims": ("i want a refund", "a refund, now")}
-    anyio.run(lambda: stage.update(intents_of(moved), limits=Limits(threshold=0.0)))
+    anyio.run(lambda: stage.update(intents_of(moved), limits=DetectionLimits(threshold=0.0)))
     assert asked(stage, "i want a refund").intent == "claims"
 
 
 def test_a_prompt_that_stands_twice_counts_once_and_for_the_first() -> None:
-    lessons = lessons_of(intents_of({"a": ("Do it!", "do it !"), "b": ("DO IT!", "leave it")}))
+    lessons = training_set_of(intents_of({"a": ("Do it!", "do it !"), "b": ("DO IT!", "leave it")}))
     assert lessons.texts == ("do it !", "leave it")
     assert lessons.owners == (0, 1)
 
@@ -324,22 +328,22 @@ def test_an_explanation_names_every_intent_and_the_nearest_prompts() -> None:
 @settings(max_examples=30, deadline=None)
 def test_any_text_gets_probabilities_that_sum_to_one_at_most(text: str) -> None:
     model = small()
-    found = model.judge(text, None)
-    assert found == model.judge(text, None)
+    found = model.predict(text, None)
+    assert found == model.predict(text, None)
     assert sum(share for _, share in found.ranked) <= 1 + 1e-6
     assert all(0 <= share <= 1 for _, share in found.ranked)
     assert [share for _, share in found.ranked] == sorted(
         (share for _, share in found.ranked), reverse=True
     )
     assert 0 <= found.sure <= 1
-    assert parts(text)
-    continues(text)
+    assert split_requests(text)
+    repeats_previous(text)
 
 
 @given(st.lists(st.text(max_size=12), max_size=6))
 @settings(max_examples=30, deadline=None)
 def test_a_row_depends_on_its_text_alone(texts: list[str]) -> None:
-    grams = count_grams([*texts, "some words"])
+    grams = fit_vectorizer([*texts, "some words"])
     rows = grams.rows(texts)
     assert rows.shape == (len(texts), COLUMNS)
     for text, row in zip(texts, rows, strict=True):
@@ -352,20 +356,20 @@ def test_any_prompts_can_be_learned(pairs: list[tuple[str, str]]) -> None:
     prompts: dict[str, tuple[str, ...]] = {}
     for name, text in pairs:
         prompts[name] = (*prompts.get(name, ()), text)
-    lessons = lessons_of(intents_of(prompts))
+    lessons = training_set_of(intents_of(prompts))
     none = np.zeros((len(lessons.texts), 0), np.float32)
     model = fit(lessons, none, none[: len(lessons.intents)])
-    found = model.judge("some words", None)
+    found = model.predict("some words", None)
     assert 0 <= found.confidence <= 1
-    assert read_model(write_model(model)).lessons == lessons
+    assert read_model(write_model(model)).training_set == lessons
 
 
 def test_the_same_prompts_give_the_same_model_and_a_file_gives_it_back() -> None:
     model = small()
-    again = fit(model.lessons, np.zeros((6, 0), np.float32), np.zeros((2, 0), np.float32))
+    again = fit(model.training_set, np.zeros((6, 0), np.float32), np.zeros((2, 0), np.float32))
     assert write_model(model) == write_model(again)
     back = read_model(write_model(model))
-    assert back.judge("a refund", None) == model.judge("a refund", None)
+    assert back.predict("a refund", None) == model.predict("a refund", None)
     for damaged in (b"", b"PK", write_model(model)[:500]):
         with pytest.raises(ValueError, match="model"):
             read_model(damaged)
@@ -398,7 +402,7 @@ def test_softmax_regression_finds_the_minimum() -> None:
 def test_messages_are_parted_where_a_request_may_begin(
     message: str, expected: tuple[str, ...] | int
 ) -> None:
-    found = parts(message)
+    found = split_requests(message)
     assert len(found) == expected if isinstance(expected, int) else found == expected
 
 
@@ -420,8 +424,8 @@ def test_a_folder_of_prompts_is_read_with_its_manifest_languages_and_limits(tmp_
     (intent,) = found.intents
     assert intent.name == "refunds"
     assert intent.prompts == {"": ("money back", "refund"), "de": ("geld zurück",)}
-    assert found.limits == Limits(false_alarms=0.1)
-    assert found.own_limits == {"refunds": Limits(false_alarms=0.1, threshold=0.7)}
+    assert found.limits == DetectionLimits(false_alarms=0.1)
+    assert found.own_limits == {"refunds": DetectionLimits(false_alarms=0.1, threshold=0.7)}
     assert found.unsupported == ("where is my parcel",)
 
 

@@ -377,18 +377,18 @@ async def test_changed_tools_are_there_without_a_restart(tmp_path: Path) -> None
     source = SALES["tools/orders.py"]
     async with gateway(tmp_path, {"tools/orders.py": source}) as app:
         write(tmp_path, {"tools/orders.py": source.replace("def order(", "def purchase(")})
-        await app.packs.look()
+        await app.packs.refresh()
         await settled(app, {"sales:purchase"})
         assert await call(app, "sales__purchase", number=1) == "order 1"
 
         write(tmp_path, {"tools/orders.py": "def ("})
-        await app.packs.look()
+        await app.packs.refresh()
         assert keys(app) == ["sales:purchase"], "what worked before still does"
         assert await call(app, "sales__purchase", number=2) == "order 2"
         assert "orders.py:1: SyntaxError" in app.packs.current.problems[0]
 
         (tmp_path / "tools" / "orders.py").unlink()
-        await app.packs.look()
+        await app.packs.refresh()
         await settled(app, set())
 
 
@@ -435,7 +435,7 @@ def register(mcp):
                 await first.CALLED.wait()
                 tasks.start_soon(call_on)
                 write(tmp_path, {"tools/slow.py": slow.replace("VERSION", "two")})
-                await app.packs.look()
+                await app.packs.refresh()
                 await settled(app, {"sales:slow", "sales:version", "sales:registered"})
                 while answers[-1:] != ["two"]:
                     await anyio.lowlevel.checkpoint()

@@ -13,7 +13,7 @@ from toolgate.settings import PackSettings
 
 def found(settings: PackSettings, cwd: Path) -> PackSet:
     packs = Packs(settings, cwd=cwd)
-    anyio.run(packs.look)
+    anyio.run(packs.refresh)
     return packs.current
 
 

@@ -20,7 +20,7 @@ async def reading(folder: Path, files: Mapping[str, str | bytes] = SALES) -> Pac
     write(folder, files)
     settings = PackSettings(paths=(str(folder),), disable=("schema",))
     packs = Packs(settings, cwd=folder.parent, services=lambda _: ToolServices())
-    await packs.look()
+    await packs.refresh()
     return packs
 
 
@@ -39,8 +39,8 @@ async def test_a_change_is_told_with_all_packs_at_once(tmp_path: Path) -> None:
     before = packs.current
     write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
 
-    assert await packs.look()
-    assert not await packs.look()
+    assert await packs.refresh()
+    assert not await packs.refresh()
 
     assert told == [packs.current]
     assert before.packs[0].prompts["refunds"][""][0] == "money back", "the old set is untouched"
@@ -70,7 +70,7 @@ async def test_a_broken_file_keeps_the_version_before(
     good = packs.current.packs[0]
 
     write(tmp_path / "sales", {name: content, "unsupported.txt": "where is my parcel\n"})
-    assert await packs.look()
+    assert await packs.refresh()
 
     (state,) = [each for each in packs.current.states if each.name == "sales"]
     assert state.is_kept
@@ -80,7 +80,7 @@ async def test_a_broken_file_keeps_the_version_before(
     assert packs.specs((), has_connections=False) == [server]
 
     write(tmp_path / "sales", {name: SALES[name]})
-    assert await packs.look()
+    assert await packs.refresh()
 
     (state,) = [each for each in packs.current.states if each.name == "sales"]
     assert not state.is_kept
@@ -93,7 +93,7 @@ async def test_a_pack_that_starts_broken_is_used_as_far_as_it_goes(tmp_path: Pat
     packs = await reading(tmp_path / "sales", {**SALES, "intents/orders.toml": "="})
     write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
 
-    assert await packs.look()
+    assert await packs.refresh()
 
     assert prompts(packs) == ["pay me back"], "there was no better version to keep"
     assert len(packs.current.problems) == 1
@@ -111,13 +111,13 @@ async def test_one_broken_pack_leaves_the_others_alone(tmp_path: Path) -> None:
 
 async def test_packs_come_and_go_with_their_folders(tmp_path: Path) -> None:
     packs = Packs(PackSettings(disable=("schema",)), cwd=tmp_path)
-    await packs.look()
+    await packs.refresh()
     write(tmp_path / "packs" / "sales", SALES)
-    assert await packs.look()
+    assert await packs.refresh()
     assert [pack.name for pack in packs.current.packs] == ["sales"]
 
     (tmp_path / "packs").rename(tmp_path / "away")
-    assert await packs.look()
+    assert await packs.refresh()
     assert packs.current.packs == ()
 
 
@@ -143,7 +143,7 @@ async def test_changed_prompts_leave_the_server_of_a_pack_running(tmp_path: Path
     before = packs.specs((), has_connections=False)
     write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n", "rules/refunds.md": "new"})
 
-    assert await packs.look()
+    assert await packs.refresh()
 
     assert packs.specs((), has_connections=False) == before
     assert packs.current.packs[0].rules_of("refunds") == "new"
@@ -166,7 +166,7 @@ async def test_a_conflict_of_names_is_a_problem_as_long_as_it_lasts(tmp_path: Pa
     assert packs.specs(["Sales"], has_connections=False) == []
     (problem,) = packs.current.problems
     assert "there is a server 'sales' already, from the configuration" in problem
-    assert not await packs.look()
+    assert not await packs.refresh()
 
     assert packs.specs((), has_connections=False)
     assert packs.current.problems == ()

@@ -46,12 +46,12 @@ from toolgate.documents import DocumentLibrary
 from toolgate.errors import ConfigError, SettingError, StoreError
 from toolgate.gateway.execution import Protection, Protections
 from toolgate.gateway.gateway import Gateway
-from toolgate.intents import DetectionNotes, Recognizer
-from toolgate.intents.rules import PackRules, Rulebook, Workspace
-from toolgate.intents.service import Guide
+from toolgate.intents import DetectionLog, Recognizer
+from toolgate.intents.rules import PackRules, Rulebook, WorkspaceVariables
+from toolgate.intents.service import IntentService
 from toolgate.models.embedders import Embedder
 from toolgate.models.llm import ChatModel, ModelRegistry
-from toolgate.packs import LiveVariables, Pack, Packs, PackSet, taught_by, with_live
+from toolgate.packs import LiveVariables, Pack, Packs, PackSet, intent_set_of, with_live_names
 from toolgate.prompts import Prompts
 from toolgate.search import Learning, Relations
 from toolgate.security.credentials import (
@@ -112,7 +112,7 @@ class App:
         schemas: SchemaHistory,
         recognizer: Recognizer,
         rulebook: Rulebook,
-        notes: DetectionNotes,
+        notes: DetectionLog,
         packs: Packs,
         permissions: Permissions,
         logins: Logins,
@@ -184,7 +184,7 @@ class App:
         prepared = self.search_factory.prepare(fixed)
         await self._catalog.reload(await self._registry.specs(fixed))
         await self.search_factory.reload(prepared)
-        self.recognizer.use(_embedder(self.search_factory))
+        self.recognizer.use_embedder(_embedder(self.search_factory))
         self.permissions.reload(fixed)
         self._guards.reload(_guards_of(fixed, self.permissions))
         watched = self.settings.quarantine
@@ -298,13 +298,13 @@ async def open_app(
         stack.push_async_callback(relations.aclose)
         recognizer = Recognizer(embedder=_embedder(search_factory), cache=learned_dir())
         stack.push_async_callback(recognizer.aclose)
-        notes = DetectionNotes(
+        notes = DetectionLog(
             store,
             enabled=lambda: gateway.settings.audit.detections,
             keep_messages=lambda: gateway.settings.audit.keep_queries,
         )
         stack.push_async_callback(notes.aclose)
-        place = Workspace(
+        place = WorkspaceVariables(
             _here(), home=home_dir(), connections=lambda: gateway.settings.connections
         )
         rulebook = Rulebook(common=place)
@@ -403,7 +403,7 @@ async def open_app(
             learning=learning,
             relations=relations,
             quarantine=quarantine,
-            guide=Guide(
+            guide=IntentService(
                 recognizer=recognizer,
                 rulebook=rulebook,
                 settings=lambda: gateway.settings.rules,
@@ -455,7 +455,7 @@ async def open_app(
 
         permissions.on_change(servers_changed)
         stack.callback(catalog.on_change(lambda _: permissions.warn()))
-        await packs.look()
+        await packs.refresh()
         connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
         _teach(packs.current, connected, recognizer, rulebook, live, gateway.protections)
         await catalog.load(await registry.specs(settings))
@@ -617,7 +617,7 @@ def _teach(
 
     Rules for tools that are not there, since nothing is connected, would only mislead.
     """
-    packs = [with_live(pack, {"tables": connected.tables}) for pack in found.packs]
+    packs = [with_live_names(pack, {"tables": connected.tables}) for pack in found.packs]
     rules = [
         PackRules(
             pack=pack.name,
@@ -628,10 +628,10 @@ def _teach(
         for pack in packs
         if connected.is_any or "connections" not in pack.needs
     ]
-    taught = taught_by(packs)
-    if taught != recognizer.taught:
-        recognizer.take(taught, soon=any(each.rules for each in rules))
-    rulebook.take(rules, live.of(packs))
+    taught = intent_set_of(packs)
+    if taught != recognizer.intent_set:
+        recognizer.replace_intents(taught, soon=any(each.rules for each in rules))
+    rulebook.replace_rules(rules, live.sources(packs))
     protections.take(
         Protection(pack=pack.name, suffixes=pack.protected, hint=pack.protection) for pack in packs
     )

@@ -74,7 +74,7 @@ from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.intents import Detection, DetectRequest, Intent
 from toolgate.intents.rules import CALL_FIRST
-from toolgate.intents.service import Advice, Enrichment, Guide, Knowledge, ToolNames
+from toolgate.intents.service import Advice, Enrichment, IntentService, Knowledge, ToolNames
 from toolgate.prompts import Prompts
 from toolgate.search import (
     Description,
@@ -166,7 +166,7 @@ class Gateway:
         learning: Learning,
         relations: Relations,
         quarantine: Quarantine,
-        guide: Guide,
+        guide: IntentService,
         admission: Admission,
         admin: AccessAdmin,
         limits: UsageLimits,
@@ -471,7 +471,7 @@ class Gateway:
         found = await self._guide.detect(caller, request)
         for at, one in enumerate(found):
             if one.tool is not None and self._is_withheld(caller, one.intent, one.tool):
-                found[at] = replace(one, tool=None, arguments={}, found=())
+                found[at] = replace(one, tool=None, arguments={}, read_arguments=())
         texts = "\n".join(request.messages) if self.settings.audit.keep_queries else None
         named = Counter(one.intent for one in found)
         self._receipts.simple(
@@ -486,7 +486,7 @@ class Gateway:
 
     def _is_withheld(self, caller: Caller, intent: str, tool: str) -> bool:
         """Whether an intent's tool is there, and the caller may not use it."""
-        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.taught
+        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.intent_set
         known = next((one for one in taught.intents if one.name == intent), None)
         if known is None:
             return False
@@ -541,7 +541,7 @@ class Gateway:
         An intent names a tool by its key or by its bare name, which is looked for on the server of
         its own pack first.
         """
-        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.taught
+        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.intent_set
         found: dict[str, CatalogEntry] = {}
         for name in intent.tools or ((intent.tool,) if intent.tool else ()):
             for entry in self._tool_names.entries(snapshot, taught, intent, name):
@@ -552,7 +552,7 @@ class Gateway:
 
     def suggested(self, caller: Caller, found: Detection) -> CatalogEntry | None:
         """The tool that a detection suggests, if the caller may use it."""
-        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.taught
+        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.intent_set
         known = next((one for one in taught.intents if one.name == found.intent), None)
         if known is None or not found.tool:
             return None
@@ -655,11 +655,11 @@ class Gateway:
                 return False
             return wanted.mask is None or (key in keys and bool(wanted.mask[keys.index(key)]))
 
-        raised = await self._guide.raised(caller, wanted.queries, self._tools(caller))
+        raised = await self._guide.search_boosts(caller, wanted.queries, self._tools(caller))
         if not raised:
             return answer
         for each in raised:
-            answer = each.in_answer(answer, may_add=could_be_found)
+            answer = each.apply_to(answer, may_add=could_be_found)
         hits = [hit for hit in answer.hits if hit.relevance >= wanted.threshold]
         return replace(answer, hits=tuple(hits[: wanted.limit]))
 
@@ -1026,7 +1026,7 @@ class Gateway:
             return {"content": [{"type": "text", "text": refusal}], "isError": True}
         if "requestState" in params or "inputResponses" in params:
             return await self._send(caller, entry, params, peer)  # it has begun already
-        advice = await self._guide.about_call(caller, entry, self._tools(caller))
+        advice = await self._guide.call_advice(caller, entry, self._tools(caller))
         if advice is None:
             return await self._send(caller, entry, params, peer)
         self._receipt_of(caller, advice)
@@ -1072,7 +1072,7 @@ class Gateway:
         try:
             self._check(entry, arguments)
         except ArgumentError as error:
-            advice = await self._guide.about_arguments(caller, entry, self._tools(caller))
+            advice = await self._guide.argument_advice(caller, entry, self._tools(caller))
             if advice is None:
                 raise
             self._receipt_of(caller, advice)
@@ -1086,7 +1086,7 @@ class Gateway:
         try:
             self._check(entry, json_object(params.get("arguments")))
         except ArgumentError:
-            advice = await self._guide.about_arguments(caller, entry, self._tools(caller))
+            advice = await self._guide.argument_advice(caller, entry, self._tools(caller))
             if advice is not None:
                 self._receipt_of(caller, advice)
             return advice
@@ -1300,7 +1300,7 @@ class _Tools:
         """Those of an intent, in its order."""
         return self._gateway.tools_of(self._caller, intent)
 
-    def shown(self, entry: CatalogEntry) -> str:
+    def display_name(self, entry: CatalogEntry) -> str:
         """Its exposed name where the real tools are listed, else its key."""
         return self._listing.callable_name(self._caller, entry)
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from toolgate.catalog import Catalog, CatalogEntry, Menu, MenuRules
 from toolgate.gateway.meta_tools import DEFINITIONS
-from toolgate.intents.service import Guide
+from toolgate.intents.service import IntentService
 from toolgate.search import ToolIndex, Variant
 from toolgate.settings import ProjectTable, Settings
 from toolgate.types import DEFAULT_PROJECT, Caller
@@ -26,7 +26,7 @@ class ListingPolicy:
         catalog: Catalog,
         menu: Menu,
         index: ToolIndex,
-        guide: Guide,
+        guide: IntentService,
     ) -> None:
         self._settings = settings
         self._project = project

@@ -1,6 +1,6 @@
-"""Telling what a message asks for, and the arguments in it.
+"""Intent detection: what a message asks for, and the arguments in it.
 
-What needs numpy is loaded when it is first asked for: keywords and dates do without.
+Modules that need numpy are imported on first use; keywords and dates do without.
 """
 
 from importlib import import_module
@@ -13,37 +13,44 @@ from toolgate.intents.base import (
     Argument,
     ArgumentKind,
     ArgumentSpec,
-    Candidate,
-    Deciding,
     Detection,
+    DetectionLimits,
     DetectRequest,
-    Guard,
     Intent,
+    IntentCandidate,
+    IntentSet,
     Keywords,
-    Limits,
-    Request,
-    Span,
+    MessageSpan,
     Stage,
-    Taught,
+    StageChoice,
+    StageRequest,
+    SubjectGuard,
 )
-from toolgate.intents.dates.parser import FoundDate, find_dates
-from toolgate.intents.detection.cascade import Cascade, settled
-from toolgate.intents.detection.detector import Detector, detect, supported_intents, tool_for
+from toolgate.intents.dates.parser import DateMatch, find_dates
+from toolgate.intents.detection.cascade import Cascade, combine_stages
+from toolgate.intents.detection.detector import IntentDetector, detect, supported_intents, tool_for
 from toolgate.intents.detection.intent_files import (
     IntentFiles,
+    builtin_pack_folder,
     load_intent,
     load_intents,
     read_intents,
-    shipped,
-    with_names,
+    with_list_entries,
 )
 from toolgate.intents.detection.keyword import KeywordStage
 
 if TYPE_CHECKING:
-    from toolgate.intents.detection.detection_log import Asked, DetectionNotes, note_of
+    from toolgate.intents.detection.detection_log import (
+        DetectionLog,
+        DetectionSource,
+        detection_row,
+    )
     from toolgate.intents.detection.recognizer import Recognizer
-    from toolgate.intents.semantic.classifier import Judgement, Neighbours
-    from toolgate.intents.semantic.classifier import Model as SemanticModel
+    from toolgate.intents.semantic.classifier import (
+        Prediction,
+        PromptNeighbours,
+        SemanticModel,
+    )
     from toolgate.intents.semantic.stage import Explanation, SemanticStage
 
 __all__ = [
@@ -52,61 +59,61 @@ __all__ = [
     "ArgumentKind",
     "ArgumentReader",
     "ArgumentSpec",
-    "Asked",
-    "Candidate",
     "Cascade",
-    "Deciding",
+    "DateMatch",
     "DetectRequest",
     "Detection",
-    "DetectionNotes",
-    "Detector",
+    "DetectionLimits",
+    "DetectionLog",
+    "DetectionSource",
     "Explanation",
-    "FoundDate",
-    "Guard",
     "Intent",
+    "IntentCandidate",
+    "IntentDetector",
     "IntentFiles",
-    "Judgement",
+    "IntentSet",
     "KeywordStage",
     "Keywords",
-    "Limits",
-    "Neighbours",
+    "MessageSpan",
+    "Prediction",
+    "PromptNeighbours",
     "Recognizer",
-    "Request",
     "SemanticModel",
     "SemanticStage",
-    "Span",
     "Stage",
-    "Taught",
+    "StageChoice",
+    "StageRequest",
+    "SubjectGuard",
+    "builtin_pack_folder",
+    "combine_stages",
     "detect",
+    "detection_row",
     "find_dates",
     "load_intent",
     "load_intents",
-    "note_of",
     "read_intents",
-    "settled",
-    "shipped",
     "specs_of_schema",
     "supported_intents",
     "tool_for",
-    "with_names",
+    "with_list_entries",
 ]
 
-_LATER = {
-    "Asked": ("detection.detection_log", "Asked"),
-    "DetectionNotes": ("detection.detection_log", "DetectionNotes"),
-    "note_of": ("detection.detection_log", "note_of"),
-    "Explanation": ("semantic.stage", "Explanation"),
-    "Judgement": ("semantic.classifier", "Judgement"),
-    "Neighbours": ("semantic.classifier", "Neighbours"),
-    "Recognizer": ("detection.recognizer", "Recognizer"),
-    "SemanticModel": ("semantic.classifier", "Model"),
-    "SemanticStage": ("semantic.stage", "SemanticStage"),
+_LAZY = {
+    "DetectionLog": "detection.detection_log",
+    "DetectionSource": "detection.detection_log",
+    "detection_row": "detection.detection_log",
+    "Explanation": "semantic.stage",
+    "Prediction": "semantic.classifier",
+    "PromptNeighbours": "semantic.classifier",
+    "Recognizer": "detection.recognizer",
+    "SemanticModel": "semantic.classifier",
+    "SemanticStage": "semantic.stage",
 }
+"""Names that need numpy, with their modules; imported on first use."""
 
 
 def __getattr__(name: str) -> object:
-    if name not in _LATER:
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, there = _LATER[name]
-    value = globals()[name] = getattr(import_module(f"{__name__}.{module}"), there)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_LAZY[name]}"), name)
     return value

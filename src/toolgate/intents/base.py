@@ -14,18 +14,18 @@ __all__ = [
     "Argument",
     "ArgumentKind",
     "ArgumentSpec",
-    "Candidate",
-    "Deciding",
     "DetectRequest",
     "Detection",
-    "Guard",
+    "DetectionLimits",
     "Intent",
+    "IntentCandidate",
+    "IntentSet",
     "Keywords",
-    "Limits",
-    "Request",
-    "Span",
+    "MessageSpan",
     "Stage",
-    "Taught",
+    "StageChoice",
+    "StageRequest",
+    "SubjectGuard",
 ]
 
 NONE = "none"
@@ -48,12 +48,12 @@ ArgumentKind: TypeAlias = Literal[
 """How the value of an argument is found in a message; `docs/intents.md` has a line for each."""
 
 
-Deciding: TypeAlias = Literal["keyword", "semantic", "cascade"]
+StageChoice: TypeAlias = Literal["keyword", "semantic", "cascade"]
 """Which stages are asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Span:
+class MessageSpan:
     """A piece of a message."""
 
     start: int
@@ -73,7 +73,7 @@ class Argument:
     value: object
     """A JSON value; dates are ISO texts."""
 
-    spans: tuple[Span, ...] = ()
+    spans: tuple[MessageSpan, ...] = ()
     """Where it was read; empty for a default."""
 
     text: str = ""
@@ -158,7 +158,7 @@ class Keywords:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Guard:
+class SubjectGuard:
     """How a message of one language shows that it is about something else.
 
     "What changed in the UI?" names a subject of its own after "in": keywords that do not hold a
@@ -206,7 +206,7 @@ class Intent:
     keywords: Mapping[str, Keywords] = field(default_factory=dict[str, Keywords])
     """Per language, as `en`."""
 
-    guards: Mapping[str, Guard] = field(default_factory=dict[str, Guard])
+    guards: Mapping[str, SubjectGuard] = field(default_factory=dict[str, SubjectGuard])
     """Per language; empty: keywords count whatever else the message is about."""
 
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
@@ -226,7 +226,7 @@ class Intent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class DetectionLimits:
     """When an answer is withheld."""
 
     false_alarms: float = 0.05
@@ -237,7 +237,7 @@ class Limits:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taught:
+class IntentSet:
     """What packs say of intents."""
 
     version: str = ""
@@ -249,15 +249,15 @@ class Taught:
     unsupported: tuple[str, ...] = ()
     """Messages that are known and not answered."""
 
-    pack_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    pack_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
     """By intent what its pack says of withholding answers; the usual limits where it is not."""
 
-    own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    own_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
     """By intent what itself says of that."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Candidate:
+class IntentCandidate:
     """An intent that a message may have."""
 
     intent: str
@@ -271,7 +271,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request:
+class StageRequest:
     """A message and what has to be known to understand it."""
 
     text: str
@@ -309,7 +309,7 @@ class DetectRequest:
     previous: tuple[str, ...] = ()
     """Intents of the conversation so far, latest last; empty: those of the caller's."""
 
-    deciding: Deciding = "cascade"
+    deciding: StageChoice = "cascade"
     """Which stages are asked."""
 
 
@@ -341,10 +341,10 @@ class Detection:
     reason: str = ""
     """One sentence for people: why this intent, or why none."""
 
-    found: tuple[Argument, ...] = ()
+    read_arguments: tuple[Argument, ...] = ()
     """Each argument with the place it was read from."""
 
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[IntentCandidate, ...] = ()
     """Every intent that was in question, best first; holds the chosen one."""
 
     intents: tuple[str, ...] = ()
@@ -373,6 +373,6 @@ class Stage(Protocol):
         """What `Detection.stage` says."""
         ...
 
-    async def judge(self, request: Request) -> Detection:
+    async def classify(self, request: StageRequest) -> Detection:
         """Which intent the message has."""
         ...

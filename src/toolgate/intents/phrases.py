@@ -23,7 +23,7 @@ from typing import Final
 from toolgate.intents.dates.vocabulary import NUMBERS
 from toolgate.intents.text import fold
 
-__all__ = ["Phrase", "phrase"]
+__all__ = ["Phrase", "compile_phrase"]
 
 _SPACE = r"(?:[,:]?\s++|-)"
 _PIECE = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|\S+")
@@ -73,13 +73,13 @@ class Phrase:
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
         """Where it stands in a folded text."""
-        found = self.pattern.finditer(text)
+        matches = self.pattern.finditer(text)
         if not self.listed:
-            return found
-        return (match for match in found if not match["listed"] or match["listed"] in self.listed)
+            return matches
+        return (match for match in matches if not match["listed"] or match["listed"] in self.listed)
 
 
-def phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
+def compile_phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
     """Make a phrase ready.
 
     Raises:
@@ -88,7 +88,7 @@ def phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
     pieces = _PIECE.findall(source)
     if not pieces:
         raise ValueError("it has no words")
-    made: list[str] = []
+    parts: list[str] = []
     needs: frozenset[str] | None = None
     gap_before = True  # nothing before the first piece
     dated = listed = False
@@ -96,18 +96,18 @@ def phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
     for piece in pieces:
         optional = piece.startswith("[")
         if piece == "...":
-            if not made or gap_before:
+            if not parts or gap_before:
                 raise ValueError("'...' stands between two pieces")
-            made.append(_SPACE + _GAP)
+            parts.append(_SPACE + _GAP)
             gap_before = True
             continue
         if piece == "$":
-            made.append(_END)
+            parts.append(_END)
             continue
         entries = () if listed else tuple(lists.get(piece.strip("[]")[1:-1], ()))
         listed = listed or bool(entries)
         if len(entries) > _MOST_WRITTEN:
-            checked = frozenset(fold(each).text for each in entries)
+            checked = frozenset(fold(entry).text for entry in entries)
             body, words, is_date = _ONE_WORD, frozenset[str](), False
         else:
             body, words, is_date = _piece(piece, lists)
@@ -117,11 +117,11 @@ def phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
         if not optional and words and (needs is None or len(words) < len(needs)):
             needs = words
         if optional:
-            made.append(f"(?:{body}{_SPACE})?+" if gap_before else f"(?:{_SPACE}{body})?+")
+            parts.append(f"(?:{body}{_SPACE})?+" if gap_before else f"(?:{_SPACE}{body})?+")
         else:
-            made.append(body if gap_before else _SPACE + body)
+            parts.append(body if gap_before else _SPACE + body)
             gap_before = False
-    pattern = re.compile(f"(?<!\\w){''.join(made)}" + ("" if pieces[-1] == "$" else r"(?!\w)"))
+    pattern = re.compile(f"(?<!\\w){''.join(parts)}" + ("" if pieces[-1] == "$" else r"(?!\w)"))
     return Phrase(source, pattern, needs or frozenset(), dated, checked)
 
 
@@ -138,16 +138,18 @@ def _piece(piece: str, lists: Mapping[str, Iterable[str]]) -> tuple[str, frozens
     if piece.startswith("{"):
         name = piece[1:-1]
         if name not in lists:
-            known = ", ".join(sorted([*lists, "date", "name", "number"]))
-            raise ValueError(f"'{piece}' is none of: {known}")
-        choices = [fold(each).text for each in lists[name]]
+            placeholders = ", ".join(sorted([*lists, "date", "name", "number"]))
+            raise ValueError(f"'{piece}' is none of: {placeholders}")
+        choices = [fold(entry).text for entry in lists[name]]
     else:
-        choices = [fold(each).text for each in piece.split("|")]
-    choices = sorted({each for each in choices if each}, key=lambda each: (-len(each), each))
+        choices = [fold(choice).text for choice in piece.split("|")]
+    choices = sorted(
+        {choice for choice in choices if choice}, key=lambda choice: (-len(choice), choice)
+    )
     if not choices:
         return r"(?!)", frozenset(), False
-    body = "|".join(r"\s++".join(map(re.escape, each.split())) for each in choices)
-    firsts = frozenset(first[0] for each in choices if (first := re.findall(r"\w+", each)))
+    body = "|".join(r"\s++".join(map(re.escape, choice.split())) for choice in choices)
+    firsts = frozenset(first[0] for choice in choices if (first := re.findall(r"\w+", choice)))
     body = f"(?:{body})(?!\\w)"
     if piece.startswith("{"):
         body = f"{_OPEN}?{body}{_CLOSE}?"

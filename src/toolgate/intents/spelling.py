@@ -2,18 +2,18 @@
 
 from collections.abc import Iterable, Sequence
 
-__all__ = ["is_near", "nearest"]
+__all__ = ["is_near", "nearest_word"]
 
 LEAST_LETTERS = 5
 """Shorter words have too many neighbours that mean something else."""
 
 
-def is_near(word: str, known: str) -> bool:
+def is_near(word: str, expected: str) -> bool:
     """Whether `word` is `known` with at most one letter wrong, missing, doubled or swapped."""
-    if word == known:
+    if word == expected:
         return True
-    shorter, longer = (word, known) if len(word) <= len(known) else (known, word)
-    if len(longer) - len(shorter) > 1 or len(known) < LEAST_LETTERS:
+    shorter, longer = (word, expected) if len(word) <= len(expected) else (expected, word)
+    if len(longer) - len(shorter) > 1 or len(expected) < LEAST_LETTERS:
         return False
     at = 0
     while at < len(shorter) and shorter[at] == longer[at]:
@@ -26,9 +26,9 @@ def is_near(word: str, known: str) -> bool:
     return swapped and shorter[at + 2 :] == longer[at + 2 :]
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest_word(word: str, candidates: Iterable[str]) -> str | None:
     """The only one of `known` that `word` is near to; None where there is none, or a choice."""
-    found: Sequence[str] = [each for each in known if is_near(word, each)]
-    if word in found:
+    matches: Sequence[str] = [candidate for candidate in candidates if is_near(word, candidate)]
+    if word in matches:
         return word
-    return found[0] if len(set(found)) == 1 else None
+    return matches[0] if len(set(matches)) == 1 else None

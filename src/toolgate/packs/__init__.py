@@ -1,17 +1,17 @@
-"""Packs: folders that teach a domain, its intents, rules and tools."""
+"""Packs: folders with the intents, rules and tools of one domain."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolgate.packs.base import Pack
-from toolgate.packs.discovery import find_packs, is_on_by_default, shipped_names
-from toolgate.packs.intent_set import taught_by
+from toolgate.packs.discovery import builtin_pack_names, find_packs, is_on_by_default
+from toolgate.packs.intent_set import intent_set_of
 from toolgate.packs.reader import load_pack
 from toolgate.packs.registry import Packs, PackSet, PackState, no_services
 from toolgate.packs.variables import LiveVariables
 
 if TYPE_CHECKING:
-    from toolgate.packs.live_tables import with_live
+    from toolgate.packs.live_tables import with_live_names
 
 __all__ = [
     "LiveVariables",
@@ -19,20 +19,20 @@ __all__ = [
     "PackSet",
     "PackState",
     "Packs",
+    "builtin_pack_names",
     "find_packs",
+    "intent_set_of",
     "is_on_by_default",
     "load_pack",
     "no_services",
-    "shipped_names",
-    "taught_by",
-    "with_live",
+    "with_live_names",
 ]
 
 
 def __getattr__(name: str) -> object:
     """Load what needs the library for databases only when it is used."""
-    if name != "with_live":
+    if name != "with_live_names":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = import_module(f"{__name__}.live_tables").with_live
+    value: object = import_module(f"{__name__}.live_tables").with_live_names
     globals()[name] = value
     return value

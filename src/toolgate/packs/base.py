@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from toolgate.intents import Intent, Limits
+from toolgate.intents import DetectionLimits, Intent
 
 __all__ = ["Pack"]
 
@@ -38,10 +38,10 @@ class Pack:
     unsupported: tuple[str, ...] = ()
     """Messages that people send and the pack does not answer."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: DetectionLimits = field(default_factory=DetectionLimits)
     """When an answer is withheld, for all its intents."""
 
-    own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    own_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
     """The same for single intents, by name."""
 
     rules: Mapping[str, str] = field(default_factory=dict[str, str])

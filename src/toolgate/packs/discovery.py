@@ -10,9 +10,16 @@ from typing import Final, Literal, TypeAlias
 
 from toolgate.base.pack_files import is_pack, packs_at, packs_in
 from toolgate.errors import PackError
-from toolgate.intents import shipped
+from toolgate.intents import builtin_pack_folder
 
-__all__ = ["GROUP", "Origin", "Place", "find_packs", "is_on_by_default", "shipped_names"]
+__all__ = [
+    "GROUP",
+    "Origin",
+    "PackLocation",
+    "builtin_pack_names",
+    "find_packs",
+    "is_on_by_default",
+]
 
 Origin: TypeAlias = Literal["setting", "working folder", "installed", "shipped"]
 """Where a pack was found."""
@@ -24,7 +31,7 @@ _ALWAYS: Final = frozenset({"schema"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class PackLocation:
     """A folder that is a pack, or should be one."""
 
     folder: Path
@@ -37,7 +44,7 @@ class Place:
     """Why there is no pack; empty when there is one."""
 
 
-def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[Place]:
+def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[PackLocation]:
     """All places of packs, each once, in their order.
 
     Args:
@@ -46,14 +53,17 @@ def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[
             packs.
         local: Only those two; installed and shipped packs change seldom.
     """
-    places = [place for path in paths for place in _of_path(Path(path))]
-    places += [Place(folder=folder, origin="working folder") for folder in packs_at(cwd)]
+    places = [location for path in paths for location in _of_path(Path(path))]
+    places += [PackLocation(folder=folder, origin="working folder") for folder in packs_at(cwd)]
     if not local:
         places += _installed()
-        places += [Place(folder=shipped(name), origin="shipped") for name in shipped_names()]
-    by_folder: dict[Path, Place] = {}
-    for place in places:
-        by_folder.setdefault(place.folder.resolve(), place)
+        places += [
+            PackLocation(folder=builtin_pack_folder(name), origin="shipped")
+            for name in builtin_pack_names()
+        ]
+    by_folder: dict[Path, PackLocation] = {}
+    for location in places:
+        by_folder.setdefault(location.folder.resolve(), location)
     return list(by_folder.values())
 
 
@@ -62,12 +72,12 @@ def is_on_by_default(name: str, origin: Origin) -> bool:
     return origin != "shipped" or name in _ALWAYS
 
 
-def shipped_names() -> list[str]:
+def builtin_pack_names() -> list[str]:
     """Names of the packs that are part of Toolgate."""
-    return [folder.name for folder in packs_in(shipped("schema").parent)]
+    return [folder.name for folder in packs_in(builtin_pack_folder("schema").parent)]
 
 
-def _of_path(path: Path) -> list[Place]:
+def _of_path(path: Path) -> list[PackLocation]:
     inside = packs_in(path)
     if (path / "pack.toml").is_file():
         inside = [path]
@@ -76,36 +86,38 @@ def _of_path(path: Path) -> list[Place]:
         if is_pack(path) or (is_flat and not inside):
             inside = [path]
     if inside:
-        return [Place(folder=folder, origin="setting") for folder in inside]
-    what = "is no folder" if not path.is_dir() else "is no pack and holds none"
+        return [PackLocation(folder=folder, origin="setting") for folder in inside]
+    reason = "is no folder" if not path.is_dir() else "is no pack and holds none"
     problem = PackError(
-        f"{path} {what}.",
+        f"{path} {reason}.",
         allowed="A pack is a folder with a file pack.toml, or a folder intents, rules or tools.",
         hint="Correct packs.paths, or make one with: toolgate pack new NAME",
     )
-    return [Place(folder=path, origin="setting", problem=str(problem))]
+    return [PackLocation(folder=path, origin="setting", problem=str(problem))]
 
 
-def _installed() -> list[Place]:
+def _installed() -> list[PackLocation]:
     """The packs of installed packages; none of them is imported."""
     if not _may_be_installed():
         return []
-    places: list[Place] = []
+    places: list[PackLocation] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         try:
             spec = find_spec(point.module)
         except (ImportError, ValueError):
             spec = None
-        found = list(spec.submodule_search_locations or ()) if spec else []
-        if found:
-            places.append(Place(folder=Path(found[0]), origin="installed"))
+        folders = list(spec.submodule_search_locations or ()) if spec else []
+        if folders:
+            places.append(PackLocation(folder=Path(folders[0]), origin="installed"))
             continue
         problem = PackError(
             f"The installed pack {point.name!r} names {point.value!r}, which is no package.",
             allowed=f"Expected: an entry point NAME = package in the group {GROUP}.",
             hint="Install a corrected version, or remove it.",
         )
-        places.append(Place(folder=Path(point.value), origin="installed", problem=str(problem)))
+        places.append(
+            PackLocation(folder=Path(point.value), origin="installed", problem=str(problem))
+        )
     return places
 
 

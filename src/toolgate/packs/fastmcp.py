@@ -46,10 +46,10 @@ class PackMCP(FastMCP[Any]):
         """As FastMCP does it; a parameter annotated with Toolgate's `Context` is filled in."""
         if callable(name_or_fn):
             return super().tool(_with_context(name_or_fn), **options)
-        made: Any = super().tool(name_or_fn, **options)
+        decorator: Any = super().tool(name_or_fn, **options)
 
         def decorate(function: Callable[..., Any]) -> Any:
-            return made(_with_context(function))
+            return decorator(_with_context(function))
 
         return decorate
 
@@ -59,7 +59,7 @@ class PackMCP(FastMCP[Any]):
         return super().add_tool(_with_context(tool) if is_plain else tool)
 
 
-class Ignored:
+class NoAuth:
     """What `register(mcp, auth)` gets as `auth`: Toolgate's own doors check who asks.
 
     Whatever is registered with it, such as `@auth.get("/path")`, is left as it is.
@@ -90,17 +90,17 @@ def new_server(name: str, add_server: AddServer) -> PackMCP:
 
 def registration(register: Callable[..., Any], server: PackMCP) -> Callable[[], Any]:
     """The call of `register(mcp)` or `register(mcp, auth)`."""
-    wanted = [
+    required = [
         parameter
         for parameter in inspect.signature(register).parameters.values()
         if parameter.default is parameter.empty
         and parameter.kind in {parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD}
     ]
     named = inspect.signature(register).parameters
-    if len(wanted) >= 2:
-        return partial(register, server, Ignored())
-    if "auth" in named and "auth" not in {each.name for each in wanted}:
-        return partial(register, server, auth=Ignored())
+    if len(required) >= 2:
+        return partial(register, server, NoAuth())
+    if "auth" in named and "auth" not in {parameter.name for parameter in required}:
+        return partial(register, server, auth=NoAuth())
     return partial(register, server)
 
 
@@ -114,27 +114,27 @@ def _with_context(function: Callable[..., Any]) -> Callable[..., Any]:
     if name is None:
         return function
     signature = inspect.signature(function)
-    shown = [each for each in signature.parameters.values() if each.name != name]
+    visible = [parameter for parameter in signature.parameters.values() if parameter.name != name]
 
-    made: Any
+    wrapper: Any
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
         async def asked(**values: Any) -> Any:
             return await function(**values, **{name: _context()})
 
-        made = asked
+        wrapper = asked
     else:
 
         @wraps(function)
         def answered(**values: Any) -> Any:
             return function(**values, **{name: _context()})
 
-        made = answered
-    del made.__wrapped__
-    made.__signature__ = signature.replace(parameters=shown)
-    made.__annotations__ = {key: hint for key, hint in hints.items() if key != name}
-    return made
+        wrapper = answered
+    del wrapper.__wrapped__
+    wrapper.__signature__ = signature.replace(parameters=visible)
+    wrapper.__annotations__ = {key: hint for key, hint in hints.items() if key != name}
+    return wrapper
 
 
 def _context() -> ToolContext:

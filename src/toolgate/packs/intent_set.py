@@ -3,27 +3,27 @@
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from toolgate.intents import Limits, Taught
+from toolgate.intents import DetectionLimits, IntentSet
 from toolgate.packs.base import Pack
 
-__all__ = ["taught_by"]
+__all__ = ["intent_set_of"]
 
 
-def taught_by(packs: Iterable[Pack]) -> Taught:
+def intent_set_of(packs: Iterable[Pack]) -> IntentSet:
     """All that these packs say of intents."""
     packs = tuple(packs)
     version = blake2b(digest_size=16)
     for pack in packs:
         names = ",".join(intent.name for intent in pack.intents)
         version.update(f"{pack.name}\0{pack.fingerprint}\0{names}\0".encode(errors="replace"))
-    return Taught(
+    return IntentSet(
         version=version.hexdigest(),
         intents=tuple(intent for pack in packs for intent in pack.intents),
         unsupported=tuple(text for pack in packs for text in pack.unsupported),
         pack_limits={
             intent.name: pack.limits
             for pack in packs
-            if pack.limits != Limits()
+            if pack.limits != DetectionLimits()
             for intent in pack.intents
         },
         own_limits={

@@ -12,12 +12,12 @@ from typing import Any, Final, Literal, TypeAlias
 
 from toolgate.base.pack_files import PackFile
 from toolgate.errors import PackError
-from toolgate.intents import Intent, Neighbours, SemanticModel
+from toolgate.intents import Intent, PromptNeighbours, SemanticModel
 from toolgate.packs import lint_tools
 from toolgate.packs.base import Pack
-from toolgate.packs.lint_rules import Lack, lacks
+from toolgate.packs.lint_rules import RuleProblem, rule_problems
 
-__all__ = ["Finding", "IntentFigures", "Level", "Lint", "lint"]
+__all__ = ["IntentFigures", "Level", "LintFinding", "LintReport", "lint"]
 
 Level: TypeAlias = Literal["error", "warning", "advice"]
 """`error`: something does not work. `warning`: messages will be misunderstood, or a model misled.
@@ -51,7 +51,7 @@ _SHOWN: Final = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
+class LintFinding:
     """Something that is wrong with a pack."""
 
     rule: str
@@ -100,7 +100,7 @@ class IntentFigures:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lint:
+class LintReport:
     """What was found in a pack."""
 
     pack: str
@@ -109,7 +109,7 @@ class Lint:
     folder: str
     """Where it is."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[LintFinding, ...]
     """The worst first, then by file and line."""
 
     intents: tuple[IntentFigures, ...]
@@ -117,7 +117,7 @@ class Lint:
 
     def count(self, level: Level) -> int:
         """How many findings are so bad."""
-        return sum(1 for each in self.findings if each.level == level)
+        return sum(1 for finding in self.findings if finding.level == level)
 
 
 def lint(
@@ -127,7 +127,7 @@ def lint(
     schemas: Mapping[str, Mapping[str, Any]] | None,
     variables: Collection[str],
     unlisted: Collection[str] = (),
-) -> Lint:
+) -> LintReport:
     """What is wrong with a pack.
 
     Args:
@@ -137,20 +137,20 @@ def lint(
         variables: Names that rules may use besides the pack's own.
         unlisted: Servers whose tools are not known; one that is missing may be theirs.
     """
-    files = _Prompts(pack)
-    found = [
+    files = _PromptFiles(pack)
+    findings = [
         *_unusable(pack),
         *_of_intents(pack, schemas, unlisted),
         *_of_prompts(pack, files),
         *_of_rules(pack, schemas, {*variables, *pack.variables}),
     ]
     if schemas is not None:
-        found += _unasked(pack, files, schemas)
+        findings += _unasked(pack, files, schemas)
     if model is not None:
-        found += _of_model(files, model)
+        findings += _of_model(files, model)
     if not pack.intents and not (pack.has_server or pack.servers):
-        found.append(
-            Finding(
+        findings.append(
+            LintFinding(
                 rule="no-intents",
                 level="error",
                 text="The pack has no intent and no tool.",
@@ -158,33 +158,35 @@ def lint(
             )
         )
     ranks = {"error": 0, "warning": 1, "advice": 2}
-    found.sort(key=lambda each: (ranks[each.level], each.file, each.line or 0, each.rule))
-    return Lint(
+    findings.sort(
+        key=lambda finding: (ranks[finding.level], finding.file, finding.line or 0, finding.rule)
+    )
+    return LintReport(
         pack=pack.name,
         folder=str(pack.folder),
-        findings=tuple(found),
+        findings=tuple(findings),
         intents=tuple(_figures(pack, intent, model) for intent in pack.intents),
     )
 
 
-class _Prompts:
+class _PromptFiles:
     """The prompts as they stand in the files, with their lines."""
 
     def __init__(self, pack: Pack) -> None:
         self._of: dict[str, list[tuple[str, int, str]]] = {}
-        known = {intent.name.casefold() for intent in pack.intents}
+        intents = {intent.name.casefold() for intent in pack.intents}
         for home in ("intents", "embeddings", "."):
             for path in sorted((pack.folder / home).glob("*.txt")):
                 name = path.stem.casefold()
-                name = name if name in known else name.rpartition(".")[0]
-                if name in known:
+                name = name if name in intents else name.rpartition(".")[0]
+                if name in intents:
                     self._of.setdefault(name, []).extend(_numbered(path, pack.folder))
 
     def of(self, intent: str) -> Sequence[tuple[str, int, str]]:
         """File, line and text of each prompt of an intent."""
         return self._of.get(intent.casefold(), [])
 
-    def place(self, intent: str, prompt: str) -> tuple[str, int | None]:
+    def location(self, intent: str, prompt: str) -> tuple[str, int | None]:
         """Where a prompt stands."""
         for file, line, text in self.of(intent):
             if text == prompt:
@@ -203,25 +205,25 @@ def _numbered(path: Path, folder: Path) -> Iterator[tuple[str, int, str]]:
             yield path.relative_to(folder).as_posix(), number, plain
 
 
-def _unusable(pack: Pack) -> Iterator[Finding]:
+def _unusable(pack: Pack) -> Iterator[LintFinding]:
     for problem in pack.problems:
-        said, _, mend = problem.partition(". ")
-        yield Finding(
+        text, _, mend = problem.partition(". ")
+        yield LintFinding(
             rule="unusable-file",
             level="error",
-            text=f"{said.rstrip('.')}.",
+            text=f"{text.rstrip('.')}.",
             mend=mend or "Correct the file.",
         )
 
 
 def _of_intents(
     pack: Pack, schemas: Mapping[str, Mapping[str, Any]] | None, unlisted: Collection[str]
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     for intent in pack.intents:
         for tool in intent.tools:
             if schemas is not None and tool not in schemas:
                 maybe = f", unless {', '.join(unlisted)} has it, whose tools are not known yet"
-                yield Finding(
+                yield LintFinding(
                     rule="unknown-tool",
                     level="warning" if unlisted else "error",
                     intent=intent.name,
@@ -230,7 +232,7 @@ def _of_intents(
                     mend="Correct the name, or bring the tool: a function in tools/, or a server.",
                 )
         if not pack.rules_of(intent.name):
-            yield Finding(
+            yield LintFinding(
                 rule="missing-rules",
                 level="warning" if pack.rules or any(intent.prompts.values()) else "advice",
                 intent=intent.name,
@@ -239,26 +241,26 @@ def _of_intents(
             )
 
 
-def _of_prompts(pack: Pack, files: _Prompts) -> Iterator[Finding]:
+def _of_prompts(pack: Pack, files: _PromptFiles) -> Iterator[LintFinding]:
     owners: dict[str, tuple[str, str, int]] = {}
     for intent in pack.intents:
-        mine = files.of(intent.name)
-        if not mine and not intent.keywords:
-            yield Finding(
+        prompts = files.of(intent.name)
+        if not prompts and not intent.keywords:
+            yield LintFinding(
                 rule="no-prompts",
                 level="error",
                 intent=intent.name,
                 text=f"Nothing tells {intent.name}: it has no prompts and no keywords.",
                 mend=f"Add a file intents/{intent.name.lower()}.txt with a message a line.",
             )
-        for file, line, text in mine:
+        for file, line, text in prompts:
             key = _plain(text)
             if key not in owners:
                 owners[key] = intent.name, file, line
                 continue
             other, there, number = owners[key]
             same = other == intent.name
-            yield Finding(
+            yield LintFinding(
                 rule="duplicate-prompt",
                 level="warning" if same else "error",
                 intent=intent.name,
@@ -268,64 +270,64 @@ def _of_prompts(pack: Pack, files: _Prompts) -> Iterator[Finding]:
                 + ("." if same else f", as a message for {other}."),
                 mend="Remove one of the two." if same else "Decide for one of the two intents.",
             )
-        yield from _few(intent, mine)
-        yield from _one_sided(intent, mine)
+        yield from _few(intent, prompts)
+        yield from _one_sided(intent, prompts)
 
 
-def _few(intent: Intent, mine: Sequence[tuple[str, int, str]]) -> Iterator[Finding]:
-    if not 0 < len(mine) < WANTED:
+def _few(intent: Intent, prompts: Sequence[tuple[str, int, str]]) -> Iterator[LintFinding]:
+    if not 0 < len(prompts) < WANTED:
         return
     kinds = "formal, casual, technical, business, misspelt and ambiguous ones"
-    yield Finding(
+    yield LintFinding(
         rule="few-prompts",
-        level="warning" if len(mine) < FEWEST and not intent.keywords else "advice",
+        level="warning" if len(prompts) < FEWEST and not intent.keywords else "advice",
         intent=intent.name,
-        file=mine[0][0],
-        text=f"{intent.name} has {len(mine)} prompt{'' if len(mine) == 1 else 's'}.",
+        file=prompts[0][0],
+        text=f"{intent.name} has {len(prompts)} prompt{'' if len(prompts) == 1 else 's'}.",
         mend=f"Add some: {FEWEST} are the least, {WANTED} to {2 * WANTED} the aim; {kinds}.",
     )
 
 
-def _one_sided(intent: Intent, mine: Sequence[tuple[str, int, str]]) -> Iterator[Finding]:
-    if len(mine) < FEWEST:
+def _one_sided(intent: Intent, prompts: Sequence[tuple[str, int, str]]) -> Iterator[LintFinding]:
+    if len(prompts) < FEWEST:
         return
-    first = Counter(_plain(text).partition(" ")[0] for _, _, text in mine)
+    first = Counter(_plain(text).partition(" ")[0] for _, _, text in prompts)
     word, count = first.most_common(1)[0]
-    if count / len(mine) > _OPENING:
-        yield Finding(
+    if count / len(prompts) > _OPENING:
+        yield LintFinding(
             rule="one-sided-prompts",
             level="warning",
             intent=intent.name,
-            file=mine[0][0],
-            text=f"{count} of {len(mine)} prompts of {intent.name} begin with {word!r}.",
+            file=prompts[0][0],
+            text=f"{count} of {len(prompts)} prompts of {intent.name} begin with {word!r}.",
             mend="Say the same in other words: as a question, as a wish, without a verb.",
         )
-    lengths = {len(_plain(text).split()) for _, _, text in mine}
-    if len(mine) >= 2 * FEWEST and max(lengths) - min(lengths) < 2:
-        yield Finding(
+    lengths = {len(_plain(text).split()) for _, _, text in prompts}
+    if len(prompts) >= 2 * FEWEST and max(lengths) - min(lengths) < 2:
+        yield LintFinding(
             rule="one-sided-prompts",
             level="warning",
             intent=intent.name,
-            file=mine[0][0],
+            file=prompts[0][0],
             text=f"All prompts of {intent.name} are as long as each other.",
             mend="Add short ones of two words, and whole sentences.",
         )
 
 
 def _unasked(
-    pack: Pack, files: _Prompts, schemas: Mapping[str, Mapping[str, Any]]
-) -> Iterator[Finding]:
+    pack: Pack, files: _PromptFiles, schemas: Mapping[str, Mapping[str, Any]]
+) -> Iterator[LintFinding]:
     for intent in pack.intents:
-        mine = files.of(intent.name)
+        prompts = files.of(intent.name)
         tools = [tool for tool in intent.tools if tool in schemas]
-        if len(mine) < FEWEST:
+        if len(prompts) < FEWEST:
             continue  # `few-prompts` says what is missing
-        for tool in lint_tools.unasked(tools, [text for _, _, text in mine]):
-            yield Finding(
+        for tool in lint_tools.tools_without_prompts(tools, [text for _, _, text in prompts]):
+            yield LintFinding(
                 rule="unasked-tool",
                 level="warning",
                 intent=intent.name,
-                file=mine[0][0],
+                file=prompts[0][0],
                 text=f"No prompt of {intent.name} asks for what the tool {tool!r} does.",
                 mend=f"Add some: {lint_tools.example(tool)}.",
             )
@@ -333,15 +335,15 @@ def _unasked(
 
 def _of_rules(
     pack: Pack, schemas: Mapping[str, Mapping[str, Any]] | None, variables: Collection[str]
-) -> Iterator[Finding]:
+) -> Iterator[LintFinding]:
     for intent in pack.intents:
         rules = pack.rules_of(intent.name)
         path = pack.rule_files.get(intent.name.casefold())
         if not rules or path is None:
             continue
         file = path.relative_to(pack.folder).as_posix()
-        for lack in lacks(rules, tools=intent.tools, schemas=schemas, variables=variables):
-            yield Finding(
+        for lack in rule_problems(rules, tools=intent.tools, schemas=schemas, variables=variables):
+            yield LintFinding(
                 rule=lack.rule,
                 level=_level(lack),
                 intent=intent.name,
@@ -350,10 +352,10 @@ def _of_rules(
                 text=lack.text,
                 mend=lack.mend,
             )
-    known = {intent.name.casefold() for intent in pack.intents}
+    intents = {intent.name.casefold() for intent in pack.intents}
     for name, path in pack.rule_files.items():
-        if name not in known:
-            yield Finding(
+        if name not in intents:
+            yield LintFinding(
                 rule="rules-without-intent",
                 level="warning",
                 file=path.relative_to(pack.folder).as_posix(),
@@ -362,19 +364,19 @@ def _of_rules(
             )
 
 
-def _level(lack: Lack) -> Level:
+def _level(lack: RuleProblem) -> Level:
     if lack.breaks:
         return "error"
     return "advice" if lack.rule in {"todo", "order-of-parts"} else "warning"
 
 
-def _of_model(files: _Prompts, model: SemanticModel) -> Iterator[Finding]:
-    if len([name for name in model.lessons.intents if name]) < 2:
+def _of_model(files: _PromptFiles, model: SemanticModel) -> Iterator[LintFinding]:
+    if len([name for name in model.training_set.intents if name]) < 2:
         return
     shares = model.recognised()
     for name, (right, count) in shares.items():
         if count >= FEWEST and right / count < _WEAK:
-            yield Finding(
+            yield LintFinding(
                 rule="weak-intent",
                 level="warning",
                 intent=name,
@@ -382,61 +384,63 @@ def _of_model(files: _Prompts, model: SemanticModel) -> Iterator[Finding]:
                 mend="Look at its prompts that are nearer to another intent, and add some that say "
                 "what only this intent does.",
             )
-    near: dict[str, list[Finding]] = {}
-    for one in model.neighbours():
-        if one.other_similarity >= _ALIKE:
-            near.setdefault(f"{one.intent}\0same", []).append(_alike(files, one))
-        elif one.other_similarity > one.own_similarity + _NEARER and not one.recognised:
-            near.setdefault(f"{one.intent}\0near", []).append(_stray(files, one))
-    for each in near.values():
-        yield from _bounded(each)
+    near: dict[str, list[LintFinding]] = {}
+    for pair in model.neighbours():
+        if pair.other_similarity >= _ALIKE:
+            near.setdefault(f"{pair.intent}\0same", []).append(_alike(files, pair))
+        elif pair.other_similarity > pair.own_similarity + _NEARER and not pair.recognised:
+            near.setdefault(f"{pair.intent}\0near", []).append(_stray(files, pair))
+    for findings in near.values():
+        yield from _bounded(findings)
 
 
-def _alike(files: _Prompts, one: Neighbours) -> Finding:
-    file, line = files.place(one.intent, one.prompt)
-    there, number = files.place(one.other_intent, one.other_prompt)
-    return Finding(
+def _alike(files: _PromptFiles, pair: PromptNeighbours) -> LintFinding:
+    file, line = files.location(pair.intent, pair.prompt)
+    there, number = files.location(pair.other_intent, pair.other_prompt)
+    return LintFinding(
         rule="near-duplicate",
         level="warning",
-        intent=one.intent,
+        intent=pair.intent,
         file=file,
         line=line,
-        text=f"{_short(one.prompt)} is nearly {_short(one.other_prompt)} of {one.other_intent} "
+        text=f"{_short(pair.prompt)} is nearly {_short(pair.other_prompt)} of {pair.other_intent} "
         f"({there}:{number}).",
         mend="Remove one, or say in each what only its intent does.",
     )
 
 
-def _stray(files: _Prompts, one: Neighbours) -> Finding:
-    file, line = files.place(one.intent, one.prompt)
-    return Finding(
+def _stray(files: _PromptFiles, pair: PromptNeighbours) -> LintFinding:
+    file, line = files.location(pair.intent, pair.prompt)
+    return LintFinding(
         rule="nearer-to-another-intent",
         level="warning",
-        intent=one.intent,
+        intent=pair.intent,
         file=file,
         line=line,
-        text=f"{_short(one.prompt)} is nearer to {one.other_intent} "
-        f"({_short(one.other_prompt)}, {one.other_similarity:.2f}) than to its own intent "
-        f"({one.own_similarity:.2f}).",
-        mend=f"Move it to {one.other_intent}, make it plainer, or add more like it.",
+        text=f"{_short(pair.prompt)} is nearer to {pair.other_intent} "
+        f"({_short(pair.other_prompt)}, {pair.other_similarity:.2f}) than to its own intent "
+        f"({pair.own_similarity:.2f}).",
+        mend=f"Move it to {pair.other_intent}, make it plainer, or add more like it.",
     )
 
 
-def _bounded(found: Sequence[Finding]) -> Iterable[Finding]:
+def _bounded(findings: Sequence[LintFinding]) -> Iterable[LintFinding]:
     """The first of them; the last one shown tells of the others."""
-    shown = list(found[:_SHOWN])
-    if len(found) > _SHOWN:
-        more = len(found) - _SHOWN
-        shown[-1] = replace(shown[-1], text=f"{shown[-1].text} There are {more} more such prompts.")
-    return shown
+    listed = list(findings[:_SHOWN])
+    if len(findings) > _SHOWN:
+        more = len(findings) - _SHOWN
+        listed[-1] = replace(
+            listed[-1], text=f"{listed[-1].text} There are {more} more such prompts."
+        )
+    return listed
 
 
 def _figures(pack: Pack, intent: Intent, model: SemanticModel | None) -> IntentFigures:
     right, count = (model.recognised() if model else {}).get(intent.name, (0, 0))
-    several = model is not None and len([name for name in model.lessons.intents if name]) > 1
+    several = model is not None and len([name for name in model.training_set.intents if name]) > 1
     words = (
-        (*each.exact, *each.partial, *each.patterns, *each.weak_patterns)
-        for each in intent.keywords.values()
+        (*keywords.exact, *keywords.partial, *keywords.patterns, *keywords.weak_patterns)
+        for keywords in intent.keywords.values()
     )
     return IntentFigures(
         name=intent.name,

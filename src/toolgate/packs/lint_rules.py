@@ -8,7 +8,7 @@ from typing import Any, Final
 from toolgate.intents.rules import Template
 from toolgate.types import json_object
 
-__all__ = ["PARTS", "Lack", "lacks"]
+__all__ = ["PARTS", "RuleProblem", "rule_problems"]
 
 _HEADING: Final = re.compile(r"^(?:#{1,4}\s+|=== ?)(?P<title>.*?)(?: ?===)?\s*$", re.MULTILINE)
 _TOOL_TITLE: Final = re.compile(
@@ -39,7 +39,7 @@ between the first two a part for each tool."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lack:
+class RuleProblem:
     """Something that is wrong in a rules file."""
 
     rule: str
@@ -66,13 +66,13 @@ class _Section:
     """From its heading to the next of any kind."""
 
 
-def lacks(
+def rule_problems(
     rules: str,
     *,
     tools: Sequence[str],
     schemas: Mapping[str, Mapping[str, Any]] | None,
     variables: Collection[str],
-) -> Iterator[Lack]:
+) -> Iterator[RuleProblem]:
     """What is wrong in the rules of an intent.
 
     Args:
@@ -87,29 +87,31 @@ def lacks(
     yield from _wrong_variables(rules, variables)
     if schemas is not None:
         yield from _wrong_parameters(rules, sections, tools, schemas)
-    for found in re.finditer(r"\bTODO\b.*", rules):
-        yield Lack(
+    for match in re.finditer(r"\bTODO\b.*", rules):
+        yield RuleProblem(
             rule="todo",
-            line=_line(rules, found.start()),
-            text=f"{found[0].strip()[:60]!r} still stands there.",
+            line=_line(rules, match.start()),
+            text=f"{match[0].strip()[:60]!r} still stands there.",
             mend="Write what it asks for, or remove the line.",
         )
 
 
 def _sections(rules: str) -> list[_Section]:
-    found = list(_HEADING.finditer(rules))
-    ends = [each.start() for each in found[1:]] + [len(rules)]
+    headings = list(_HEADING.finditer(rules))
+    ends = [heading.start() for heading in headings[1:]] + [len(rules)]
     return [
         _Section(
-            title=each["title"].strip(),
-            line=_line(rules, each.start()),
-            text=rules[each.start() : end],
+            title=heading["title"].strip(),
+            line=_line(rules, heading.start()),
+            text=rules[heading.start() : end],
         )
-        for each, end in zip(found, ends, strict=True)
+        for heading, end in zip(headings, ends, strict=True)
     ]
 
 
-def _missing(rules: str, sections: Sequence[_Section], tools: Sequence[str]) -> Iterator[Lack]:
+def _missing(
+    rules: str, sections: Sequence[_Section], tools: Sequence[str]
+) -> Iterator[RuleProblem]:
     if not _GOAL.search(rules):
         yield _no_part("the goal", "Begin with a line such as: **Goal**: Help with refunds.")
     elif not _PROJECT.search(rules):
@@ -117,43 +119,43 @@ def _missing(rules: str, sections: Sequence[_Section], tools: Sequence[str]) -> 
             "the line with the project",
             "Add it below the goal: **Current project**: {{PROJECT_NAME}}",
         )
-    told = {_bare(name).casefold() for section in sections if (name := _tool_of(section))}
+    described = {_bare(name).casefold() for section in sections if (name := _tool_of(section))}
     for part, pattern in PARTS.items():
-        if not any(pattern.search(each.title) and not _tool_of(each) for each in sections):
+        if not any(pattern.search(section.title) and not _tool_of(section) for section in sections):
             name = "missing-out-of-context" if part == "OUT-OF-CONTEXT" else "missing-part"
             yield _no_part(f"the part {part}", f"Add a heading: ## {part}", rule=name)
         elif part == "OUT-OF-CONTEXT":
             yield from _missing_cases(rules)
         if part == "AVAILABLE TOOLS":
             for tool in tools:
-                if _bare(tool).casefold() not in told:
+                if _bare(tool).casefold() not in described:
                     yield _no_part(
                         f"the part of the tool {tool!r}",
-                        f"Add a heading: ## TOOL {len(told) + 1}: {_bare(tool)}, with its purpose, "
-                        "parameters and an example below it.",
+                        f"Add a heading: ## TOOL {len(described) + 1}: {_bare(tool)}, with its "
+                        "purpose, parameters and an example below it.",
                     )
 
 
-def _missing_cases(rules: str) -> Iterator[Lack]:
-    said = {
+def _missing_cases(rules: str) -> Iterator[RuleProblem]:
+    cases = {
         "1": "what to do with another topic: call processPrompt again",
         "2": "what to say to a message that has nothing to do with it",
     }
-    there = {each["number"] for each in _CASE.finditer(rules)}
-    for number, what in said.items():
+    there = {match["number"] for match in _CASE.finditer(rules)}
+    for number, content in cases.items():
         if number not in there:
             yield _no_part(
                 f"CASE {number} of the part OUT-OF-CONTEXT",
-                f"Add a heading: ### CASE {number}, and below it {what}.",
+                f"Add a heading: ### CASE {number}, and below it {content}.",
                 rule="missing-out-of-context",
             )
 
 
-def _no_part(what: str, mend: str, *, rule: str = "missing-part") -> Lack:
-    return Lack(rule=rule, line=None, text=f"The rules lack {what}.", mend=mend)
+def _no_part(part: str, mend: str, *, rule: str = "missing-part") -> RuleProblem:
+    return RuleProblem(rule=rule, line=None, text=f"The rules lack {part}.", mend=mend)
 
 
-def _misplaced(sections: Sequence[_Section]) -> Iterator[Lack]:
+def _misplaced(sections: Sequence[_Section]) -> Iterator[RuleProblem]:
     last, before = -1, ""
     for part, pattern in PARTS.items():
         places = [
@@ -165,7 +167,7 @@ def _misplaced(sections: Sequence[_Section]) -> Iterator[Lack]:
         if later:
             last, before = later[0], part
         elif places:
-            yield Lack(
+            yield RuleProblem(
                 rule="order-of-parts",
                 line=sections[places[0]].line,
                 text=f"The part {part} stands before {before}.",
@@ -173,10 +175,10 @@ def _misplaced(sections: Sequence[_Section]) -> Iterator[Lack]:
             )
 
 
-def _wrong_variables(rules: str, variables: Collection[str]) -> Iterator[Lack]:
+def _wrong_variables(rules: str, variables: Collection[str]) -> Iterator[RuleProblem]:
     template = Template(rules)
     for name in template.unknown(dict.fromkeys(variables)):
-        yield Lack(
+        yield RuleProblem(
             rule="unknown-variable",
             line=_line(rules, rules.find(f"{{{{{name}}}}}")),
             text=f"There is no variable {name!r}; it stays visible as it is.",
@@ -186,7 +188,7 @@ def _wrong_variables(rules: str, variables: Collection[str]) -> Iterator[Lack]:
         )
     lines = rules.splitlines()
     for line in template.unclosed:
-        yield Lack(
+        yield RuleProblem(
             rule="unclosed-variable",
             line=line,
             text=f"A variable is begun and not closed: {lines[line - 1].strip()!r:.60}.",
@@ -200,14 +202,14 @@ def _wrong_parameters(
     sections: Sequence[_Section],
     tools: Sequence[str],
     schemas: Mapping[str, Mapping[str, Any]],
-) -> Iterator[Lack]:
+) -> Iterator[RuleProblem]:
     for section in sections:
         name = _tool_of(section)
         if not name:
             continue
         schema = schemas.get(name) or schemas.get(_bare(name))
-        if schema is None and not any(_bare(each) == _bare(name) for each in tools):
-            yield Lack(
+        if schema is None and not any(_bare(tool) == _bare(name) for tool in tools):
+            yield RuleProblem(
                 rule="unknown-tool",
                 line=section.line,
                 text=f"There is no tool {name!r}.",
@@ -216,18 +218,19 @@ def _wrong_parameters(
             )
         if schema is None:
             continue
-        told = list(_parameters(section))
-        yield from _lacked(name, schema, told)
-        required: list[str] = [each for each in schema.get("required", []) if each]
-        for each in required:
-            if not any(each == one for one, _ in told) and not re.search(
-                rf"(?<!\w){re.escape(each)}(?!\w)", section.text
+        listed = list(_parameters(section))
+        yield from _lacked(name, schema, listed)
+        required: list[str] = [parameter for parameter in schema.get("required", []) if parameter]
+        for parameter in required:
+            if not any(parameter == listed_name for listed_name, _ in listed) and not re.search(
+                rf"(?<!\w){re.escape(parameter)}(?!\w)", section.text
             ):
-                yield Lack(
+                yield RuleProblem(
                     rule="untold-parameter",
                     line=section.line,
-                    text=f"The tool {name!r} needs {each!r}, and the rules do not say so.",
-                    mend=f"Add a line below its required parameters: - {each} (type): what it is.",
+                    text=f"The tool {name!r} needs {parameter!r}, and the rules do not say so.",
+                    mend="Add a line below its required parameters: "
+                    f"- {parameter} (type): what it is.",
                 )
     for tool in tools:
         schema = schemas.get(tool) or schemas.get(_bare(tool))
@@ -236,20 +239,20 @@ def _wrong_parameters(
 
 
 def _lacked(
-    name: str, schema: Mapping[str, Any], told: Sequence[tuple[str, int]]
-) -> Iterator[Lack]:
-    known = json_object(schema.get("properties"))
-    if not known and schema.get("additionalProperties", True) is not False:
+    name: str, schema: Mapping[str, Any], listed: Sequence[tuple[str, int]]
+) -> Iterator[RuleProblem]:
+    properties = json_object(schema.get("properties"))
+    if not properties and schema.get("additionalProperties", True) is not False:
         return  # a schema that says nothing allows all
     seen: set[str] = set()
-    for each, line in told:
-        if each not in known and each not in seen:
-            seen.add(each)
-            yield Lack(
+    for parameter, line in listed:
+        if parameter not in properties and parameter not in seen:
+            seen.add(parameter)
+            yield RuleProblem(
                 rule="unknown-parameter",
                 line=line,
-                text=f"The tool {name!r} has no parameter {each!r}.",
-                mend=f"It has: {', '.join(known) or 'none'}. Correct or remove it.",
+                text=f"The tool {name!r} has no parameter {parameter!r}.",
+                mend=f"It has: {', '.join(properties) or 'none'}. Correct or remove it.",
                 breaks=True,
             )
 
@@ -273,8 +276,8 @@ def _in_calls(rules: str, tool: str) -> Iterator[tuple[str, int]]:
         inside = call["inside"]
         if inside.lstrip().startswith("{"):
             inside = re.sub(r"\"(\w+)\"\s*:", r"\1:", inside)
-        for given in _GIVEN.finditer(_TEXT.sub("''", inside)):
-            yield given["name"], _line(rules, call.start())
+        for argument in _GIVEN.finditer(_TEXT.sub("''", inside)):
+            yield argument["name"], _line(rules, call.start())
 
 
 def _tool_of(section: _Section) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-__all__ = ["example", "unasked"]
+__all__ = ["example", "tools_without_prompts"]
 
 _SPLIT: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _WORD: Final = re.compile(r"[^\W\d_]+")
@@ -45,15 +45,17 @@ _ALSO: Final[Mapping[str, str]] = {
 """What names of tools begin with, and what people say for it."""
 
 
-def unasked(tools: Sequence[str], prompts: Sequence[str]) -> Iterator[str]:
+def tools_without_prompts(tools: Sequence[str], prompts: Sequence[str]) -> Iterator[str]:
     """The tools that no prompt asks for, in their order."""
     names = {tool: _words_of(tool) for tool in tools}
     sets = [frozenset(words) for words in names.values()]
     shared = frozenset[str]().union(*sets[:1]).intersection(*sets)
-    said = [frozenset(_stem(word) for word in _WORD.findall(text.casefold())) for text in prompts]
+    prompt_words = [
+        frozenset(_stem(word) for word in _WORD.findall(text.casefold())) for text in prompts
+    ]
     for tool, words in names.items():
-        own = [word for word in words if word not in shared]
-        if own and not any(_asks(each, own) for each in said):
+        distinctive = [word for word in words if word not in shared]
+        if distinctive and not any(_asks(stems, distinctive) for stems in prompt_words):
             yield tool
 
 
@@ -63,12 +65,12 @@ def example(tool: str) -> str:
     return repr(f"{' '.join(words).lower()} ...")
 
 
-def _asks(said: frozenset[str], words: Sequence[str]) -> bool:
+def _asks(prompt_words: frozenset[str], words: Sequence[str]) -> bool:
     first, *rest = words
     meant = _MEANT.get(first)
     if meant is None:
-        return bool(said.intersection(words))
-    return bool(said & meant) and (not rest or bool(said.intersection(rest)))
+        return bool(prompt_words.intersection(words))
+    return bool(prompt_words & meant) and (not rest or bool(prompt_words.intersection(rest)))
 
 
 def _words_of(tool: str) -> tuple[str, ...]:

@@ -5,16 +5,16 @@ from dataclasses import replace
 from typing import Final
 
 from toolgate.databases.connections import said_as
-from toolgate.intents import with_names
+from toolgate.intents import with_list_entries
 from toolgate.packs.base import Pack
 
-__all__ = ["with_live"]
+__all__ = ["with_live_names"]
 
 _MOST: Final = 2_000
 """Names that are looked for in each message; with 2,000 that takes 1 ms."""
 
 
-def with_live(pack: Pack, names: Mapping[str, Sequence[str]]) -> Pack:
+def with_live_names(pack: Pack, names: Mapping[str, Sequence[str]]) -> Pack:
     """The pack with the names that are live now in the lists that want them.
 
     Args:
@@ -24,5 +24,7 @@ def with_live(pack: Pack, names: Mapping[str, Sequence[str]]) -> Pack:
     intents = pack.intents
     for key, of in pack.live.items():
         more = {name: said_as(name) for name in names.get(of, ())[:_MOST]}
-        intents = tuple(with_names(intent, key, more) if more else intent for intent in intents)
+        intents = tuple(
+            with_list_entries(intent, key, more) if more else intent for intent in intents
+        )
     return replace(pack, intents=intents)

@@ -24,7 +24,15 @@ from toolgate.intents import read_intents
 from toolgate.packs.base import Pack
 from toolgate.types import Json, json_object
 
-__all__ = ["About", "Stamps", "files_of", "fingerprint", "load_pack", "read_about", "stamps_of"]
+__all__ = [
+    "PackManifest",
+    "Stamps",
+    "files_of",
+    "fingerprint",
+    "load_pack",
+    "read_manifest",
+    "stamps_of",
+]
 
 _PACK_KEYS: Final = frozenset(
     [
@@ -67,7 +75,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
 
     folder = folder.absolute()
     table = pack_table(folder)
-    about = _about(table, folder)
+    manifest = _manifest(table, folder)
     read = read_intents(folder, report=report, table=table)
     trying = Trying(report)
     rules = _rules(folder, trying)
@@ -75,9 +83,9 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
     servers = _servers(folder, trying)
     intents = tuple(intent for intent in read.intents if dev or not intent.dev)
     return Pack(
-        name=about.name,
-        version=about.version,
-        description=about.description,
+        name=manifest.name,
+        version=manifest.version,
+        description=manifest.description,
         folder=folder,
         fingerprint=fingerprint(folder),
         intents=intents,
@@ -87,12 +95,12 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
         own_limits=read.own_limits,
         rules={name: text for name, (_, text) in rules.items()},
         rule_files={name: path for name, (path, _) in rules.items()},
-        variables=about.variables,
-        out_of_context=about.out_of_context,
-        live=about.live,
-        needs=about.needs,
-        protected=about.protected,
-        protection=about.protection,
+        variables=manifest.variables,
+        out_of_context=manifest.out_of_context,
+        live=manifest.live,
+        needs=manifest.needs,
+        protected=manifest.protected,
+        protection=manifest.protection,
         modules=_modules(folder, trying),
         texts=texts,
         resources=_resources(folder),
@@ -103,7 +111,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
 
 
 @dataclass(frozen=True, kw_only=True)
-class About:
+class PackManifest:
     """What `pack.toml` says of a pack as a whole."""
 
     name: str
@@ -126,16 +134,16 @@ class About:
     """Hint for a call that would change such a file."""
 
 
-def read_about(folder: Path) -> About:
+def read_manifest(folder: Path) -> PackManifest:
     """What `pack.toml` says of the pack as a whole.
 
     Raises:
         PackError: It cannot be used.
     """
-    return _about(pack_table(folder), folder)
+    return _manifest(pack_table(folder), folder)
 
 
-def _about(table: PackTable, folder: Path) -> About:
+def _manifest(table: PackTable, folder: Path) -> PackManifest:
     table.only(_PACK_KEYS)
     name = table.take("name", str, folder.name)
     if not _NAME.fullmatch(name) or "__" in name:
@@ -145,10 +153,10 @@ def _about(table: PackTable, folder: Path) -> About:
             "A name has 1 to 32 letters, digits, dots, hyphens and underscores, no two of these "
             'side by side; write: name = "..."',
         )
-    given = table.sub("variables")
-    for key in given.content:
+    variables = table.sub("variables")
+    for key in variables.content:
         if not _VARIABLE.fullmatch(key):
-            given.fail(key, f"a variable cannot be called {key!r}", "Write it as COMPANY_NAME.")
+            variables.fail(key, f"a variable cannot be called {key!r}", "Write it as COMPANY_NAME.")
     live = table.sub("live")
     for key in live.content:
         if live.take(key, str, "") not in _LIVE:
@@ -161,17 +169,17 @@ def _about(table: PackTable, folder: Path) -> About:
     protect = table.sub("protect")
     protect.only(frozenset({"suffixes", "hint"}))
     suffixes = protect.strings("suffixes")
-    if not all(_SUFFIX.fullmatch(each) for each in suffixes):
+    if not all(_SUFFIX.fullmatch(suffix) for suffix in suffixes):
         protect.fail("suffixes", f"files cannot end with {suffixes!r}", 'Write: [".rel", ".val"]')
-    return About(
+    return PackManifest(
         name=name,
         version=table.take("version", str, ""),
         description=table.take("description", str, ""),
-        variables={key: given.take(key, str, "") for key in given.content},
+        variables={key: variables.take(key, str, "") for key in variables.content},
         out_of_context=table.take("out_of_context", str, ""),
         live={key: live.take(key, str, "") for key in live.content},
         needs=needs,
-        protected=tuple(each.lower() for each in suffixes),
+        protected=tuple(suffix.lower() for suffix in suffixes),
         protection=protect.take("hint", str, ""),
     )
 
@@ -179,47 +187,47 @@ def _about(table: PackTable, folder: Path) -> About:
 def _rules(folder: Path, trying: Trying) -> dict[str, tuple[Path, str]]:
     """File and text of the rules by intent, without case."""
     home = folder / "rules"
-    found: dict[str, tuple[Path, str]] = {}
+    rules: dict[str, tuple[Path, str]] = {}
     with trying:
         for path in _rule_files(folder, home, trying):
             with trying:
                 name = path.stem.casefold()
-                if name in found:
+                if name in rules:
                     PackFile(path).fail(
                         None,
-                        f"there are rules for {path.stem!r} already, in {found[name][0].name}",
+                        f"there are rules for {path.stem!r} already, in {rules[name][0].name}",
                         "Put both into one file.",
                     )
-                found[name] = (path, PackFile(path).prose())
-    return found
+                rules[name] = (path, PackFile(path).prose())
+    return rules
 
 
 def _rule_files(folder: Path, home: Path, trying: Trying) -> list[Path]:
-    for place in (home, folder):
-        manifest = place / "rules.list"
+    for candidate in (home, folder):
+        manifest = candidate / "rules.list"
         if manifest.is_file():
             return files_named(manifest, home, ".md", trying)
     return files_in(home, ".md")
 
 
 def _modules(folder: Path, trying: Trying) -> tuple[Path, ...]:
-    found: list[Path] = []
+    paths: list[Path] = []
     for name in ("tools", "proxies", "prompts", "resources"):
         with trying:
-            found += [
+            paths += [
                 path for path in files_in(folder / name, ".py") if not path.name.startswith("_")
             ]
-    return tuple(found)
+    return tuple(paths)
 
 
 def _texts(folder: Path, trying: Trying) -> dict[str, str]:
     """The prompts for clients."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     with trying:
         for path in files_in(folder / "prompts", ".md"):
             with trying:
-                found[path.stem] = PackFile(path).prose()
-    return found
+                texts[path.stem] = PackFile(path).prose()
+    return texts
 
 
 def _resources(folder: Path) -> tuple[Path, ...]:
@@ -248,11 +256,11 @@ def _servers(folder: Path, trying: Trying) -> dict[str, Json]:
         servers: object = table.get("mcpServers", table)
         if not isinstance(read, dict) or not isinstance(servers, dict):
             file.fail(None, "it has no servers", 'Expected: {"mcpServers": {"NAME": {...}}}.')
-        found = cast("Json", servers)
-        for name, config in found.items():
+        configs = cast("Json", servers)
+        for name, config in configs.items():
             if not isinstance(config, dict):
                 file.fail(file.line(name), f"the server {name!r} is no object", "Correct it.")
-        return found
+        return configs
     return {}
 
 
@@ -261,9 +269,9 @@ def files_of(folder: Path) -> Iterator[os.DirEntry[str]]:
     pending = [str(folder)]
     count = 0
     while pending:
-        place = pending.pop()
+        directory = pending.pop()
         try:
-            with os.scandir(place) as listed:
+            with os.scandir(directory) as listed:
                 entries = sorted(listed, key=lambda entry: entry.name)
         except OSError:
             continue  # whoever reads the files of it says so
@@ -279,14 +287,14 @@ def files_of(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 def stamps_of(folder: Path) -> Stamps:
     """What tells whether files of a pack have changed, without reading them."""
-    found: list[tuple[str, int, int, int]] = []
+    stamps: list[tuple[str, int, int, int]] = []
     for entry in files_of(folder):
         try:
             stat = entry.stat()
         except OSError:
             continue
-        found.append((entry.path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
-    return tuple(found)
+        stamps.append((entry.path, stat.st_mtime_ns, stat.st_size, stat.st_ino))
+    return tuple(stamps)
 
 
 def fingerprint(folder: Path, *, but: frozenset[str] = frozenset()) -> str:
@@ -296,20 +304,20 @@ def fingerprint(folder: Path, *, but: frozenset[str] = frozenset()) -> str:
         folder: The pack's folder.
         but: Files and folders right in it that do not count.
     """
-    made = blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     for entry in files_of(folder):
         path = Path(entry.path)
         parts = path.relative_to(folder).parts
         if parts[0] in but:
             continue
-        made.update("/".join(parts).encode(errors="surrogateescape") + b"\0")
+        digest.update("/".join(parts).encode(errors="surrogateescape") + b"\0")
         try:
             stat = entry.stat()
             if path.suffix in _TEXTS and S_ISREG(stat.st_mode) and stat.st_size <= MOST_BYTES:
-                made.update(path.read_bytes())
+                digest.update(path.read_bytes())
             else:
-                made.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
+                digest.update(f"{stat.st_size} {stat.st_mtime_ns}".encode())
         except OSError as error:
-            made.update(f"{error.errno}".encode())
-        made.update(b"\0")
-    return made.hexdigest()
+            digest.update(f"{error.errno}".encode())
+        digest.update(b"\0")
+    return digest.hexdigest()

@@ -16,8 +16,8 @@ from anyio import to_thread
 from toolgate.base.names import fold
 from toolgate.errors import PackError
 from toolgate.packs.base import Pack
-from toolgate.packs.discovery import Origin, Place, find_packs, is_on_by_default
-from toolgate.packs.reader import About, Stamps, load_pack, read_about, stamps_of
+from toolgate.packs.discovery import Origin, PackLocation, find_packs, is_on_by_default
+from toolgate.packs.reader import PackManifest, Stamps, load_pack, read_manifest, stamps_of
 from toolgate.packs.server import PackHost, PackServer
 from toolgate.settings import PackSettings
 from toolgate.types import Json, ServerSpec
@@ -61,7 +61,7 @@ class PackState:
     problems: tuple[str, ...] = ()
     """What is wrong with its files, each with file, line and reason."""
 
-    def shown(self) -> Json:
+    def to_json(self) -> Json:
         """As programs are told of it."""
         intents = self.pack.intents if self.pack is not None else ()
         return {
@@ -73,7 +73,7 @@ class PackState:
             "on": self.on,
             "is_kept": self.is_kept,
             "intents": [intent.name for intent in intents],
-            "prompts": sum(len(lines) for each in intents for lines in each.prompts.values()),
+            "prompts": sum(len(lines) for intent in intents for lines in intent.prompts.values()),
             "rules": len(self.pack.rules) if self.pack is not None else 0,
             "problems": list(self.problems),
         }
@@ -105,11 +105,11 @@ class PackSet:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Read:
+class _LoadedFolder:
     """What was read of a place, and when that was."""
 
     stamps: Stamps
-    about: About
+    manifest: PackManifest
     pack: Pack | None = None
     is_kept: bool = False
     problems: tuple[str, ...] = field(default=())
@@ -146,15 +146,15 @@ class Packs:
         self._cwd = cwd
         self._services = services
         self._current = PackSet()
-        self._found = self._told = PackSet()
-        self._read: dict[Path, _Read] = {}
+        self._scanned = self._announced = PackSet()
+        self._read: dict[Path, _LoadedFolder] = {}
         self._servers: dict[str, PackServer] = {}
         self._hosts: dict[str, PackHost] = {}
         self._refused: dict[str, tuple[object, tuple[str, ...]]] = {}
         self._gone: list[PackServer] = []
         self._listeners: list[Callable[[PackSet], Awaitable[None]]] = []
-        self._looking = anyio.Lock()
-        self._telling: set[asyncio.Task[None]] = set()
+        self._lock = anyio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def current(self) -> PackSet:
@@ -171,9 +171,9 @@ class Packs:
     ) -> bool:
         """Take new settings and databases over, and look."""
         self._settings, self._connections = settings, connections
-        return await self.look()
+        return await self.refresh()
 
-    async def look(self) -> bool:
+    async def refresh(self) -> bool:
         """Read what is new since the last time.
 
         All packs are exchanged at once. Of a pack with a file that cannot be used, the version
@@ -182,23 +182,23 @@ class Packs:
         Gives:
             Whether anything is different.
         """
-        async with self._looking:
-            self._found, self._read = await to_thread.run_sync(
-                _look, self._settings, self._cwd, self._read
+        async with self._lock:
+            self._scanned, self._read = await to_thread.run_sync(
+                _scan, self._settings, self._cwd, self._read
             )
-            found = await self._with_servers(self._found)
+            pack_set = await self._with_servers(self._scanned)
             hosted = {name: host.version for name, host in self._hosts.items()}
-            if found == self._told and hosted == self._servers:
+            if pack_set == self._announced and hosted == self._servers:
                 return False
-            await self._exchange(found)
+            await self._exchange(pack_set)
             return True
 
     async def load(self) -> None:
         """Run the code of all packs now instead of when it is first needed."""
         for server in list(self._servers.values()):
             await server.load()
-        while self._telling:
-            await asyncio.wait(self._telling)
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
     def specs(self, taken: Collection[str], *, has_connections: bool) -> list[ServerSpec]:
         """The servers of all packs: their own, and those that they bring along.
@@ -210,8 +210,8 @@ class Packs:
         """
         specs: list[ServerSpec] = []
         places = {fold(name): "the configuration" for name in taken}
-        known = self._current.problems
-        states = list(self._told.states)
+        reported = self._current.problems
+        states = list(self._announced.states)
         for at, state in enumerate(states):
             pack = state.pack
             server = self._servers.get(state.name) if pack is not None else None
@@ -231,17 +231,17 @@ class Packs:
                     "one of the pack is left out. Give one of them another name."
                 )
             for problem in twice:
-                if problem not in known:
+                if problem not in reported:
                     log.error("pack %s: %s", state.name, problem)
             states[at] = replace(state, problems=(*state.problems, *twice))
-        self._current = replace(self._told, states=tuple(states))
+        self._current = replace(self._announced, states=tuple(states))
         return specs
 
     async def aclose(self) -> None:
         """End what tells of changes, and let go of the code."""
-        for task in self._telling:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._telling, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         for server in self._servers.values():
             server.forget()
 
@@ -256,13 +256,13 @@ class Packs:
         self._hosts = {name: self._hosts[name] for name in self._servers}
         return changed
 
-    async def _with_servers(self, found: PackSet) -> PackSet:
+    async def _with_servers(self, pack_set: PackSet) -> PackSet:
         """The same, with code that works: where new code does not, the pack stays as it was."""
         if self._services is None:
-            return found
+            return pack_set
         states: list[PackState] = []
         servers: dict[str, PackServer] = {}
-        for state in found.states:
+        for state in pack_set.states:
             if state.pack is None or not (state.pack.has_server or state.pack.servers):
                 states.append(state)
                 continue
@@ -306,30 +306,30 @@ class Packs:
         return old, new.problems
 
     def _on_news(self) -> None:
-        task = asyncio.create_task(self._retell())
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        task = asyncio.create_task(self._announce_again())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _retell(self) -> None:
+    async def _announce_again(self) -> None:
         """Servers were added by code, or it could not be used: that is known only now."""
-        async with self._looking:
-            await self._exchange(await self._with_servers(self._found))
+        async with self._lock:
+            await self._exchange(await self._with_servers(self._scanned))
 
-    async def _exchange(self, found: PackSet) -> None:
-        before, self._told = self._told, found
-        self._current = found
-        for state in found.states:
-            kept = " The version before is in use." if state.is_kept else ""
+    async def _exchange(self, pack_set: PackSet) -> None:
+        before, self._announced = self._announced, pack_set
+        self._current = pack_set
+        for state in pack_set.states:
+            suffix = " The version before is in use." if state.is_kept else ""
             for problem in state.problems:
                 if problem not in before.problems:
-                    log.error("pack %s: %s%s", state.name, problem, kept)
+                    log.error("pack %s: %s%s", state.name, problem, suffix)
         changed = self._hosted()
         for listener in list(self._listeners):
-            await listener(found)
+            await listener(pack_set)
         for host in changed:
             await host.target.reload()
-        if found.version != before.version:
-            log.info("packs read", extra={"packs": ", ".join(each.name for each in found.packs)})
+        if pack_set.version != before.version:
+            log.info("packs read", extra={"packs": ", ".join(pack.name for pack in pack_set.packs)})
         while self._gone:
             self._gone.pop().forget()
 
@@ -338,28 +338,28 @@ class Packs:
 
         Packs that ship or are installed are not watched, except with `[packs] dev`.
         """
-        known: Stamps | None = None
-        before: Stamps = ()
+        loaded: Stamps | None = None
+        previous: Stamps = ()
         while not stop.is_set():
             stamps = await to_thread.run_sync(_watched, self._settings, self._cwd)
-            if known is None or (stamps != known and stamps == before):
-                known = stamps
+            if loaded is None or (stamps != loaded and stamps == previous):
+                loaded = stamps
                 try:
-                    await self.look()
+                    await self.refresh()
                 except Exception:  # whatever is wrong now, later changes must still be seen
                     log.exception("packs cannot be read")
-            before = stamps
+            previous = stamps
             with anyio.move_on_after(interval_s):
                 await stop.wait()
 
 
 def _set_of(states: Iterable[PackState]) -> PackSet:
-    found = PackSet(states=tuple(states))
+    pack_set = PackSet(states=tuple(states))
     version = blake2b(digest_size=16)
-    for pack in found.packs:
+    for pack in pack_set.packs:
         intents = ",".join(intent.name for intent in pack.intents)
         version.update(f"{pack.name}\0{pack.fingerprint}\0{intents}\0".encode(errors="replace"))
-    return replace(found, version=version.hexdigest())
+    return replace(pack_set, version=version.hexdigest())
 
 
 def no_services(pack: Pack) -> ToolServices:  # noqa: ARG001 -- as `Packs` asks for them
@@ -367,56 +367,60 @@ def no_services(pack: Pack) -> ToolServices:  # noqa: ARG001 -- as `Packs` asks 
     return ToolServices()
 
 
-def _look(
-    settings: PackSettings, cwd: Path, known: Mapping[Path, _Read]
-) -> tuple[PackSet, dict[Path, _Read]]:
-    read: dict[Path, _Read] = {}
+def _scan(
+    settings: PackSettings, cwd: Path, earlier: Mapping[Path, _LoadedFolder]
+) -> tuple[PackSet, dict[Path, _LoadedFolder]]:
+    read: dict[Path, _LoadedFolder] = {}
     states: list[PackState] = []
-    for place in find_packs(settings.paths, cwd=cwd):
-        if place.problem:
-            states.append(_missing(place))
+    for location in find_packs(settings.paths, cwd=cwd):
+        if location.problem:
+            states.append(_missing(location))
             continue
-        each = _read(place, known.get(place.folder), settings)
-        read[place.folder] = each
-        states.append(_state(place, each, settings))
+        loaded = _read(location, earlier.get(location.folder), settings)
+        read[location.folder] = loaded
+        states.append(_state(location, loaded, settings))
     states = _settled(states)
     missing = {*settings.enable, *settings.disable} - {state.name for state in states}
     states += [_unknown(name, states) for name in sorted(missing)]
     return _set_of(states), read
 
 
-def _read(place: Place, before: _Read | None, settings: PackSettings) -> _Read:
+def _read(
+    location: PackLocation, before: _LoadedFolder | None, settings: PackSettings
+) -> _LoadedFolder:
     """A place anew, if anything there is different; of a pack that is off, what it is about."""
-    stamps = stamps_of(place.folder)
+    stamps = stamps_of(location.folder)
     try:
-        about = _about(place.folder, stamps)
-        on = _is_on(about.name, place, settings)
+        manifest = _manifest(location.folder, stamps)
+        on = _is_on(manifest.name, location, settings)
         stamps = (*stamps, (f"{on} {settings.dev}", 0, 0, 0))
         if before is not None and before.stamps == stamps:
             return before
         if not on:
-            return _Read(stamps=stamps, about=about)
-        pack = _loaded(place.folder, stamps, dev=settings.dev)
+            return _LoadedFolder(stamps=stamps, manifest=manifest)
+        pack = _loaded(location.folder, stamps, dev=settings.dev)
     except PackError as error:
-        about = before.about if before is not None else About(name=place.folder.name)
-        kept = before.pack if before is not None else None
-        return _Read(
+        manifest = (
+            before.manifest if before is not None else PackManifest(name=location.folder.name)
+        )
+        earlier_pack = before.pack if before is not None else None
+        return _LoadedFolder(
             stamps=stamps,
-            about=about,
-            pack=kept,
-            is_kept=kept is not None,
+            manifest=manifest,
+            pack=earlier_pack,
+            is_kept=earlier_pack is not None,
             problems=(str(error),),
         )
     was_whole = before is not None and (before.is_kept or not before.problems)
     if pack.problems and before is not None and before.pack is not None and was_whole:
         return replace(before, stamps=stamps, is_kept=True, problems=pack.problems)
-    return _Read(stamps=stamps, about=about, pack=pack, problems=pack.problems)
+    return _LoadedFolder(stamps=stamps, manifest=manifest, pack=pack, problems=pack.problems)
 
 
 @lru_cache(maxsize=32)
-def _about(folder: Path, stamps: Stamps) -> About:
+def _manifest(folder: Path, stamps: Stamps) -> PackManifest:
     del stamps
-    return read_about(folder)
+    return read_manifest(folder)
 
 
 @lru_cache(maxsize=8)
@@ -426,19 +430,19 @@ def _loaded(folder: Path, stamps: Stamps, *, dev: bool) -> Pack:
     return load_pack(folder, dev=dev)
 
 
-def _is_on(name: str, place: Place, settings: PackSettings) -> bool:
-    by_default = is_on_by_default(name, place.origin)
+def _is_on(name: str, location: PackLocation, settings: PackSettings) -> bool:
+    by_default = is_on_by_default(name, location.origin)
     return name not in settings.disable and (by_default or name in settings.enable)
 
 
-def _state(place: Place, read: _Read, settings: PackSettings) -> PackState:
+def _state(location: PackLocation, read: _LoadedFolder, settings: PackSettings) -> PackState:
     return PackState(
-        name=read.about.name,
-        folder=place.folder,
-        origin=place.origin,
-        on=_is_on(read.about.name, place, settings),
-        version=read.about.version,
-        description=read.about.description,
+        name=read.manifest.name,
+        folder=location.folder,
+        origin=location.origin,
+        on=_is_on(read.manifest.name, location, settings),
+        version=read.manifest.version,
+        description=read.manifest.description,
         pack=read.pack,
         is_kept=read.is_kept,
         problems=read.problems,
@@ -464,7 +468,7 @@ def _settled(states: list[PackState]) -> list[PackState]:
             settled.append(replace(state, pack=None, on=False, problems=tuple(problems)))
             continue
         owners[pack.name.casefold()] = pack.folder
-        taken = [each for each in pack.intents if each.name.casefold() in intents]
+        taken = [intent for intent in pack.intents if intent.name.casefold() in intents]
         for intent in taken:
             other = intents[intent.name.casefold()]
             problems.append(
@@ -473,19 +477,21 @@ def _settled(states: list[PackState]) -> list[PackState]:
                 "one of them another name, or disable one pack."
             )
         if taken:
-            pack = replace(pack, intents=tuple(each for each in pack.intents if each not in taken))
-        intents |= {each.name.casefold(): pack for each in pack.intents}
+            pack = replace(
+                pack, intents=tuple(intent for intent in pack.intents if intent not in taken)
+            )
+        intents |= {intent.name.casefold(): pack for intent in pack.intents}
         settled.append(replace(state, pack=pack, problems=tuple(problems)))
     return settled
 
 
-def _missing(place: Place) -> PackState:
+def _missing(location: PackLocation) -> PackState:
     return PackState(
-        name=place.folder.name,
-        folder=place.folder,
-        origin=place.origin,
+        name=location.folder.name,
+        folder=location.folder,
+        origin=location.origin,
         on=False,
-        problems=(place.problem,),
+        problems=(location.problem,),
     )
 
 
@@ -504,6 +510,6 @@ def _unknown(name: str, states: Collection[PackState]) -> PackState:
 def _watched(settings: PackSettings, cwd: Path) -> Stamps:
     return tuple(
         stamp
-        for place in find_packs(settings.paths, cwd=cwd, local=not settings.dev)
-        for stamp in ((str(place.folder), 0, 0, 0), *stamps_of(place.folder))
+        for location in find_packs(settings.paths, cwd=cwd, local=not settings.dev)
+        for stamp in ((str(location.folder), 0, 0, 0), *stamps_of(location.folder))
     )

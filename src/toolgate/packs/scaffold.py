@@ -27,7 +27,7 @@ def new_pack(name: str, folder: Path, *, intent: str = "") -> tuple[Path, ...]:
     """
     subject = _checked(intent or name, "intent")
     home = folder / _checked(name, "pack")
-    said = {
+    values = {
         "pack": name,
         "intent": subject,
         "upper": subject.upper(),
@@ -43,7 +43,7 @@ def new_pack(name: str, folder: Path, *, intent: str = "") -> tuple[Path, ...]:
         ) from None
     except OSError as error:
         raise _unwritable(home, error) from error
-    return tuple(_written(home / path, text, said) for path, text in _files(subject).items())
+    return tuple(_written(home / path, text, values) for path, text in _files(subject).items())
 
 
 def _files(subject: str) -> Mapping[str, str]:
@@ -57,10 +57,10 @@ def _files(subject: str) -> Mapping[str, str]:
     }
 
 
-def _written(path: Path, text: str, said: Mapping[str, str]) -> Path:
+def _written(path: Path, text: str, values: Mapping[str, str]) -> Path:
     try:
         path.parent.mkdir(exist_ok=True)
-        path.write_text(Template(text).substitute(said), encoding="utf-8")
+        path.write_text(Template(text).substitute(values), encoding="utf-8")
     except OSError as error:
         raise _unwritable(path, error) from error
     return path
@@ -73,10 +73,10 @@ def _unwritable(path: Path, error: OSError) -> PackError:
     )
 
 
-def _checked(name: str, what: str) -> str:
+def _checked(name: str, kind: str) -> str:
     if not _NAME.fullmatch(name) or name == "none":
         raise ArgumentError(
-            f"{name!r} is no name of {'an' if what[0] in 'aeiou' else 'a'} {what}.",
+            f"{name!r} is no name of {'an' if kind[0] in 'aeiou' else 'a'} {kind}.",
             allowed="Allowed: lower-case letters, digits, - and _, a letter first, at most 32.",
             hint="Choose another name, such as refunds.",
         )

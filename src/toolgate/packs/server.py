@@ -73,9 +73,9 @@ class PackServer:
         Args:
             target: What gives the parts of the pack, this version's or later ones'.
         """
-        found: list[ServerSpec] = []
+        specs: list[ServerSpec] = []
         if self.pack.has_server:
-            found.append(
+            specs.append(
                 ServerSpec(
                     name=self.pack.name,
                     kind="inprocess",
@@ -85,15 +85,15 @@ class PackServer:
                 )
             )
         file = self.pack.folder / "servers.json"
-        found += [_spec(name, each, file) for name, each in self.pack.servers.items()]
-        found += [_spec(name, each, self.pack.folder) for name, each in self.added.items()]
-        return found
+        specs += [_spec(name, config, file) for name, config in self.pack.servers.items()]
+        specs += [_spec(name, config, self.pack.folder) for name, config in self.added.items()]
+        return specs
 
     async def load(self) -> LocalParts:
         """Run the code of the pack once; what cannot be used is left out and is a problem."""
         async with self._loading:
             if self._parts is None:
-                gathered = _Gathered(self.pack, self._modules, self._services)
+                gathered = _PackLoader(self.pack, self._modules, self._services)
                 await gathered.run()
                 self._parts = gathered.parts()
                 self.problems = tuple(gathered.problems)
@@ -120,7 +120,7 @@ class PackHost:
         return await self.version.load()
 
 
-class _Gathered:
+class _PackLoader:
     """What the modules of a pack register."""
 
     def __init__(self, pack: Pack, modules: PackModules, services: ToolServices) -> None:
@@ -155,7 +155,7 @@ class _Gathered:
         pack = self._pack
         return LocalParts(
             name=pack.name,
-            tools=tuple(each for each, _ in self._tools.values()),
+            tools=tuple(tool for tool, _ in self._tools.values()),
             prompts=tuple(_prompt(name, text, pack) for name, text in pack.texts.items()),
             resources=tuple(_resource(path, pack) for path in pack.resources),
             services=self._services,
@@ -163,23 +163,23 @@ class _Gathered:
         )
 
     async def _take(self, module: ModuleType, path: Path) -> None:
-        own = tools_of(module)
+        tools = tools_of(module)
         register: object = getattr(module, "register", None)
         servers: object = getattr(module, "servers", None)
-        if not own and not callable(register) and not callable(servers):
+        if not tools and not callable(register) and not callable(servers):
             self._left_out(
                 path,
                 "it has neither a function marked with @tool nor a function register or servers. "
                 "Let its name begin with _ if others import it",
             )
             return
-        for each in own:
-            _ = each.definition  # one that cannot be described is said now and not in a listing
-        for each in own:
-            if each.name in self._tools:
-                self._twice("tool", each.name, path, self._tools[each.name][1])
+        for tool in tools:
+            _ = tool.definition  # one that cannot be described is said now and not in a listing
+        for tool in tools:
+            if tool.name in self._tools:
+                self._twice("tool", tool.name, path, self._tools[tool.name][1])
                 continue
-            self._tools[each.name] = (each, path)
+            self._tools[tool.name] = (tool, path)
         if callable(servers):
             with anyio.fail_after(_MODULE_S):
                 brought = await to_thread.run_sync(servers, self._services, abandon_on_cancel=True)
@@ -201,11 +201,11 @@ class _Gathered:
             if inspect.iscoroutinefunction(register):
                 await call()
             else:
-                found = await to_thread.run_sync(call, abandon_on_cancel=True)
-                if inspect.isawaitable(found):
-                    await found
+                result = await to_thread.run_sync(call, abandon_on_cancel=True)
+                if inspect.isawaitable(result):
+                    await result
         self._bring(added, path)
-        for name in [each.name for each in await server.list_tools()]:
+        for name in [tool.name for tool in await server.list_tools()]:
             if name in self._tools or name in self._registered:
                 other = self._registered.get(name) or self._tools[name][1]
                 self._twice("tool", name, path, other)
@@ -266,9 +266,9 @@ def _resource(path: Path, pack: Pack) -> LocalResource:
 
 def _reason(error: BaseException, folder: Path) -> str:
     """What went wrong, in one line without the place of the pack."""
-    said = " ".join(str(error).split()).replace(f"{folder}/", "")
+    text = " ".join(str(error).split()).replace(f"{folder}/", "")
     kind = type(error).__name__
-    return f"{kind}: {said[:300]}" if said else kind
+    return f"{kind}: {text[:300]}" if text else kind
 
 
 def _line(error: BaseException, path: Path) -> int | None:

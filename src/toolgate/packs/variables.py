@@ -43,29 +43,29 @@ class LiveVariables:
             services: Gives what the code of a pack may use.
         """
         self._services = services
-        self._sources: dict[str, _Source] = {}
+        self._sources: dict[str, _PackVariables] = {}
 
-    def of(self, packs: Iterable[Pack]) -> "Mapping[str, _Source]":
+    def sources(self, packs: Iterable[Pack]) -> "Mapping[str, _PackVariables]":
         """Where the live variables of each pack come from, of those that have some."""
         before, self._sources = self._sources, {}
         for pack in packs:
             if not (pack.folder / _FILE).is_file():
                 continue
-            known = before.get(pack.name)
-            if known is None or known.version != (pack.folder, pack.fingerprint):
-                known = _Source(pack, self._services)
-            self._sources[pack.name] = known
-        for name, source in before.items():
-            if self._sources.get(name) is not source:
-                source.forget()
+            source = before.get(pack.name)
+            if source is None or source.version != (pack.folder, pack.fingerprint):
+                source = _PackVariables(pack, self._services)
+            self._sources[pack.name] = source
+        for name, old in before.items():
+            if self._sources.get(name) is not old:
+                old.forget()
         return dict(self._sources)
 
     def forget(self) -> None:
         """Let go of the code."""
-        self.of(())
+        self.sources(())
 
 
-class _Source:
+class _PackVariables:
     """The live variables of one version of a pack; its code runs when they are first needed."""
 
     def __init__(self, pack: Pack, services: Callable[[Pack], ToolServices]) -> None:
@@ -87,15 +87,15 @@ class _Source:
             caller=caller, peer=None, sink=None, services=self._services(self._pack)
         )
         call = partial(function, context) if inspect.signature(function).parameters else function
-        found: object = (
+        values: object = (
             call()
             if inspect.iscoroutinefunction(function)
             else await to_thread.run_sync(call, abandon_on_cancel=True)
         )
-        if inspect.isawaitable(found):
-            found = await found
-        given = cast("dict[object, object]", found) if isinstance(found, dict) else {}
-        return {str(name): str(value) for name, value in given.items() if value is not None}
+        if inspect.isawaitable(values):
+            values = await values
+        mapping = cast("dict[object, object]", values) if isinstance(values, dict) else {}
+        return {str(name): str(value) for name, value in mapping.items() if value is not None}
 
     def forget(self) -> None:
         """Let go of its modules."""
@@ -110,6 +110,6 @@ class _Source:
                     self._function = module.variables
                 except (Exception, SystemExit) as error:  # noqa: BLE001 - code of others
                     self._is_broken = True
-                    said = f"{type(error).__name__}: {error}"
-                    log.warning("variables of a pack left out: %s: %s", path, said)
+                    reason = f"{type(error).__name__}: {error}"
+                    log.warning("variables of a pack left out: %s: %s", path, reason)
         return self._function

@@ -27,32 +27,32 @@ _FIELD = re.compile(r"\{([a-z][a-z_0-9]*)\}")
 
 def fill(text: str, values: Mapping[str, str]) -> str:
     """The text with `{name}` replaced for each name in `values`; all other braces stay."""
-    return _FIELD.sub(lambda found: values.get(found[1], found[0]), text)
+    return _FIELD.sub(lambda match: values.get(match[1], match[0]), text)
 
 
 @cache
 def _shipped() -> Mapping[str, Prompt]:
     """The texts that ship, by name."""
-    found: dict[str, Prompt] = {}
+    prompts: dict[str, Prompt] = {}
     folder = resources.files("toolgate.prompts") / "texts"
-    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
         name, dot, kind = file.name.rpartition(".")
         if not dot or kind != "md":
             continue
         _, head, text = file.read_text(encoding="utf-8").split("---\n", 2)
         keys = dict(line.split(": ", 1) for line in head.splitlines())
-        found[name] = Prompt(
+        prompts[name] = Prompt(
             name=name,
             title=keys["title"],
             role=cast('Literal["assistant", "user"]', keys["role"]),
             text=text.strip(),
             needs=tuple(filter(None, keys.get("needs", "").split(", "))),
         )
-    return found
+    return prompts
 
 
 @dataclass
-class _Replaced:
+class _Replacements:
     """What a project replaced, as it was read last."""
 
     read_at: float
@@ -65,7 +65,7 @@ class Prompts:
     def __init__(self, store: PromptRows, *, clock: Callable[[], float] = monotonic) -> None:
         self._store = store
         self._clock = clock
-        self._known: dict[str, _Replaced] = {}
+        self._cache: dict[str, _Replacements] = {}
 
     async def all(self, project_id: str) -> list[Prompt]:
         """Our own prompts, by name."""
@@ -87,8 +87,8 @@ class Prompts:
 
     async def replacement(self, project_id: str, name: str) -> StoredPrompt | None:
         """What a project put in place of a prompt of a pack or server; None: nothing."""
-        found = (await self._latest(project_id)).get(name)
-        return None if found is None or found.text is None else found
+        stored = (await self._latest(project_id)).get(name)
+        return None if stored is None or stored.text is None else stored
 
     async def versions(self, project_id: str, name: str) -> list[StoredPrompt]:
         """Every replacement of a prompt, oldest first."""
@@ -121,7 +121,7 @@ class Prompts:
     async def clear_all(self, project_id: str, *, by: str = "") -> list[str]:
         """Take every replacement back; gives their names."""
         latest = await self._latest(project_id)
-        names = sorted(name for name, one in latest.items() if one.text is not None)
+        names = sorted(name for name, stored in latest.items() if stored.text is not None)
         for name in names:
             await self._add(project_id, name, None, by)
         return names
@@ -137,16 +137,16 @@ class Prompts:
             changed_by=by,
         )
         await self._store.add_prompt_version(version)
-        self._known.pop(project_id, None)
+        self._cache.pop(project_id, None)
         return version.version
 
     async def _latest(self, project_id: str, *, fresh: bool = False) -> dict[str, StoredPrompt]:
-        known, now = self._known.get(project_id), self._clock()
-        if known is None or fresh or now - known.read_at > _AGE_S:
+        replacements, time_s = self._cache.get(project_id), self._clock()
+        if replacements is None or fresh or time_s - replacements.read_at > _AGE_S:
             rows = await self._store.prompt_versions(project_id, None)
-            known = _Replaced(read_at=now, latest={row.name: row for row in rows})
-            self._known[project_id] = known
-        return known.latest
+            replacements = _Replacements(read_at=time_s, latest={row.name: row for row in rows})
+            self._cache[project_id] = replacements
+        return replacements.latest
 
 
 def check(name: str, text: str) -> None:
@@ -170,28 +170,28 @@ def check(name: str, text: str) -> None:
     if missing:
         raise ArgumentError(
             f"The text for the prompt {name[:80]!r} lacks the field {{{missing[0]}}}.",
-            allowed="Needed: " + ", ".join(f"{{{one}}}" for one in shipped.needs) + "."
+            allowed="Needed: " + ", ".join(f"{{{field}}}" for field in shipped.needs) + "."
             if shipped is not None
             else "",
             hint="Write it where its value belongs.",
         )
 
 
-def _in_force(shipped: Prompt, found: StoredPrompt | None) -> Prompt:
-    if found is None:
+def _in_force(shipped: Prompt, stored: StoredPrompt | None) -> Prompt:
+    if stored is None:
         return shipped
-    if found.text is None:
-        return replace(shipped, version=found.version)
-    if _missing(shipped, found.text):
+    if stored.text is None:
+        return replace(shipped, version=stored.version)
+    if _missing(shipped, stored.text):
         # It was right for the version that it was written for.
         log.warning("prompt as it ships", extra={"prompt": shipped.name, "why": "lacks a field"})
         return shipped
     return replace(
         shipped,
-        text=found.text,
-        version=found.version,
-        changed_at=found.changed_at,
-        changed_by=found.changed_by,
+        text=stored.text,
+        version=stored.version,
+        changed_at=stored.changed_at,
+        changed_by=stored.changed_by,
     )
 
 
@@ -202,7 +202,7 @@ def _missing(shipped: Prompt, text: str) -> list[str]:
 
 def fields_in(text: str) -> set[str]:
     """The fields of a text, such as `question` for `{question}`."""
-    return {found[1] for found in _FIELD.finditer(text)}
+    return {match[1] for match in _FIELD.finditer(text)}
 
 
 def _key(name: str) -> str:

@@ -8,21 +8,21 @@ import pytest
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.intents.rules import (
     CLOSING,
-    GivenRules,
+    ConversationContext,
     PackRules,
+    RenderedRules,
     Rulebook,
-    Talks,
-    Workspace,
+    WorkspaceVariables,
+    build_enriched_prompt,
     context_block,
-    enriched,
+    fit_budget,
     recent_files,
-    within,
 )
 from toolgate.types import Caller
 
 
-def rules(text: str, intent: str = "A") -> GivenRules:
-    return GivenRules(intent=intent, pack="p", text=text, tokens=estimate_tokens(text))
+def rules(text: str, intent: str = "A") -> RenderedRules:
+    return RenderedRules(intent=intent, pack="p", text=text, tokens=estimate_tokens(text))
 
 
 # Form
@@ -39,7 +39,9 @@ def test_the_enriched_prompt_has_the_form_of_the_source() -> None:
         },
     )
 
-    assert enriched(context, "Open  the {{TOOLS}}\n relation ", [rules("=== RULES ===")]) == (
+    assert build_enriched_prompt(
+        context, "Open  the {{TOOLS}}\n relation ", [rules("=== RULES ===")]
+    ) == (
         "=== SERVOY DEVELOPMENT CONTEXT ===\n"
         "**Current Project:** shop\n"
         "**Active Solution:** shop_core\n"
@@ -81,7 +83,7 @@ def test_the_context_says_what_is_known(values: dict[str, str], expected: str) -
 def test_rules_that_do_not_fit_are_left_out_whole_and_smaller_ones_follow() -> None:
     first, large, small = rules("a" * 400), rules("b" * 4000, "B"), rules("c" * 40, "C")
 
-    given, left_out = within([first, large, small], 120)
+    given, left_out = fit_budget([first, large, small], 120)
 
     assert [each.intent for each in given] == ["A", "C"]
     assert left_out == [large]
@@ -90,7 +92,7 @@ def test_rules_that_do_not_fit_are_left_out_whole_and_smaller_ones_follow() -> N
 def test_the_first_rules_are_shortened_at_a_paragraph_and_say_so() -> None:
     text = "\n\n".join(f"Paragraph {n} ends here." for n in range(200))
 
-    (given,), left_out = within([rules(text)], 300)
+    (given,), left_out = fit_budget([rules(text)], 300)
 
     assert left_out == []
     assert given.shortened
@@ -101,7 +103,7 @@ def test_the_first_rules_are_shortened_at_a_paragraph_and_say_so() -> None:
 
 
 def test_rules_without_any_place_to_cut_are_cut_all_the_same() -> None:
-    (given,), _ = within([rules("ä" * 10_000)], 200)
+    (given,), _ = fit_budget([rules("ä" * 10_000)], 200)
 
     assert given.tokens <= 200
     assert "�" not in given.text
@@ -141,13 +143,13 @@ async def test_who_sets_a_variable_last_wins() -> None:
         return {"C": "live", "D": "live", "NOT_NEEDED": "live"}
 
     book = Rulebook(common=common)
-    book.take(
+    book.replace_rules(
         [PackRules(pack="p", rules={"x": "t"}, variables={"B": "pack", "C": "pack", "D": "pack"})],
         {"p": live},
     )
     names = {"A", "B", "C", "D", "PROJECT_NAME", "TOOLS", "NOBODY"}
 
-    assert await book.values("p", names, Caller(), {"D": "own"}) == {
+    assert await book.variable_values("p", names, Caller(), {"D": "own"}) == {
         "A": "common",
         "B": "pack",
         "C": "live",
@@ -165,9 +167,9 @@ async def test_a_source_that_fails_costs_only_its_variables(
         raise RuntimeError("no database")
 
     book = Rulebook()
-    book.take([PackRules(pack="p", rules={"x": "t"}, variables={"A": "1"})], {"p": broken})
+    book.replace_rules([PackRules(pack="p", rules={"x": "t"}, variables={"A": "1"})], {"p": broken})
 
-    assert await book.values("p", {"A", "B"}, Caller(), {}) == {"A": "1"}
+    assert await book.variable_values("p", {"A", "B"}, Caller(), {}) == {"A": "1"}
     assert "variables not known" in caplog.text
 
 
@@ -181,7 +183,7 @@ async def test_the_folder_is_the_project_of_a_single_user_and_a_tenant_is_its_ow
     folder = tmp_path / "shop"
     folder.mkdir()
     (folder / "notes.md").write_text("x", "utf-8")
-    place = Workspace(folder, home=tmp_path, connections=lambda: ["crm", "stock"])
+    place = WorkspaceVariables(folder, home=tmp_path, connections=lambda: ["crm", "stock"])
     names = {"PROJECT_NAME", "USER_NAME", "RECENT_FILES", "DATABASE_SERVERS"}
 
     mine = await place(Caller(), names)
@@ -200,7 +202,7 @@ async def test_the_place_is_that_of_the_client_where_it_is_known(tmp_path: Path)
     for name in ("gateway", "first", "second"):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{name}.md").write_text("x", "utf-8")
-    place = Workspace(tmp_path / "gateway", home=tmp_path)
+    place = WorkspaceVariables(tmp_path / "gateway", home=tmp_path)
     names = {"PROJECT_NAME", "RECENT_FILES"}
 
     found = [
@@ -220,7 +222,7 @@ async def test_the_place_is_that_of_the_client_where_it_is_known(tmp_path: Path)
 @pytest.mark.anyio
 async def test_a_home_folder_is_no_project(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path.parent, Path("/")):
-        place = Workspace(folder, home=tmp_path)
+        place = WorkspaceVariables(folder, home=tmp_path)
         found = await place(Caller(), {"PROJECT_NAME", "RECENT_FILES"})
         assert (found["PROJECT_NAME"], found["RECENT_FILES"]) == ("", "")
 
@@ -247,46 +249,46 @@ def test_recent_files_are_the_last_changed_and_no_generated_ones(tmp_path: Path)
 def test_a_conversation_known_only_by_its_clients_name_ends_after_half_an_hour() -> None:
     """Decision 14."""
     now = [0.0]
-    talks = Talks(lambda: now[0])
+    talks = ConversationContext(lambda: now[0])
     guessed = Caller(client="ide", conversation="ide")
     named = Caller(client="ide", conversation="session 1")
     for caller in (guessed, named):
-        talks.asked(caller, "text", intent="A", intents=("A",))
+        talks.record_request(caller, "text", intent="A", intents=("A",))
     now[0] = 1790.0
-    assert talks.of(guessed).intents == ("A",)
+    assert talks.state(guessed).intents == ("A",)
     now[0] = 1810.0
 
-    assert talks.of(guessed).intents == ()
-    assert talks.of(named).intents == ("A",)
+    assert talks.state(guessed).intents == ()
+    assert talks.state(named).intents == ("A",)
 
 
 def test_callers_and_projects_have_conversations_of_their_own() -> None:
-    talks = Talks(lambda: 0.0)
-    talks.asked(Caller(conversation="c"), "text", intent="A", intents=("A",))
+    talks = ConversationContext(lambda: 0.0)
+    talks.record_request(Caller(conversation="c"), "text", intent="A", intents=("A",))
 
-    assert talks.of(Caller(conversation="c", caller_id="other")).intents == ()
-    assert talks.of(Caller(conversation="c", project_id="other")).intents == ()
+    assert talks.state(Caller(conversation="c", caller_id="other")).intents == ()
+    assert talks.state(Caller(conversation="c", project_id="other")).intents == ()
 
 
 def test_without_a_name_there_is_no_conversation() -> None:
-    talks = Talks(lambda: 0.0)
-    talks.asked(Caller(), "text", intent="A", intents=("A",))
-    talks.told(Caller(), "s:t")
+    talks = ConversationContext(lambda: 0.0)
+    talks.record_request(Caller(), "text", intent="A", intents=("A",))
+    talks.record_advice(Caller(), "s:t")
 
-    assert talks.of(Caller()).intents == ()
+    assert talks.state(Caller()).intents == ()
 
 
 def test_a_request_without_rules_leaves_the_rules_before_in_memory() -> None:
-    talks = Talks(lambda: 0.0)
+    talks = ConversationContext(lambda: 0.0)
     me = Caller(conversation="c")
-    talks.asked(me, "one", intent="A", intents=("A",))
-    talks.told(me, "s:t")
-    talks.asked(me, "one more", intent="A", intents=("A",))
-    assert talks.of(me).told == {"s:t"}
-    talks.asked(me, "two", intent=None, intents=())
+    talks.record_request(me, "one", intent="A", intents=("A",))
+    talks.record_advice(me, "s:t")
+    talks.record_request(me, "one more", intent="A", intents=("A",))
+    assert talks.state(me).given_advice == {"s:t"}
+    talks.record_request(me, "two", intent=None, intents=())
 
-    talk = talks.of(me)
-    assert (talk.given, talk.intents, talk.previous, talk.told) == (
+    talk = talks.state(me)
+    assert (talk.given_intents, talk.intents, talk.previous, talk.given_advice) == (
         ("A",),
         (),
         ("A", "A"),

@@ -9,7 +9,14 @@ import anyio
 import pytest
 
 from toolgate.base.plugins import make
-from toolgate.intents import NONE, Cascade, Detection, Detector, SemanticStage, shipped
+from toolgate.intents import (
+    NONE,
+    Cascade,
+    Detection,
+    IntentDetector,
+    SemanticStage,
+    builtin_pack_folder,
+)
 from toolgate.models.embedders import Embedder
 from toolgate.packs import Pack, load_pack
 from toolgate.types import PluginSpec
@@ -25,11 +32,11 @@ TODAY = date(2025, 10, 21)
 
 @lru_cache(maxsize=1)
 def pack() -> Pack:
-    return load_pack(shipped("schema"))
+    return load_pack(builtin_pack_folder("schema"))
 
 
 @lru_cache(maxsize=2)
-def cascade(embedder: str) -> tuple[Detector, Cascade]:
+def cascade(embedder: str) -> tuple[IntentDetector, Cascade]:
     spec = PluginSpec(name=embedder, setting="search.embedder", options={})
     stage = SemanticStage(embedder=make("embedder", Embedder, spec, {}) if embedder else None)
 
@@ -37,14 +44,14 @@ def cascade(embedder: str) -> tuple[Detector, Cascade]:
         await stage.update(pack().intents, unsupported=pack().unsupported, limits=pack().limits)
 
     anyio.run(learn)
-    detector = Detector(pack().intents)
+    detector = IntentDetector(pack().intents)
     return detector, Cascade(detector.keywords, stage)
 
 
 def judged(text: str, *languages: str, embedder: str = "bundled") -> Detection:
     detector, both = cascade(embedder)
     request = detector.request(text, today=TODAY, languages=languages)
-    return detector.filled(anyio.run(both.judge, request), request)
+    return detector.with_arguments(anyio.run(both.classify, request), request)
 
 
 def test_the_files_of_the_pack_are_without_fault() -> None:

@@ -21,10 +21,10 @@ async def pack_rows(loaded: Settings) -> list[Json]:
     running = await find_running(loaded)
     services = None if running is not None else no_services
     packs = Packs(loaded.packs, cwd=Path.cwd(), services=services)
-    await packs.look()
+    await packs.refresh()
     with redirect_stdout(sys.stderr):  # what code of packs prints is no answer of the command
         await packs.load()
-    rows = [state.shown() for state in packs.current.states]
+    rows = [state.to_json() for state in packs.current.states]
     await packs.aclose()
     used = {str(row["folder"]): row for row in await running.rows("packs")} if running else {}
     return [used.get(str(row["folder"]), row) for row in rows]

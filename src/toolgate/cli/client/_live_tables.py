@@ -4,7 +4,7 @@ from toolgate.cli.client._load_settings import store_url
 from toolgate.cli.terminal._output import note
 from toolgate.databases.connections import Connections, SchemaHistory
 from toolgate.errors import StoreError
-from toolgate.packs import Pack, with_live
+from toolgate.packs import Pack, with_live_names
 from toolgate.settings import Settings
 from toolgate.store import make_store
 
@@ -27,4 +27,4 @@ async def with_table_names(settings: Settings, packs: tuple[Pack, ...]) -> tuple
     finally:
         await connections.aclose()
         await store.close()
-    return tuple(with_live(pack, {"tables": names}) for pack in packs)
+    return tuple(with_live_names(pack, {"tables": names}) for pack in packs)

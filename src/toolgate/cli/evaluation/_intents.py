@@ -19,8 +19,8 @@ from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import print_json, print_table, print_text
 from toolgate.errors import ArgumentError, PackError
 from toolgate.intents import (
-    Judgement,
-    Limits,
+    DetectionLimits,
+    Prediction,
     SemanticModel,
     SemanticStage,
     read_intents,
@@ -90,13 +90,13 @@ def _metrics_to_save(pack: Path, answer: dict[str, Any]) -> tuple[str, str, int,
 class _Evaluation:
     """What was learned and judged, and the figures that follow from it."""
 
-    def __init__(self, model: SemanticModel, limits: Limits, fit_s: float) -> None:
+    def __init__(self, model: SemanticModel, limits: DetectionLimits, fit_s: float) -> None:
         self.model, self.limits, self.fit_s = model, limits, fit_s
         self.rows: list[dict[str, Any]] = []
         self.expected: list[tuple[bool, str]] = []
         self.spent_ms: list[float] = []
 
-    def add(self, line: dict[str, Any], prediction: Judgement, spent_ms: float) -> None:
+    def add(self, line: dict[str, Any], prediction: Prediction, spent_ms: float) -> None:
         """Take the judgement of a message."""
         top = [[name, round(share, 6)] for name, share in prediction.ranked if name]
         self.rows.append(
@@ -113,14 +113,14 @@ class _Evaluation:
     def summary(self) -> dict[str, Any]:
         """The figures; shares of 1, times in their unit."""
         model = self.model
-        owners = np.asarray(model.lessons.owners)[model.counted]
+        owners = np.asarray(model.training_set.owners)[model.counted]
         right = model.held_owners == owners
         confidence = np.array([model.confidence(score) for score in model.held_scores.tolist()])
         cut = model.cut(self.limits)
         taken = confidence >= cut
         answer: dict[str, Any] = {
-            "intents": sum(1 for name in model.lessons.intents if name),
-            "prompts": len(model.lessons.texts),
+            "intents": sum(1 for name in model.training_set.intents if name),
+            "prompts": len(model.training_set.texts),
             "fit_s": round(self.fit_s, 2),
             "cut": round(cut, 4),
             "prompts_held_out": {
@@ -141,7 +141,7 @@ class _Evaluation:
     def sweep(self) -> list[dict[str, Any]]:
         """Both error rates for cuts: good messages turned away, wrong answers given."""
         confidence = np.array([self.model.confidence(s) for s in self.model.held_scores.tolist()])
-        owners = np.asarray(self.model.lessons.owners)[self.model.counted]
+        owners = np.asarray(self.model.training_set.owners)[self.model.counted]
         right = self.model.held_owners == owners
         labelled = any(is_labelled for is_labelled, _ in self.expected)
         rows: list[dict[str, Any]] = []
@@ -208,7 +208,7 @@ async def _measure(pack: Path, name: str, lines: Sequence[dict[str, Any]]) -> _E
         vector = None
         if embedder is not None:
             vector = (await embedded(embedder, [line["text"]], "query"))[0]
-        prediction = model.judge(
+        prediction = model.predict(
             line["text"], vector, limits=read.limits, own_limits=read.own_limits
         )
         evaluation.add(line, prediction, (process_time() - worked) * 1000)

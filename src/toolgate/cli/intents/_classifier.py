@@ -6,7 +6,7 @@ from toolgate.base.plugins import make
 from toolgate.cli.terminal._context import shared_options
 from toolgate.intents import SemanticStage
 from toolgate.models.embedders import Embedder
-from toolgate.packs import Pack, taught_by
+from toolgate.packs import Pack, intent_set_of
 from toolgate.settings import learned_dir, load
 from toolgate.types import PluginSpec
 
@@ -27,7 +27,7 @@ async def fit_semantic_stage(packs: Sequence[Pack]) -> SemanticStage:
         options_at="search.embedder_options",
     )
     stage = SemanticStage(embedder=make("embedder", Embedder, spec, {}), cache=learned_dir())
-    taught = taught_by(packs)
+    taught = intent_set_of(packs)
     await stage.update(
         taught.intents,
         unsupported=taught.unsupported,

@@ -14,8 +14,8 @@ from toolgate.errors import StoreError
 from toolgate.intents import SemanticModel, SemanticStage
 from toolgate.intents.rules import STANDARD
 from toolgate.models.embedders import Embedder
-from toolgate.packs import Pack, taught_by
-from toolgate.packs.lint import Lint, lint
+from toolgate.packs import Pack, intent_set_of
+from toolgate.packs.lint import LintReport, lint
 from toolgate.settings import ConnectionTable, PackSettings, Settings, learned_dir
 from toolgate.store import StoreMaintenance, make_store
 from toolgate.types import DEFAULT_PROJECT, Caller, Json, PluginSpec, json_object
@@ -42,12 +42,12 @@ class _KnownTools:
     """What is wrong with the files and the code of the pack."""
 
 
-async def lint_packs(packs: Collection[Pack]) -> list[Lint]:
+async def lint_packs(packs: Collection[Pack]) -> list[LintReport]:
     """What is wrong with packs."""
     settings = load_settings()
     silence_logs(settings)
     remembered, servers = await _stored_schemas(settings)
-    results: list[Lint] = []
+    results: list[LintReport] = []
     for pack in packs:
         tools = await _tools(settings, pack, remembered, servers)
         results.append(
@@ -73,7 +73,7 @@ async def _model(settings: Settings, pack: Pack) -> SemanticModel | None:
         options_at="search.embedder_options",
     )
     stage = SemanticStage(embedder=make("embedder", Embedder, spec, {}), cache=learned_dir())
-    taught = taught_by([pack])
+    taught = intent_set_of([pack])
     await stage.update(taught.intents, unsupported=taught.unsupported)
     return stage.model
 

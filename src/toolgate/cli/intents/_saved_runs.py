@@ -13,7 +13,7 @@ from typing import Final
 
 from anyio import to_thread
 
-from toolgate.intents import Detection, note_of
+from toolgate.intents import Detection, detection_row
 from toolgate.settings import Settings, data_dir
 from toolgate.store import Store, StoredDetection
 from toolgate.types import Caller
@@ -28,7 +28,7 @@ def save_detection(settings: Settings, message: str, detection: Detection) -> No
     """Note what a message was taken for, where the settings allow it; a failure is none."""
     if not settings.audit.detections:
         return
-    row = note_of(
+    row = detection_row(
         Caller(),
         message if settings.audit.keep_queries else None,
         detection,

@@ -22,13 +22,13 @@ from toolgate.cli.terminal._sanitize import one_line
 from toolgate.errors import ArgumentError, OptionError
 from toolgate.intents import (
     Cascade,
-    Deciding,
     Detection,
-    Detector,
     Explanation,
     Intent,
-    Request,
+    IntentDetector,
     SemanticStage,
+    StageChoice,
+    StageRequest,
 )
 from toolgate.packs import Pack, Packs, load_pack
 from toolgate.server.rest.detection import detection_json
@@ -138,7 +138,7 @@ class _Reasons:
 class _DetectSession:
     """What answers: keywords, and the semantic stage where it is wanted and has prompts."""
 
-    def __init__(self, packs: tuple[Pack, ...], zone: str, languages: str, stage: Deciding):
+    def __init__(self, packs: tuple[Pack, ...], zone: str, languages: str, stage: StageChoice):
         self.packs = packs
         self.detector = _detector(
             [intent for pack in packs for intent in pack.intents], zone, languages
@@ -161,7 +161,7 @@ class _DetectSession:
             (detection,), meaning = anyio.run(self._judged, [request], explain)
         else:
             detection = self.detector.keywords.match(request)
-        return self.detector.filled(detection, request), _Reasons(
+        return self.detector.with_arguments(detection, request), _Reasons(
             meaning=meaning
         ) if explain else None
 
@@ -173,12 +173,12 @@ class _DetectSession:
         else:
             detections = [self.detector.keywords.match(request) for request in requests]
         return [
-            self.detector.filled(detection, request)
+            self.detector.with_arguments(detection, request)
             for detection, request in zip(detections, requests, strict=True)
         ]
 
     async def _judged(
-        self, requests: list[Request], explain: bool
+        self, requests: list[StageRequest], explain: bool
     ) -> tuple[list[Detection], Explanation | None]:
         cascade = self._stage == "cascade"
         if cascade and not explain:
@@ -189,7 +189,7 @@ class _DetectSession:
             classifier = import_module("toolgate.cli.intents._classifier")
             meaning: SemanticStage = await classifier.fit_semantic_stage(self.packs)
         chosen = Cascade(self.detector.keywords, meaning) if cascade else meaning
-        detections = [await chosen.judge(request) for request in requests]
+        detections = [await chosen.classify(request) for request in requests]
         return detections, await meaning.explain(
             requests[0].text, _NEAREST_PROMPTS
         ) if explain else None
@@ -227,13 +227,13 @@ def _packs(settings: Settings, folders: list[Path] | None, *, dev: bool) -> tupl
 async def _enabled_packs(settings: Settings, dev: bool) -> tuple[Pack, ...]:
     pack_settings = replace(settings.packs, dev=True) if dev else settings.packs
     packs = Packs(pack_settings, cwd=Path.cwd())
-    await packs.look()
+    await packs.refresh()
     for problem in packs.current.problems:
         note(problem)
     return packs.current.packs
 
 
-def _detector(intents: list[Intent], zone: str, languages: str) -> Detector:
+def _detector(intents: list[Intent], zone: str, languages: str) -> IntentDetector:
     try:
         ZoneInfo(zone)
     except (ValueError, OSError, KeyError) as error:  # KeyError: no such zone
@@ -249,15 +249,15 @@ def _detector(intents: list[Intent], zone: str, languages: str) -> Detector:
                 allowed=f"Available: {', '.join(available)}.",
                 hint="Separate several by commas.",
             )
-    return Detector(intents, zone=zone, languages=selected)
+    return IntentDetector(intents, zone=zone, languages=selected)
 
 
-def _stage(name: str) -> Deciding:
+def _stage(name: str) -> StageChoice:
     if name not in {"keyword", "semantic", "cascade"}:
         raise OptionError(
             f"There is no stage {name!r}.", allowed="Available: keyword, semantic, cascade."
         )
-    return cast("Deciding", name)
+    return cast("StageChoice", name)
 
 
 def _day(text: str, where: str) -> date:
@@ -373,7 +373,7 @@ def _show(asked: _DetectSession, detection: Detection, why: _Reasons | None) -> 
         tool = f"  tool {one_line(detection.tool)}" if detection.tool else ""
         print_text(f"{one_line(detection.intent)}  {detection.confidence:.2f}{tool}")
         print_text(f"  {detection.stage}: {one_line(detection.reason)}")
-        for argument in detection.found:
+        for argument in detection.read_arguments:
             read = "  (default)"
             if argument.spans:
                 places = ", ".join(f"{span.start}-{span.end}" for span in argument.spans)

@@ -23,7 +23,7 @@ from toolgate.cli.terminal._output import (
 )
 from toolgate.errors import OptionError
 from toolgate.packs import Pack, Packs, PackState, builtin, is_on_by_default, load_pack
-from toolgate.packs.lint import Finding, Lint
+from toolgate.packs.lint import LintFinding, LintReport
 from toolgate.packs.scaffold import new_pack
 from toolgate.settings import CONFIG_NAME, config_dir, find_config, switch_pack
 from toolgate.types import Json
@@ -144,7 +144,7 @@ async def _lint(folder: Path | None, name: str | None, as_json: bool) -> int:
         note("There is no pack of your own here. Make one with: toolgate pack new NAME")
         return NO_RESULT
     with spinner("Learning the example prompts"):
-        results: list[Lint] = await import_module("toolgate.cli.intents._lint").lint_packs(packs)
+        results: list[LintReport] = await import_module("toolgate.cli.intents._lint").lint_packs(packs)
     if as_json:
         print_json(
             {
@@ -163,7 +163,7 @@ async def _lint(folder: Path | None, name: str | None, as_json: bool) -> int:
     return FAILED if bad else SUCCESS
 
 
-def _summary(result: Lint) -> dict[str, object]:
+def _summary(result: LintReport) -> dict[str, object]:
     return {
         "name": result.pack,
         "folder": result.folder,
@@ -174,7 +174,7 @@ def _summary(result: Lint) -> dict[str, object]:
     }
 
 
-def _show(result: Lint) -> None:
+def _show(result: LintReport) -> None:
     for finding in result.findings:
         print_text(f"{_location(result, finding)}{finding.level} {finding.rule}: {finding.text}")
         print_text(f"    {finding.mend}")
@@ -192,7 +192,7 @@ def _show(result: Lint) -> None:
     note(f"{result.pack}: {', '.join(levels)}.")
 
 
-def _location(result: Lint, finding: Finding) -> str:
+def _location(result: LintReport, finding: LintFinding) -> str:
     if not finding.file:
         return ""
     path, here = Path(result.folder) / finding.file, Path.cwd()
@@ -211,7 +211,7 @@ async def _select_packs(folder: Path | None, name: str | None) -> list[Pack]:
     if (here / "pack.toml").is_file() and is_pack(here):
         return [load_pack(here, dev=dev)]
     packs = Packs(load_settings().packs, cwd=here)
-    await packs.look()
+    await packs.refresh()
     user_states = [state for state in packs.current.states if state.origin in _USER_ORIGINS]
     return [load_pack(state.folder, dev=dev) for state in user_states if state.folder.is_dir()]
 
@@ -249,7 +249,7 @@ async def _pack_state(name: str) -> PackState:
         OptionError: There is none.
     """
     packs = Packs(load_settings().packs, cwd=Path.cwd())
-    await packs.look()
+    await packs.refresh()
     states = [state for state in packs.current.states if state.folder.is_dir()]
     state = next((candidate for candidate in states if candidate.name == name), None)
     if state is None:

@@ -10,7 +10,7 @@ from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.intents import DetectRequest
 from toolgate.intents.rules import STANDARD
-from toolgate.packs.lint import Lint, lint
+from toolgate.packs.lint import LintReport, lint
 from toolgate.store import DetectionFilter
 from toolgate.types import Json, json_object
 
@@ -29,7 +29,7 @@ async def _show(visit: Visit) -> Response:
             caller, DetectRequest(messages=(message[:20_000],))
         )
         enriched = await visit.gateway.enrich(caller, message[:20_000])
-    packs = [state.shown() for state in visit.app.packs.current.states] if visit.manages else []
+    packs = [state.to_json() for state in visit.app.packs.current.states] if visit.manages else []
     unsure = []
     if visit.manages:
         unsure = await visit.app.store.detections(
@@ -54,7 +54,7 @@ async def _show(visit: Visit) -> Response:
     )
 
 
-async def _checked(visit: Visit) -> Lint | None:
+async def _checked(visit: Visit) -> LintReport | None:
     """What is wrong with the pack that somebody wants to be checked."""
     name = visit.asked("check")
     states = visit.app.packs.current.states

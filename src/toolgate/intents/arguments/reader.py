@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
-from toolgate.intents.base import Argument, ArgumentKind, ArgumentSpec, Span
-from toolgate.intents.dates.parser import FoundDate, Moment, dates_in, find_dates
+from toolgate.intents.base import Argument, ArgumentKind, ArgumentSpec, MessageSpan
+from toolgate.intents.dates.parser import DateMatch, Moment, dates_in, find_dates
 from toolgate.intents.dates.vocabulary import NUMBERS, ROLLING, TIME_UNITS, UNITS
-from toolgate.intents.phrases import Phrase, phrase
-from toolgate.intents.spelling import LEAST_LETTERS, nearest
+from toolgate.intents.phrases import Phrase, compile_phrase
+from toolgate.intents.spelling import LEAST_LETTERS, nearest_word
 from toolgate.intents.text import Folded, fold
 
-__all__ = ["ArgumentReader", "parts"]
+__all__ = ["ArgumentReader", "name_words"]
 
 _Place: TypeAlias = tuple[int, int]
 _Read: TypeAlias = tuple[object, _Place]
@@ -144,12 +144,12 @@ _CLOSERS: Final = ".,;:!?)]}\u2026"
 
 
 @dataclass(frozen=True)
-class _Ready:
+class _PreparedSpec:
     """A spec with what was prepared for it once."""
 
     spec: ArgumentSpec
     phrases: tuple[Phrase, ...]
-    known: Mapping[str, str]
+    value_of: Mapping[str, str]
     """Folded words of values, with the value."""
     values: re.Pattern[str] | None
     words: str
@@ -180,10 +180,10 @@ class ArgumentReader:
             return ()
         message = _Message(text, today, zone)
         pairs = _pairs(message, self._ready)
-        message.paired = [place for _, place in pairs.values()]
+        message.paired = [span for _, span in pairs.values()]
         message.taken = list(message.paired)
         message.announced = _announced(message, self._ready)
-        found: list[Argument] = []
+        arguments: list[Argument] = []
         for ready in self._ready:
             spec = ready.spec
             pair = pairs.get(spec.name)
@@ -191,20 +191,20 @@ class ArgumentReader:
             if read is None and spec.default is None:
                 continue
             if read is None:
-                found.append(Argument(name=spec.name, value=spec.default, kind="default"))
+                arguments.append(Argument(name=spec.name, value=spec.default, kind="default"))
                 continue
             value, (start, end) = read
             message.taken.append((start, end))
-            found.append(
+            arguments.append(
                 Argument(
                     name=spec.name,
                     value=value,
-                    spans=(Span(start=start, end=end),),
+                    spans=(MessageSpan(start=start, end=end),),
                     text=text[start:end],
                     kind="pair" if pair else spec.kind,
                 )
             )
-        return tuple(found)
+        return tuple(arguments)
 
 
 class _Message:
@@ -216,14 +216,14 @@ class _Message:
         self.zone = zone
         self.taken: list[_Place] = []
         self.paired: list[_Place] = []
-        self.announced: dict[str, FoundDate] = {}
+        self.announced: dict[str, DateMatch] = {}
 
     @cached_property
     def folded(self) -> Folded:
         return fold(self.source)
 
     @cached_property
-    def dates(self) -> list[FoundDate]:
+    def dates(self) -> list[DateMatch]:
         return list(dates_in(self.folded, today=self.today, zone=self.zone))
 
     @cached_property
@@ -231,65 +231,65 @@ class _Message:
         return [
             (text, match.span())
             for match in _QUOTED.finditer(self.source)
-            if (text := next(each for each in match.groups() if each is not None)).strip()
+            if (text := next(group for group in match.groups() if group is not None)).strip()
         ]
 
     @cached_property
     def urls(self) -> list[tuple[str, _Place]]:
-        found: list[tuple[str, _Place]] = []
+        urls: list[tuple[str, _Place]] = []
         for match in _URL.finditer(self.source):
             text = match[0].rstrip(_CLOSERS)
             if match[0][len(text) : len(text) + 1] == ")" and text.count("(") > text.count(")"):
                 text += ")"
-            found.append((text, (match.start(), match.start() + len(text))))
-        return found
+            urls.append((text, (match.start(), match.start() + len(text))))
+        return urls
 
-    def place(self, start: int, end: int) -> _Place:
+    def span_of(self, start: int, end: int) -> _Place:
         """A piece of the folded text as one of the source."""
         return self.folded.start(start), self.folded.end(end)
 
-    def text(self, place: _Place) -> str:
-        return self.source[place[0] : place[1]]
+    def text(self, span: _Place) -> str:
+        return self.source[span[0] : span[1]]
 
-    def is_taken(self, place: _Place) -> bool:
-        return any(start < place[1] and place[0] < end for start, end in self.taken)
+    def is_taken(self, span: _Place) -> bool:
+        return any(start < span[1] and span[0] < end for start, end in self.taken)
 
 
 # Values given by the name of their parameter
 
 
-def _pairs(message: _Message, ready: Sequence[_Ready]) -> dict[str, _Read]:
+def _pairs(message: _Message, ready: Sequence[_PreparedSpec]) -> dict[str, _Read]:
     """Values that are given by the name of their parameter."""
     source = message.source
     if "=" not in source and ":" not in source and "--" not in source:
         return {}
-    by_key = {_key(each.spec.name): each for each in ready}
-    found: dict[str, _Read] = {}
+    by_key = {_key(prepared.spec.name): prepared for prepared in ready}
+    pairs: dict[str, _Read] = {}
     at = 0
     while (match := _PAIR.search(source, at)) is not None:
-        each = by_key.get(_key(match["key"]))
+        prepared = by_key.get(_key(match["key"]))
         dashed = match[0].startswith("--")
-        if each is None or (match["blank"] and not dashed):
+        if prepared is None or (match["blank"] and not dashed):
             at = match.end("key")
             continue
         at = match.end()
         raw = match["value"]
         quoted = len(raw) > 1 and raw[0] in "\"'`" and raw[-1] == raw[0]
         text = raw[1:-1] if quoted else raw.rstrip(_CLOSERS)
-        value = _coerced(each, text, message)
-        if value is not None and each.spec.name not in found:
+        value = _coerced(prepared, text, message)
+        if value is not None and prepared.spec.name not in pairs:
             end = match.end() if quoted else match.start("value") + len(text)
-            found[each.spec.name] = value, (match.start(), end)
-    return found
+            pairs[prepared.spec.name] = value, (match.start(), end)
+    return pairs
 
 
 def _key(name: str) -> str:
     return name.casefold().replace("-", "_")
 
 
-def _coerced(each: _Ready, text: str, message: _Message) -> object:
+def _coerced(prepared: _PreparedSpec, text: str, message: _Message) -> object:
     """A value as its parameter wants it; None where it does not fit."""
-    spec = each.spec
+    spec = prepared.spec
     word = fold(text).text.strip()
     if spec.kind in {"count", "integer", "period"}:
         return _bounded(int(word), spec) if re.fullmatch(r"-?\d{1,15}", word) else None
@@ -302,52 +302,54 @@ def _coerced(each: _Ready, text: str, message: _Message) -> object:
         dates = find_dates(text, today=message.today, zone=message.zone)
         return _date_value(dates[0], spec, message) if len(dates) == 1 else None
     if spec.kind == "choice":
-        return _known(each, word)
+        return _known_value(prepared, word)
     if spec.kind == "name":
-        return _known(each, word) or _cased(text, spec) or None
+        return _known_value(prepared, word) or _cased(text, spec) or None
     return text or None
 
 
-def _announced(message: _Message, ready: Sequence[_Ready]) -> dict[str, FoundDate]:
+def _announced(message: _Message, ready: Sequence[_PreparedSpec]) -> dict[str, DateMatch]:
     """Dates that stand behind the name of their parameter: `end date 2025-10-15`."""
-    found: dict[str, FoundDate] = {}
-    for each in ready:
-        if each.spec.kind != "date" or (len(parts(each.spec.name)) < 2 and not each.spec.words):
+    announced: dict[str, DateMatch] = {}
+    for prepared in ready:
+        if prepared.spec.kind != "date" or (
+            len(name_words(prepared.spec.name)) < 2 and not prepared.spec.words
+        ):
             continue
         for dated in message.dates:
             before = message.source[max(0, dated.start - 60) : dated.start]
-            if re.search(rf"(?<!\w)(?:{each.words}){_NAMED}$", fold(before).text):
-                found[each.spec.name] = dated
+            if re.search(rf"(?<!\w)(?:{prepared.words}){_NAMED}$", fold(before).text):
+                announced[prepared.spec.name] = dated
                 break
-    return found
+    return announced
 
 
 # Readers
 
 
-def _read_date(ready: _Ready, message: _Message) -> _Read | None:
-    own = message.announced.get(ready.spec.name)
-    others = [each.start for each in message.announced.values()]
-    for found in [own] if own else message.dates:
-        if own is None and found.start in others:
+def _read_date(ready: _PreparedSpec, message: _Message) -> _Read | None:
+    announced = message.announced.get(ready.spec.name)
+    announced_starts = [dated.start for dated in message.announced.values()]
+    for dated in [announced] if announced else message.dates:
+        if announced is None and dated.start in announced_starts:
             continue
-        if any(start < found.end and found.start < end for start, end in message.paired):
+        if any(start < dated.end and dated.start < end for start, end in message.paired):
             continue
-        value = _date_value(found, ready.spec, message)
+        value = _date_value(dated, ready.spec, message)
         if value is not None:
-            return value, (found.start, found.end)
+            return value, (dated.start, dated.end)
     return None
 
 
-def _date_value(found: FoundDate, spec: ArgumentSpec, message: _Message) -> str | None:
-    moment: Moment | None = found.since
+def _date_value(dated: DateMatch, spec: ArgumentSpec, message: _Message) -> str | None:
+    moment: Moment | None = dated.since
     if spec.part == "day":
-        if found.since is None or found.last_day != found.since:
+        if dated.since is None or dated.last_day != dated.since:
             return None
     elif spec.part == "until":
-        moment = found.last_day if spec.inclusive else found.until
-        if found.until is not None and spec.past:
-            until = found.until
+        moment = dated.last_day if spec.inclusive else dated.until
+        if dated.until is not None and spec.past:
+            until = dated.until
             today = message.today
             reached = until.date() if isinstance(until, datetime) else until
             if reached > (today.date() if isinstance(today, datetime) else today):
@@ -366,7 +368,7 @@ def _date_value(found: FoundDate, spec: ArgumentSpec, message: _Message) -> str 
     return moment.isoformat()
 
 
-def _read_count(ready: _Ready, message: _Message) -> _Read | None:
+def _read_count(ready: _PreparedSpec, message: _Message) -> _Read | None:
     text = message.folded.text
     for number, pattern in enumerate(ready.patterns):
         for match in pattern.finditer(text):
@@ -378,14 +380,14 @@ def _read_count(ready: _Ready, message: _Message) -> _Read | None:
                 1900 <= value <= 2199 or _NO_COUNT_BEFORE.search(text, 0, inner[0])
             ):
                 continue
-            place = message.place(*inner)
-            if message.is_taken(place):
+            span = message.span_of(*inner)
+            if message.is_taken(span):
                 continue
-            if any(each.start < place[1] and place[0] < each.end for each in message.dates):
+            if any(dated.start < span[1] and span[0] < dated.end for dated in message.dates):
                 continue
             bounded = _bounded(value, ready.spec)
             if bounded is not None:
-                return bounded, message.place(match.start(), inner[1])
+                return bounded, message.span_of(match.start(), inner[1])
     return None
 
 
@@ -405,10 +407,11 @@ def _bounded(value: float, spec: ArgumentSpec) -> float | None:
     return value
 
 
-def _read_period(ready: _Ready, message: _Message) -> _Read | None:
+def _read_period(ready: _PreparedSpec, message: _Message) -> _Read | None:
     """The length of a period in the parameter's own unit, rounded up."""
-    wanted = next(
-        (word for word in [*parts(ready.spec.name), *ready.spec.words] if word in _SECONDS), "days"
+    unit_name = next(
+        (word for word in [*name_words(ready.spec.name), *ready.spec.words] if word in _SECONDS),
+        "days",
     )
     for pattern in (_PERIOD, _ONE_PERIOD):
         for match in pattern.finditer(message.folded.text):
@@ -418,30 +421,30 @@ def _read_period(ready: _Ready, message: _Message) -> _Read | None:
             seconds = TIME_UNITS.get(unit, days * 86400)
             if count is None or not seconds:
                 continue
-            value = _bounded(int(-(-count * seconds // _SECONDS[wanted])), ready.spec)
+            value = _bounded(int(-(-count * seconds // _SECONDS[unit_name])), ready.spec)
             if value is not None:
-                return value, message.place(*match.span())
+                return value, message.span_of(*match.span())
     return None
 
 
-def _read_number(ready: _Ready, message: _Message) -> _Read | None:
+def _read_number(ready: _PreparedSpec, message: _Message) -> _Read | None:
     """A number beside the words that announce it."""
     for pattern in ready.patterns:
         for match in pattern.finditer(message.folded.text):
             raw = match["value"]
             if ready.spec.kind == "integer" and "." in raw:
                 continue
-            if message.is_taken(message.place(*match.span())):
+            if message.is_taken(message.span_of(*match.span())):
                 continue
             value = _bounded(float(raw) if ready.spec.kind == "number" else int(raw), ready.spec)
             if value is not None:
-                return value, message.place(*match.span())
+                return value, message.span_of(*match.span())
     return None
 
 
-def _read_name(ready: _Ready, message: _Message) -> _Read | None:
-    for each in ready.phrases:
-        for match in each.matches(message.folded.text):
+def _read_name(ready: _PreparedSpec, message: _Message) -> _Read | None:
+    for phrase in ready.phrases:
+        for match in phrase.matches(message.folded.text):
             groups = match.groupdict()
             for group in ("quoted", "name", "listed"):
                 if groups.get(group) is None:
@@ -450,20 +453,22 @@ def _read_name(ready: _Ready, message: _Message) -> _Read | None:
                 if not word or word in ready.spec.stop or word.isdecimal():
                     continue
                 start = match.start(group) + groups[group].index(word)
-                place = message.place(start, start + len(word))
-                value = _known(ready, word) or _cased(message.text(place), ready.spec)
-                return value, place
+                span = message.span_of(start, start + len(word))
+                value = _known_value(ready, word) or _cased(message.text(span), ready.spec)
+                return value, span
     return None
 
 
-def _known(ready: _Ready, word: str) -> str | None:
+def _known_value(ready: _PreparedSpec, word: str) -> str | None:
     """The known value that a word stands for, also with one typing error."""
-    if word in ready.known:
-        return ready.known[word]
+    if word in ready.value_of:
+        return ready.value_of[word]
     if len(word) < LEAST_LETTERS - 1 or len(word) > 100:
         return None
-    near = nearest(word, [each for each in ready.known if len(each) >= LEAST_LETTERS])
-    return None if near is None else ready.known[near]
+    near = nearest_word(
+        word, [value_word for value_word in ready.value_of if len(value_word) >= LEAST_LETTERS]
+    )
+    return None if near is None else ready.value_of[near]
 
 
 def _cased(text: str, spec: ArgumentSpec) -> str:
@@ -472,84 +477,84 @@ def _cased(text: str, spec: ArgumentSpec) -> str:
     return {"lower": text.lower, "upper": text.upper, "": text.strip}[spec.case]()
 
 
-def _read_choice(ready: _Ready, message: _Message) -> _Read | None:
+def _read_choice(ready: _PreparedSpec, message: _Message) -> _Read | None:
     if ready.values is None:
         return None
     text = message.folded.text
     match = ready.values.search(text)
     if match is not None:
-        return ready.known[match[0]], message.place(*match.span())
+        return ready.value_of[match[0]], message.span_of(*match.span())
     seen: set[str] = set()
     for match in re.finditer(r"(?<![\w-])[^\W\d_]{4,40}(?![\w-])", text):
         if match[0] in seen:
             continue
         seen.add(match[0])
-        value = _known(ready, match[0])
+        value = _known_value(ready, match[0])
         if value is not None:
-            return value, message.place(*match.span())
+            return value, message.span_of(*match.span())
     return None
 
 
-def _read_string(ready: _Ready, message: _Message) -> _Read | None:
+def _read_string(ready: _PreparedSpec, message: _Message) -> _Read | None:
     """What stands in quotes: after the words that announce it, else the next one."""
     words = ready.words
     if words:
-        called = "|".join(_CALLED) if "name" in parts(ready.spec.name) else "(?!)"
+        called = "|".join(_CALLED) if "name" in name_words(ready.spec.name) else "(?!)"
         for match in re.finditer(rf"(?<!\w)(?:{words}|{called}){_NAMED}", message.folded.text):
             at = message.folded.start(match.end())
-            for text, place in message.quoted:
-                if place[0] == at and not message.is_taken(place):
-                    return text, place
-    for text, place in message.quoted:
-        if not message.is_taken(place):
-            return text, place
+            for text, span in message.quoted:
+                if span[0] == at and not message.is_taken(span):
+                    return text, span
+    for text, span in message.quoted:
+        if not message.is_taken(span):
+            return text, span
     if words:
-        called = "|".join(_CALLED) if "name" in parts(ready.spec.name) else "(?!)"
+        called = "|".join(_CALLED) if "name" in name_words(ready.spec.name) else "(?!)"
         pattern = rf"(?<!\w)(?:(?:{words})\s*[:=]|{called})\s*(?P<value>\w[\w.-]*\w|\w)"
         match = re.search(pattern, message.folded.text)
         if match is not None:
-            place = message.place(*match.span("value"))
-            return message.text(place), place
+            span = message.span_of(*match.span("value"))
+            return message.text(span), span
     return None
 
 
-def _read_boolean(ready: _Ready, message: _Message) -> _Read | None:
+def _read_boolean(ready: _PreparedSpec, message: _Message) -> _Read | None:
     text = message.folded.text
     for number, pattern in enumerate(ready.patterns):
         match = pattern.search(text)
-        if match is not None and not message.is_taken(message.place(*match.span())):
+        if match is not None and not message.is_taken(message.span_of(*match.span())):
             value = match["said"] in _YES if number == 0 else number != 1
-            return value, message.place(*match.span())
+            return value, message.span_of(*match.span())
     return None
 
 
-def _read_email(ready: _Ready, message: _Message) -> _Read | None:
+def _read_email(ready: _PreparedSpec, message: _Message) -> _Read | None:
     del ready
     return _first(_EMAIL.finditer(message.source), message)
 
 
-def _read_url(ready: _Ready, message: _Message) -> _Read | None:
+def _read_url(ready: _PreparedSpec, message: _Message) -> _Read | None:
     del ready
-    return next(((url, place) for url, place in message.urls if not message.is_taken(place)), None)
+    return next(((url, span) for url, span in message.urls if not message.is_taken(span)), None)
 
 
-def _read_path(ready: _Ready, message: _Message) -> _Read | None:
+def _read_path(ready: _PreparedSpec, message: _Message) -> _Read | None:
     del ready
-    for text, place in message.quoted:
+    for text, span in message.quoted:
         if (
-            not message.is_taken(place)
+            not message.is_taken(span)
             and re.search(r"[/\\]|\.\w{1,8}$", text)
             and "://" not in text
         ):
-            return text, place
-    addresses = [place for _, place in message.urls]
+            return text, span
+    addresses = [span for _, span in message.urls]
     addresses += [match.span() for match in _EMAIL.finditer(message.source)]
     for match in _PATH.finditer(message.source):
         text = match[0].rstrip(".")
-        place = match.start(), match.start() + len(text)
-        inside = any(start < place[1] and place[0] < end for start, end in addresses)
-        if not inside and not message.is_taken(place) and any(map(str.isalpha, text)):
-            return text, place
+        span = match.start(), match.start() + len(text)
+        inside = any(start < span[1] and span[0] < end for start, end in addresses)
+        if not inside and not message.is_taken(span) and any(map(str.isalpha, text)):
+            return text, span
     return None
 
 
@@ -559,7 +564,7 @@ def _first(matches: Iterator[re.Match[str]], message: _Message) -> _Read | None:
     )
 
 
-_READERS: Final[dict[ArgumentKind, Callable[[_Ready, _Message], _Read | None]]] = {
+_READERS: Final[dict[ArgumentKind, Callable[[_PreparedSpec, _Message], _Read | None]]] = {
     "boolean": _read_boolean,
     "choice": _read_choice,
     "count": _read_count,
@@ -575,24 +580,26 @@ _READERS: Final[dict[ArgumentKind, Callable[[_Ready, _Message], _Read | None]]] 
 }
 
 
-def _ready(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> _Ready:
-    known: dict[str, str] = {}
-    for value, others in spec.values.items():
-        for word in (value, value.replace("_", " "), value.replace("-", " "), *others):
+def _ready(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> _PreparedSpec:
+    value_of: dict[str, str] = {}
+    for value, synonyms in spec.values.items():
+        for word in (value, value.replace("_", " "), value.replace("-", " "), *synonyms):
             folded = fold(word).text.strip()
             if folded:
-                known.setdefault(folded, value)
-    words = spec.words or (() if spec.kind == "count" else (spec.name, " ".join(parts(spec.name))))
+                value_of.setdefault(folded, value)
+    words = spec.words or (
+        () if spec.kind == "count" else (spec.name, " ".join(name_words(spec.name)))
+    )
     if spec.kind == "boolean":
-        bare = " ".join(word for word in parts(spec.name) if word not in _VERBS)
+        bare = " ".join(word for word in name_words(spec.name) if word not in _VERBS)
         words = (*words, *([bare] if len(bare) > 2 else []))
     announced = _choice(fold(word).text for word in words)
-    return _Ready(
+    return _PreparedSpec(
         spec=spec,
-        phrases=tuple(phrase(each, lists) for each in spec.patterns),
-        known=known,
-        values=re.compile(rf"(?<![\w-])(?:{_choice(known)})(?![\w-])")
-        if known and spec.kind == "choice"
+        phrases=tuple(compile_phrase(source, lists) for source in spec.patterns),
+        value_of=value_of,
+        values=re.compile(rf"(?<![\w-])(?:{_choice(value_of)})(?![\w-])")
+        if value_of and spec.kind == "choice"
         else None,
         words=announced,
         patterns=_patterns(spec, announced),
@@ -601,33 +608,33 @@ def _ready(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> _Ready:
 
 def _patterns(spec: ArgumentSpec, words: str) -> tuple[re.Pattern[str], ...]:
     """What the reader of a kind looks for."""
-    made: list[str] = []
+    patterns: list[str] = []
     if spec.kind == "count":
-        named = _choice((fold(spec.name).text, " ".join(parts(spec.name))))
-        made = [*(each.pattern for each in _COUNTS)]
-        made.insert(2, rf"(?<!\w)(?:{named})(?:\s+(?:of|to|is))?\s*[:=]?\s*{_COUNTED}")
+        named = _choice((fold(spec.name).text, " ".join(name_words(spec.name))))
+        patterns = [*(pattern.pattern for pattern in _COUNTS)]
+        patterns.insert(2, rf"(?<!\w)(?:{named})(?:\s+(?:of|to|is))?\s*[:=]?\s*{_COUNTED}")
         if words:
-            made.append(rf"(?<![\w.,:/#-]){_COUNTED}\s+(?:[a-z]+\s+){{0,2}}?(?:{words})(?!\w)")
+            patterns.append(rf"(?<![\w.,:/#-]){_COUNTED}\s+(?:[a-z]+\s+){{0,2}}?(?:{words})(?!\w)")
     elif spec.kind in {"integer", "number"} and words:
         number = r"(?P<value>-?\d{1,15}(?:[.]\d{1,15})?)(?![\w]|[.,:/-]\d)"
-        made = [
+        patterns = [
             rf"(?<!\w)(?:{words}){_NAMED}{number}",
             rf"(?<![\w.,:/-]){number}\s+(?:{words})(?!\w)",
         ]
     elif spec.kind == "boolean" and words:
-        said = "|".join(sorted(_YES | _NO, key=lambda word: -len(word)))
+        answers = "|".join(sorted(_YES | _NO, key=lambda word: -len(word)))
         verb = r"\s*(?:is|ist|est|es|=|:)?\s*"
-        made = [
-            rf"(?<!\w)(?:{words}){verb}(?P<said>{said})(?!\w)",
+        patterns = [
+            rf"(?<!\w)(?:{words}){verb}(?P<said>{answers})(?!\w)",
             rf"(?<!\w)(?:{_WITHOUT})\s+{_FILLER}(?:{words})(?!\w)",
             rf"(?<!\w)(?:{_WITH})\s+{_FILLER}(?:{words})(?!\w)",
         ]
         if spec.words:
-            made.append(rf"(?<!\w)(?:{words})(?!\w)")
-    return tuple(re.compile(each) for each in made)
+            patterns.append(rf"(?<!\w)(?:{words})(?!\w)")
+    return tuple(re.compile(pattern) for pattern in patterns)
 
 
-def parts(name: str) -> list[str]:
+def name_words(name: str) -> list[str]:
     """The words that the name of a parameter is made of: camelCase and snake_case."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return fold(re.sub(r"[_\W]+", " ", split)).text.split()

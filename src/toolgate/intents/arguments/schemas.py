@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from toolgate.intents.arguments.reader import parts
+from toolgate.intents.arguments.reader import name_words
 from toolgate.intents.base import ArgumentKind, ArgumentSpec
 
 __all__ = ["specs_of_schema"]
@@ -52,13 +52,13 @@ def specs_of_schema(schema: Mapping[str, Any]) -> tuple[ArgumentSpec, ...]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
         return ()
-    made: list[ArgumentSpec] = []
+    specs: list[ArgumentSpec] = []
     for name, declared in cast("Mapping[object, object]", properties).items():
         if isinstance(name, str) and name and isinstance(declared, Mapping):
             spec = _spec(name, _plain(cast("Mapping[str, Any]", declared), schema))
             if spec is not None:
-                made.append(spec)
-    return tuple(made)
+                specs.append(spec)
+    return tuple(specs)
 
 
 def _plain(declared: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -75,10 +75,10 @@ def _plain(declared: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[st
             if not isinstance(options, list):
                 continue
             real = [
-                cast("Mapping[str, Any]", each)
-                for each in cast("list[object]", options)
-                if isinstance(each, Mapping)
-                and cast("Mapping[str, Any]", each).get("type") != "null"
+                cast("Mapping[str, Any]", option)
+                for option in cast("list[object]", options)
+                if isinstance(option, Mapping)
+                and cast("Mapping[str, Any]", option).get("type") != "null"
             ]
             if len(real) == 1:
                 rest = {name: value for name, value in declared.items() if name != key}
@@ -102,13 +102,15 @@ def _target(schema: Mapping[str, Any], steps: list[str]) -> Mapping[str, Any]:
 def _spec(name: str, declared: Mapping[str, Any]) -> ArgumentSpec | None:
     types = declared.get("type")
     if isinstance(types, list):
-        real = [each for each in cast("list[object]", types) if each != "null"]
+        real = [kind for kind in cast("list[object]", types) if kind != "null"]
         types = real[0] if len(real) == 1 else None
-    words = parts(name)
-    about = str(declared.get("description") or "").casefold()
+    words = name_words(name)
+    description = str(declared.get("description") or "").casefold()
     choices = declared.get("enum")
     if isinstance(choices, list):
-        plain = [each for each in cast("list[object]", choices) if isinstance(each, str) and each]
+        plain = [
+            option for option in cast("list[object]", choices) if isinstance(option, str) and option
+        ]
         if not plain:
             return None
         return ArgumentSpec(name=name, kind="choice", values=dict.fromkeys(plain, ()))
@@ -117,16 +119,16 @@ def _spec(name: str, declared: Mapping[str, Any]) -> ArgumentSpec | None:
     if types in {"integer", "number"}:
         return _number(name, words, declared, whole=types == "integer")
     if types == "string":
-        return _text(name, words, declared, about)
+        return _text(name, words, declared, description)
     return None
 
 
 def _number(
     name: str, words: list[str], declared: Mapping[str, Any], *, whole: bool
 ) -> ArgumentSpec:
-    least, most = declared.get("minimum"), declared.get("maximum")
-    minimum = least if isinstance(least, int | float) else None
-    maximum = most if isinstance(most, int | float) else None
+    lower, upper = declared.get("minimum"), declared.get("maximum")
+    minimum = lower if isinstance(lower, int | float) else None
+    maximum = upper if isinstance(upper, int | float) else None
     kind: ArgumentKind = "integer" if whole else "number"
     counted = _COUNTS.intersection(words)
     if whole and _PERIODS.intersection(words):
@@ -138,13 +140,13 @@ def _number(
 
 
 def _text(
-    name: str, words: list[str], declared: Mapping[str, Any], about: str
+    name: str, words: list[str], declared: Mapping[str, Any], description: str
 ) -> ArgumentSpec | None:
     form = str(declared.get("format") or "")
     kind: ArgumentKind | None = _FORMATS.get(form)
     if kind is None:
         kind = next((_NAMES[word] for word in reversed(words) if word in _NAMES), None)
-    dated = kind == "date" or "date" in words or any(sign in about for sign in _DATE_SIGNS)
+    dated = kind == "date" or "date" in words or any(sign in description for sign in _DATE_SIGNS)
     if kind is None and dated and (_SINCE | _UNTIL | {"date", "day", "when"}).intersection(words):
         kind = "date"
     if kind is None and words in (["since"], ["until"]):
@@ -156,7 +158,7 @@ def _text(
         part = "until"
     elif not _SINCE.intersection(words):
         part = "day"
-    exclusive = "exclusive" in about or "before" in words
+    exclusive = "exclusive" in description or "before" in words
     return ArgumentSpec(
         name=name,
         kind="date",

@@ -8,7 +8,15 @@ from toolgate.intents.dates import calendar
 from toolgate.intents.dates import vocabulary as words
 from toolgate.intents.dates.calendar import Period
 from toolgate.intents.dates.tokens import DateText
-from toolgate.intents.dates.values import Moment, Name, Place, as_day, day_of, digits, part_of_year
+from toolgate.intents.dates.values import (
+    Connector,
+    Moment,
+    Name,
+    as_day,
+    day_of,
+    digits,
+    part_of_year,
+)
 
 __all__ = ["PAIR_SIGNS", "DateDays"]
 
@@ -48,7 +56,7 @@ _NOT_TOMORROW: Final = frozenset(
 class DateDays(DateText):
     """Reads days and months of the calendar."""
 
-    def _written(self, at: int, kind: str, place: Place) -> Name | None:
+    def _written(self, at: int, kind: str, connector: Connector) -> Name | None:
         """Forms with digits and signs."""
         word = self._word(at)
         if kind == "moment":
@@ -61,7 +69,7 @@ class DateDays(DateText):
         if kind == "isoquarter":
             return part_of_year(word[5], int(word[6]), int(word[:4]), at + 1)
         if kind == "isomonth":
-            if not place or place == "older":
+            if not connector or connector == "older":
                 return None
             year = int(word[:4])
             if not 1900 <= year <= 2199:
@@ -122,7 +130,7 @@ class DateDays(DateText):
         since, until = calendar.day(self.today + timedelta(days=shift))
         return Name(since, until, beyond, day=True)
 
-    def _weekday(self, at: int, place: Place, after: Moment | None) -> Name | None:
+    def _weekday(self, at: int, connector: Connector, after: Moment | None) -> Name | None:
         number = words.WEEKDAYS.get(self._word(at))
         if number is None:
             return None
@@ -136,17 +144,17 @@ class DateDays(DateText):
         elif self._word(beyond) in words.MONTHS:
             dated = self._month(beyond, "")
         elif self._kind(beyond) in {"isoday", "slashed", "dotted"}:
-            dated = self._written(beyond, self._kind(beyond), place)
+            dated = self._written(beyond, self._kind(beyond), connector)
         if dated is not None and dated.day:
             return dated
         side = words.LATER_ADJECTIVES.get(self._word(at + 1))
         if side is not None:
             return self._weekday_at(number, side, at + 2)
-        if place in {"since", "after", "newer", "before"}:
+        if connector in {"since", "after", "newer", "before"}:
             return self._weekday_at(number, -1, at + 1)
-        if place == "until":
+        if connector == "until":
             return self._weekday_at(number, 1, at + 1)
-        if place == "pair":
+        if connector == "pair":
             if after is None:
                 return self._weekday_at(number, -1, at + 1)
             day = as_day(after) + timedelta(days=(number - as_day(after).weekday() - 1) % 7 + 1)
@@ -163,7 +171,7 @@ class DateDays(DateText):
             day = today + timedelta(days=number - today.weekday())
         return Name(*calendar.day(day), beyond, day=True, weekday=number)
 
-    def _month(self, at: int, place: Place) -> Name | None:
+    def _month(self, at: int, connector: Connector) -> Name | None:
         """A month with a year or a day, or alone beside a word of time."""
         number = words.MONTHS.get(self._word(at))
         if number is None:
@@ -176,19 +184,19 @@ class DateDays(DateText):
             return Name(*calendar.month(year, number), after, month=number)
         day, after = self._day_number(self._past_articles(beyond))
         if day > 0 and self._kind(after - 1) != "word":
-            return self._day_of_month(at, number, day, after, place)
+            return self._day_of_month(at, number, day, after, connector)
         side = words.LATER_ADJECTIVES.get(self._word(at + 1))
         if side is not None:
             return self._month_at(number, side, at + 2)
-        if place == "in":
+        if connector == "in":
             risky = self._word(at) in words.RISKY_MONTHS and not self._is_capital(at)
             risky = risky and self._word(at - 1) != "en"
             if risky or not self._ends_here(at + 1):
                 return None
-        elif place not in {"since", "after", "newer", "before", "until", "pair"}:
+        elif connector not in {"since", "after", "newer", "before", "until", "pair"}:
             return None
         period = calendar.month(self.today.year, number)
-        if place in {"since", "after"} and period[0] > self.today:
+        if connector in {"since", "after"} and period[0] > self.today:
             period = calendar.month(self.today.year - 1, number)
         return Name(
             *period, at + 1, in_year=lambda year: calendar.month(year, number), month=number
@@ -203,7 +211,7 @@ class DateDays(DateText):
         return Name(*calendar.month(year, number), beyond, month=number)
 
     def _day_of_month(
-        self, at: int, month: int, day: int, beyond: int, place: Place
+        self, at: int, month: int, day: int, beyond: int, connector: Connector
     ) -> Name | None:
         """`October 15, 2025`, `October 5-10`."""
         last = day
@@ -212,11 +220,11 @@ class DateDays(DateText):
             if more > day and (self._word(after) not in words.MONTHS):
                 last, beyond = more, after
         year, after = self._year_after(beyond)
-        if year < 0 and not self._is_month_here(at, at, beyond, place):
+        if year < 0 and not self._is_month_here(at, at, beyond, connector):
             return None
         return self._dated(month, day, last, year, after if year > 0 else beyond)
 
-    def _day_first(self, at: int, place: Place) -> Name | None:
+    def _day_first(self, at: int, connector: Connector) -> Name | None:
         """`15 October 2025`, `the 15th of October`, `5-10 October`, `15-Oct-2025`."""
         day, beyond = self._day_number(at)
         if day < 0:
@@ -245,23 +253,23 @@ class DateDays(DateText):
         if self._word(beyond) == "." and self._year(beyond + 1) > 0:
             beyond += 1
         year, after = self._year_after(beyond)
-        if year < 0 and not self._is_month_here(month_at, at, beyond, place):
+        if year < 0 and not self._is_month_here(month_at, at, beyond, connector):
             return None
         return self._dated(month, day, last, year, after if year > 0 else beyond)
 
-    def _is_month_here(self, month_at: int, first: int, beyond: int, place: Place) -> bool:
+    def _is_month_here(self, month_at: int, first: int, beyond: int, connector: Connector) -> bool:
         """Whether a month's name beside a mere number is the month: "may 5 users" is not."""
-        if self._word(month_at) not in words.RISKY_MONTHS or place:
+        if self._word(month_at) not in words.RISKY_MONTHS or connector:
             return True
         if self._ends_here(beyond):
             return True
         return first > 0 and self._is_capital(month_at) and self.words[first - 1] not in ".!?"
 
     def _dated(self, month: int, day: int, last: int, year: int, beyond: int) -> Name:
-        one, end = day_of(month, day), day_of(month, last)
+        start, end = day_of(month, day), day_of(month, last)
 
         def in_year(year: int) -> Period:
-            return one(year)[0], end(year)[1]
+            return start(year)[0], end(year)[1]
 
         since, until = in_year(year if year > 0 else self.today.year)
         return Name(

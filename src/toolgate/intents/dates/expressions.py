@@ -7,26 +7,26 @@ from typing import Final
 from toolgate.intents.dates import calendar
 from toolgate.intents.dates import vocabulary as words
 from toolgate.intents.dates.periods import DateUnits
-from toolgate.intents.dates.values import Moment, Name, Place, as_day, part_of_year
+from toolgate.intents.dates.values import Connector, Moment, Name, as_day, part_of_year
 
 __all__ = ["CONNECTORS", "STARTERS", "DateNames"]
 
 _QUARTER: Final = re.compile(r"([qths])([1-4])|([1-4])([qt])")
 
-CONNECTORS: Final[dict[str, list[tuple[tuple[str, ...], Place]]]] = {}
-for _place, _phrases in (
+CONNECTORS: Final[dict[str, list[tuple[tuple[str, ...], Connector]]]] = {}
+for _connector, _phrases in (
     ("since", words.SINCE),
     ("after", words.AFTER),
     ("before", words.BEFORE),
     ("until", words.UNTIL),
 ):
     for _phrase in _phrases:
-        _real: Place = _place  # pyright: ignore[reportAssignmentType]
+        _real: Connector = _connector  # pyright: ignore[reportAssignmentType]
         if len(_phrase) == 2 and _phrase[1] in {"than", "als", "dan"}:
-            _real = "newer" if _place == "after" else "older"
+            _real = "newer" if _connector == "after" else "older"
         CONNECTORS.setdefault(_phrase[0], []).append((_phrase, _real))
-for _found in CONNECTORS.values():
-    _found.sort(key=lambda each: -len(each[0]))
+for _entries in CONNECTORS.values():
+    _entries.sort(key=lambda entry: -len(entry[0]))
 
 STARTERS: Final = frozenset(
     [
@@ -56,45 +56,45 @@ STARTERS: Final = frozenset(
 class DateNames(DateUnits):
     """Reads one name of a date: a day, a unit, the edge of one."""
 
-    def _name(self, at: int, place: Place, after: Moment | None = None) -> Name | None:
+    def _name(self, at: int, connector: Connector, after: Moment | None = None) -> Name | None:
         """What is named at `at`, with a time of day if one follows."""
         kind = self._kind(at)
         if kind in {"word", "elided"}:
-            name = self._worded(at, place, after)
+            name = self._worded(at, connector, after)
         elif kind == "number":
-            name = self._numbered(at, place)
+            name = self._numbered(at, connector)
         elif kind == "mixed":
-            name = self._mixed(at, place)
+            name = self._mixed(at, connector)
         elif kind:
-            name = self._written(at, kind, place)
+            name = self._written(at, kind, connector)
         else:
             name = None
         return self._timed(name) if name is not None and name.day else name
 
-    def _numbered(self, at: int, place: Place) -> Name | None:
+    def _numbered(self, at: int, connector: Connector) -> Name | None:
         year = self._year(at)
         if year > 0:
-            return self._from_year(at, year, place)
+            return self._from_year(at, year, connector)
         ago = self._ago(at)
         if ago is not None:
             return ago
         if self._word(at + 1) == "." and self._word(at + 2) in words.UNITS:
             return self._ordinal_part(self._number(at, 1, 4), at + 2)
-        return self._day_first(at, place) or self._counted(at)
+        return self._day_first(at, connector) or self._counted(at)
 
-    def _from_year(self, at: int, year: int, place: Place) -> Name | None:
+    def _from_year(self, at: int, year: int, connector: Connector) -> Name | None:
         """A year, alone only where nothing but a year fits; or with its quarter."""
         if self._kind(at + 1) == "mixed":
             match = _QUARTER.fullmatch(self._word(at + 1))
             if match and match[1]:
                 return part_of_year(match[1], int(match[2]), year, at + 2)
-        if place not in {"since", "in"} or not 1990 <= year <= self.today.year + 1:
+        if connector not in {"since", "in"} or not 1990 <= year <= self.today.year + 1:
             return None
         if not self._ends_here(at + 1):
             return None
         return Name(date(year, 1, 1), date(year + 1, 1, 1), at + 1)
 
-    def _mixed(self, at: int, place: Place) -> Name | None:
+    def _mixed(self, at: int, connector: Connector) -> Name | None:
         word = self._word(at)
         match = _QUARTER.fullmatch(word)
         if match:
@@ -102,7 +102,7 @@ class DateNames(DateUnits):
             year, beyond = self._year_after(at + 1)
             if year > 0:
                 return part_of_year(letter, int(number), year, beyond)
-            alone = place in {"since", "after", "before", "until", "pair", "in"}
+            alone = connector in {"since", "after", "before", "until", "pair", "in"}
             if letter == "q" and alone and self._ends_here(at + 1):
                 return part_of_year("q", int(number), self.today.year, at + 1)
             if letter == "q":
@@ -110,29 +110,29 @@ class DateNames(DateUnits):
         return (
             self._ago(at)
             or self._ordinal_part(words.ORDINALS.get(word, -1), at + 1)
-            or self._day_first(at, place)
+            or self._day_first(at, connector)
         )
 
-    def _worded(self, at: int, place: Place, after: Moment | None) -> Name | None:
+    def _worded(self, at: int, connector: Connector, after: Moment | None) -> Name | None:
         word = self._word(at)
         if word not in STARTERS:
             return None
         return (
             self._day_word(at)
-            or self._edge(at, place)
-            or self._weekday(at, place, after)
-            or self._month(at, place)
+            or self._edge(at, connector)
+            or self._weekday(at, connector, after)
+            or self._month(at, connector)
             or self._ago(at)
             or self._rolling(at)
-            or self._this_unit(at, place)
-            or self._unit_first(at, place)
+            or self._this_unit(at, connector)
+            or self._unit_first(at, connector)
             or self._ordinal_part(words.ORDINALS.get(word, -1), at + 1)
-            or self._day_first(at, place)
+            or self._day_first(at, connector)
             or self._season(at)
             or self._counted(at)
         )
 
-    def _edge(self, at: int, place: Place) -> Name | None:
+    def _edge(self, at: int, connector: Connector) -> Name | None:
         """The beginning or the end of a unit."""
         word = self._word(at)
         if word not in words.EDGES:
@@ -145,7 +145,7 @@ class DateNames(DateUnits):
         inner_at = self._past_articles(beyond)
         inner = self._name(inner_at, "in")
         if inner is None:
-            if inner_at == beyond and not place and self._word(beyond - 1) != "des":
+            if inner_at == beyond and not connector and self._word(beyond - 1) != "des":
                 return None
             unit, times, after = self._unit(inner_at)
             if unit is None or unit == "day" or times != 1:
@@ -155,12 +155,12 @@ class DateNames(DateUnits):
             return None
         last = words.EDGES[word]
         point = inner.until if last else inner.since
-        if place in {"since", "after", "newer", "before", "older", "until"}:
+        if connector in {"since", "after", "newer", "before", "older", "until"}:
             return Name(point, point, inner.next, edge=True)
         since, until = calendar.day(as_day(point) - timedelta(days=last))
         return Name(since, until, inner.next)
 
-    def _unit_first(self, at: int, place: Place) -> Name | None:
+    def _unit_first(self, at: int, connector: Connector) -> Name | None:
         """`la semaine derniere`, `week before last`, `year to date`, `week 42 of 2025`."""
         word = self._word(at)
         if word in words.TO_DATE:
@@ -182,7 +182,7 @@ class DateNames(DateUnits):
         if side is None and self._phrase(after, ("que", "viene")):
             side, after = 1, after + 1
         if side is not None and unit != "day" and word not in words.PLURALS:
-            return self._shifted(unit, side, after + 1, place)
+            return self._shifted(unit, side, after + 1, connector)
         if unit == "week":
             named = (
                 self._name(self._past_articles(after + 1), "")
@@ -194,7 +194,7 @@ class DateNames(DateUnits):
             return self._week_of_year(after)
         if unit == "year":
             year = self._year(after)
-            if year > 0 and (place or self._ends_here(after + 1)):
+            if year > 0 and (connector or self._ends_here(after + 1)):
                 return Name(date(year, 1, 1), date(year + 1, 1, 1), after + 1)
         if unit == "month" and self._word(after) in words.OF | words.MONTHS.keys():
             return self._month(after + (self._word(after) in words.OF), "since")

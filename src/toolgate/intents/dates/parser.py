@@ -14,14 +14,14 @@ from toolgate.intents.dates import calendar
 from toolgate.intents.dates import vocabulary as words
 from toolgate.intents.dates.days import PAIR_SIGNS
 from toolgate.intents.dates.expressions import CONNECTORS, STARTERS, DateNames
-from toolgate.intents.dates.values import Moment, Name, Place, as_day, day_of
+from toolgate.intents.dates.values import Connector, Moment, Name, as_day, day_of
 from toolgate.intents.text import Folded, fold
 
-__all__ = ["FoundDate", "Moment", "dates_in", "find_dates"]
+__all__ = ["DateMatch", "Moment", "dates_in", "find_dates"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class FoundDate:
+class DateMatch:
     """A date or a range of dates that a message names."""
 
     since: Moment | None
@@ -47,7 +47,7 @@ class FoundDate:
         return self.until - timedelta(days=1)
 
 
-def find_dates(text: str, *, today: date, zone: str = "UTC") -> list[FoundDate]:
+def find_dates(text: str, *, today: date, zone: str = "UTC") -> list[DateMatch]:
     """The dates in `text`, in their order; they do not overlap.
 
     Args:
@@ -62,9 +62,9 @@ def find_dates(text: str, *, today: date, zone: str = "UTC") -> list[FoundDate]:
     return list(dates_in(fold(text), today=today, zone=zone))
 
 
-def dates_in(folded: Folded, *, today: date, zone: str = "UTC") -> Iterator[FoundDate]:
+def dates_in(folded: Folded, *, today: date, zone: str = "UTC") -> Iterator[DateMatch]:
     """As `find_dates`, of a text that is folded already."""
-    yield from _Reader(folded, today, zone).read()
+    yield from _DateParser(folded, today, zone).read()
 
 
 _WRITTEN: Final = frozenset(
@@ -92,10 +92,10 @@ _REACH: Final = 8
 """Words from the beginning of an expression to its first core."""
 
 
-class _Reader(DateNames):
+class _DateParser(DateNames):
     """Reads all dates of a message: names, and what the words around make of them."""
 
-    def read(self) -> Iterator[FoundDate]:
+    def read(self) -> Iterator[DateMatch]:
         """All dates, in order."""
         at, near = 0, self._next_core()
         while at < len(self.words):
@@ -107,16 +107,16 @@ class _Reader(DateNames):
             if self.kinds[at] not in _ALWAYS and not self._may_begin(self.words[at]):
                 at += 1
                 continue
-            found = self._expression(at)
-            if found is None:
+            expression = self._expression(at)
+            if expression is None:
                 at += 1
                 continue
-            since, until, after = found
-            made = self._made(since, until, at, after)
-            if made is None:
+            since, until, after = expression
+            match = self._match(since, until, at, after)
+            if match is None:
                 at += 1
                 continue
-            yield made
+            yield match
             at = after
 
     def _next_core(self) -> list[int]:
@@ -136,9 +136,9 @@ class _Reader(DateNames):
     def _may_begin(word: str) -> bool:
         return word in STARTERS or "-" in word
 
-    def _made(
+    def _match(
         self, since: Moment | None, until: Moment | None, first: int, after: int
-    ) -> FoundDate | None:
+    ) -> DateMatch | None:
         start, end = self.starts[first], self.ends[after - 1]
         if self._is_joined(start, end):
             return None
@@ -151,7 +151,7 @@ class _Reader(DateNames):
         except (OverflowError, ValueError):
             return None
         start, end = self.folded.start(start), self.folded.end(end)
-        return FoundDate(
+        return DateMatch(
             since=since, until=until, start=start, end=end, text=self.folded.source[start:end]
         )
 
@@ -166,13 +166,13 @@ class _Reader(DateNames):
         if word in words.BETWEEN:
             return self._between(at)
         if word in CONNECTORS and not self._phrase(at, ("antes", "de", "ayer")):
-            found = self._bounded(at)
-            if found is not None:
-                return found
+            bounds = self._bounded(at)
+            if bounds is not None:
+                return bounds
         if word in words.FROM:
-            found = self._from(at)
-            if found is not None:
-                return found
+            bounds = self._from(at)
+            if bounds is not None:
+                return bounds
         beyond = at
         if word == "am" and self.kinds[at - 1] in {"number", "clock"} and at:
             return None  # 9 am tomorrow
@@ -218,8 +218,8 @@ class _Reader(DateNames):
             year, beyond = self._year_after(beyond)
             the_day = day_of(first.month, day)
             since, until = the_day(year if year > 0 else first.since.year)
-            known = None if year > 0 else first.in_year and the_day
-            return Name(since, until, beyond, in_year=known, month=first.month, day=True)
+            same_day = None if year > 0 else first.in_year and the_day
+            return Name(since, until, beyond, in_year=same_day, month=first.month, day=True)
         return None
 
     def _pair(self, first: Name, last: Name) -> tuple[Moment, Moment, int]:
@@ -235,10 +235,10 @@ class _Reader(DateNames):
             since, until = last.since, first.until
         return since, until, last.next
 
-    def _before(self, one: Moment, other: Moment) -> bool:
-        if isinstance(one, datetime) or isinstance(other, datetime):
-            return self._instant(one) < self._instant(other)
-        return one < other
+    def _before(self, first: Moment, second: Moment) -> bool:
+        if isinstance(first, datetime) or isinstance(second, datetime):
+            return self._instant(first) < self._instant(second)
+        return first < second
 
     def _between(self, at: int) -> tuple[Moment, Moment, int] | None:
         first = self._name(self._past_articles(at + 1), "pair")
@@ -285,24 +285,26 @@ class _Reader(DateNames):
         return since, until, beyond
 
     def _bound(self, at: int) -> tuple[Moment | None, Moment | None, int, Name | None] | None:
-        for phrase, place in CONNECTORS[self._word(at)]:
+        for phrase, connector in CONNECTORS[self._word(at)]:
             if not self._phrase(at, phrase):
                 continue
             after = self._past_articles(at + len(phrase))
-            amount = self._ago_amount(after, place, phrase[0])
+            amount = self._ago_amount(after, connector, phrase[0])
             if amount is not None:
                 return amount
-            inner: Place = "" if phrase == ("by",) else place  # "by June" is a person's work
+            inner: Connector = (
+                "" if phrase == ("by",) else connector
+            )  # "by June" is a person's work
             name = self._name(after, inner)
             if name is None and after != at + len(phrase):
                 name = self._name(at + len(phrase), inner)
             if name is None:
                 continue
-            if place == "since":
+            if connector == "since":
                 return self._since(name), None, name.next, name
-            if place in {"after", "newer"}:
+            if connector in {"after", "newer"}:
                 return name.until, None, name.next, None
-            if place in {"before", "older"}:
+            if connector in {"before", "older"}:
                 return None, name.since, name.next, None
             return None, name.until, name.next, None
         return None
@@ -312,21 +314,21 @@ class _Reader(DateNames):
         return self.today - timedelta(days=7) if name.last_week else name.since
 
     def _ago_amount(
-        self, at: int, place: Place, word: str
+        self, at: int, connector: Connector, word: str
     ) -> tuple[Moment | None, Moment | None, int, Name | None] | None:
         """`seit 3 Tagen`, `older than 30 days`: a length that the word before ties to now."""
-        if place not in {"since", "older", "newer"} or word in words.NEVER_AGO:
+        if connector not in {"since", "older", "newer"} or word in words.NEVER_AGO:
             return None
         count, unit, seconds, after = self._amount(at)
         if count < 0 or self._word(after) in words.AGO_AFTER:
             return None
         if unit is not None:
             moment: Moment = calendar.back(self.today, count, unit)
-        elif self.now is not None:
-            moment = self.now.replace(microsecond=0) - timedelta(seconds=count * seconds)
+        elif self.instant is not None:
+            moment = self.instant.replace(microsecond=0) - timedelta(seconds=count * seconds)
         else:
             return None
-        return (None, moment, after, None) if place == "older" else (moment, None, after, None)
+        return (None, moment, after, None) if connector == "older" else (moment, None, after, None)
 
     def _month_to_month(self, at: int) -> tuple[Moment, Moment, int] | None:
         """`January to March 2024`, `Jan-Mar 2024`."""

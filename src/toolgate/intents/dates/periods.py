@@ -6,7 +6,7 @@ from toolgate.intents.dates import calendar
 from toolgate.intents.dates import vocabulary as words
 from toolgate.intents.dates.calendar import Unit
 from toolgate.intents.dates.days import DateDays
-from toolgate.intents.dates.values import Name, Place, part_of_year
+from toolgate.intents.dates.values import Connector, Name, part_of_year
 
 __all__ = ["DateUnits"]
 
@@ -43,9 +43,9 @@ class DateUnits(DateDays):
         if unit is not None:
             day = calendar.back(self.today, sign * count, unit)
             return Name(*calendar.day(day), after, day=True)
-        if self.now is None:
+        if self.instant is None:
             return None
-        moment = self.now.replace(microsecond=0) - timedelta(seconds=sign * count * seconds)
+        moment = self.instant.replace(microsecond=0) - timedelta(seconds=sign * count * seconds)
         return Name(moment, moment + timedelta(seconds=1), after)
 
     def _rolling(self, at: int) -> Name | None:
@@ -78,13 +78,13 @@ class DateUnits(DateDays):
         self, sign: int, count: int, unit: Unit | None, seconds: float, after: int
     ) -> Name | None:
         if unit is None:
-            if self.now is not None:
-                now = self.now.replace(microsecond=0)
+            if self.instant is not None:
+                instant = self.instant.replace(microsecond=0)
                 width = timedelta(seconds=count * seconds)
-                one = timedelta(seconds=1)
+                second = timedelta(seconds=1)
                 if sign < 0:
-                    return Name(now - width, now + one, after)
-                return Name(now, now + width + one, after)
+                    return Name(instant - width, instant + second, after)
+                return Name(instant, instant + width + second, after)
             if seconds < 60:
                 return None
             count, unit = -int(-count * seconds // 86400), "day"
@@ -92,7 +92,7 @@ class DateUnits(DateDays):
         since, until = min(self.today, other), max(self.today, other)
         return Name(since, until + timedelta(days=1), after)
 
-    def _this_unit(self, at: int, place: Place) -> Name | None:
+    def _this_unit(self, at: int, connector: Connector) -> Name | None:
         """`last month`, `next Friday`, `this quarter`, `last March`, `last summer`."""
         shift = words.ADJECTIVES.get(self._word(at))
         if shift is None:
@@ -121,9 +121,9 @@ class DateUnits(DateDays):
             if shift == 0:
                 return None
             return self._rolled(-1 if shift < 0 else 1, times, unit, 0, after)
-        return self._shifted(unit, shift, after, place)
+        return self._shifted(unit, shift, after, connector)
 
-    def _shifted(self, unit: Unit, shift: int, after: int, place: Place) -> Name | None:
+    def _shifted(self, unit: Unit, shift: int, after: int, connector: Connector) -> Name | None:
         if shift < 0 and self._word(after) in words.OF:
             year, beyond = self._year_after(after)
             if year > 0:
@@ -135,7 +135,7 @@ class DateUnits(DateDays):
         if self._word(after) == "ci":
             after += 1
         since, until = calendar.unit_around(self.today, unit, shift)
-        last_week = unit == "week" and shift == -1 and place != "pair"
+        last_week = unit == "week" and shift == -1 and connector != "pair"
         return Name(since, until, after, last_week=last_week or (unit == "week" and shift == -1))
 
     def _week_of_year(self, at: int) -> Name | None:
@@ -179,10 +179,10 @@ class DateUnits(DateDays):
         years = range(self.today.year - 2, self.today.year + 3)
         periods = [calendar.season(year, number) for year in years]
         if shift < 0:
-            period = [each for each in periods if each[1] <= self.today][-1]
+            period = [season for season in periods if season[1] <= self.today][-1]
         elif shift > 0:
-            period = next(each for each in periods if each[0] > self.today)
+            period = next(season for season in periods if season[0] > self.today)
         else:
-            holds = [each for each in periods if each[0] <= self.today < each[1]]
+            holds = [season for season in periods if season[0] <= self.today < season[1]]
             period = holds[0] if holds else calendar.season(self.today.year, number)
         return Name(*period, beyond)

@@ -56,10 +56,10 @@ class DateText:
 
     def __init__(self, folded: Folded, today: date, zone: str) -> None:
         self.zone: tzinfo = UTC if zone == "UTC" else ZoneInfo(zone)
-        self.now: datetime | None = None
+        self.instant: datetime | None = None
         if isinstance(today, datetime):
             if today.tzinfo is not None:
-                self.now = today.astimezone(UTC)
+                self.instant = today.astimezone(UTC)
                 today = today.astimezone(self.zone)
             today = today.date()
         self.today = today
@@ -116,13 +116,13 @@ class DateText:
                 at += 1
         return at
 
-    def _number(self, at: int, least: int, most: int) -> int:
+    def _number(self, at: int, lower: int, upper: int) -> int:
         """The number at `at`, or -1."""
         word = self._word(at)
         if self._kind(at) != "number" or len(word) > 4:
             return -1
         value = int(word)
-        return value if least <= value <= most else -1
+        return value if lower <= value <= upper else -1
 
     def _year(self, at: int) -> int:
         return self._number(at, 1900, 2199) if len(self._word(at)) == 4 else -1

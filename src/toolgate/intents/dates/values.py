@@ -8,12 +8,14 @@ from typing import Literal, TypeAlias
 from toolgate.intents.dates import calendar
 from toolgate.intents.dates.calendar import Period
 
-__all__ = ["Moment", "Name", "Place", "as_day", "day_of", "digits", "part_of_year"]
+__all__ = ["Connector", "Moment", "Name", "as_day", "day_of", "digits", "part_of_year"]
 
 Moment: TypeAlias = date | datetime
 """A day, or an aware UTC datetime where a time of day was named."""
 
-Place: TypeAlias = Literal["", "in", "since", "after", "newer", "before", "older", "until", "pair"]
+Connector: TypeAlias = Literal[
+    "", "in", "since", "after", "newer", "before", "older", "until", "pair"
+]
 """What stands before: some names are dates only beside a word of time."""
 
 
@@ -55,7 +57,9 @@ def digits(word: str) -> str:
     """Digits of any script as ASCII ones."""
     if word.isascii():
         return word
-    return "".join(str(int(each)) if each.isdecimal() else each for each in word)
+    return "".join(
+        str(int(character)) if character.isdecimal() else character for character in word
+    )
 
 
 def part_of_year(letter: str, number: int, year: int, beyond: int) -> Name | None:

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Final
 
-from toolgate.intents.base import NONE, Candidate, Detection, Request, Stage
+from toolgate.intents.base import NONE, Detection, IntentCandidate, Stage, StageRequest
 from toolgate.intents.detection.keyword import EXACT, KeywordStage
 
-__all__ = ["OVERRULES", "Cascade", "settled"]
+__all__ = ["OVERRULES", "Cascade", "combine_stages"]
 
 OVERRULES: Final = EXACT
 """How sure the other stage must be of another intent to overrule a partial keyword: more than an
@@ -26,15 +26,15 @@ class Cascade:
         self._keywords = keywords
         self._meaning = meaning
 
-    async def judge(self, request: Request) -> Detection:
+    async def classify(self, request: StageRequest) -> Detection:
         """Which intent a message has; the answer names the stage that decided."""
         by_keyword = self._keywords.match(request)
         if self._meaning is None or by_keyword.confidence >= EXACT:
             return by_keyword
-        return settled(by_keyword, await self._meaning.judge(request))
+        return combine_stages(by_keyword, await self._meaning.classify(request))
 
 
-def settled(by_keyword: Detection, by_meaning: Detection) -> Detection:
+def combine_stages(by_keyword: Detection, by_meaning: Detection) -> Detection:
     """What two stages say together.
 
     * An exact keyword decides.
@@ -46,12 +46,12 @@ def settled(by_keyword: Detection, by_meaning: Detection) -> Detection:
         return by_keyword
     if by_keyword.intent == NONE:
         return by_meaning
-    known = {each.intent.casefold() for each in by_meaning.candidates}
+    candidates = {candidate.intent.casefold() for candidate in by_meaning.candidates}
     overruled = (
         by_meaning.intent not in {NONE, by_keyword.intent}
         and by_meaning.confidence > OVERRULES
         and not by_meaning.question
-        and by_keyword.intent.casefold() in known
+        and by_keyword.intent.casefold() in candidates
     )
     if overruled:
         reason = (
@@ -62,7 +62,10 @@ def settled(by_keyword: Detection, by_meaning: Detection) -> Detection:
     return replace(by_keyword, candidates=_together(by_keyword, by_meaning))
 
 
-def _together(first: Detection, second: Detection) -> tuple[Candidate, ...]:
+def _together(first: Detection, second: Detection) -> tuple[IntentCandidate, ...]:
     """The candidates of both, each intent once."""
-    known = {each.intent for each in first.candidates}
-    return (*first.candidates, *(each for each in second.candidates if each.intent not in known))
+    names = {candidate.intent for candidate in first.candidates}
+    return (
+        *first.candidates,
+        *(candidate for candidate in second.candidates if candidate.intent not in names),
+    )

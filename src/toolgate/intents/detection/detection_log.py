@@ -8,25 +8,25 @@ from toolgate.intents.base import NONE, Detection
 from toolgate.store import BatchWriter, DetectionOutcome, StoredDetection
 from toolgate.types import Caller
 
-__all__ = ["Asked", "DetectionNotes", "note_of"]
+__all__ = ["DetectionLog", "DetectionSource", "detection_row"]
 
-Asked: TypeAlias = Literal["detect", "enrich", "knowledge"]
+DetectionSource: TypeAlias = Literal["detect", "enrich", "knowledge"]
 """Which verb a message came with."""
 
 _MESSAGE_CHARS: Final = 2_000
 """Of a longer message, the beginning is kept."""
 
 
-class _Place(Protocol):
+class _DetectionStore(Protocol):
     async def append_detections(self, detections: Sequence[StoredDetection]) -> None: ...
 
 
-class DetectionNotes:
+class DetectionLog:
     """Takes notes in the background; nobody waits for them. Belongs to one event loop."""
 
     def __init__(
         self,
-        store: _Place,
+        store: _DetectionStore,
         *,
         enabled: Callable[[], bool],
         keep_messages: Callable[[], bool],
@@ -44,23 +44,31 @@ class DetectionNotes:
             store.append_detections, name="detections"
         )
 
-    def detected(
-        self, caller: Caller, message: str, found: Detection, *, asked: Asked, remembered: bool
+    def record_detection(
+        self,
+        caller: Caller,
+        message: str,
+        detection: Detection,
+        *,
+        asked: DetectionSource,
+        remembered: bool,
     ) -> None:
         """Note what a message was taken for.
 
         Args:
             caller: Whose message it is.
             message: Its text.
-            found: What was found.
+            detection: What was found.
             asked: By which verb.
             remembered: Whether the answer was known from an equal message before.
         """
         if self._enabled():
-            kept = message if self._keep_messages() else None
-            self._rows.put(note_of(caller, kept, found, asked=asked, remembered=remembered))
+            text = message if self._keep_messages() else None
+            self._rows.put(
+                detection_row(caller, text, detection, asked=asked, remembered=remembered)
+            )
 
-    def mistaken(
+    def record_mismatch(
         self, caller: Caller, message: str, *, intent: str, called: str, reason: str
     ) -> None:
         """Note that a message was taken for something that does not go with what was done then.
@@ -92,30 +100,37 @@ class DetectionNotes:
         await self._rows.aclose()
 
 
-def note_of(
-    caller: Caller, message: str | None, found: Detection, *, asked: Asked, remembered: bool
+def detection_row(
+    caller: Caller,
+    message: str | None,
+    detection: Detection,
+    *,
+    asked: DetectionSource,
+    remembered: bool,
 ) -> StoredDetection:
     """The note of what a message was taken for.
 
     Args:
         caller: Whose message it is.
         message: Its text; None: it is not kept.
-        found: What was found.
+        detection: What was found.
         asked: By which verb.
         remembered: Whether the answer was known from an equal message before.
     """
-    intent = "" if found.intent == NONE else found.intent
-    rival = next((each for each in found.candidates if each.intent != intent), None)
+    intent = "" if detection.intent == NONE else detection.intent
+    rival = next(
+        (candidate for candidate in detection.candidates if candidate.intent != intent), None
+    )
     outcome: DetectionOutcome = "none"
     if intent:
-        outcome = "unsure" if found.question else "found"
+        outcome = "unsure" if detection.question else "found"
     return StoredDetection(
         **_of(caller, message),
         door=asked,
         outcome=outcome,
-        stage=found.stage,
+        stage=detection.stage,
         intent=intent,
-        confidence=round(found.confidence, 4),
+        confidence=round(detection.confidence, 4),
         rival=rival.intent if rival else "",
         rival_confidence=round(rival.confidence, 4) if rival else 0.0,
         remembered=remembered,

@@ -9,14 +9,14 @@ from zoneinfo import ZoneInfo
 
 from toolgate.intents.arguments.reader import ArgumentReader
 from toolgate.intents.arguments.schemas import specs_of_schema
-from toolgate.intents.base import NONE, Detection, Intent, Request
-from toolgate.intents.detection.intent_files import load_intents, shipped
+from toolgate.intents.base import NONE, Detection, Intent, StageRequest
+from toolgate.intents.detection.intent_files import builtin_pack_folder, load_intents
 from toolgate.intents.detection.keyword import KeywordStage
 
-__all__ = ["Detector", "detect", "supported_intents", "tool_for"]
+__all__ = ["IntentDetector", "detect", "supported_intents", "tool_for"]
 
 
-class Detector:
+class IntentDetector:
     """Tells what a message asks for, by keywords, and reads the arguments.
 
     ```python
@@ -66,10 +66,10 @@ class Detector:
 
     def tool_for(self, intent: str) -> str | None:
         """The tool of an intent; None where there is no such intent, or it has no tool."""
-        known = self._intents.get(intent.casefold())
-        return known.tool or None if known else None
+        match = self._intents.get(intent.casefold())
+        return match.tool or None if match else None
 
-    def knows(self, intent: str) -> bool:
+    def has_intent(self, intent: str) -> bool:
         """Whether there is an intent of this name."""
         return intent.casefold() in self._intents
 
@@ -80,12 +80,12 @@ class Detector:
         today: date | None = None,
         languages: Iterable[str] | None = None,
         previous: Iterable[str] = (),
-    ) -> Request:
+    ) -> StageRequest:
         """A message with everything that stages have to know."""
         if today is None:
-            now = self._clock()
-            today = now if self.zone == "UTC" else now.astimezone(ZoneInfo(self.zone))
-        return Request(
+            instant = self._clock()
+            today = instant if self.zone == "UTC" else instant.astimezone(ZoneInfo(self.zone))
+        return StageRequest(
             text=message,
             today=today,
             zone=self.zone,
@@ -108,24 +108,26 @@ class Detector:
             languages: Only keywords of these languages; None: those of the detector.
         """
         request = self.request(message, today=today, languages=languages)
-        return self.filled(self.keywords.match(request), request)
+        return self.with_arguments(self.keywords.match(request), request)
 
-    def filled(self, detection: Detection, request: Request) -> Detection:
+    def with_arguments(self, detection: Detection, request: StageRequest) -> Detection:
         """A stage's answer with the arguments of its intent, read from the message."""
         intent = self._intents.get(detection.intent.casefold())
         if intent is None or detection.intent == NONE:
             return detection
-        found = self._reader(intent).read(request.text, today=request.today, zone=request.zone)
-        arguments = {each.name: each.value for each in found}
-        return replace(detection, tool=intent.tool or None, arguments=arguments, found=found)
+        values = self._reader(intent).read(request.text, today=request.today, zone=request.zone)
+        arguments = {argument.name: argument.value for argument in values}
+        return replace(
+            detection, tool=intent.tool or None, arguments=arguments, read_arguments=values
+        )
 
     def _reader(self, intent: Intent) -> ArgumentReader:
         schema = None
         if not intent.arguments and intent.tool and self._schema_of is not None:
             schema = self._schema_of(intent.tool)
-        known = self._readers.get(intent.name)
-        if known is not None and known[0] is schema:
-            return known[1]
+        cached = self._readers.get(intent.name)
+        if cached is not None and cached[0] is schema:
+            return cached[1]
         declared = intent.arguments or (() if schema is None else specs_of_schema(schema))
         reader = ArgumentReader(declared, intent.names)
         self._readers[intent.name] = schema, reader
@@ -133,8 +135,8 @@ class Detector:
 
 
 @lru_cache(maxsize=1)
-def _shipped() -> Detector:
-    return Detector(load_intents(shipped("schema")))
+def _shipped() -> IntentDetector:
+    return IntentDetector(load_intents(builtin_pack_folder("schema")))
 
 
 def detect(

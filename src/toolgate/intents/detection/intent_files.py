@@ -18,15 +18,22 @@ from toolgate.intents.base import (
     NONE,
     ArgumentKind,
     ArgumentSpec,
-    Guard,
+    DetectionLimits,
     Intent,
     Keywords,
-    Limits,
+    SubjectGuard,
 )
-from toolgate.intents.phrases import phrase
+from toolgate.intents.phrases import compile_phrase
 from toolgate.intents.text import lowered
 
-__all__ = ["IntentFiles", "load_intent", "load_intents", "read_intents", "shipped", "with_names"]
+__all__ = [
+    "IntentFiles",
+    "builtin_pack_folder",
+    "load_intent",
+    "load_intents",
+    "read_intents",
+    "with_list_entries",
+]
 
 _UNSUPPORTED: Final = "unsupported.txt"
 _INTENT_KEYS: Final = frozenset(
@@ -59,17 +66,17 @@ class IntentFiles:
     unsupported: tuple[str, ...] = ()
     """Messages that are known and not answered."""
 
-    limits: Limits = field(default_factory=Limits)
+    limits: DetectionLimits = field(default_factory=DetectionLimits)
     """For all intents of the pack."""
 
-    own_limits: Mapping[str, Limits] = field(default_factory=dict[str, Limits])
+    own_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
     """For single intents, by name."""
 
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
     """The file that an intent was read from first, by name."""
 
 
-def shipped(name: str) -> Path:
+def builtin_pack_folder(name: str) -> Path:
     """The folder of a pack that is part of Toolgate."""
     return Path(__file__).parents[2] / "packs" / "builtin" / name
 
@@ -104,7 +111,9 @@ def read_intents(
         raise PackError(
             f"{folder} is no folder.", hint="Give the folder that holds pack.toml or intents/."
         )
-    reader = _Reader(folder, pack_table(folder) if table is None else table, Trying(report))
+    reader = _IntentFileReader(
+        folder, pack_table(folder) if table is None else table, Trying(report)
+    )
     reader.read_prompts()
     reader.read_tables()
     reader.read_rest()
@@ -127,7 +136,7 @@ def load_intent(
     *,
     pack: str = "",
     lists: Mapping[str, tuple[str, ...]] | None = None,
-    guards: Mapping[str, Guard] | None = None,
+    guards: Mapping[str, SubjectGuard] | None = None,
 ) -> Intent:
     """An intent from its file; the file's name is the intent's unless it says another.
 
@@ -145,7 +154,7 @@ def load_intent(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Prompts:
+class _IntentPrompts:
     """The prompts of one intent."""
 
     name: str
@@ -153,21 +162,21 @@ class _Prompts:
     by_language: dict[str, tuple[str, ...]]
 
 
-class _Reader:
+class _IntentFileReader:
     """Puts the intents of a folder together."""
 
     def __init__(self, folder: Path, table: PackTable, trying: Trying) -> None:
         lists, subject = table.sub("lists"), table.sub("subject")
         self.intents: dict[str, tuple[Intent, Path]] = {}
-        self.limits = _limits(table, Limits())
-        self.own_limits: dict[str, Limits] = {}
+        self.limits = _limits(table, DetectionLimits())
+        self.own_limits: dict[str, DetectionLimits] = {}
         self._folder = folder
         self._home = _home(folder)
         self._trying = trying
         self._pack = table.take("name", str, folder.name)
         self._lists = {name: tuple(lists.strings(name)) for name in lists.content}
         self._guards = {language: _guard(subject.sub(language)) for language in _languages(subject)}
-        self._prompts: dict[str, _Prompts] = {}
+        self._prompts: dict[str, _IntentPrompts] = {}
 
     def read_prompts(self) -> None:
         """The prompts of each intent and language."""
@@ -188,22 +197,22 @@ class _Reader:
 
     def read_rest(self) -> None:
         """The intents that have prompts alone."""
-        for each in self._prompts.values():
+        for prompts in self._prompts.values():
             with self._trying:
-                if each.name.casefold() == NONE:
-                    PackFile(each.first).fail(
+                if prompts.name.casefold() == NONE:
+                    PackFile(prompts.first).fail(
                         None,
-                        f"an intent cannot be called {each.name!r}",
+                        f"an intent cannot be called {prompts.name!r}",
                         "Give the file another name.",
                     )
                 self._add(
                     Intent(
-                        name=each.name,
-                        prompts=each.by_language,
+                        name=prompts.name,
+                        prompts=prompts.by_language,
                         names=self._lists,
                         pack=self._pack,
                     ),
-                    each.first,
+                    prompts.first,
                 )
 
     def unsupported(self) -> tuple[str, ...]:
@@ -214,8 +223,8 @@ class _Reader:
         return ()
 
     def _prompt_files(self) -> Iterable[Path]:
-        for place in dict.fromkeys((self._home, self._folder)):
-            manifest = place / "embeddings.list"
+        for folder in dict.fromkeys((self._home, self._folder)):
+            manifest = folder / "embeddings.list"
             if manifest.is_file():
                 return files_named(manifest, self._home, ".txt", self._trying)
         return [path for path in files_in(self._home, ".txt") if path.name != _UNSUPPORTED]
@@ -224,18 +233,18 @@ class _Reader:
         name, language = path.stem, ""
         if match := _IN_LANGUAGE.fullmatch(name):
             name, language = match[1], match[2]
-        known = self._prompts.get(name.casefold())
-        if known is not None and known.name != name:
-            _taken(path, name, known.first)
+        prompts = self._prompts.get(name.casefold())
+        if prompts is not None and prompts.name != name:
+            _taken(path, name, prompts.first)
         lines = PackFile(path).lines()
         if not lines:
             PackFile(path).fail(
                 None, "there are no prompts in it", "Write one a line, or remove the file."
             )
-        if known is None:
-            known = _Prompts(name=name, first=path, by_language={})
-            self._prompts[name.casefold()] = known
-        known.by_language[language] = lines
+        if prompts is None:
+            prompts = _IntentPrompts(name=name, first=path, by_language={})
+            self._prompts[name.casefold()] = prompts
+        prompts.by_language[language] = lines
 
     def _add_table(self, path: Path, prompts: Mapping[str, tuple[str, ...]]) -> None:
         table = PackFile(path).table()
@@ -275,9 +284,9 @@ def _home(folder: Path) -> Path:
     return folder if is_flat else folder / "intents"
 
 
-def _limits(table: PackTable, common: Limits) -> Limits:
+def _limits(table: PackTable, common: DetectionLimits) -> DetectionLimits:
     alarms, threshold = table.share("false_alarms"), table.share("threshold")
-    return Limits(
+    return DetectionLimits(
         false_alarms=common.false_alarms if alarms is None else alarms,
         # Whoever sets the share for an intent does not want the pack's threshold for it.
         threshold=threshold if threshold is not None or alarms is not None else common.threshold,
@@ -289,7 +298,7 @@ def _intent(
     *,
     pack: str,
     lists: Mapping[str, tuple[str, ...]],
-    guards: Mapping[str, Guard],
+    guards: Mapping[str, SubjectGuard],
 ) -> Intent:
     table.only(_INTENT_KEYS)
     name = table.take("name", str, table.file.path.stem).strip()
@@ -302,12 +311,12 @@ def _intent(
         language: _keywords(table.sub("keywords").sub(language), names)
         for language in _languages(table.sub("keywords"))
     }
-    arguments = tuple(_argument(each, names) for each in table.tables("arguments"))
+    arguments = tuple(_argument(declared, names) for declared in table.tables("arguments"))
     seen: set[str] = set()
-    for each in arguments:
-        if each.name in seen:
-            table.fail("arguments", f"argument {each.name!r} is declared twice", "Remove one.")
-        seen.add(each.name)
+    for argument in arguments:
+        if argument.name in seen:
+            table.fail("arguments", f"argument {argument.name!r} is declared twice", "Remove one.")
+        seen.add(argument.name)
     return Intent(
         name=name,
         tool=tool,
@@ -323,7 +332,7 @@ def _intent(
     )
 
 
-def with_names(intent: Intent, name: str, more: Mapping[str, tuple[str, ...]]) -> Intent:
+def with_list_entries(intent: Intent, name: str, more: Mapping[str, tuple[str, ...]]) -> Intent:
     """The intent with more entries in one of its lists: the tables of a connected database.
 
     Args:
@@ -332,14 +341,14 @@ def with_names(intent: Intent, name: str, more: Mapping[str, tuple[str, ...]]) -
         more: Entries, each with other words for it. A word that the arguments of the intent never
             take for a value is left out.
     """
-    known = intent.names.get(name, ())
+    entries = intent.names.get(name, ())
     never = frozenset(word for spec in intent.arguments for word in spec.stop)
-    seen = {lowered(each) for each in known}
+    seen = {lowered(word) for word in entries}
     added: dict[str, tuple[str, ...]] = {}
-    for entry, others in more.items():
+    for entry, synonyms in more.items():
         words = [
             word
-            for word in dict.fromkeys((entry, *others))
+            for word in dict.fromkeys((entry, *synonyms))
             if (key := lowered(word)) and key not in seen and key not in never
         ]
         seen.update(map(lowered, words))
@@ -347,18 +356,20 @@ def with_names(intent: Intent, name: str, more: Mapping[str, tuple[str, ...]]) -
             added[entry] = tuple(words)
     arguments = tuple(
         replace(spec, values={**spec.values, **added})
-        if spec.values and set(spec.values) == set(known)
+        if spec.values and set(spec.values) == set(entries)
         else spec
         for spec in intent.arguments
     )
-    said = dict.fromkeys(word for words in added.values() for word in words)
-    return replace(intent, names={**intent.names, name: (*known, *said)}, arguments=arguments)
+    new_words = dict.fromkeys(word for words in added.values() for word in words)
+    return replace(
+        intent, names={**intent.names, name: (*entries, *new_words)}, arguments=arguments
+    )
 
 
 def _keywords(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Keywords:
     table.only(_WORD_KEYS)
-    made = Keywords(**{key: tuple(table.strings(key)) for key in _WORD_KEYS})
-    if made.partial and not made.context:
+    keywords = Keywords(**{key: tuple(table.strings(key)) for key in _WORD_KEYS})
+    if keywords.partial and not keywords.context:
         table.fail(
             "partial",
             "partial keywords need a context beside them",
@@ -366,12 +377,12 @@ def _keywords(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Keyword
         )
     for key in ("patterns", "weak_patterns"):
         _check_phrases(table, key, lists)
-    return made
+    return keywords
 
 
-def _guard(table: PackTable) -> Guard:
+def _guard(table: PackTable) -> SubjectGuard:
     table.only(_GUARD_KEYS)
-    return Guard(**{key: frozenset(table.strings(key)) for key in _GUARD_KEYS})
+    return SubjectGuard(**{key: frozenset(table.strings(key)) for key in _GUARD_KEYS})
 
 
 def _argument(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> ArgumentSpec:
@@ -382,15 +393,17 @@ def _argument(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Argumen
     kinds = get_args(ArgumentKind)
     kind = table.choice("kind", kinds)
     values: dict[str, tuple[str, ...]] = {}
-    wanted = table.content.get("values", [])
-    if isinstance(wanted, str):
-        if wanted not in lists:
-            known = ", ".join(sorted(lists)) or "none"
-            table.fail("values", f"there is no list {wanted!r}", f"Lists of pack.toml: {known}.")
-        values = dict.fromkeys(lists[wanted], ())
-    elif isinstance(wanted, dict):
-        words = PackTable(cast("dict[str, Any]", wanted), table.file)
-        values = {each: tuple(words.strings(each)) for each in words.content}
+    declared = table.content.get("values", [])
+    if isinstance(declared, str):
+        if declared not in lists:
+            list_names = ", ".join(sorted(lists)) or "none"
+            table.fail(
+                "values", f"there is no list {declared!r}", f"Lists of pack.toml: {list_names}."
+            )
+        values = dict.fromkeys(lists[declared], ())
+    elif isinstance(declared, dict):
+        words = PackTable(cast("dict[str, Any]", declared), table.file)
+        values = {value: tuple(words.strings(value)) for value in words.content}
     else:
         values = dict.fromkeys(table.strings("values"), ())
     if kind == "choice" and not values:
@@ -405,7 +418,7 @@ def _argument(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Argumen
         past=table.take("past", bool, False),
         values=values,
         patterns=tuple(table.strings("patterns")),
-        stop=frozenset(lowered(each) for each in table.strings("stop")),
+        stop=frozenset(lowered(word) for word in table.strings("stop")),
         case=table.choice("case", ("", "lower", "upper", "title"), ""),
         words=tuple(table.strings("words")),
         default=table.content.get("default"),
@@ -425,6 +438,6 @@ def _check_phrases(table: PackTable, key: str, lists: Mapping[str, tuple[str, ..
     """Refuse phrases that do not hold."""
     for source in table.strings(key):
         try:
-            phrase(source, lists)
+            compile_phrase(source, lists)
         except ValueError as error:
             table.fail(key, f"phrase {source!r} does not hold: {error}", "Correct the phrase.")

@@ -12,7 +12,15 @@ from datetime import date
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
-from toolgate.intents.base import NONE, Candidate, Detection, Guard, Intent, Keywords, Request
+from toolgate.intents.base import (
+    NONE,
+    Detection,
+    Intent,
+    IntentCandidate,
+    Keywords,
+    StageRequest,
+    SubjectGuard,
+)
 from toolgate.intents.dates.parser import dates_in
 from toolgate.intents.dates.vocabulary import DAYS as DAY_WORDS
 from toolgate.intents.dates.vocabulary import (
@@ -25,7 +33,7 @@ from toolgate.intents.dates.vocabulary import (
     UNITS,
     WEEKDAYS,
 )
-from toolgate.intents.phrases import Phrase, phrase
+from toolgate.intents.phrases import Phrase, compile_phrase
 from toolgate.intents.spelling import LEAST_LETTERS, is_near
 from toolgate.intents.text import Folded, fold, lowered
 
@@ -64,7 +72,7 @@ _TIME_WORDS: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
+class _Keyword:
     """A keyword, ready to be looked for."""
 
     text: str
@@ -88,36 +96,36 @@ class _Word:
 
 
 @dataclass(slots=True)
-class _Set:
+class _KeywordSet:
     """The keywords of an intent in one language."""
 
     intent: int
     language: str
     keywords: Keywords
-    guard: "_Guard | None"
-    exact: list[_Word]
-    context: list[_Word]
+    guard: "_SubjectMatcher | None"
+    exact: list[_Keyword]
+    context: list[_Keyword]
 
 
 _Tier: TypeAlias = Literal["exact", "pattern", "partial", "weak"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _KeywordEntry:
     """One thing to look for. Entries are ordered: by intent, language, tier, place in the list."""
 
-    among: _Set
+    keyword_set: _KeywordSet
     tier: _Tier
-    word: _Word | None = None
+    word: _Keyword | None = None
     phrase: Phrase | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class _Guard:
+class _SubjectMatcher:
     """When a message of a language is about something else."""
 
     home: frozenset[str]
-    own: frozenset[str]
+    pack_subjects: frozenset[str]
     pronouns: frozenset[str]
     phrases: tuple[str, ...]
     subject: re.Pattern[str]
@@ -129,7 +137,7 @@ class _Guard:
         """The subject that a sentence names, if it is none of the pack's; else nothing."""
         for match in self.subject.finditer(sentence):
             word = match["subject"]
-            if word[0].isdigit() or word in self.own or word in self.pronouns:
+            if word[0].isdigit() or word in self.pack_subjects or word in self.pronouns:
                 continue
             if match["verb"] is None:
                 if word in _TIME_WORDS or word in ROLLING:
@@ -141,7 +149,7 @@ class _Guard:
 
 
 @dataclass(slots=True)
-class _Found:
+class _KeywordMatch:
     """What an intent's keywords say about a message."""
 
     confidence: float = 0.0
@@ -158,7 +166,7 @@ _NOTHING: Final = Detection(
 )
 
 
-class _Text:
+class _MessageForms:
     """A message in the forms that matching needs, each made when it is first used."""
 
     def __init__(self, source: str, today: date, zone: str) -> None:
@@ -188,10 +196,10 @@ class _Text:
     def has_date_at(self, at: int) -> bool:
         """Whether a date covers this place of the folded text."""
         if self._dates is None:
-            found = dates_in(self.folded, today=self._today, zone=self._zone)
-            self._dates = [(each.start, each.end) for each in found]
-        place = self.folded.start(at)
-        return any(start <= place < end for start, end in self._dates)
+            dates = dates_in(self.folded, today=self._today, zone=self._zone)
+            self._dates = [(dated.start, dated.end) for dated in dates]
+        offset = self.folded.start(at)
+        return any(start <= offset < end for start, end in self._dates)
 
     def sentence(self, text: str, at: int) -> str:
         """The sentence around a place."""
@@ -217,9 +225,9 @@ class KeywordStage:
             sorted(intents, key=lambda intent: (intent.order, intent.name))
         )
         self._languages: dict[str, None] = {}
-        self._entries: list[_Entry] = []
+        self._entries: list[_KeywordEntry] = []
         self._answers: dict[tuple[tuple[int, float, tuple[str, ...], str], ...], Detection] = {}
-        self._misspelt: dict[str, tuple[re.Pattern[str], list[_Set]]] = {}
+        self._misspelt: dict[str, tuple[re.Pattern[str], list[_KeywordSet]]] = {}
         for number, intent in enumerate(self.intents):
             for language, keywords in intent.keywords.items():
                 self._add(number, intent, language, keywords)
@@ -232,35 +240,36 @@ class KeywordStage:
         """All languages that some intent has keywords for."""
         return tuple(self._languages)
 
-    async def judge(self, request: Request) -> Detection:
+    async def classify(self, request: StageRequest) -> Detection:
         """Which intent a message has; arguments are left to others."""
         return self.match(request)
 
-    def match(self, request: Request) -> Detection:
+    def match(self, request: StageRequest) -> Detection:
         """As `judge`, for those who need not wait."""
-        text = _Text(request.text, request.today, request.zone)
-        found = self._all(text, request.languages)
-        if not found and _SPACES.search(text.text):
+        text = _MessageForms(request.text, request.today, request.zone)
+        matches = self._all(text, request.languages)
+        if not matches and _SPACES.search(text.text):
             text.text = _SPACE_RUN.sub(" ", text.text)
-            found = self._all(text, request.languages)
-        if not found:
-            found = self._mistyped(text, request.languages)
-        if not found:
+            matches = self._all(text, request.languages)
+        if not matches:
+            matches = self._mistyped(text, request.languages)
+        if not matches:
             return _NOTHING
         key = tuple(
-            (number, each.confidence, each.matched, each.reason) for number, each in found.items()
+            (number, match.confidence, match.matched, match.reason)
+            for number, match in matches.items()
         )
         answer = self._answers.get(key)
         if answer is None:
-            answer = self._answer(found)
-            short = all(len(each.reason) < _LONGEST_REASON for each in found.values())
+            answer = self._answer(matches)
+            short = all(len(match.reason) < _LONGEST_REASON for match in matches.values())
             if short and len(self._answers) < _MOST_ANSWERS:
                 self._answers[key] = answer
         return answer
 
-    def _answer(self, found: Mapping[int, _Found]) -> Detection:
-        best = sorted(found, key=lambda number: (-found[number].confidence, number))
-        chosen, result = self.intents[best[0]], found[best[0]]
+    def _answer(self, matches: Mapping[int, _KeywordMatch]) -> Detection:
+        best = sorted(matches, key=lambda number: (-matches[number].confidence, number))
+        chosen, result = self.intents[best[0]], matches[best[0]]
         return Detection(
             use_mcp=True,
             intent=chosen.name,
@@ -270,10 +279,10 @@ class KeywordStage:
             stage=self.name,
             reason=result.reason,
             candidates=tuple(
-                Candidate(
+                IntentCandidate(
                     intent=self.intents[number].name,
-                    confidence=found[number].confidence,
-                    why=found[number].reason,
+                    confidence=matches[number].confidence,
+                    why=matches[number].reason,
                 )
                 for number in best
             ),
@@ -286,53 +295,60 @@ class KeywordStage:
         self._languages[language] = None
         declared = intent.guards.get(language)
         guard = None if declared is None else _guard(declared, intent.names)
-        made = _Set(
+        keyword_set = _KeywordSet(
             intent=number,
             language=language,
             keywords=keywords,
             guard=guard,
-            exact=[_word(each, guard) for each in keywords.exact],
-            context=[_word(each, None) for each in keywords.context],
+            exact=[_word(keyword, guard) for keyword in keywords.exact],
+            context=[_word(keyword, None) for keyword in keywords.context],
         )
         for anchor in map(lowered, keywords.misspelt):
-            self._misspelt.setdefault(anchor, (_looks_like(anchor), []))[1].append(made)
+            self._misspelt.setdefault(anchor, (_looks_like(anchor), []))[1].append(keyword_set)
         entries = self._entries
-        entries += [_Entry(made, "exact", word=each) for each in made.exact]
-        for each in self._phrases(intent, language, keywords.patterns):
-            entries.append(_Entry(made, "pattern", phrase=each))
-        entries += [_Entry(made, "partial", word=_word(each, guard)) for each in keywords.partial]
-        for each in self._phrases(intent, language, keywords.weak_patterns):
-            entries.append(_Entry(made, "weak", phrase=each))
+        entries += [
+            _KeywordEntry(keyword_set, "exact", word=keyword) for keyword in keyword_set.exact
+        ]
+        for phrase in self._phrases(intent, language, keywords.patterns):
+            entries.append(_KeywordEntry(keyword_set, "pattern", phrase=phrase))
+        entries += [
+            _KeywordEntry(keyword_set, "partial", word=_word(keyword, guard))
+            for keyword in keywords.partial
+        ]
+        for phrase in self._phrases(intent, language, keywords.weak_patterns):
+            entries.append(_KeywordEntry(keyword_set, "weak", phrase=phrase))
 
     def _arrange(self) -> None:
         """Put each entry under a word that it cannot do without: the rarest one."""
-        often = Counter(word for each in self._entries if each.word for word in each.word.words)
-        for number, each in enumerate(self._entries):
-            wanted: Iterable[str] = ()
-            if each.word is not None and each.word.words:
-                wanted = [min(each.word.words, key=lambda word: (often[word], word))]
-            elif each.phrase is not None:
-                wanted = each.phrase.needs
-            for word in wanted:
+        frequency = Counter(
+            word for entry in self._entries if entry.word for word in entry.word.words
+        )
+        for number, entry in enumerate(self._entries):
+            index_words: Iterable[str] = ()
+            if entry.word is not None and entry.word.words:
+                index_words = [min(entry.word.words, key=lambda word: (frequency[word], word))]
+            elif entry.phrase is not None:
+                index_words = entry.phrase.needs
+            for word in index_words:
                 self._by_word.setdefault(word, []).append(number)
-            if not wanted:
+            if not index_words:
                 self._always.append(number)
 
     @staticmethod
     def _phrases(intent: Intent, language: str, sources: Sequence[str]) -> list[Phrase]:
-        made: list[Phrase] = []
+        phrases: list[Phrase] = []
         for source in sources:
             try:
-                made.append(phrase(source, intent.names))
+                phrases.append(compile_phrase(source, intent.names))
             except ValueError as error:
                 raise ValueError(
                     f"Phrase {source!r} of intent {intent.name!r} ({language}): {error}."
                 ) from error
-        return made
+        return phrases
 
     # Matching
 
-    def _all(self, text: _Text, languages: Sequence[str]) -> dict[int, _Found]:
+    def _all(self, text: _MessageForms, languages: Sequence[str]) -> dict[int, _KeywordMatch]:
         """What each intent's keywords say; only intents of which some occur."""
         numbers = set(self._always)
         by_word = self._by_word
@@ -342,59 +358,63 @@ class KeywordStage:
         if not text.plain:
             for word in text.folded_words - text.words:
                 numbers.update(by_word.get(word, ()))
-        found: dict[int, _Found] = {}
+        matches: dict[int, _KeywordMatch] = {}
         partial: list[str] = []
-        before: _Set | None = None
+        current: _KeywordSet | None = None
         source, entries = text.text, self._entries
         for number in sorted(numbers):
-            each = entries[number]
-            word = each.word
+            entry = entries[number]
+            word = entry.word
             if word is not None and word.text not in source:
                 continue
-            among = each.among
-            if languages and among.language not in languages:
+            keyword_set = entry.keyword_set
+            if languages and keyword_set.language not in languages:
                 continue
-            if among is not before:
-                if partial and before is not None:
-                    _settle(before, partial, text, found)
+            if keyword_set is not current:
+                if partial and current is not None:
+                    _count_partial(current, partial, text, matches)
                     partial = []
-                before = among
-            known = found.get(among.intent)
-            if known is not None and known.confidence == EXACT:
+                current = keyword_set
+            earlier = matches.get(keyword_set.intent)
+            if earlier is not None and earlier.confidence == EXACT:
                 continue
             if word is not None:
-                if not _counts(word, among.guard, text):
+                if not _counts(word, keyword_set.guard, text):
                     continue
-                shown = word.text
-                if each.tier == "partial":
-                    partial.append(shown)
+                matched = word.text
+                if entry.tier == "partial":
+                    partial.append(matched)
                     continue
-                found[among.intent] = _Found(EXACT, (shown,), f"The exact keyword {shown!r}.")
-            elif each.phrase is not None and (each.tier == "pattern" or known is None):
-                shown = _phrase_in(each.phrase, among.guard, text)
-                if shown:
-                    confidence = EXACT if each.tier == "pattern" else PARTIAL
-                    reason = f"{shown!r} is what the phrase {each.phrase.source!r} looks for."
-                    found[among.intent] = _Found(confidence, (shown,), reason)
-        if partial and before is not None:
-            _settle(before, partial, text, found)
-        return found
+                matches[keyword_set.intent] = _KeywordMatch(
+                    EXACT, (matched,), f"The exact keyword {matched!r}."
+                )
+            elif entry.phrase is not None and (entry.tier == "pattern" or earlier is None):
+                matched = _phrase_in(entry.phrase, keyword_set.guard, text)
+                if matched:
+                    confidence = EXACT if entry.tier == "pattern" else PARTIAL
+                    reason = f"{matched!r} is what the phrase {entry.phrase.source!r} looks for."
+                    matches[keyword_set.intent] = _KeywordMatch(confidence, (matched,), reason)
+        if partial and current is not None:
+            _count_partial(current, partial, text, matches)
+        return matches
 
-    def _mistyped(self, text: _Text, languages: Sequence[str]) -> dict[int, _Found]:
+    def _mistyped(self, text: _MessageForms, languages: Sequence[str]) -> dict[int, _KeywordMatch]:
         """Exact keywords of several words, with at most one error in each longer word."""
-        found: dict[int, _Found] = {}
+        matches: dict[int, _KeywordMatch] = {}
         for anchor, (looks_like, sets) in self._misspelt.items():
             if looks_like.search(text.text) is None:
                 continue
             words = _WORD.findall(text.text)
-            for each in sets:
-                if each.intent in found or (languages and each.language not in languages):
+            for keyword_set in sets:
+                if keyword_set.intent in matches or (
+                    languages and keyword_set.language not in languages
+                ):
                     continue
-                keyword = _misspelt_in(words, each, anchor)
+                keyword = _misspelt_in(words, keyword_set, anchor)
                 if keyword:
                     reason = f"The keyword {keyword!r} occurs with a typing error."
-                    found[each.intent] = _Found(EXACT, (keyword,), reason)
-        return found
+                    matches[keyword_set.intent] = _KeywordMatch(EXACT, (keyword,), reason)
+        return matches
 
 
 def _looks_like(anchor: str) -> re.Pattern[str]:
@@ -408,26 +428,31 @@ def _looks_like(anchor: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{near})(?!\w)")
 
 
-def _settle(among: _Set, partial: list[str], text: _Text, found: dict[int, _Found]) -> None:
+def _count_partial(
+    keyword_set: _KeywordSet,
+    partial: list[str],
+    text: _MessageForms,
+    matches: dict[int, _KeywordMatch],
+) -> None:
     """Let partial keywords count if their context is there and nothing better was found."""
-    if among.intent in found:
+    if keyword_set.intent in matches:
         return
-    context = _first_context(among, text)
+    context = _first_context(keyword_set, text)
     if context is None:
         return
     named = ", ".join(map(repr, partial))
     reason = f"The partial keyword {named}, with {context!r} beside it."
-    found[among.intent] = _Found(PARTIAL, tuple(partial), reason)
+    matches[keyword_set.intent] = _KeywordMatch(PARTIAL, tuple(partial), reason)
 
 
-def _first_context(each: _Set, text: _Text) -> str | None:
-    for word in each.context:
+def _first_context(keyword_set: _KeywordSet, text: _MessageForms) -> str | None:
+    for word in keyword_set.context:
         if next(word.places(text.text), None) is not None:
             return word.text
     return None
 
 
-def _counts(word: _Word, guard: _Guard | None, text: _Text) -> bool:
+def _counts(word: _Keyword, guard: _SubjectMatcher | None, text: _MessageForms) -> bool:
     """Whether a keyword occurs where the message is not about something else."""
     if guard is None or word.at_home or guard.is_home(text.words):
         return next(word.places(text.text), None) is not None
@@ -435,12 +460,12 @@ def _counts(word: _Word, guard: _Guard | None, text: _Text) -> bool:
     return any(not guard.foreign(text.sentence(text.text, at)) for at in places)
 
 
-def _phrase_in(wanted: Phrase, guard: _Guard | None, text: _Text) -> str:
+def _phrase_in(phrase: Phrase, guard: _SubjectMatcher | None, text: _MessageForms) -> str:
     """The words of the message that a phrase finds; nothing if it finds none."""
     folded = text.folded
     guarded = guard is not None and not guard.is_home(text.words)
-    for match in islice(wanted.matches(folded.text), _MOST_PLACES):
-        if wanted.dated and not text.has_date_at(match.start("date")):
+    for match in islice(phrase.matches(folded.text), _MOST_PLACES):
+        if phrase.dated and not text.has_date_at(match.start("date")):
             continue
         sentence = text.sentence(folded.text, match.start()) if guarded else ""
         if guard is not None and sentence and guard.foreign(sentence):
@@ -449,32 +474,32 @@ def _phrase_in(wanted: Phrase, guard: _Guard | None, text: _Text) -> str:
     return ""
 
 
-def _misspelt_in(words: Sequence[str], among: _Set, anchor: str) -> str:
+def _misspelt_in(words: Sequence[str], keyword_set: _KeywordSet, anchor: str) -> str:
     """The exact keyword with `anchor` that the words are, but for typing errors."""
-    correct = among.keywords.correct
+    correct = keyword_set.keywords.correct
     places = [
         at
         for at, word in enumerate(words)
         if word == anchor or (word not in correct and is_near(word, anchor))
     ]
-    for keyword in among.exact:
-        wanted = keyword.words
-        if len(wanted) < 2 or anchor not in wanted:
+    for keyword in keyword_set.exact:
+        keyword_words = keyword.words
+        if len(keyword_words) < 2 or anchor not in keyword_words:
             continue
         for at in places:
-            first = at - wanted.index(anchor)
-            if first < 0 or first + len(wanted) > len(words):
+            first = at - keyword_words.index(anchor)
+            if first < 0 or first + len(keyword_words) > len(words):
                 continue
-            pairs = zip(words[first : first + len(wanted)], wanted, strict=True)
+            pairs = zip(words[first : first + len(keyword_words)], keyword_words, strict=True)
             if all(a == b or (len(b) >= LEAST_LETTERS and is_near(a, b)) for a, b in pairs):
                 return keyword.text
     return ""
 
 
-def _word(keyword: str, guard: _Guard | None) -> _Word:
+def _word(keyword: str, guard: _SubjectMatcher | None) -> _Keyword:
     text = lowered(keyword)
     words = tuple(_WORD.findall(text))
-    return _Word(
+    return _Keyword(
         text=text,
         words=() if _UNSPACED.search(text) else words,
         left=_is_letter(text[:1]),
@@ -488,26 +513,26 @@ def _is_letter(letter: str) -> bool:
     return (letter.isalnum() or letter == "_") and not _UNSPACED.match(letter)
 
 
-def _guard(guard: Guard, names: Mapping[str, Iterable[str]]) -> _Guard:
-    own = _both(guard.own, *names.values())
+def _guard(guard: SubjectGuard, names: Mapping[str, Iterable[str]]) -> _SubjectMatcher:
+    pack_subjects = _both(guard.own, *names.values())
     before, verbs, between = map(_choice, map(_both, (guard.before, guard.verbs, guard.between)))
     subject = re.compile(
         rf"(?<!\w)(?:(?:{before})|(?P<verb>{verbs}))(?:\s+|')(?:(?:{between})(?:\s+|')){{0,3}}"
         r"[\"'`\u2018\u201c\u201e\u00ab]?(?P<subject>\w[\w.-]*)"
     )
-    return _Guard(
+    return _SubjectMatcher(
         home=_both(guard.home),
-        own=own,
+        pack_subjects=pack_subjects,
         pronouns=_both(guard.pronouns, guard.between),
-        phrases=tuple(each for each in own if " " in each),
+        phrases=tuple(subject_words for subject_words in pack_subjects if " " in subject_words),
         subject=subject,
     )
 
 
 def _both(*words: Iterable[str]) -> frozenset[str]:
     """Words in lower case, with their accents and without."""
-    plain = [each for some in words for each in some]
-    return frozenset([*map(lowered, plain), *(fold(each).text for each in plain)])
+    plain = [word for group in words for word in group]
+    return frozenset([*map(lowered, plain), *(fold(word).text for word in plain)])
 
 
 def _choice(words: Iterable[str]) -> str:

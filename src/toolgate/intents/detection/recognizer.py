@@ -16,9 +16,9 @@ from zoneinfo import ZoneInfo
 import anyio
 
 from toolgate.errors import EmbedderError
-from toolgate.intents.base import NONE, Deciding, Detection, Request, Taught
+from toolgate.intents.base import NONE, Detection, IntentSet, StageChoice, StageRequest
 from toolgate.intents.detection.cascade import Cascade
-from toolgate.intents.detection.detector import Detector
+from toolgate.intents.detection.detector import IntentDetector
 from toolgate.intents.semantic.stage import Explanation, SemanticStage
 from toolgate.models.embedders import Embedder
 
@@ -69,34 +69,34 @@ class Recognizer:
         self._schema_of = schema_of
         self._clock = clock
         self._cache = cache
-        self._taught = Taught()
-        self._detector = self._made(self._taught)
+        self._intent_set = IntentSet()
+        self._detector = self._make_detector(self._intent_set)
         self._meaning = SemanticStage(embedder=embedder, cache=cache)
-        self._soon = True
-        self._learning: asyncio.Task[None] | None = None
-        self._wanted = anyio.Event()
+        self._train_early = True
+        self._training: asyncio.Task[None] | None = None
+        self._requested = anyio.Event()
 
     @property
-    def taught(self) -> Taught:
+    def intent_set(self) -> IntentSet:
         """What it was taught last."""
-        return self._taught
+        return self._intent_set
 
     @property
-    def detector(self) -> Detector:
+    def detector(self) -> IntentDetector:
         """What keywords and arguments are read with."""
         return self._detector
 
     @property
-    def meaning(self) -> SemanticStage:
+    def semantic_stage(self) -> SemanticStage:
         """What was learned from example prompts."""
         return self._meaning
 
     @property
-    def is_learning(self) -> bool:
+    def is_training(self) -> bool:
         """Whether prompts are being learned."""
-        return self._learning is not None and not self._learning.done()
+        return self._training is not None and not self._training.done()
 
-    def take(self, taught: Taught, *, soon: bool = True) -> None:
+    def replace_intents(self, taught: IntentSet, *, soon: bool = True) -> None:
         """Go by this from now on, and learn its prompts in the background.
 
         Args:
@@ -107,37 +107,37 @@ class Recognizer:
         Raises:
             ValueError: A phrase of an intent does not hold; nothing was changed.
         """
-        detector = self._made(taught)
-        self._taught, self._detector, self._soon = taught, detector, soon
-        self._learn()
+        detector = self._make_detector(taught)
+        self._intent_set, self._detector, self._train_early = taught, detector, soon
+        self._start_training()
 
-    def use(self, embedder: Embedder | None) -> None:
+    def use_embedder(self, embedder: Embedder | None) -> None:
         """Learn with another embedder from now on."""
         if embedder is not self._meaning.embedder:
             self._meaning = SemanticStage(embedder=embedder, cache=self._cache)
-            self._learn()
+            self._start_training()
 
     def remembers(self, message: str) -> bool:
         """Whether what example prompts say of a message is known from an equal one before."""
         return self._meaning.remembers(message)
 
-    async def learned_once(self) -> None:
+    async def wait_for_first_training(self) -> None:
         """Wait for prompts that were never learned, right after a start; not for later ones."""
-        if self.is_learning and not self._meaning.ready:
+        if self.is_training and not self._meaning.ready:
             with anyio.move_on_after(_FIRST_S):
-                await self.learned()
+                await self.wait_until_trained()
 
-    async def learned(self) -> None:
+    async def wait_until_trained(self) -> None:
         """Wait until what was taken over is learned, or cannot be."""
-        while self._learning is not None and not self._learning.done():
-            self._wanted.set()
-            await asyncio.wait({self._learning})
+        while self._training is not None and not self._training.done():
+            self._requested.set()
+            await asyncio.wait({self._training})
 
     async def aclose(self) -> None:
         """Stop learning."""
-        if self._learning is not None:
-            self._learning.cancel()
-            await asyncio.wait({self._learning})
+        if self._training is not None:
+            self._training.cancel()
+            await asyncio.wait({self._training})
 
     async def detect(
         self,
@@ -147,7 +147,7 @@ class Recognizer:
         zone: str = "",
         languages: tuple[str, ...] = (),
         previous: tuple[str, ...] = (),
-        deciding: Deciding = "cascade",
+        deciding: StageChoice = "cascade",
     ) -> Detection:
         """What a message asks for, with its arguments.
 
@@ -159,59 +159,63 @@ class Recognizer:
             previous: Intents of the conversation so far, latest last.
             deciding: Which stages are asked.
         """
-        self._wanted.set()
+        self._requested.set()
         zone = zone or self.zone
         if today is None:
-            now = self._clock()
-            today = now if zone == "UTC" else now.astimezone(ZoneInfo(zone))
-        request = Request(
+            instant = self._clock()
+            today = instant if zone == "UTC" else instant.astimezone(ZoneInfo(zone))
+        request = StageRequest(
             text=message, today=today, zone=zone, languages=languages, previous=previous
         )
         detector, meaning = self._detector, self._meaning
         match deciding:
             case "keyword":
-                found = detector.keywords.match(request)
+                detection = detector.keywords.match(request)
             case "semantic":
-                found = await meaning.judge(request)
+                detection = await meaning.classify(request)
             case "cascade":
-                found = await Cascade(detector.keywords, self._asked_too(meaning)).judge(request)
+                detection = await Cascade(detector.keywords, self._trained_stage(meaning)).classify(
+                    request
+                )
             case _ as never:
                 assert_never(never)
-        if found.intent != NONE and not detector.knows(found.intent):
-            found = Detection(
+        if detection.intent != NONE and not detector.has_intent(detection.intent):
+            detection = Detection(
                 use_mcp=False,
                 intent=NONE,
                 confidence=0.0,
-                stage=found.stage,
+                stage=detection.stage,
                 reason="The example prompts have changed and are not learned yet.",
             )
-        return detector.filled(found, request)
+        return detector.with_arguments(detection, request)
 
     async def explain(self, message: str, nearest: int = 3) -> Explanation | None:
         """How the example prompts judge a message, in full; None as long as none is learned."""
         return await self._meaning.explain(message, nearest)
 
-    def _asked_too(self, meaning: SemanticStage) -> SemanticStage | None:
+    def _trained_stage(self, meaning: SemanticStage) -> SemanticStage | None:
         """The semantic stage, where there is anything that it can know."""
-        has_prompts = any(any(intent.prompts.values()) for intent in self._taught.intents)
-        return meaning if has_prompts or self._taught.unsupported else None
+        has_prompts = any(any(intent.prompts.values()) for intent in self._intent_set.intents)
+        return meaning if has_prompts or self._intent_set.unsupported else None
 
-    def _made(self, taught: Taught) -> Detector:
-        return Detector(
+    def _make_detector(self, taught: IntentSet) -> IntentDetector:
+        return IntentDetector(
             taught.intents, schema_of=self._schema_of, zone=self.zone, clock=self._clock
         )
 
-    def _learn(self) -> None:
-        if self._learning is not None:
-            self._learning.cancel()
-        self._wanted = anyio.Event()
-        self._learning = asyncio.get_running_loop().create_task(
-            self._learned(self._taught, self._meaning, self._wanted)
+    def _start_training(self) -> None:
+        if self._training is not None:
+            self._training.cancel()
+        self._requested = anyio.Event()
+        self._training = asyncio.get_running_loop().create_task(
+            self._train(self._intent_set, self._meaning, self._requested)
         )
 
-    async def _learned(self, taught: Taught, meaning: SemanticStage, wanted: anyio.Event) -> None:
-        with anyio.move_on_after(_PATIENCE_S if self._soon or meaning.ready else None):
-            await wanted.wait()
+    async def _train(
+        self, taught: IntentSet, meaning: SemanticStage, requested: anyio.Event
+    ) -> None:
+        with anyio.move_on_after(_PATIENCE_S if self._train_early or meaning.ready else None):
+            await requested.wait()
         while True:
             began = perf_counter()
             try:

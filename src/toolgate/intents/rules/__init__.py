@@ -1,21 +1,21 @@
 """Rules of intents: texts with variables, and the enriched prompt that is made of them."""
 
 from toolgate.intents.rules.base import PASS_THROUGH, STANDARD, PackRules, VariableSource
-from toolgate.intents.rules.conversations import Talk, Talks
+from toolgate.intents.rules.conversations import ConversationContext, ConversationState
 from toolgate.intents.rules.enriched_prompt import (
     CLOSING,
-    GivenRules,
+    RenderedRules,
+    build_enriched_prompt,
     context_block,
-    enriched,
-    known_text,
-    quoted,
-    within,
+    fit_budget,
+    knowledge_text,
+    quote_queries,
 )
 from toolgate.intents.rules.instructions import CALL_FIRST, INSTRUCTIONS
 from toolgate.intents.rules.recent_files import recent_files
-from toolgate.intents.rules.rulebook import Rule, Rulebook
+from toolgate.intents.rules.rulebook import IntentRule, Rulebook
 from toolgate.intents.rules.template import Template
-from toolgate.intents.rules.workspace import Workspace
+from toolgate.intents.rules.workspace import WorkspaceVariables
 
 __all__ = [
     "CALL_FIRST",
@@ -23,19 +23,19 @@ __all__ = [
     "INSTRUCTIONS",
     "PASS_THROUGH",
     "STANDARD",
-    "GivenRules",
+    "ConversationContext",
+    "ConversationState",
+    "IntentRule",
     "PackRules",
-    "Rule",
+    "RenderedRules",
     "Rulebook",
-    "Talk",
-    "Talks",
     "Template",
     "VariableSource",
-    "Workspace",
+    "WorkspaceVariables",
+    "build_enriched_prompt",
     "context_block",
-    "enriched",
-    "known_text",
-    "quoted",
+    "fit_budget",
+    "knowledge_text",
+    "quote_queries",
     "recent_files",
-    "within",
 ]

@@ -7,7 +7,7 @@ from typing import Final
 
 from toolgate.types import Caller
 
-__all__ = ["Talk", "Talks"]
+__all__ = ["ConversationContext", "ConversationState"]
 
 _MOST: Final = 10_000
 _IDLE_S: Final = 30 * 60.0
@@ -18,10 +18,10 @@ _PREVIOUS: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Talk:
+class ConversationState:
     """What a conversation is about."""
 
-    given: tuple[str, ...] = ()
+    given_intents: tuple[str, ...] = ()
     """Intents whose rules the model was given last."""
 
     intents: tuple[str, ...] = ()
@@ -33,14 +33,14 @@ class Talk:
     request: str = ""
     """The last request, as far as it is kept."""
 
-    told: frozenset[str] = frozenset()
+    given_advice: frozenset[str] = frozenset()
     """What was said already about calls in this topic, in the words of who said it."""
 
     at_s: float = 0.0
     """When it was last asked; seconds of the clock."""
 
 
-class Talks:
+class ConversationContext:
     """Remembers conversations; those without a name are none."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -50,19 +50,19 @@ class Talks:
             clock: Seconds since some moment.
         """
         self._clock = clock
-        self._talks: OrderedDict[tuple[str, str, str], Talk] = OrderedDict()
+        self._talks: OrderedDict[tuple[str, str, str], ConversationState] = OrderedDict()
 
-    def of(self, caller: Caller) -> Talk:
+    def state(self, caller: Caller) -> ConversationState:
         """What the caller's conversation is about."""
         talk = self._talks.get(caller.thread) if caller.conversation else None
         if talk is None:
-            return Talk()
+            return ConversationState()
         if caller.is_guess and self._clock() - talk.at_s > _IDLE_S:
             del self._talks[caller.thread]
-            return Talk()
+            return ConversationState()
         return talk
 
-    def asked(
+    def record_request(
         self, caller: Caller, request: str, *, intent: str | None, intents: tuple[str, ...]
     ) -> None:
         """Remember a request.
@@ -73,29 +73,31 @@ class Talks:
             intent: What it is about; None: nothing that is known.
             intents: Those whose rules were given for it.
         """
-        before = self.of(caller)
+        before = self.state(caller)
         previous = (*before.previous, *(() if intent is None else (intent,)))
-        talk = Talk(
-            given=intents or before.given,
+        talk = ConversationState(
+            given_intents=intents or before.given_intents,
             intents=intents,
             previous=previous[-_PREVIOUS:],
             request=request[:_REQUEST_CHARS],
-            told=before.told if intents and intents == before.intents else frozenset(),
+            given_advice=before.given_advice
+            if intents and intents == before.intents
+            else frozenset(),
         )
         self._keep(caller, talk)
 
-    def added(self, caller: Caller, intents: tuple[str, ...]) -> None:
+    def add_intents(self, caller: Caller, intents: tuple[str, ...]) -> None:
         """Remember that the rules of these were given too."""
-        talk = self.of(caller)
+        talk = self.state(caller)
         both = tuple(dict.fromkeys((*talk.intents, *intents)))
-        self._keep(caller, replace(talk, intents=both, given=both))
+        self._keep(caller, replace(talk, intents=both, given_intents=both))
 
-    def told(self, caller: Caller, what: str) -> None:
+    def record_advice(self, caller: Caller, advice: str) -> None:
         """Remember that something was said about a call."""
-        talk = self.of(caller)
-        self._keep(caller, replace(talk, told=talk.told | {what}))
+        talk = self.state(caller)
+        self._keep(caller, replace(talk, given_advice=talk.given_advice | {advice}))
 
-    def _keep(self, caller: Caller, talk: Talk) -> None:
+    def _keep(self, caller: Caller, talk: ConversationState) -> None:
         if not caller.conversation:
             return
         self._talks[caller.thread] = replace(talk, at_s=self._clock())

@@ -6,7 +6,15 @@ from typing import Final
 
 from toolgate.base.token_estimate import estimate_tokens
 
-__all__ = ["CLOSING", "GivenRules", "context_block", "enriched", "known_text", "quoted", "within"]
+__all__ = [
+    "CLOSING",
+    "RenderedRules",
+    "build_enriched_prompt",
+    "context_block",
+    "fit_budget",
+    "knowledge_text",
+    "quote_queries",
+]
 
 CLOSING: Final = (
     "If all required parameters are known, call the right tool now; otherwise ask the user for "
@@ -18,7 +26,7 @@ _CUT: Final = "(Shortened: the rest of these rules is over the budget of {budget
 
 
 @dataclass(frozen=True, kw_only=True)
-class GivenRules:
+class RenderedRules:
     """The rules of one intent as a model gets them."""
 
     intent: str
@@ -64,17 +72,17 @@ def context_block(pack: str, values: Mapping[str, str], notes: Sequence[str] = (
     return "\n".join([*lines, *notes])
 
 
-def enriched(
-    context: str, prompt: str, rules: Sequence[GivenRules], endings: Sequence[str] = ()
+def build_enriched_prompt(
+    context: str, prompt: str, rules: Sequence[RenderedRules], endings: Sequence[str] = ()
 ) -> str:
     """The enriched prompt; the prompt stands in it unchanged."""
-    texts = "\n\n".join([*(each.text for each in rules), *endings])
+    texts = "\n\n".join([*(rule.text for rule in rules), *endings])
     return f"{context}\n\nUSER REQUEST:\n{prompt}\n\n{texts}\n\n{CLOSING}"
 
 
-def known_text(
+def knowledge_text(
     context: str,
-    rules: Sequence[tuple[GivenRules, Sequence[str]]],
+    rules: Sequence[tuple[RenderedRules, Sequence[str]]],
     *,
     unknown: Sequence[str] = (),
     endings: Sequence[str] = (),
@@ -88,37 +96,37 @@ def known_text(
         endings: What follows the rules.
     """
     parts = [
-        f"=== {each.intent} (confidence {each.confidence:.2f}; for {quoted(queries)}) ===\n"
-        f"{each.text}"
-        for each, queries in rules
+        f"=== {rule.intent} (confidence {rule.confidence:.2f}; for {quote_queries(queries)}) ===\n"
+        f"{rule.text}"
+        for rule, queries in rules
     ]
-    missing = [f"There are no rules for {quoted(unknown)}."] if unknown else []
+    missing = [f"There are no rules for {quote_queries(unknown)}."] if unknown else []
     return "\n\n".join([context, *parts, *missing, *endings, CLOSING])
 
 
-def within(
-    rules: Sequence[GivenRules], budget_tokens: int
-) -> tuple[list[GivenRules], list[GivenRules]]:
+def fit_budget(
+    rules: Sequence[RenderedRules], budget_tokens: int
+) -> tuple[list[RenderedRules], list[RenderedRules]]:
     """Those that fit the budget, best first, and those that are left out.
 
     The first are always given, shortened where they alone are over the budget; of the others only
     whole ones.
     """
-    given: list[GivenRules] = []
-    left_out: list[GivenRules] = []
-    left = budget_tokens
-    for each in rules:
-        if not given and each.tokens > left:
-            each = _shortened(each, budget_tokens)  # noqa: PLW2901 - the same rules, shorter
-        if each.tokens > left:
-            left_out.append(each)
+    fitting: list[RenderedRules] = []
+    left_out: list[RenderedRules] = []
+    remaining = budget_tokens
+    for rule in rules:
+        if not fitting and rule.tokens > remaining:
+            rule = _shortened(rule, budget_tokens)  # noqa: PLW2901 - the same rules, shorter
+        if rule.tokens > remaining:
+            left_out.append(rule)
             continue
-        given.append(each)
-        left -= each.tokens
-    return given, left_out
+        fitting.append(rule)
+        remaining -= rule.tokens
+    return fitting, left_out
 
 
-def _shortened(rules: GivenRules, budget_tokens: int) -> GivenRules:
+def _shortened(rules: RenderedRules, budget_tokens: int) -> RenderedRules:
     """As many whole paragraphs as fit, and a line that says so."""
     note = _CUT.format(budget=budget_tokens)
     most_bytes = 4 * (budget_tokens - estimate_tokens(note) - 1)
@@ -130,7 +138,7 @@ def _shortened(rules: GivenRules, budget_tokens: int) -> GivenRules:
             text = text[:cut]
             break
     text = f"{text.rstrip()}\n\n{note}"
-    return GivenRules(
+    return RenderedRules(
         intent=rules.intent,
         pack=rules.pack,
         text=text,
@@ -141,7 +149,7 @@ def _shortened(rules: GivenRules, budget_tokens: int) -> GivenRules:
     )
 
 
-def quoted(queries: Sequence[str]) -> str:
+def quote_queries(queries: Sequence[str]) -> str:
     """Texts of others in one line."""
     return ", ".join(f'"{_line(query)[:100]}"' for query in queries)
 

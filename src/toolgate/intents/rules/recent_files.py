@@ -18,13 +18,13 @@ def recent_files(folder: Path, count: int = 10) -> tuple[str, ...]:
 
     What cannot be read is passed over. Blocks: best in a thread.
     """
-    found: list[tuple[float, str]] = []
+    files: list[tuple[float, str]] = []
     looked_at = 0
-    for where, folders, files in os.walk(folder):
+    for where, folders, names in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _PASSED_OVER
         )
-        for name in files:
+        for name in names:
             if name.startswith("."):
                 continue
             looked_at += 1
@@ -33,8 +33,8 @@ def recent_files(folder: Path, count: int = 10) -> tuple[str, ...]:
                 changed = path.stat().st_mtime
             except OSError:
                 continue
-            found.append((changed, path.relative_to(folder).as_posix()))
+            files.append((changed, path.relative_to(folder).as_posix()))
         if looked_at >= _LOOKED_AT:
             break
-    newest = heapq.nsmallest(count, found, key=lambda one: (-one[0], one[1]))
+    newest = heapq.nsmallest(count, files, key=lambda entry: (-entry[0], entry[1]))
     return tuple(path for _, path in newest)

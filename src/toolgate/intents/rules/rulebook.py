@@ -12,7 +12,7 @@ from toolgate.intents.rules.base import STANDARD, PackRules, VariableSource
 from toolgate.intents.rules.template import Template
 from toolgate.types import Caller
 
-__all__ = ["Rule", "Rulebook"]
+__all__ = ["IntentRule", "Rulebook"]
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _ENDING: Final = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rule:
+class IntentRule:
     """The rules of one intent."""
 
     intent: str
@@ -54,11 +54,11 @@ class Rulebook:
         """
         self._common = common
         self._packs: Mapping[str, PackRules] = {}
-        self._rules: Mapping[str, Rule] = {}
+        self._rules: Mapping[str, IntentRule] = {}
         self._sources: Mapping[str, VariableSource] = {}
-        self.take(packs)
+        self.replace_rules(packs)
 
-    def take(
+    def replace_rules(
         self, packs: Iterable[PackRules], sources: Mapping[str, VariableSource] | None = None
     ) -> None:
         """Go by these from now on.
@@ -68,7 +68,7 @@ class Rulebook:
             sources: Where the live variables of a pack come from, by its name.
         """
         taken = list(packs)
-        rules: dict[str, Rule] = {}
+        rules: dict[str, IntentRule] = {}
         for pack in taken:
             for intent, text in pack.rules.items():
                 if text.strip():
@@ -85,28 +85,28 @@ class Rulebook:
         """The intents that have rules."""
         return tuple(rule.intent for rule in self._rules.values())
 
-    def rule(self, intent: str) -> Rule | None:
+    def rule(self, intent: str) -> IntentRule | None:
         """The rules of an intent, looked up exactly, without case; None: it has none."""
         return self._rules.get(intent.casefold())
 
     def out_of_context(self) -> tuple[str, ...]:
         """What packs answer to messages that they have nothing to do with."""
-        said = (pack.out_of_context.strip() for pack in self._packs.values() if pack.rules)
-        return tuple(dict.fromkeys(text for text in said if text))
+        texts = (pack.out_of_context.strip() for pack in self._packs.values() if pack.rules)
+        return tuple(dict.fromkeys(text for text in texts if text))
 
-    def endings(self, given: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    def endings(self, rules: Iterable[tuple[str, str]]) -> tuple[str, ...]:
         """What follows rules that do not say themselves how to answer other messages.
 
         Args:
-            given: Pack and text of the rules, variables filled in.
+            rules: Pack and text of the rules, variables filled in.
         """
         texts: dict[str, str] = {}
-        for pack, text in given:
+        for pack, text in rules:
             texts[pack] = texts.get(pack, "") + text
         answers = {
-            pack: known.out_of_context.strip()
+            pack: pack_rules.out_of_context.strip()
             for pack in texts
-            if (known := self._packs.get(pack)) is not None
+            if (pack_rules := self._packs.get(pack)) is not None
         }
         return tuple(
             f"{_ENDING}{answer}"
@@ -114,8 +114,8 @@ class Rulebook:
             if answer and answer not in texts[pack]
         )
 
-    async def values(
-        self, pack: str, names: Collection[str], caller: Caller, own: Mapping[str, str]
+    async def variable_values(
+        self, pack: str, names: Collection[str], caller: Caller, overrides: Mapping[str, str]
     ) -> dict[str, str]:
         """The values of variables in a pack's rules.
 
@@ -126,25 +126,30 @@ class Rulebook:
             pack: Its name.
             names: Which are needed; unknown ones get no value.
             caller: Who asks.
-            own: Values that replace all others.
+            overrides: Values that replace all others.
         """
-        found = {name: text for name, text in STANDARD.items() if name in names}
-        known = self._packs.get(pack)
+        resolved = {name: text for name, text in STANDARD.items() if name in names}
+        pack_rules = self._packs.get(pack)
         common = await _asked(self._common, caller, names, "all packs")
         live = await _asked(self._sources.get(pack), caller, names, pack)
-        for values in (common, known.variables if known else dict[str, str](), live, own):
+        for values in (
+            common,
+            pack_rules.variables if pack_rules else dict[str, str](),
+            live,
+            overrides,
+        ):
             # A source that knows a variable and has nothing to say leaves the standard word.
-            found |= {
-                n: text for n, text in values.items() if n in names and (text or n not in found)
+            resolved |= {
+                n: text for n, text in values.items() if n in names and (text or n not in resolved)
             }
-        if known is not None and "OUT_OF_CONTEXT" in names and known.out_of_context:
-            found["OUT_OF_CONTEXT"] = known.out_of_context.strip()
-        return found
+        if pack_rules is not None and "OUT_OF_CONTEXT" in names and pack_rules.out_of_context:
+            resolved["OUT_OF_CONTEXT"] = pack_rules.out_of_context.strip()
+        return resolved
 
 
-def _rule(pack: PackRules, intent: str, text: str) -> Rule:
+def _rule(pack: PackRules, intent: str, text: str) -> IntentRule:
     whole = text.strip("\n")
-    return Rule(
+    return IntentRule(
         intent=intent, pack=pack.pack, template=Template(whole), tokens=estimate_tokens(whole)
     )
 

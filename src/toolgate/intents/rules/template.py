@@ -39,6 +39,6 @@ class Template:
             parts[at] = values.get(name, f"{{{{{name}}}}}")
         return "".join(parts)
 
-    def unknown(self, known: Mapping[str, object]) -> tuple[str, ...]:
+    def unknown(self, values: Mapping[str, object]) -> tuple[str, ...]:
         """Variables that have no value, in the order of the text."""
-        return tuple(name for name in dict.fromkeys(self._parts[1::2]) if name not in known)
+        return tuple(name for name in dict.fromkeys(self._parts[1::2]) if name not in values)

@@ -14,25 +14,25 @@ from anyio import to_thread
 from toolgate.intents.rules.recent_files import recent_files
 from toolgate.types import DEFAULT_PROJECT, Caller
 
-__all__ = ["Workspace"]
+__all__ = ["WorkspaceVariables"]
 
 _FRESH_S: Final = 1.0
 _PAUSE: Final = 20
 """Looking at the files takes at most this part of the time."""
 
-_PLACES: Final = 100
+_MAX_FOLDERS: Final = 100
 """Folders whose files are remembered."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Seen:
+class _RecentFiles:
     """The files of a folder that changed last, and until when that is believed."""
 
     files: tuple[str, ...]
     until_s: float
 
 
-class Workspace:
+class WorkspaceVariables:
     """Variables that hold for the rules of all packs: who, where, what was worked on."""
 
     def __init__(
@@ -48,53 +48,55 @@ class Workspace:
         self._folder = folder
         self._home = home
         self._connections = connections
-        self._recent: OrderedDict[Path, _Seen] = OrderedDict()
-        self._looking = Lock()
+        self._recent: OrderedDict[Path, _RecentFiles] = OrderedDict()
+        self._lock = Lock()
 
     async def __call__(self, caller: Caller, names: Collection[str]) -> Mapping[str, str]:
         """What is known; an empty text where there is nothing."""
         databases = ", ".join(self._connections())
-        found = {
+        values = {
             "PROJECT_NAME": self._project(caller),
             "DATABASE_SERVERS": databases,
             "AVAILABLE_DATASOURCES": databases,
         }
         if "USER_NAME" in names:
-            found["USER_NAME"] = _user() if caller.caller_id == "local" else caller.caller_id
+            values["USER_NAME"] = _user() if caller.caller_id == "local" else caller.caller_id
         if "RECENT_FILES" in names:
-            files = await to_thread.run_sync(self._files, self._place(caller))
-            found["RECENT_FILES"] = "\n".join(f"- {path}" for path in files)
-        return found
+            files = await to_thread.run_sync(self._files, self._folder_of(caller))
+            values["RECENT_FILES"] = "\n".join(f"- {path}" for path in files)
+        return values
 
     def _project(self, caller: Caller) -> str:
         if caller.project_id != DEFAULT_PROJECT:
             return caller.project_id
-        place = self._place(caller)
-        return place.name if self._is_project(place) else ""
+        folder = self._folder_of(caller)
+        return folder.name if self._is_project(folder) else ""
 
-    def _place(self, caller: Caller) -> Path:
+    def _folder_of(self, caller: Caller) -> Path:
         return Path(caller.folder) if caller.folder else self._folder
 
-    def _files(self, place: Path) -> tuple[str, ...]:
+    def _files(self, folder: Path) -> tuple[str, ...]:
         """The last changed files; what takes long to find out is looked at less often."""
-        if not self._is_project(place):
+        if not self._is_project(folder):
             return ()
         began = monotonic()
-        with self._looking:
-            seen = self._recent.get(place)
+        with self._lock:
+            seen = self._recent.get(folder)
         if seen is None or began >= seen.until_s:
-            files = recent_files(place)
-            took = monotonic() - began
-            seen = _Seen(files=files, until_s=began + took + max(_FRESH_S, _PAUSE * took))
-            with self._looking:
-                self._recent[place] = seen
-                self._recent.move_to_end(place)
-                if len(self._recent) > _PLACES:
+            files = recent_files(folder)
+            elapsed = monotonic() - began
+            seen = _RecentFiles(
+                files=files, until_s=began + elapsed + max(_FRESH_S, _PAUSE * elapsed)
+            )
+            with self._lock:
+                self._recent[folder] = seen
+                self._recent.move_to_end(folder)
+                if len(self._recent) > _MAX_FOLDERS:
                     self._recent.popitem(last=False)
         return seen.files
 
-    def _is_project(self, place: Path) -> bool:
-        return place != self._home and place not in self._home.parents
+    def _is_project(self, folder: Path) -> bool:
+        return folder != self._home and folder not in self._home.parents
 
 
 def _user() -> str:

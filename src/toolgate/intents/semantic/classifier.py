@@ -26,10 +26,16 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.intents.base import Limits
-from toolgate.intents.semantic.ngrams import COLUMNS, Grams, count_grams, counted, grams_of
+from toolgate.intents.base import DetectionLimits
+from toolgate.intents.semantic.ngrams import (
+    COLUMNS,
+    NgramVectorizer,
+    count_features,
+    fit_vectorizer,
+    vectorizer_from_counts,
+)
 from toolgate.intents.semantic.softmax import (
-    Linear,
+    LinearModel,
     fit_softmax,
     inverse_curvature,
     softmax,
@@ -38,10 +44,10 @@ from toolgate.intents.semantic.softmax import (
 __all__ = [
     "FOREIGN",
     "UNSUPPORTED",
-    "Judgement",
-    "Lessons",
-    "Model",
-    "Neighbours",
+    "Prediction",
+    "PromptNeighbours",
+    "SemanticModel",
+    "TrainingSet",
     "fit",
     "read_model",
     "words_of",
@@ -79,14 +85,14 @@ _FOLDS = ((2_000, 10), (4_000, 5), (math.inf, 4))
 
 _AT_ONCE = 500
 """Prompts that are compared with all others together."""
-_USUAL = Limits()
+_USUAL = DetectionLimits()
 
 Floats = NDArray[np.float32]
 Places = NDArray[np.intp]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Lessons:
+class TrainingSet:
     """What a model is fitted to."""
 
     intents: tuple[str, ...]
@@ -100,7 +106,7 @@ class Lessons:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class Prediction:
     """What a model says of a message."""
 
     ranked: tuple[tuple[str, float], ...]
@@ -116,7 +122,7 @@ class Judgement:
     sure: float
     """Probability that the first and not the second is right, if one of them is."""
 
-    known: bool
+    has_known_features: bool
     """Whether the model knows anything of the message: a word, or a piece of one."""
 
     nearest: str
@@ -134,7 +140,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Neighbours:
+class PromptNeighbours:
     """A prompt, and what is most like it."""
 
     intent: str
@@ -160,25 +166,25 @@ class Neighbours:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class SemanticModel:
     """A fitted classifier; a value that never changes."""
 
-    lessons: Lessons
+    training_set: TrainingSet
     """What it was fitted to."""
 
-    grams: Grams
+    grams: NgramVectorizer
     """How texts become n-gram rows."""
 
     share: float
     """What the n-grams weigh beside the embedder's vector."""
 
-    linear: Linear
+    linear: LinearModel
     """Rows to classes."""
 
     dim: int
     """Numbers of the embedder's vector; 0 without one."""
 
-    known: NDArray[np.int8]
+    rows: NDArray[np.int8]
     """Shape (texts, dim + COLUMNS): vectors and n-grams side by side; times `steps` of length 1.
     In so few bits a cosine is off by less than 0.001, and read three times as fast as in more."""
 
@@ -202,29 +208,31 @@ class Model:
 
     @cached_property
     def _by_class(self) -> tuple[Places, ...]:
-        owners = np.asarray(self.lessons.owners, np.intp)
-        return tuple(np.flatnonzero(owners == k) for k in range(len(self.lessons.intents)))
+        owners = np.asarray(self.training_set.owners, np.intp)
+        return tuple(np.flatnonzero(owners == k) for k in range(len(self.training_set.intents)))
 
     @cached_property
     def counted(self) -> NDArray[np.bool_]:
         """Which texts have a held-out score: all but those of `UNSUPPORTED`."""
-        names = self.lessons.intents
-        return np.array([names[owner] != UNSUPPORTED for owner in self.lessons.owners], np.bool_)
+        names = self.training_set.intents
+        return np.array(
+            [names[owner] != UNSUPPORTED for owner in self.training_set.owners], np.bool_
+        )
 
     @cached_property
     def _means(self) -> tuple[Floats, Floats]:
         """Of each class the mean at length 1: of the vectors, and of vectors and n-grams."""
-        owners = np.asarray(self.lessons.owners, np.intp)
+        owners = np.asarray(self.training_set.owners, np.intp)
         both = self._rows(slice(None))
         vectors = both[:, : self.dim] * self.lengths[:, None]
-        count = len(self.lessons.intents)
+        count = len(self.training_set.intents)
         return _unit(_sums(vectors, owners, count)), _unit(_sums(both, owners, count))
 
     @cached_property
-    def _cuts(self) -> dict[tuple[Limits, str], float]:
+    def _cuts(self) -> dict[tuple[DetectionLimits, str], float]:
         return {}
 
-    def cut(self, limits: Limits = _USUAL, intent: str = "") -> float:
+    def cut(self, limits: DetectionLimits = _USUAL, intent: str = "") -> float:
         """The confidence that an answer needs.
 
         With an `intent`, its own prompts decide together with all others: as if there were twenty
@@ -244,27 +252,29 @@ class Model:
             return 0.0
         share = min(max(share, 0.0), 1.0)
         score = float(np.quantile(self.held_scores, share))
-        if intent in self.lessons.intents:
-            own = self.held_scores[self.held_owners == self.lessons.intents.index(intent)]
-            if len(own):
-                mine = float(np.quantile(own, share))
-                score = (len(own) * mine + 20 * score) / (len(own) + 20)
+        if intent in self.training_set.intents:
+            intent_scores = self.held_scores[
+                self.held_owners == self.training_set.intents.index(intent)
+            ]
+            if len(intent_scores):
+                intent_score = float(np.quantile(intent_scores, share))
+                score = (len(intent_scores) * intent_score + 20 * score) / (len(intent_scores) + 20)
         return self.confidence(score)
 
     def confidence(self, score: float) -> float:
         """What a score is worth."""
         return _chance(self.curve[0] + self.curve[1] * score)
 
-    def judge(
+    def predict(
         self,
         text: str,
         vector: Floats | None,
         *,
-        limits: Limits = _USUAL,
-        pack_limits: Mapping[str, Limits] | None = None,
-        own_limits: Mapping[str, Limits] | None = None,
+        limits: DetectionLimits = _USUAL,
+        pack_limits: Mapping[str, DetectionLimits] | None = None,
+        own_limits: Mapping[str, DetectionLimits] | None = None,
         depth: int = 5,
-    ) -> Judgement:
+    ) -> Prediction:
         """What a message is about.
 
         Args:
@@ -275,15 +285,17 @@ class Model:
             own_limits: Limits that stand with single intents; their own prompts count for more.
             depth: How many intents are named.
         """
-        if not self.lessons.intents:
-            return Judgement(ranked=(), accepted=False, cut=0.0, sure=0.0, known=False, nearest="")
+        if not self.training_set.intents:
+            return Prediction(
+                ranked=(), accepted=False, cut=0.0, sure=0.0, has_known_features=False, nearest=""
+            )
         whole = self._row(text, vector)
-        known = bool(whole.any())
+        has_features = bool(whole.any())
         logits = whole @ self.linear.weights + self.linear.constants
         odds = softmax(logits)
         order = np.argsort(-odds, kind="stable")[: max(depth, 2)]
         best = int(order[0])
-        names = self.lessons.intents
+        names = self.training_set.intents
         limit = (own_limits or {}).get(names[best])
         if limit is not None:
             cut = self.cut(limit, names[best])
@@ -291,36 +303,36 @@ class Model:
             cut = self.cut((pack_limits or {}).get(names[best], limits))
         score, nearest = self._score(best, float(odds[best]), whole)
         confidence = self.confidence(score)
-        if not known:
+        if not has_features:
             confidence = 0.0
         left = min(1.0, (1 - confidence) / max(1 - float(odds[best]), 1e-9))
         ranked = [(names[best], confidence)]
         ranked += [(names[k], min(float(odds[k]) * left, confidence)) for k in order[1:depth]]
         margin = float(logits[best] - logits[order[1]]) if len(order) > 1 else 99.0
         sure = _chance(self.doubt[0] + self.doubt[1] * margin)
-        return Judgement(
+        return Prediction(
             ranked=tuple(ranked),
-            accepted=known and confidence >= cut and names[best] != UNSUPPORTED,
+            accepted=has_features and confidence >= cut and names[best] != UNSUPPORTED,
             cut=cut,
             sure=sure,
-            known=known,
-            nearest=self.lessons.texts[nearest] if nearest is not None else "",
+            has_known_features=has_features,
+            nearest=self.training_set.texts[nearest] if nearest is not None else "",
         )
 
     def nearest(
         self, text: str, vector: Floats | None, count: int = 3, intent: str = ""
     ) -> list[tuple[str, str, float]]:
         """Prompts that are most alike: intent, prompt, similarity in [-1, 1]."""
-        among = np.arange(len(self.lessons.texts))
+        among = np.arange(len(self.training_set.texts))
         if intent:
-            among = self._by_class[self.lessons.intents.index(intent)]
-        one = _unit(self._row(text, vector)[None])[0]
+            among = self._by_class[self.training_set.intents.index(intent)]
+        row = _unit(self._row(text, vector)[None])[0]
         alike = np.empty(len(among), np.float32)
         for at in range(0, len(among), 1_000):
             part = among[at : at + 1_000]
-            alike[at : at + 1_000] = self._rows(part) @ one
+            alike[at : at + 1_000] = self._rows(part) @ row
         best = np.argsort(-alike, kind="stable")[:count]
-        lessons = self.lessons
+        lessons = self.training_set
         return [
             (
                 lessons.intents[lessons.owners[among[k]]],
@@ -332,49 +344,55 @@ class Model:
 
     def recognised(self) -> dict[str, tuple[int, int]]:
         """By intent: how many prompts a model told right that did not know them, and how many."""
-        owners = np.asarray(self.lessons.owners, np.intp)[self.counted]
+        owners = np.asarray(self.training_set.owners, np.intp)[self.counted]
         right = self.held_owners == owners
         return {
             name: (int(right[owners == k].sum()), int((owners == k).sum()))
-            for k, name in enumerate(self.lessons.intents)
+            for k, name in enumerate(self.training_set.intents)
             if name != UNSUPPORTED
         }
 
-    def neighbours(self) -> list[Neighbours]:
+    def neighbours(self) -> list[PromptNeighbours]:
         """For each prompt the ones that are most like it, in its own intent and in another."""
-        names, texts, of = self.lessons.intents, self.lessons.texts, self.lessons.owners
-        owners = np.asarray(self.lessons.owners, np.intp)
+        names, texts, of = (
+            self.training_set.intents,
+            self.training_set.texts,
+            self.training_set.owners,
+        )
+        owners = np.asarray(self.training_set.owners, np.intp)
         right = np.ones(len(texts), np.bool_)
         right[self.counted] = self.held_owners == owners[self.counted]
-        known = self._rows(slice(None))
-        found: list[Neighbours] = []
+        rows_of_length_1 = self._rows(slice(None))
+        neighbours: list[PromptNeighbours] = []
         for start in range(0, len(texts), _AT_ONCE):
-            alike = known[start : start + _AT_ONCE] @ known.T
+            alike = rows_of_length_1[start : start + _AT_ONCE] @ rows_of_length_1.T
             here = owners[start : start + _AT_ONCE]
             rows = np.arange(len(here))
             alike[rows, start + rows] = -1
             same = here[:, None] == owners
-            own, other = np.where(same, alike, -1), np.where(same, -1, alike)
-            nearest: list[list[int]] = np.stack([own.argmax(1), other.argmax(1)], axis=1).tolist()
-            for row, (mine, its) in enumerate(nearest):
+            same_intent, other_intent = np.where(same, alike, -1), np.where(same, -1, alike)
+            nearest: list[list[int]] = np.stack(
+                [same_intent.argmax(1), other_intent.argmax(1)], axis=1
+            ).tolist()
+            for row, (nearest_same, nearest_other) in enumerate(nearest):
                 at = start + row
-                if names[of[at]] != UNSUPPORTED and names[of[its]] != UNSUPPORTED:
-                    found.append(
-                        Neighbours(
+                if names[of[at]] != UNSUPPORTED and names[of[nearest_other]] != UNSUPPORTED:
+                    neighbours.append(
+                        PromptNeighbours(
                             intent=names[of[at]],
                             prompt=texts[at],
-                            own_similarity=round(float(own[row, mine]), 4),
-                            other_intent=names[of[its]],
-                            other_prompt=texts[its],
-                            other_similarity=round(float(other[row, its]), 4),
+                            own_similarity=round(float(same_intent[row, nearest_same]), 4),
+                            other_intent=names[of[nearest_other]],
+                            other_prompt=texts[nearest_other],
+                            other_similarity=round(float(other_intent[row, nearest_other]), 4),
                             recognised=bool(right[at]),
                         )
                     )
-        return found
+        return neighbours
 
     def sweep(self, shares: Sequence[float]) -> list[tuple[float, float]]:
         """For each share of false alarms the confidence that an answer would need."""
-        return [(share, self.cut(Limits(false_alarms=share))) for share in shares]
+        return [(share, self.cut(DetectionLimits(false_alarms=share))) for share in shares]
 
     def _row(self, text: str, vector: Floats | None) -> Floats:
         grams = self.grams.rows([text])[0]
@@ -385,30 +403,30 @@ class Model:
     def _likely_vector(self, grams: Floats) -> Floats:
         """What the embedder would say, had it answered: what it said of prompts with such words."""
         summed = np.zeros(self.dim, np.float32)
-        for at in range(0, len(self.known) if self.dim else 0, 1_000):
+        for at in range(0, len(self.rows) if self.dim else 0, 1_000):
             part = self._rows(slice(at, at + 1_000))
             summed += (np.maximum(part[:, self.dim :] @ grams, 0) ** 8) @ part[:, : self.dim]
         return _unit(summed[None])[0]
 
     def _rows(self, which: slice | Places) -> Floats:
         """Prompts as they were learned, at length 1."""
-        return self.known[which].astype(np.float32) * self.steps[which, None]
+        return self.rows[which].astype(np.float32) * self.steps[which, None]
 
     def _score(self, best: int, odds: float, whole: Floats) -> tuple[float, int | None]:
         """As `scored` in `fit`, for one message; and the place of the nearest prompt."""
-        mine, (vector_means, means) = self._by_class[best], self._means
-        if not len(mine):
+        members, (vector_means, means) = self._by_class[best], self._means
+        if not len(members):
             return _blended(odds, [0.0, 0.0]), None
         length = max(math.sqrt(float(whole @ whole)), 1e-9)
-        there, steps = self.known[mine].astype(np.float32), self.steps[mine]
-        near = (there @ whole) * steps
+        member_rows, steps = self.rows[members].astype(np.float32), self.steps[members]
+        near = (member_rows @ whole) * steps
         at = int(near.argmax())
         parts = [float(means[best] @ whole) / length, max(float(near[at]), 0.0) / length]
         if self.dim:
             vector = whole[: self.dim]
-            near = (there[:, : self.dim] @ vector) * steps * self.lengths[mine]
+            near = (member_rows[:, : self.dim] @ vector) * steps * self.lengths[members]
             parts += [float(vector_means[best] @ vector), max(float(near.max()), 0.0)]
-        return _blended(odds, parts), int(mine[at])
+        return _blended(odds, parts), int(members[at])
 
 
 def words_of(name: str) -> str:
@@ -416,7 +434,7 @@ def words_of(name: str) -> str:
     return " ".join(name.replace("_", " ").replace("-", " ").lower().split())
 
 
-def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
+def fit(lessons: TrainingSet, vectors: Floats, name_vectors: Floats) -> SemanticModel:
     """The model that fits the lessons; equal lessons give equal models.
 
     Args:
@@ -426,8 +444,8 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
     """
     owners = np.asarray(lessons.owners, np.intp)
     count, n = len(lessons.intents), len(lessons.texts)
-    features = counted(lessons.texts)
-    grams = grams_of(features, n)
+    features = count_features(lessons.texts)
+    grams = vectorizer_from_counts(features, n)
     rows = grams.rows_of(features, n)
     share, strength = _weights(n / max(count, 1))
     share = share if vectors.shape[1] else 1.0
@@ -442,7 +460,7 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
     every = every if basis is None else every @ basis
     hint = inverse_curvature(every, count, strength=strength)
 
-    def learn(which: Places, steps: int) -> Linear:
+    def learn(which: Places, steps: int) -> LinearModel:
         return fit_softmax(
             np.concatenate([every[which], every[n:]]),
             np.concatenate([owners[which], np.arange(count)]),
@@ -454,33 +472,33 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
 
     # A held-out prompt has words that no other has; as a message it would not know them either.
     once = grams.rarity >= grams.rarity.max(initial=0.0) - 1e-6
-    alone = Grams(rarity=np.where(once, 0, grams.rarity).astype(np.float32))
+    alone = NgramVectorizer(rarity=np.where(once, 0, grams.rarity).astype(np.float32))
     held_rows = alone.rows_of(features, n)
-    held = np.concatenate([vectors, np.float32(share) * held_rows], axis=1)
-    asked = held if basis is None else held @ basis
+    held_out = np.concatenate([vectors, np.float32(share) * held_rows], axis=1)
+    asked = held_out if basis is None else held_out @ basis
     logits = np.zeros((n, count), np.float32)
-    partial: list[Linear] = []
-    folds = _folds(_unit(both), owners, next(most for top, most in _FOLDS if n <= top))
+    partial: list[LinearModel] = []
+    folds = _folds(_unit(both), owners, next(fold_count for top, fold_count in _FOLDS if n <= top))
     for fold in range(int(folds.max(initial=-1)) + 1):
         out = np.flatnonzero(folds == fold)
         partial.append(learn(np.flatnonzero(folds != fold), _FOLD_STEPS))
         logits[out] = partial[-1].logits(asked[out])
-    spaces = [(_unit(both), _unit(held))]
+    spaces = [(_unit(both), _unit(held_out))]
     if vectors.shape[1]:
         spaces = [(vectors, vectors), *spaces]
 
     def scored(logits: Floats) -> tuple[Places, Floats]:
         odds = softmax(logits) if count else logits
-        said = odds.argmax(axis=1) if count else np.zeros(0, np.intp)
+        predicted = odds.argmax(axis=1) if count else np.zeros(0, np.intp)
         near = [
             part
-            for base, own in spaces
-            for part in _closeness(base, own, owners, said, folds, count)
+            for base, held_out_rows in spaces
+            for part in _closeness(base, held_out_rows, owners, predicted, folds, count)
         ]
-        return said, _blend(odds.max(axis=1, initial=0.0), np.stack(near, axis=1))
+        return predicted, _blend(odds.max(axis=1, initial=0.0), np.stack(near, axis=1))
 
-    said, scores = scored(logits)
-    right = said == owners
+    predicted, scores = scored(logits)
+    right = predicted == owners
     curve, doubt = (0.0, 1.0), (0.0, 1.0)
     if count > 1:
         without = logits.copy()
@@ -493,7 +511,7 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
         )
         two = -np.partition(-logits, 1, axis=1)
         second = np.where(right[:, None], -1e9, logits)
-        second[np.arange(n), said] = -1e9
+        second[np.arange(n), predicted] = -1e9
         among = right | (second.argmax(axis=1) == owners)
         doubt = _curve(two[among, 0] - two[among, 1], right[among], np.ones(int(among.sum())))
     elif n:
@@ -505,27 +523,27 @@ def fit(lessons: Lessons, vectors: Floats, name_vectors: Floats) -> Model:
     else:
         linear = learn(np.arange(n), _FEW_STEPS)
     if basis is not None:
-        linear = Linear(weights=basis @ linear.weights, constants=linear.constants)
+        linear = LinearModel(weights=basis @ linear.weights, constants=linear.constants)
     inside = np.array([name != UNSUPPORTED for name in lessons.intents], np.bool_)
-    known, steps = _in_bytes(_unit(both))
+    byte_rows, steps = _in_bytes(_unit(both))
     judged = inside[owners] if count else np.zeros(0, np.bool_)
-    return Model(
-        lessons=lessons,
-        grams=Grams(rarity=grams.rarity.astype(np.float16).astype(np.float32)),
+    return SemanticModel(
+        training_set=lessons,
+        grams=NgramVectorizer(rarity=grams.rarity.astype(np.float16).astype(np.float32)),
         share=share,
         linear=linear,
         dim=vectors.shape[1],
-        known=known,
+        rows=byte_rows,
         steps=steps,
         lengths=np.linalg.norm(both, axis=1),
         held_scores=scores[judged],
-        held_owners=said[judged],
+        held_owners=predicted[judged],
         curve=curve,
         doubt=doubt,
     )
 
 
-def _between(whole: Linear, partial: Sequence[Linear]) -> Linear:
+def _between(whole: LinearModel, partial: Sequence[LinearModel]) -> LinearModel:
     """Halfway between the fit to all prompts and the mean of the fits to parts of them.
 
     What they agree on stays, and what only one of them has found is halved. With all their prompts
@@ -533,16 +551,16 @@ def _between(whole: Linear, partial: Sequence[Linear]) -> Linear:
     """
     share = np.float32(0.5 / max(len(partial), 1))
     weights, constants = 0.5 * whole.weights, 0.5 * whole.constants
-    for each in partial:
-        weights += share * each.weights
-        constants += share * each.constants
-    return Linear(weights=weights, constants=constants)
+    for part in partial:
+        weights += share * part.weights
+        constants += share * part.constants
+    return LinearModel(weights=weights, constants=constants)
 
 
-def write_model(model: Model) -> bytes:
+def write_model(model: SemanticModel) -> bytes:
     """The model as a file."""
-    lessons = model.lessons
-    about = {
+    lessons = model.training_set
+    header = {
         "intents": lessons.intents,
         "texts": lessons.texts,
         "owners": lessons.owners,
@@ -551,15 +569,15 @@ def write_model(model: Model) -> bytes:
         "doubt": model.doubt,
     }
     file = io.BytesIO()
-    known = np.flatnonzero(model.grams.rarity)
+    buckets = np.flatnonzero(model.grams.rarity)
     np.savez(
         file,
-        about=np.frombuffer(json.dumps({_FORMAT: about}).encode(), np.uint8),
-        known=known.astype(np.uint32),
-        rarity=model.grams.rarity[known].astype(np.float16),
+        about=np.frombuffer(json.dumps({_FORMAT: header}).encode(), np.uint8),
+        known=buckets.astype(np.uint32),
+        rarity=model.grams.rarity[buckets].astype(np.float16),
         weights=model.linear.weights,
         constants=model.linear.constants,
-        known_rows=model.known,
+        known_rows=model.rows,
         steps=model.steps,
         lengths=model.lengths,
         held_scores=model.held_scores,
@@ -568,7 +586,7 @@ def write_model(model: Model) -> bytes:
     return file.getvalue()
 
 
-def read_model(data: bytes) -> Model:
+def read_model(data: bytes) -> SemanticModel:
     """The model that `write_model` wrote.
 
     Raises:
@@ -576,26 +594,26 @@ def read_model(data: bytes) -> Model:
     """
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as parts:
-            about = json.loads(parts["about"].tobytes())[_FORMAT]
-            rarity = np.zeros_like(count_grams(()).rarity)
+            header = json.loads(parts["about"].tobytes())[_FORMAT]
+            rarity = np.zeros_like(fit_vectorizer(()).rarity)
             rarity[parts["known"]] = parts["rarity"]
-            return Model(
-                lessons=Lessons(
-                    intents=tuple(about["intents"]),
-                    texts=tuple(about["texts"]),
-                    owners=tuple(about["owners"]),
+            return SemanticModel(
+                training_set=TrainingSet(
+                    intents=tuple(header["intents"]),
+                    texts=tuple(header["texts"]),
+                    owners=tuple(header["owners"]),
                 ),
-                grams=Grams(rarity=rarity),
-                share=float(about["share"]),
-                linear=Linear(weights=parts["weights"], constants=parts["constants"]),
+                grams=NgramVectorizer(rarity=rarity),
+                share=float(header["share"]),
+                linear=LinearModel(weights=parts["weights"], constants=parts["constants"]),
                 dim=parts["known_rows"].shape[1] - COLUMNS,
-                known=parts["known_rows"],
+                rows=parts["known_rows"],
                 steps=parts["steps"],
                 lengths=parts["lengths"],
                 held_scores=parts["held_scores"],
                 held_owners=parts["held_owners"],
-                curve=(float(about["curve"][0]), float(about["curve"][1])),
-                doubt=(float(about["doubt"][0]), float(about["doubt"][1])),
+                curve=(float(header["curve"][0]), float(header["curve"][1])),
+                doubt=(float(header["doubt"][0]), float(header["doubt"][1])),
             )
     except (OSError, EOFError, LookupError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"the model cannot be read: {error}") from error
@@ -612,7 +630,7 @@ def _weights(prompts: float) -> tuple[float, float]:
     return share, float(40 / prompts**0.3)
 
 
-def _folds(rows: Floats, owners: Places, most: int) -> Places:
+def _folds(rows: Floats, owners: Places, fold_count: int) -> Places:
     """A fold for each row, the rows of each class spread evenly; the same every time.
 
     Where a class has enough of them, a row and the one most like it share a fold: prompts come in
@@ -621,37 +639,39 @@ def _folds(rows: Floats, owners: Places, most: int) -> Places:
     random = np.random.default_rng(0)
     folds = np.zeros(len(owners), np.intp)
     for k in np.unique(owners):
-        mine = random.permutation(np.flatnonzero(owners == k))
-        if len(mine) < 4 * most:
-            folds[mine] = np.arange(len(mine)) % most
+        members = random.permutation(np.flatnonzero(owners == k))
+        if len(members) < 4 * fold_count:
+            folds[members] = np.arange(len(members)) % fold_count
             continue
-        alike = rows[mine] @ rows[mine].T
+        alike = rows[members] @ rows[members].T
         np.fill_diagonal(alike, -2)
-        free, pairs = np.ones(len(mine), np.bool_), 0
-        for one in range(len(mine)):
-            if free[one]:
-                free[one] = False
-                two = int(np.where(free, alike[one], -3).argmax())
-                folds[mine[[one, two]] if free[two] else mine[one]] = pairs % most
-                free[two], pairs = False, pairs + 1
+        free, pairs = np.ones(len(members), np.bool_), 0
+        for first in range(len(members)):
+            if free[first]:
+                free[first] = False
+                second = int(np.where(free, alike[first], -3).argmax())
+                folds[members[[first, second]] if free[second] else members[first]] = (
+                    pairs % fold_count
+                )
+                free[second], pairs = False, pairs + 1
     return folds
 
 
 def _closeness(
-    base: Floats, own: Floats, owners: Places, said: Places, folds: Places, count: int
+    base: Floats, queries: Floats, owners: Places, predicted: Places, folds: Places, count: int
 ) -> tuple[Floats, Floats]:
     """Of each prompt to the mean of a class and to its nearest one, its own fold left out."""
-    sums = _sums(base, owners, count)[said]
+    sums = _sums(base, owners, count)[predicted]
     for fold in range(int(folds.max(initial=-1)) + 1):
         out = folds == fold
-        sums[out] -= _sums(base[out], owners[out], count)[said[out]]
-    lengths = np.linalg.norm(sums, axis=1) * np.maximum(np.linalg.norm(own, axis=1), 1e-9)
-    mean = (sums * own).sum(axis=1) / np.maximum(lengths, 1e-9)
-    near = np.zeros(len(own), np.float32)
-    for k in np.unique(said):
-        asked, there = np.flatnonzero(said == k), np.flatnonzero(owners == k)
+        sums[out] -= _sums(base[out], owners[out], count)[predicted[out]]
+    lengths = np.linalg.norm(sums, axis=1) * np.maximum(np.linalg.norm(queries, axis=1), 1e-9)
+    mean = (sums * queries).sum(axis=1) / np.maximum(lengths, 1e-9)
+    near = np.zeros(len(queries), np.float32)
+    for k in np.unique(predicted):
+        asked, there = np.flatnonzero(predicted == k), np.flatnonzero(owners == k)
         if len(there):
-            alike = own[asked] @ base[there].T
+            alike = queries[asked] @ base[there].T
             alike[folds[asked][:, None] == folds[there][None]] = -1
             near[asked] = alike.max(axis=1)
     return mean.astype(np.float32), near

@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["continues", "parts"]
+__all__ = ["repeats_previous", "split_requests"]
 
 _BETWEEN = re.compile(
     r"""[;\n]+ | [.!?]\s+ | ,\s*(?:and|then|also|und|dann|y|luego|et|puis)\s+ | ,\s+
@@ -41,7 +41,7 @@ _MOST_WORDS = 16
 _LONGEST = 4_000
 
 
-def parts(message: str) -> tuple[str, ...]:
+def split_requests(message: str) -> tuple[str, ...]:
     """The pieces that may each be a request of its own; the message alone if there is one.
 
     "Create a relation and a value list" gives "Create a relation" and "Create a value list": a
@@ -60,6 +60,6 @@ def parts(message: str) -> tuple[str, ...]:
     return tuple(whole)
 
 
-def continues(message: str) -> bool:
+def repeats_previous(message: str) -> bool:
     """Whether the message says "the same again", so that the one before it says what is meant."""
     return len(message.split()) <= _MOST_WORDS and _AGAIN.search(message) is not None

@@ -16,7 +16,15 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["COLUMNS", "Counted", "Grams", "count_grams", "counted", "grams_of", "plain"]
+__all__ = [
+    "COLUMNS",
+    "FeatureCounts",
+    "NgramVectorizer",
+    "count_features",
+    "fit_vectorizer",
+    "normalize_text",
+    "vectorizer_from_counts",
+]
 
 COLUMNS = 1024
 """Numbers of a text. With 2,048 nothing is better on clinc150, banking77 and hwu64."""
@@ -35,7 +43,7 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 Floats = NDArray[np.float32]
 Hashes = NDArray[np.uint64]
 
-Counted: TypeAlias = tuple[Hashes, NDArray[np.int64], NDArray[np.intp]]
+FeatureCounts: TypeAlias = tuple[Hashes, NDArray[np.int64], NDArray[np.intp]]
 """The different features of some texts, the text they belong to, and how often it has them."""
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -43,13 +51,13 @@ _MIX = np.uint64(0xBF58476D1CE4E5B9)
 _BLANK = 32
 
 
-def plain(text: str) -> str:
+def normalize_text(text: str) -> str:
     """The text as it is looked at: lower case, words and signs parted by one blank."""
     return " ".join(_TOKEN.findall(text[:_LONGEST].lower()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grams:
+class NgramVectorizer:
     """How texts become rows, as learned from prompts."""
 
     rarity: Floats
@@ -57,9 +65,9 @@ class Grams:
 
     def rows(self, texts: Sequence[str]) -> Floats:
         """Shape (texts, COLUMNS); of about length 1, or zeros where no feature is known."""
-        return self.rows_of(counted(texts), len(texts))
+        return self.rows_of(count_features(texts), len(texts))
 
-    def rows_of(self, parts: Sequence[Counted], n: int) -> Floats:
+    def rows_of(self, parts: Sequence[FeatureCounts], n: int) -> Floats:
         """The same of texts that were counted before; there are `n` of them."""
         result = np.zeros((n, COLUMNS), np.float32)
         for at, part in zip(range(0, n, _BATCH), parts, strict=True):
@@ -82,21 +90,21 @@ class Grams:
         return result.reshape(n, COLUMNS).astype(np.float32)
 
 
-def count_grams(texts: Sequence[str]) -> Grams:
+def fit_vectorizer(texts: Sequence[str]) -> NgramVectorizer:
     """What prompts say of how rare each feature is."""
-    return grams_of(counted(texts), len(texts))
+    return vectorizer_from_counts(count_features(texts), len(texts))
 
 
-def grams_of(parts: Sequence[Counted], n: int) -> Grams:
+def vectorizer_from_counts(parts: Sequence[FeatureCounts], n: int) -> NgramVectorizer:
     """The same of texts that were counted before; there are `n` of them."""
-    found = [np.zeros(0, np.int64), *(_bucket(features) for features, _, _ in parts)]
-    seen, counts = np.unique(np.concatenate(found), return_counts=True)
+    buckets = [np.zeros(0, np.int64), *(_bucket(features) for features, _, _ in parts)]
+    seen, counts = np.unique(np.concatenate(buckets), return_counts=True)
     rarity = np.zeros(_BUCKETS, np.float32)
     rarity[seen] = np.log((1 + n) / (1 + counts)) + 1
-    return Grams(rarity=rarity)
+    return NgramVectorizer(rarity=rarity)
 
 
-def counted(texts: Sequence[str]) -> list[Counted]:
+def count_features(texts: Sequence[str]) -> list[FeatureCounts]:
     """The features of texts, for those who need them more than once."""
     return [_counted(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
 
@@ -105,9 +113,9 @@ def _bucket(features: Hashes) -> NDArray[np.int64]:
     return (features >> np.uint64(44)).astype(np.int64)
 
 
-def _counted(texts: Sequence[str]) -> Counted:
+def _counted(texts: Sequence[str]) -> FeatureCounts:
     """The different features of each text, the text they belong to, and how often it has them."""
-    features, owners = _features([plain(text) for text in texts])
+    features, owners = _features([normalize_text(text) for text in texts])
     order = np.lexsort((features, owners))
     features, owners = features[order], owners[order]
     new = np.ones(len(features), np.bool_)

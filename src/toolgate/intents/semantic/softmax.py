@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Linear", "fit_softmax", "inverse_curvature", "softmax"]
+__all__ = ["LinearModel", "fit_softmax", "inverse_curvature", "softmax"]
 
 Floats = NDArray[np.float32]
 
@@ -27,7 +27,7 @@ _FREE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Linear:
+class LinearModel:
     """A linear model of classes."""
 
     weights: Floats
@@ -56,7 +56,7 @@ def fit_softmax(
     hint: Floats | None = None,
     steps: int = 25,
     tolerance: float = 1e-4,
-) -> Linear:
+) -> LinearModel:
     """The model that fits rows of known class best.
 
     Args:
@@ -72,7 +72,7 @@ def fit_softmax(
     n, columns = rows.shape
     if not n or not count:
         weights = np.zeros((columns, count), np.float32)
-        return Linear(weights=weights, constants=np.zeros(count, np.float32))
+        return LinearModel(weights=weights, constants=np.zeros(count, np.float32))
     wide, pull = _with_constant(rows)
     if hint is None:
         hint = inverse_curvature(rows, count, strength=strength)
@@ -81,10 +81,10 @@ def fit_softmax(
     def loss(w: Floats) -> tuple[float, Floats]:
         logits = wide @ w
         logits -= logits.max(axis=1, keepdims=True)
-        own = logits[places, classes]
+        class_logits = logits[places, classes]
         np.exp(logits, out=logits)
         total = logits.sum(axis=1, keepdims=True)
-        value = strength * float((np.log(total[:, 0]) - own).sum()) + 0.5 * float(
+        value = strength * float((np.log(total[:, 0]) - class_logits).sum()) + 0.5 * float(
             (pull * w * w).sum()
         )
         logits /= total
@@ -92,8 +92,8 @@ def fit_softmax(
         logits *= np.float32(strength)
         return value, wide.T @ logits + pull * w
 
-    found = _lbfgs(loss, np.zeros((columns + 1, count), np.float32), hint, steps, tolerance)
-    return Linear(weights=np.ascontiguousarray(found[:-1]), constants=found[-1].copy())
+    solution = _lbfgs(loss, np.zeros((columns + 1, count), np.float32), hint, steps, tolerance)
+    return LinearModel(weights=np.ascontiguousarray(solution[:-1]), constants=solution[-1].copy())
 
 
 def inverse_curvature(rows: Floats, count: int, *, strength: float) -> Floats:
@@ -121,9 +121,9 @@ def _lbfgs(
 ) -> Floats:
     value, slope = loss(at)
     enough = tolerance * float(np.linalg.norm(slope))
-    past: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
+    history: deque[tuple[Floats, Floats, float]] = deque(maxlen=_MEMORY)
     for _ in range(steps):
-        direction = _direction(slope, past, inverse)
+        direction = _direction(slope, history, inverse)
         falls = float((slope * direction).sum())
         length = 1.0
         while True:
@@ -137,24 +137,26 @@ def _lbfgs(
         moved, bent = there - at, new_slope - slope
         product = float((moved * bent).sum())
         if product > 1e-10:
-            past.append((moved, bent, 1 / product))
+            history.append((moved, bent, 1 / product))
         at, value, slope = there, new_value, new_slope
         if float(np.linalg.norm(slope)) < enough:
             break
     return at
 
 
-def _direction(slope: Floats, past: deque[tuple[Floats, Floats, float]], inverse: Floats) -> Floats:
+def _direction(
+    slope: Floats, history: deque[tuple[Floats, Floats, float]], inverse: Floats
+) -> Floats:
     result = slope.copy()
     shares: list[float] = []
-    for moved, bent, share in reversed(past):
+    for moved, bent, share in reversed(history):
         shares.append(share * float((moved * result).sum()))
         result -= shares[-1] * bent
     result = _f(inverse @ result)
-    if past:
-        _, bent, share = past[-1]
+    if history:
+        _, bent, share = history[-1]
         result /= share * float((bent * (inverse @ bent)).sum())
-    for (moved, bent, share), first in zip(past, reversed(shares), strict=True):
+    for (moved, bent, share), first in zip(history, reversed(shares), strict=True):
         result += moved * (first - share * float((bent * result).sum()))
     return result
 

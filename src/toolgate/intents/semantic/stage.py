@@ -16,22 +16,29 @@ from anyio import to_thread
 from numpy.typing import NDArray
 
 from toolgate.errors import EmbedderError
-from toolgate.intents.base import NONE, Candidate, Detection, Intent, Limits, Request
+from toolgate.intents.base import (
+    NONE,
+    Detection,
+    DetectionLimits,
+    Intent,
+    IntentCandidate,
+    StageRequest,
+)
 from toolgate.intents.semantic.classifier import (
     UNSUPPORTED,
-    Judgement,
-    Lessons,
-    Model,
+    Prediction,
+    SemanticModel,
+    TrainingSet,
     fit,
     read_model,
     words_of,
     write_model,
 )
-from toolgate.intents.semantic.message_parts import continues, parts
-from toolgate.intents.semantic.ngrams import plain
+from toolgate.intents.semantic.message_parts import repeats_previous, split_requests
+from toolgate.intents.semantic.ngrams import normalize_text
 from toolgate.models.embedders import Embedder, embedded
 
-__all__ = ["Explanation", "SemanticStage", "lessons_of"]
+__all__ = ["Explanation", "SemanticStage", "training_set_of"]
 
 log = logging.getLogger(__name__)
 
@@ -89,16 +96,16 @@ class SemanticStage:
         """
         self._embedder = embedder
         self._cache = cache
-        self._model: Model | None = None
+        self._model: SemanticModel | None = None
         self._digest = ""
-        self._limits = Limits()
-        self._pack_limits: Mapping[str, Limits] = {}
-        self._own_limits: Mapping[str, Limits] = {}
+        self._limits = DetectionLimits()
+        self._pack_limits: Mapping[str, DetectionLimits] = {}
+        self._own_limits: Mapping[str, DetectionLimits] = {}
         self._names: frozenset[str] = frozenset()
         self._unsupported: frozenset[str] = frozenset()
         self._languages: Mapping[str, str] = {}
-        self._asked = self._found = 0
-        self._remembered: OrderedDict[str, Judgement] = OrderedDict()
+        self._requests = self._hits = 0
+        self._remembered: OrderedDict[str, Prediction] = OrderedDict()
         self._fitting = anyio.Lock()
 
     @property
@@ -112,7 +119,7 @@ class SemanticStage:
         return self._model is not None
 
     @property
-    def model(self) -> Model | None:
+    def model(self) -> SemanticModel | None:
         """What was learned last."""
         return self._model
 
@@ -124,20 +131,20 @@ class SemanticStage:
     @property
     def hit_rate(self) -> float:
         """Share of messages whose judgement was remembered."""
-        return self._found / self._asked if self._asked else 0.0
+        return self._hits / self._requests if self._requests else 0.0
 
     def remembers(self, text: str) -> bool:
         """Whether a text was judged before."""
-        return plain(text) in self._remembered
+        return normalize_text(text) in self._remembered
 
     async def update(
         self,
         intents: Iterable[Intent],
         *,
         unsupported: Iterable[str] = (),
-        limits: Limits | None = None,
-        pack_limits: Mapping[str, Limits] | None = None,
-        own_limits: Mapping[str, Limits] | None = None,
+        limits: DetectionLimits | None = None,
+        pack_limits: Mapping[str, DetectionLimits] | None = None,
+        own_limits: Mapping[str, DetectionLimits] | None = None,
     ) -> None:
         """Learn prompts, or take what was learned from the same ones before.
 
@@ -156,17 +163,17 @@ class SemanticStage:
         """
         async with self._fitting:
             intents = tuple(intents)
-            lessons = lessons_of(intents, unsupported)
+            lessons = training_set_of(intents, unsupported)
             digest = self._digest_of(lessons)
             model = self._model
             if digest != self._digest or model is None:
-                model = await self._learned(lessons, digest)
+                model = await self._trained_model(lessons, digest)
             self._model, self._digest = model, digest
-            self._limits, self._own_limits = limits or Limits(), dict(own_limits or {})
+            self._limits, self._own_limits = limits or DetectionLimits(), dict(own_limits or {})
             self._pack_limits = dict(pack_limits or {})
             self._names = frozenset(lessons.intents) - {UNSUPPORTED}
             self._unsupported = frozenset(
-                plain(text)
+                normalize_text(text)
                 for text, owner in zip(lessons.texts, lessons.owners, strict=True)
                 if lessons.intents[owner] == UNSUPPORTED
             )
@@ -178,23 +185,25 @@ class SemanticStage:
             }
             self._remembered.clear()
 
-    async def judge(self, request: Request) -> Detection:
+    async def classify(self, request: StageRequest) -> Detection:
         """Which intents a message has, and what to ask back if that is not clear."""
         if self._model is None:
             return _nothing("The example prompts are not learned yet.")
         if not self._names:
             return _nothing("No intent has example prompts.")
         text = request.text
-        if plain(text) in self._unsupported:
+        if normalize_text(text) in self._unsupported:
             return _nothing("This very message is known as one that is not answered.")
-        pieces = parts(text)
-        whole, *others = await self._judgements([text, *(pieces if len(pieces) > 1 else ())])
+        pieces = split_requests(text)
+        whole, *part_predictions = await self._predictions(
+            [text, *(pieces if len(pieces) > 1 else ())]
+        )
         if again := self._continued(request, whole):
             return again
-        if several := self._several(whole, others):
+        if several := self._several(whole, part_predictions):
             return several
         candidates = tuple(
-            Candidate(
+            IntentCandidate(
                 intent=name, confidence=share, why=whole.nearest if name == whole.intent else ""
             )
             for name, share in whole.ranked
@@ -237,20 +246,20 @@ class SemanticStage:
         if model is None:
             return None
         vector = (await self._vectors([text]))[0]
-        count = len(model.lessons.intents)
-        found = self._judged(model, text, vector, depth=count)
+        count = len(model.training_set.intents)
+        prediction = self._predict(model, text, vector, depth=count)
         return Explanation(
-            ranked=tuple(one for one in found.ranked if one[0] != UNSUPPORTED),
-            cut=found.cut,
-            sure=found.sure,
+            ranked=tuple(entry for entry in prediction.ranked if entry[0] != UNSUPPORTED),
+            cut=prediction.cut,
+            sure=prediction.sure,
             nearest=tuple(model.nearest(text, vector, nearest)),
             embedder=self._embedder.identity if self._embedder else "",
         )
 
-    def _continued(self, request: Request, whole: Judgement) -> Detection | None:
+    def _continued(self, request: StageRequest, whole: Prediction) -> Detection | None:
         """The intent before, for a message that says "the same again" and little else."""
         last = request.previous[-1] if request.previous else NONE
-        if last == NONE or not continues(request.text):
+        if last == NONE or not repeats_previous(request.text):
             return None
         if whole.accepted and whole.intent in self._names and whole.confidence > _CONTINUED:
             return None
@@ -260,16 +269,16 @@ class SemanticStage:
             confidence=_CONTINUED,
             stage=self.name,
             reason=f"It asks for the same again, and the message before it was {last!r}.",
-            candidates=(Candidate(intent=last, confidence=_CONTINUED),),
+            candidates=(IntentCandidate(intent=last, confidence=_CONTINUED),),
             intents=(last,),
         )
 
-    def _several(self, whole: Judgement, pieces: Sequence[Judgement]) -> Detection | None:
+    def _several(self, whole: Prediction, pieces: Sequence[Prediction]) -> Detection | None:
         """Two or more intents, if different pieces of the message are clearly about them."""
         best: dict[str, float] = {}
-        for one in pieces:
-            if one.accepted and one.intent in self._names and one.sure >= _SURE:
-                best[one.intent] = max(one.confidence, best.get(one.intent, 0.0))
+        for piece in pieces:
+            if piece.accepted and piece.intent in self._names and piece.sure >= _SURE:
+                best[piece.intent] = max(piece.confidence, best.get(piece.intent, 0.0))
         if len(best) < 2:
             return None
         if whole.accepted and whole.intent not in best:
@@ -282,38 +291,40 @@ class SemanticStage:
             confidence=best[order[0]],
             stage=self.name,
             reason=f"Its parts ask for {named}.",
-            candidates=tuple(Candidate(intent=name, confidence=best[name]) for name in order),
+            candidates=tuple(IntentCandidate(intent=name, confidence=best[name]) for name in order),
             intents=tuple(order),
         )
 
-    async def _judgements(self, texts: Sequence[str]) -> list[Judgement]:
+    async def _predictions(self, texts: Sequence[str]) -> list[Prediction]:
         """Each text's judgement; what is known already is not computed."""
         model = self._model
         assert model is not None
-        keys = [plain(text) for text in texts]
-        self._asked += 1
-        self._found += keys[0] in self._remembered
-        new = [place for place, key in enumerate(keys) if key not in self._remembered]
-        found = {key: self._remembered[key] for key in keys if key in self._remembered}
-        for key in found:
+        keys = [normalize_text(text) for text in texts]
+        self._requests += 1
+        self._hits += keys[0] in self._remembered
+        new = [index for index, key in enumerate(keys) if key not in self._remembered]
+        predictions = {key: self._remembered[key] for key in keys if key in self._remembered}
+        for key in predictions:
             self._remembered.move_to_end(key)
         if new:
-            vectors = await self._vectors([texts[place] for place in new])
-            for place, vector in zip(new, vectors, strict=True):
-                one = self._judged(model, texts[place], vector)
-                found[keys[place]] = one
+            vectors = await self._vectors([texts[index] for index in new])
+            for index, vector in zip(new, vectors, strict=True):
+                prediction = self._predict(model, texts[index], vector)
+                predictions[keys[index]] = prediction
                 if vector is not None or self._embedder is None:
-                    self._keep(model, keys[place], one)
-        return [found[key] for key in keys]
+                    self._keep(model, keys[index], prediction)
+        return [predictions[key] for key in keys]
 
-    def _keep(self, model: Model, key: str, value: Judgement) -> None:
+    def _keep(self, model: SemanticModel, key: str, value: Prediction) -> None:
         if model is self._model:
             self._remembered[key] = value
             while len(self._remembered) > _REMEMBERED:
                 self._remembered.popitem(last=False)
 
-    def _judged(self, model: Model, text: str, vector: Floats | None, depth: int = 5) -> Judgement:
-        return model.judge(
+    def _predict(
+        self, model: SemanticModel, text: str, vector: Floats | None, depth: int = 5
+    ) -> Prediction:
+        return model.predict(
             text,
             vector,
             limits=self._limits,
@@ -331,7 +342,7 @@ class SemanticStage:
             log.warning("embedder failed, judging by n-grams", extra={"reason": str(error)})
             return [None] * len(texts)
 
-    async def _learned(self, lessons: Lessons, digest: str) -> Model:
+    async def _trained_model(self, lessons: TrainingSet, digest: str) -> SemanticModel:
         path = self._cache / f"intents-{digest}.npz" if self._cache else None
         if path is not None:
             model = await to_thread.run_sync(_read, path, lessons)
@@ -350,13 +361,13 @@ class SemanticStage:
             await to_thread.run_sync(_write, path, model)
         return model
 
-    def _digest_of(self, lessons: Lessons) -> str:
+    def _digest_of(self, lessons: TrainingSet) -> str:
         identity = self._embedder.identity if self._embedder else ""
-        said = repr((identity, lessons.intents, lessons.texts, lessons.owners))
-        return blake2b(said.encode(errors="replace"), digest_size=12).hexdigest()
+        content = repr((identity, lessons.intents, lessons.texts, lessons.owners))
+        return blake2b(content.encode(errors="replace"), digest_size=12).hexdigest()
 
 
-def lessons_of(intents: Iterable[Intent], unsupported: Iterable[str] = ()) -> Lessons:
+def training_set_of(intents: Iterable[Intent], unsupported: Iterable[str] = ()) -> TrainingSet:
     """The prompts of intents, each once; one that stands with several belongs to the first."""
     named = sorted(
         (intent for intent in intents if any(intent.prompts.values())),
@@ -368,7 +379,7 @@ def lessons_of(intents: Iterable[Intent], unsupported: Iterable[str] = ()) -> Le
     seen: set[str] = set()
 
     def add(name: str, prompts: Iterable[str]) -> None:
-        fresh = {plain(text): text for text in prompts if plain(text)}
+        fresh = {normalize_text(text): text for text in prompts if normalize_text(text)}
         fresh = {key: text for key, text in fresh.items() if key not in seen}
         if not fresh:
             return
@@ -379,12 +390,12 @@ def lessons_of(intents: Iterable[Intent], unsupported: Iterable[str] = ()) -> Le
         owners.extend([names.index(name)] * len(fresh))
 
     for intent in named:
-        add(intent.name, (text for each in intent.prompts.values() for text in each))
+        add(intent.name, (text for prompts in intent.prompts.values() for text in prompts))
     add(UNSUPPORTED, unsupported)
-    return Lessons(intents=tuple(names), texts=tuple(texts), owners=tuple(owners))
+    return TrainingSet(intents=tuple(names), texts=tuple(texts), owners=tuple(owners))
 
 
-def _nothing(reason: str, candidates: tuple[Candidate, ...] = ()) -> Detection:
+def _nothing(reason: str, candidates: tuple[IntentCandidate, ...] = ()) -> Detection:
     return Detection(
         use_mcp=False,
         intent=NONE,
@@ -395,8 +406,8 @@ def _nothing(reason: str, candidates: tuple[Candidate, ...] = ()) -> Detection:
     )
 
 
-def _why_not(whole: Judgement) -> str:
-    if not whole.known:
+def _why_not(whole: Prediction) -> str:
+    if not whole.has_known_features:
         return "Nothing in it is like any example prompt."
     if whole.intent == UNSUPPORTED:
         return "It is like the examples of what is not offered."
@@ -406,7 +417,7 @@ def _why_not(whole: Judgement) -> str:
     )
 
 
-def _read(path: Path, lessons: Lessons) -> Model | None:
+def _read(path: Path, lessons: TrainingSet) -> SemanticModel | None:
     try:
         model = read_model(path.read_bytes())
     except OSError:
@@ -414,10 +425,10 @@ def _read(path: Path, lessons: Lessons) -> Model | None:
     except ValueError as error:
         log.warning("kept model unusable", extra={"file": path.name, "reason": str(error)})
         return None
-    return model if model.lessons == lessons else None
+    return model if model.training_set == lessons else None
 
 
-def _write(path: Path, model: Model) -> None:
+def _write(path: Path, model: SemanticModel) -> None:
     """Write the file whole or not at all; without it the next start only takes longer."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -429,7 +440,7 @@ def _write(path: Path, model: Model) -> None:
             with contextlib.suppress(OSError):
                 Path(file.name).unlink()
             raise
-        files = sorted(path.parent.glob("intents-*.npz"), key=lambda one: -one.stat().st_mtime)
+        files = sorted(path.parent.glob("intents-*.npz"), key=lambda entry: -entry.stat().st_mtime)
         for old in files[_KEPT:]:
             old.unlink(missing_ok=True)
     except OSError as error:

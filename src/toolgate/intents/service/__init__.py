@@ -4,7 +4,15 @@ Knows no servers, no access and no audit: the gateway passes in which tools a ca
 """
 
 from toolgate.intents.service.answers import Advice, Enrichment, Knowledge
-from toolgate.intents.service.service import Guide
-from toolgate.intents.service.tools import Raised, Toolbox, ToolNames
+from toolgate.intents.service.service import IntentService
+from toolgate.intents.service.tools import IntentBoost, Toolbox, ToolNames
 
-__all__ = ["Advice", "Enrichment", "Guide", "Knowledge", "Raised", "ToolNames", "Toolbox"]
+__all__ = [
+    "Advice",
+    "Enrichment",
+    "IntentBoost",
+    "IntentService",
+    "Knowledge",
+    "ToolNames",
+    "Toolbox",
+]

@@ -5,7 +5,7 @@ from typing import Final, Literal
 
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.intents import NONE, Detection
-from toolgate.intents.rules import PASS_THROUGH, GivenRules
+from toolgate.intents.rules import PASS_THROUGH, RenderedRules
 from toolgate.types import Json
 
 __all__ = ["RUNNERS_UP", "Advice", "Enrichment", "Knowledge"]
@@ -24,10 +24,10 @@ class Enrichment:
     detection: Detection
     """What the request is about."""
 
-    rules: tuple[GivenRules, ...] = ()
+    rules: tuple[RenderedRules, ...] = ()
     """The rules in the text, best first."""
 
-    left_out: tuple[GivenRules, ...] = ()
+    left_out: tuple[RenderedRules, ...] = ()
     """Rules that belong to the request too and are over the budget."""
 
     no_longer_valid: tuple[str, ...] = ()
@@ -40,33 +40,33 @@ class Enrichment:
 
     def structured(self) -> Json:
         """`intent confidence stage runners_up question`, for programs."""
-        found = self.detection
-        others = [
-            {"intent": each.intent, "confidence": round(each.confidence, 4)}
-            for each in found.candidates
-            if each.intent not in {found.intent, NONE}
+        detection = self.detection
+        runners_up = [
+            {"intent": candidate.intent, "confidence": round(candidate.confidence, 4)}
+            for candidate in detection.candidates
+            if candidate.intent not in {detection.intent, NONE}
         ]
         return {
-            "intent": found.intent,
-            "confidence": round(found.confidence, 4),
-            "stage": found.stage,
-            "runners_up": others[:RUNNERS_UP],
-            "question": found.question or None,
+            "intent": detection.intent,
+            "confidence": round(detection.confidence, 4),
+            "stage": detection.stage,
+            "runners_up": runners_up[:RUNNERS_UP],
+            "question": detection.question or None,
         }
 
     def report(self) -> Json:
         """All of it, as REST and the command line give it."""
-        found = self.detection
+        detection = self.detection
         return {
             "text": self.text,
             "pass_through": self.text == PASS_THROUGH,
             **self.structured(),
-            "intents": list(found.intents),
-            "reason": found.reason,
-            "tool": found.tool,
-            "arguments": dict(found.arguments),
-            "rules": [_about(each) for each in self.rules],
-            "left_out": [_about(each) for each in self.left_out],
+            "intents": list(detection.intents),
+            "reason": detection.reason,
+            "tool": detection.tool,
+            "arguments": dict(detection.arguments),
+            "rules": [_rule_json(rule) for rule in self.rules],
+            "left_out": [_rule_json(rule) for rule in self.left_out],
             "no_longer_valid": list(self.no_longer_valid),
             "tokens": self.tokens,
         }
@@ -79,13 +79,13 @@ class Knowledge:
     text: str
     """The rules for them."""
 
-    found: tuple[tuple[str, str, float], ...]
+    query_intents: tuple[tuple[str, str, float], ...]
     """Query, intent and confidence."""
 
-    rules: tuple[GivenRules, ...] = ()
+    rules: tuple[RenderedRules, ...] = ()
     """The rules in the text, best first."""
 
-    left_out: tuple[GivenRules, ...] = ()
+    left_out: tuple[RenderedRules, ...] = ()
     """Rules that are over the budget."""
 
     @property
@@ -98,7 +98,7 @@ class Knowledge:
         return {
             "found": [
                 {"query": query[:200], "intent": intent, "confidence": round(confidence, 4)}
-                for query, intent, confidence in self.found
+                for query, intent, confidence in self.query_intents
             ]
         }
 
@@ -107,8 +107,8 @@ class Knowledge:
         return {
             "text": self.text,
             **self.structured(),
-            "rules": [_about(each) for each in self.rules],
-            "left_out": [_about(each) for each in self.left_out],
+            "rules": [_rule_json(rule) for rule in self.rules],
+            "left_out": [_rule_json(rule) for rule in self.left_out],
             "tokens": self.tokens,
         }
 
@@ -133,7 +133,7 @@ class Advice:
     """What was wrong with the call."""
 
 
-def _about(rules: GivenRules) -> Json:
+def _rule_json(rules: RenderedRules) -> Json:
     return {
         "intent": rules.intent,
         "pack": rules.pack,

@@ -71,7 +71,7 @@ def detection_json(detection: Detection) -> Json:
         "matched": list(detection.matched),
         "stage": detection.stage,
         "reason": detection.reason,
-        "found": [_argument(argument) for argument in detection.found],
+        "found": [_argument(argument) for argument in detection.read_arguments],
         "intents": list(detection.intents),
         "candidates": [
             {"intent": candidate.intent, "confidence": candidate.confidence, "why": candidate.why}

@@ -392,7 +392,7 @@ class RestApi:
     async def packs(self, call: _RestRequest) -> tuple[int, object]:
         """Every pack that was found, with what is wrong with it."""
         self._gateway.visible.must_manage(call.caller)
-        return 200, {"packs": [state.shown() for state in self._app.packs.current.states]}
+        return 200, {"packs": [state.to_json() for state in self._app.packs.current.states]}
 
     async def forget_usage(self, call: _RestRequest) -> tuple[int, object]:
         """`DELETE usage`: forget what was searched and used."""

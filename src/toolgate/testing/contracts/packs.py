@@ -13,7 +13,7 @@ from typing import ClassVar
 import pytest
 from anyio import fail_after
 
-from toolgate.intents import Detector
+from toolgate.intents import IntentDetector
 from toolgate.packs import Packs, PackState, load_pack, no_services
 from toolgate.settings import PackSettings
 from toolgate.testing.contracts._limits import HANG_S
@@ -47,14 +47,14 @@ class PackContract:
     def test_its_keywords_hold(self) -> None:
         """Its intents can be detected."""
         pack = load_pack(self.folder, dev=True)
-        assert Detector(pack.intents).detect("").intent == "none"
+        assert IntentDetector(pack.intents).detect("").intent == "none"
 
     @pytest.mark.anyio
     async def test_its_code_can_be_loaded(self, tmp_path: Path) -> None:
         """All its modules register what they have."""
         settings = PackSettings(paths=(str(self.folder),))
         packs = Packs(settings, cwd=tmp_path, services=no_services)
-        await packs.look()
+        await packs.refresh()
         with fail_after(HANG_S):
             await packs.load()
         state = self._state(packs)

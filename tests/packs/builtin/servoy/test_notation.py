@@ -18,16 +18,16 @@ from tests.packs.builtin.servoy.workspaces import (
 )
 from toolgate.packs.builtin.servoy._answers import as_json
 from toolgate.packs.builtin.servoy._file_format import (
-    Document,
     Fields,
+    FileStyle,
     Items,
     NotationError,
-    Style,
-    document,
-    encoded,
-    parse,
-    put,
-    write,
+    ServoyFile,
+    decode_file,
+    encode_file,
+    format_file,
+    insert_member,
+    parse_text,
 )
 
 PLAIN_RELATION = """\
@@ -53,16 +53,16 @@ uuid:"7B1F3C52-9D0E-4E7A-8A55-2F6C1D9E0B47\""""
 def test_a_file_is_written_as_it_was_read(value: dict[str, Any], dialect: Dialect) -> None:
     text = text_in(value, dialect)
 
-    read = parse(text)
+    read = parse_text(text)
 
     assert read.style.dialect == dialect
     assert as_json(read.root) == value
-    assert write(read) == text
+    assert format_file(read) == text
 
 
 def test_the_plain_dialect_looks_as_the_facts_show_it() -> None:
     assert text_in(RELATION, "plain") == PLAIN_RELATION
-    assert as_json(parse(PLAIN_RELATION).root) == RELATION
+    assert as_json(parse_text(PLAIN_RELATION).root) == RELATION
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,20 @@ def test_the_plain_dialect_looks_as_the_facts_show_it() -> None:
     ids=["backslash and line feed", "escape", "bare line feed"],
 )
 def test_the_three_spellings_of_a_line_break_are_read_and_kept(text: str) -> None:
-    read = parse(text)
+    read = parse_text(text)
 
     assert isinstance(read.root, Fields)
     assert read.root["customValues"] == "Active\nInactive|0\nPending"
-    assert write(read) == text
+    assert format_file(read) == text
 
 
 def test_a_new_text_gets_the_line_break_of_its_file() -> None:
-    read = parse('comment:"a\\nb",\nname:"x"')
+    read = parse_text('comment:"a\\nb",\nname:"x"')
     assert isinstance(read.root, Fields)
 
-    put(read.root, "customValues", "1\n2")
+    insert_member(read.root, "customValues", "1\n2")
 
-    assert write(read) == 'comment:"a\\nb",\ncustomValues:"1\\n2",\nname:"x"'
+    assert format_file(read) == 'comment:"a\\nb",\ncustomValues:"1\\n2",\nname:"x"'
 
 
 @pytest.mark.parametrize(
@@ -125,20 +125,20 @@ def test_a_new_text_gets_the_line_break_of_its_file() -> None:
 def test_what_stands_in_a_file_survives_to_the_letter(text: str) -> None:
     content = text.encode()
 
-    assert encoded(document(content)) == content
+    assert encode_file(decode_file(content)) == content
 
 
 def test_a_dialect_file_with_a_text_of_several_lines_need_not_be_json() -> None:
     text = '{\n    "customValues":"a\\\nb"\n}'
 
-    read = parse(text)
+    read = parse_text(text)
 
     assert as_json(read.root) == {"customValues": "a\nb"}
-    assert write(read) == text
+    assert format_file(read) == text
 
 
 def test_escapes_mean_what_they_say() -> None:
-    read = parse('a:"tab\\t quote\\" back\\\\ dash\\u2013 pair\\ud83d\\ude00 slash\\/"')
+    read = parse_text('a:"tab\\t quote\\" back\\\\ dash\\u2013 pair\\ud83d\\ude00 slash\\/"')
 
     assert as_json(read.root) == {"a": 'tab\t quote" back\\ dash\u2013 pair😀 slash/'}
 
@@ -146,10 +146,10 @@ def test_escapes_mean_what_they_say() -> None:
 def test_a_raw_carriage_return_in_a_text_is_dropped_and_kept_on_disk() -> None:
     content = b'a:"x\\\r\ny",\r\nb:"z\rz"'
 
-    read = document(content)
+    read = decode_file(content)
 
     assert as_json(read.root) == {"a": "x\ny", "b": "zz"}
-    assert encoded(read) == content
+    assert encode_file(read) == content
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_a_raw_carriage_return_in_a_text_is_dropped_and_kept_on_disk() -> None:
 )
 def test_damage_is_told_with_line_and_reason(text: str, reason: str, line: int) -> None:
     with pytest.raises(NotationError) as error:
-        parse(text)
+        parse_text(text)
 
     assert reason in error.value.reason
     assert error.value.line == line
@@ -188,19 +188,19 @@ def test_marks_of_a_conflict_inside_a_text_are_damage_too() -> None:
     text = 'customValues:"a\\\n<<<<<<< HEAD\nb\\\n=======\nc\\\n>>>>>>> x\nd"'
 
     with pytest.raises(NotationError, match="merge conflict"):
-        parse(text)
+        parse_text(text)
 
 
 def test_bytes_that_are_no_text_are_told_with_their_line() -> None:
     with pytest.raises(NotationError, match=r"line 2: this is no UTF-8 text"):
-        document(b'name:"a",\ncomment:"\xff"')
+        decode_file(b'name:"a",\ncomment:"\xff"')
 
 
 def test_put_keeps_the_order_of_keys() -> None:
     fields = Fields(a=1, c=3)
 
-    put(fields, "b", 2)
-    put(fields, "c", 4)
+    insert_member(fields, "b", 2)
+    insert_member(fields, "c", 4)
 
     assert list(fields.items()) == [("a", 1), ("b", 2), ("c", 4)]
 
@@ -208,7 +208,7 @@ def test_put_keeps_the_order_of_keys() -> None:
 def test_put_appends_where_a_file_has_an_order_of_its_own() -> None:
     fields = Fields(z=1, a=2)
 
-    put(fields, "m", 3)
+    insert_member(fields, "m", 3)
 
     assert list(fields) == ["z", "a", "m"]
 
@@ -238,12 +238,12 @@ FEW = settings(max_examples=30, deadline=None)
 @FEW
 @given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=5), st.sampled_from(["plain", "json"]))
 def test_any_value_is_read_as_it_was_written(value: dict[str, Any], dialect: Dialect) -> None:
-    text = write(Document(root=_noted(value), style=Style(dialect=dialect)))
+    text = format_file(ServoyFile(root=_noted(value), style=FileStyle(dialect=dialect)))
 
-    read = parse(text)
+    read = parse_text(text)
 
     assert as_json(read.root) == value
-    assert write(read) == text
+    assert format_file(read) == text
 
 
 @FEW
@@ -258,23 +258,23 @@ def test_any_value_is_read_as_it_was_written(value: dict[str, Any], dialect: Dia
 def test_any_style_is_kept(
     value: dict[str, Any], dialect: Any, line_break: Any, end: str, mark: bool, tail: str
 ) -> None:
-    style = Style(dialect=dialect, line_break=line_break, end_of_line=end, mark=mark, tail=tail)
-    content = encoded(Document(root=_noted(value), style=style))
+    style = FileStyle(dialect=dialect, line_break=line_break, end_of_line=end, mark=mark, tail=tail)
+    content = encode_file(ServoyFile(root=_noted(value), style=style))
 
-    assert encoded(document(content)) == content
+    assert encode_file(decode_file(content)) == content
 
 
 @FEW
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused_with_a_reason(text: str) -> None:
     with suppress(NotationError):
-        write(parse(text))
+        format_file(parse_text(text))
 
 
 @FEW
 @given(st.dictionaries(NAMES, VALUES, min_size=1, max_size=4), st.integers(0, 200))
 def test_a_file_that_is_cut_off_never_raises_something_else(value: dict[str, Any], at: int) -> None:
-    text = write(Document(root=_noted(value), style=Style(dialect="json")))
+    text = format_file(ServoyFile(root=_noted(value), style=FileStyle(dialect="json")))
 
     with suppress(NotationError):
-        parse(text[:at])
+        parse_text(text[:at])

@@ -15,7 +15,7 @@ from tests.packs.builtin.servoy.workspaces import TOOLS, VALUE_LIST, make, put
 from toolgate.app.app import App
 from toolgate.base.plugins import make as plugin
 from toolgate.cli import run
-from toolgate.intents import Detection, Request, SemanticStage, shipped
+from toolgate.intents import Detection, SemanticStage, StageRequest, builtin_pack_folder
 from toolgate.intents.rules.base import STANDARD
 from toolgate.models.embedders import Embedder
 from toolgate.packs import load_pack
@@ -24,7 +24,7 @@ from toolgate.settings import PackSettings, Settings
 from toolgate.testing import memory_app
 from toolgate.types import Caller, PluginSpec
 
-PACK = load_pack(shipped("servoy"))
+PACK = load_pack(builtin_pack_folder("servoy"))
 ME = Caller(client="ide", conversation="talk")
 
 
@@ -39,7 +39,7 @@ def taught(embedder: str) -> SemanticStage:
 
 def judged(embedder: str, text: str) -> Detection:
     """What a stage says of a message."""
-    return anyio.run(taught(embedder).judge, Request(text=text, today=date(2026, 1, 1)))
+    return anyio.run(taught(embedder).classify, StageRequest(text=text, today=date(2026, 1, 1)))
 
 
 def test_every_file_of_the_pack_can_be_used() -> None:
@@ -171,7 +171,7 @@ async def test_a_prompt_is_enriched_and_its_tool_writes_the_file(tmp_path: Path)
     message = "I need a relation between orders and employees"
     async with memory_app({}, with_servoy(root), wait_s=HANG_S) as app:
         with anyio.fail_after(HANG_S):
-            await app.recognizer.learned()
+            await app.recognizer.wait_until_trained()
         enriched = (await called(app, "processPrompt", prompt=message))["content"][0]["text"]
         schema = await called(app, "servoy__queryDatabaseSchema", serverName="example_data")
         made = await called(
@@ -205,7 +205,7 @@ async def test_a_prompt_is_enriched_and_its_tool_writes_the_file(tmp_path: Path)
 async def test_without_a_workspace_there_is_no_active_project(tmp_path: Path) -> None:
     async with memory_app({}, with_servoy(tmp_path), wait_s=HANG_S) as app:
         with anyio.fail_after(HANG_S):
-            await app.recognizer.learned()
+            await app.recognizer.wait_until_trained()
         answer = await called(app, "processPrompt", prompt="list all relations")
         failed = await called(app, "servoy__listRelations")
 

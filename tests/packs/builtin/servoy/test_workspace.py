@@ -20,8 +20,8 @@ from tests.packs.builtin.servoy.workspaces import (
 )
 from toolgate import Caller
 from toolgate.packs.builtin.servoy import _files as disk
-from toolgate.packs.builtin.servoy._errors import RefusedError
-from toolgate.packs.builtin.servoy._undo_log import Change, Journal, state_folder
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
+from toolgate.packs.builtin.servoy._undo_log import FileChange, UndoLog, state_folder
 from toolgate.settings import data_dir
 
 pytestmark = pytest.mark.anyio
@@ -350,14 +350,14 @@ async def test_without_git_they_are_remembered_outside_of_the_workspace(tmp_path
 def test_changes_of_which_one_fails_are_all_taken_back(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
     (tmp_path / "folder").mkdir()
-    journal = Journal(tmp_path)
+    journal = UndoLog(tmp_path)
     changes = [
-        Change(path=tmp_path / "a", before=b"1", after=b"2"),
-        Change(path=tmp_path / "a/below", before=None, after=b"x"),
+        FileChange(path=tmp_path / "a", before=b"1", after=b"2"),
+        FileChange(path=tmp_path / "a/below", before=None, after=b"x"),
     ]
 
-    with pytest.raises(RefusedError, match="Nothing was changed"), journal.held():
-        journal.make("both", changes)
+    with pytest.raises(ToolRefusedError, match="Nothing was changed"), journal.locked():
+        journal.apply("both", changes)
 
     assert (tmp_path / "a").read_bytes() == b"1"
     assert journal.records() == []
@@ -366,29 +366,29 @@ def test_changes_of_which_one_fails_are_all_taken_back(tmp_path: Path) -> None:
 def test_a_change_that_a_crash_cut_short_is_taken_back(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"1")
     (tmp_path / "b").write_bytes(b"1")
-    journal = Journal(tmp_path)
-    changes = [Change(path=tmp_path / name, before=b"1", after=b"2") for name in ("a", "b")]
-    with journal.held():
-        journal.make("both", changes)
+    journal = UndoLog(tmp_path)
+    changes = [FileChange(path=tmp_path / name, before=b"1", after=b"2") for name in ("a", "b")]
+    with journal.locked():
+        journal.apply("both", changes)
     kept = next((data_dir() / "servoy").glob("*.json"))
     rows = json.loads(kept.read_text())
     rows["changes"][0]["done"] = False
     kept.write_text(json.dumps(rows))
     (tmp_path / "b").write_bytes(b"1")  # as if the process had ended between the two
 
-    with journal.held():
+    with journal.locked():
         assert journal.records() == []
 
     assert (tmp_path / "a").read_bytes() == b"1"
 
 
 def test_a_damaged_memory_is_told_and_nothing_is_changed(tmp_path: Path) -> None:
-    journal = Journal(tmp_path)
-    with journal.held():
-        journal.make("one", [Change(path=tmp_path / "a", before=None, after=b"x")])
+    journal = UndoLog(tmp_path)
+    with journal.locked():
+        journal.apply("one", [FileChange(path=tmp_path / "a", before=None, after=b"x")])
     next((data_dir() / "servoy").glob("*.json")).write_text("{")
 
-    with pytest.raises(RefusedError, match="is damaged"), journal.held():
+    with pytest.raises(ToolRefusedError, match="is damaged"), journal.locked():
         pass
 
 
@@ -412,7 +412,7 @@ def test_two_processes_do_not_change_a_workspace_at_the_same_time(
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
 
-        with pytest.raises(RefusedError, match="Another process"), disk.locked(path):
+        with pytest.raises(ToolRefusedError, match="Another process"), disk.locked(path):
             pass
 
         other.communicate(b"")

@@ -27,141 +27,144 @@ def failure(text: str) -> Json:
     return {"content": [{"type": "text", "text": text}], "isError": True}
 
 
-def version(found: SchemaVersion, connection: Connection) -> Json:
+def version(latest: SchemaVersion, connection: Connection) -> Json:
     """What version the schema has."""
-    schema = found.schema
+    schema = latest.schema
     counts = _counts(schema)
     lines = [
-        f"The schema of {found.connection} is version {found.number} ({found.label}), since "
-        f"{_time(found.at)}.",
+        f"The schema of {latest.connection} is version {latest.number} ({latest.label}), since "
+        f"{_time(latest.at)}.",
         f"It has {_and(counts)}." if counts else "It is empty: there are no tables.",
     ]
-    if found.changes:
+    if latest.changes:
         lines.append(
-            f"Version {found.number} made {_number(len(found.changes), 'change')}; "
+            f"Version {latest.number} made {_number(len(latest.changes), 'change')}; "
             "schema_changelog lists them."
         )
     return _answer(
-        [*lines, *_remarks(found)],
+        [*lines, *_remarks(latest)],
         {
-            **_about(found, connection),
-            "number": found.number,
-            "version": found.label,
-            "digest": found.digest,
-            "since": found.at,
+            **_origin(latest, connection),
+            "number": latest.number,
+            "version": latest.label,
+            "digest": latest.digest,
+            "since": latest.at,
             "tables": sum(table.kind == "table" for table in schema.tables),
             "views": sum(table.kind != "table" for table in schema.tables),
             "columns": sum(len(table.columns) for table in schema.tables),
             "types": len(schema.types),
-            "changes": len(found.changes),
+            "changes": len(latest.changes),
         },
     )
 
 
-def changelog(found: Changelog, connection: Connection, *, period: str) -> Json:
+def changelog(changes: Changelog, connection: Connection, *, period: str) -> Json:
     """What changed in the schema."""
-    shown = len(found.entries)
-    name = found.present.connection
-    if not found.entries:
+    listed = len(changes.entries)
+    name = changes.present.connection
+    if not changes.entries:
         lines = [f"There are no changes of the schema of {name}{period}."]
     else:
-        all_of = "" if shown == found.total else f"{shown} of "
-        count = _number(found.total, "change")
+        all_of = "" if listed == changes.total else f"{listed} of "
+        count = _number(changes.total, "change")
         lines = [f"{all_of}{count} of the schema of {name}{period}, newest first:"]
     for (at, number), entries in groupby(
-        found.entries, lambda entry: (entry.at, entry.version.number)
+        changes.entries, lambda entry: (entry.at, entry.version.number)
     ):
         lines.append(f"{_time(at)}, version {number}:")
         lines += [f"- {entry.change.text}" for entry in entries]
     lines.append(
-        f"It was looked at first on {_time(found.since)}; what changed before is not known."
+        f"It was looked at first on {_time(changes.since)}; what changed before is not known."
     )
     return _answer(
-        [*lines, *_remarks(found.present)],
+        [*lines, *_remarks(changes.present)],
         {
-            **_about(found.present, connection),
-            "number": found.present.number,
-            "version": found.present.label,
+            **_origin(changes.present, connection),
+            "number": changes.present.number,
+            "version": changes.present.label,
             "changes": [
                 {"at": entry.at, "number": entry.version.number, **_change(entry.change)}
-                for entry in found.entries
+                for entry in changes.entries
             ],
-            "total": found.total,
-            "truncated": shown < found.total,
-            "known_since": found.since,
+            "total": changes.total,
+            "truncated": listed < changes.total,
+            "known_since": changes.since,
         },
     )
 
 
-def listing(found: SchemaVersion, connection: Connection) -> Json:
+def listing(latest: SchemaVersion, connection: Connection) -> Json:
     """All types of the schema."""
     return _listed(
-        found,
+        latest,
         connection,
-        (*found.schema.tables, *found.schema.types),
-        f"The schema of {found.connection} has {_and(_counts(found.schema))}:",
-        empty=f"The schema of {found.connection} is empty: there are no tables.",
+        (*latest.schema.tables, *latest.schema.types),
+        f"The schema of {latest.connection} has {_and(_counts(latest.schema))}:",
+        empty=f"The schema of {latest.connection} is empty: there are no tables.",
     )
 
 
 def choices(
-    found: SchemaVersion,
+    latest: SchemaVersion,
     connection: Connection,
     name: str,
     matches: Sequence[TableSchema | NamedType],
 ) -> Json:
     """The types that a name may mean."""
     return _listed(
-        found,
+        latest,
         connection,
         matches,
-        f"{name!r} names {_number(len(matches), 'type')} of {found.connection}; ask for one:",
-        empty=f"No type of {found.connection} fits {name!r}.",
+        f"{name!r} names {_number(len(matches), 'type')} of {latest.connection}; ask for one:",
+        empty=f"No type of {latest.connection} fits {name!r}.",
     )
 
 
 def type_details(
-    found: SchemaVersion, connection: Connection, each: TableSchema | NamedType
+    latest: SchemaVersion, connection: Connection, subject: TableSchema | NamedType
 ) -> Json:
     """One type."""
-    if isinstance(each, NamedType):
-        return _named_type(found, connection, each)
+    if isinstance(subject, NamedType):
+        return _named_type(latest, connection, subject)
     referring = [
         (table.name, key)
-        for table in found.schema.tables
+        for table in latest.schema.tables
         for key in table.foreign_keys
-        if key.table == each.name
+        if key.table == subject.name
     ]
     lines = [
-        f"{each.name}: {each.kind} of {found.connection}, {_number(len(each.columns), 'column')}."
+        f"{subject.name}: {subject.kind} of {latest.connection}, "
+        f"{_number(len(subject.columns), 'column')}."
     ]
-    lines += [each.comment] if each.comment else []
-    lines += [f"- {_column_line(each, column)}" for column in _columns(each)]
-    lines += [f"Primary key: {', '.join(each.primary_key)}"] if len(each.primary_key) > 1 else []
+    lines += [subject.comment] if subject.comment else []
+    lines += [f"- {_column_line(subject, column)}" for column in _columns(subject)]
+    lines += (
+        [f"Primary key: {', '.join(subject.primary_key)}"] if len(subject.primary_key) > 1 else []
+    )
     lines += [
         f"Foreign key: ({', '.join(key.columns)}) to {key.table}({', '.join(key.to)}) {key.rule}"
-        for key in each.foreign_keys
+        for key in subject.foreign_keys
         if len(key.columns) > 1
     ]
-    lines += [f"Unique: ({', '.join(key)})" for key in each.unique_keys if len(key) > 1]
-    lines += [f"Check: {check}" for check in each.checks]
-    for index in each.indexes:
+    lines += [f"Unique: ({', '.join(key)})" for key in subject.unique_keys if len(key) > 1]
+    lines += [f"Check: {check}" for check in subject.checks]
+    for index in subject.indexes:
         kind, where = "Unique index" if index.unique else "Index", f" where {index.where}"
-        said = f"{kind} {index.name} on ({', '.join(index.columns)})"
-        lines.append(said + (where if index.where else ""))
+        parts = f"{kind} {index.name} on ({', '.join(index.columns)})"
+        lines.append(parts + (where if index.where else ""))
     if referring:
-        said = [f"{table}({', '.join(key.columns)})" for table, key in referring]
-        lines.append(f"Referred to by: {', '.join(said)}")
+        parts = [f"{table}({', '.join(key.columns)})" for table, key in referring]
+        lines.append(f"Referred to by: {', '.join(parts)}")
     return _answer(
-        [*lines, *_remarks(found, unread=False)],
+        [*lines, *_remarks(latest, unread=False)],
         {
-            **_about(found, connection),
-            "version": found.label,
-            "name": each.name,
-            "kind": each.kind,
-            "comment": each.comment or None,
-            "columns": list(_columns(each)),
-            "primary_key": list(each.primary_key),
+            **_origin(latest, connection),
+            "version": latest.label,
+            "name": subject.name,
+            "kind": subject.kind,
+            "comment": subject.comment or None,
+            "columns": list(_columns(subject)),
+            "primary_key": list(subject.primary_key),
             "foreign_keys": [
                 {
                     "columns": list(key.columns),
@@ -169,10 +172,10 @@ def type_details(
                     "to": list(key.to),
                     "rule": key.rule or None,
                 }
-                for key in each.foreign_keys
+                for key in subject.foreign_keys
             ],
-            "unique_keys": [list(key) for key in each.unique_keys],
-            "checks": list(each.checks),
+            "unique_keys": [list(key) for key in subject.unique_keys],
+            "checks": list(subject.checks),
             "indexes": [
                 {
                     "name": index.name,
@@ -180,62 +183,67 @@ def type_details(
                     "unique": index.unique,
                     "where": index.where or None,
                 }
-                for index in each.indexes
+                for index in subject.indexes
             ],
             "referred_to_by": [
                 {"table": table, "columns": list(key.columns)} for table, key in referring
             ],
-            "definition": each.definition or None,
+            "definition": subject.definition or None,
         },
     )
 
 
-def _named_type(found: SchemaVersion, connection: Connection, each: NamedType) -> Json:
+def _named_type(latest: SchemaVersion, connection: Connection, named_type: NamedType) -> Json:
     used = [
         f"{table.name}.{column.name}"
-        for table in found.schema.tables
+        for table in latest.schema.tables
         for column in table.columns
-        if column.type.removesuffix("[]") == each.name
+        if column.type.removesuffix("[]") == named_type.name
     ]
-    said = ", ".join(each.values) if each.kind == "enum" else each.definition
-    lines = [f"{each.name}: {each.kind} of {found.connection}: {said}."]
+    definition = (
+        ", ".join(named_type.values) if named_type.kind == "enum" else named_type.definition
+    )
+    lines = [f"{named_type.name}: {named_type.kind} of {latest.connection}: {definition}."]
     lines += [f"Used by: {', '.join(used)}"] if used else []
     return _answer(
-        [*lines, *_remarks(found, unread=False)],
+        [*lines, *_remarks(latest, unread=False)],
         {
-            **_about(found, connection),
-            "version": found.label,
-            "name": each.name,
-            "kind": each.kind,
-            "values": list(each.values),
-            "definition": each.definition or None,
+            **_origin(latest, connection),
+            "version": latest.label,
+            "name": named_type.name,
+            "kind": named_type.kind,
+            "values": list(named_type.values),
+            "definition": named_type.definition or None,
             "used_by": used,
         },
     )
 
 
 def _listed(
-    found: SchemaVersion,
+    latest: SchemaVersion,
     connection: Connection,
-    each: Sequence[TableSchema | NamedType],
+    types: Sequence[TableSchema | NamedType],
     head: str,
     *,
     empty: str,
 ) -> Json:
-    shown = each[:_MOST_LISTED]
-    lines = [head if each else empty, *(f"- {_type_line(one)}" for one in shown)]
-    if len(each) > len(shown):
+    listed = types[:_MOST_LISTED]
+    lines = [head if types else empty, *(f"- {_type_line(listed_type)}" for listed_type in listed)]
+    if len(types) > len(listed):
         lines.append(
-            f"… and {len(each) - len(shown):,} more: give a part of the name with *, as in order*."
+            f"… and {len(types) - len(listed):,} more: "
+            "give a part of the name with *, as in order*."
         )
     return _answer(
-        [*lines, *_remarks(found)],
+        [*lines, *_remarks(latest)],
         {
-            **_about(found, connection),
-            "version": found.label,
-            "types": [{"name": one.name, "kind": one.kind} for one in shown],
-            "total": len(each),
-            "truncated": len(each) > len(shown),
+            **_origin(latest, connection),
+            "version": latest.label,
+            "types": [
+                {"name": listed_type.name, "kind": listed_type.kind} for listed_type in listed
+            ],
+            "total": len(types),
+            "truncated": len(types) > len(listed),
         },
     )
 
@@ -250,26 +258,26 @@ def _answer(lines: Iterable[str], content: Json) -> Json:
     }
 
 
-def _about(found: SchemaVersion, connection: Connection) -> Json:
+def _origin(latest: SchemaVersion, connection: Connection) -> Json:
     """What every answer says about where it comes from."""
     return {
-        "connection": found.connection,
+        "connection": latest.connection,
         "dialect": connection.dialect,
-        "seen_at": found.seen_at,
-        "problem": found.problem or None,
-        "unread": dict(found.schema.unread),
+        "seen_at": latest.seen_at,
+        "problem": latest.problem or None,
+        "unread": dict(latest.schema.unread),
     }
 
 
-def _remarks(found: SchemaVersion, *, unread: bool = True) -> list[str]:
+def _remarks(latest: SchemaVersion, *, unread: bool = True) -> list[str]:
     """What makes an answer less than sure; of one type, other types do not."""
     lines: list[str] = []
-    if found.problem:
-        lines.append(f"This is how it was on {_time(found.seen_at)}. {found.problem}")
-    if unread and found.schema.unread:
-        said = [f"{name} ({reason})" for name, reason in sorted(found.schema.unread.items())]
-        more = f" and {len(said) - 5} more" if len(said) > 5 else ""
-        lines.append(f"Not readable: {', '.join(said[:5])}{more}.")
+    if latest.problem:
+        lines.append(f"This is how it was on {_time(latest.seen_at)}. {latest.problem}")
+    if unread and latest.schema.unread:
+        reasons = [f"{name} ({reason})" for name, reason in sorted(latest.schema.unread.items())]
+        more = f" and {len(reasons) - 5} more" if len(reasons) > 5 else ""
+        lines.append(f"Not readable: {', '.join(reasons[:5])}{more}.")
     return lines
 
 
@@ -291,21 +299,21 @@ def _columns(table: TableSchema) -> Iterable[dict[str, Any]]:
 
 
 def _column_line(table: TableSchema, column: dict[str, Any]) -> str:
-    said = [f"{column['name']} {column['type']}".strip()]
-    said += ["not null"] if not column["nullable"] and table.kind == "table" else []
-    said += ["primary key"] if table.primary_key == (column["name"],) else []
-    said += ["unique"] if column["unique"] else []
-    said += [f"default {column['default']}"] if column["default"] else []
-    said += [f"computed: {column['computed']}"] if column["computed"] else []
-    said += [f"refers to {column['references']}"] if column["references"] else []
+    parts = [f"{column['name']} {column['type']}".strip()]
+    parts += ["not null"] if not column["nullable"] and table.kind == "table" else []
+    parts += ["primary key"] if table.primary_key == (column["name"],) else []
+    parts += ["unique"] if column["unique"] else []
+    parts += [f"default {column['default']}"] if column["default"] else []
+    parts += [f"computed: {column['computed']}"] if column["computed"] else []
+    parts += [f"refers to {column['references']}"] if column["references"] else []
     comment = f" ({column['comment']})" if column["comment"] else ""
-    return f"{', '.join(said)}{comment}"
+    return f"{', '.join(parts)}{comment}"
 
 
-def _type_line(each: TableSchema | NamedType) -> str:
-    if isinstance(each, NamedType):
-        return f"{each.name} ({each.kind})"
-    return f"{each.name} ({each.kind}, {_number(len(each.columns), 'column')})"
+def _type_line(listed_type: TableSchema | NamedType) -> str:
+    if isinstance(listed_type, NamedType):
+        return f"{listed_type.name} ({listed_type.kind})"
+    return f"{listed_type.name} ({listed_type.kind}, {_number(len(listed_type.columns), 'column')})"
 
 
 def _change(change: SchemaChange) -> dict[str, Any]:
@@ -328,11 +336,11 @@ def _counts(schema: Schema) -> list[str]:
         (len(schema.types), "type"),
         (sum(len(table.columns) for table in schema.tables), "column"),
     ]
-    return [_number(count, what) for count, what in counted if count]
+    return [_number(count, noun) for count, noun in counted if count]
 
 
-def _number(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _number(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _and(parts: Sequence[str]) -> str:

@@ -9,13 +9,13 @@ from typing import Final
 
 from toolgate.databases.connections import NamedType, Schema, TableSchema, singular, words_of
 
-__all__ = ["Found", "find_types"]
+__all__ = ["TypeMatches", "find_types"]
 
 _MOST_NEAR: Final = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Found:
+class TypeMatches:
     """What a name may mean."""
 
     matches: tuple[TableSchema | NamedType, ...] = ()
@@ -25,7 +25,7 @@ class Found:
     """Names that look like it, where it names none."""
 
 
-def find_types(schema: Schema, name: str) -> Found:
+def find_types(schema: Schema, name: str) -> TypeMatches:
     """The tables, views and types that a name means.
 
     As it is written goes before other cases, those before other separators, those before singular
@@ -35,27 +35,35 @@ def find_types(schema: Schema, name: str) -> Found:
     name = name.strip().strip("\"'`").strip()
     if "*" in name:
         pattern = name.casefold()
-        return Found(
-            matches=tuple(each for each in everything if fnmatchcase(each.name.casefold(), pattern))
+        return TypeMatches(
+            matches=tuple(
+                candidate
+                for candidate in everything
+                if fnmatchcase(candidate.name.casefold(), pattern)
+            )
         )
     for form in _FORMS:
-        wanted = form(name)
-        if not wanted:
+        key = form(name)
+        if not key:
             continue
-        found = [each for each in everything if form(each.name) == wanted]
+        matches = [candidate for candidate in everything if form(candidate.name) == key]
         if "." not in name:  # a name without its schema means the one in any schema
-            found = found or [
-                each for each in everything if form(each.name.rpartition(".")[2]) == wanted
+            matches = matches or [
+                candidate
+                for candidate in everything
+                if form(candidate.name.rpartition(".")[2]) == key
             ]
-        if found:
-            return Found(matches=tuple(found))
+        if matches:
+            return TypeMatches(matches=tuple(matches))
     words = set(_words(name))
-    parts = [each for each in everything if words and words <= set(_words(each.name))]
+    parts = [
+        candidate for candidate in everything if words and words <= set(_words(candidate.name))
+    ]
     if parts:
-        return Found(matches=tuple(parts))
-    names = {_joined(each.name): each.name for each in everything}
+        return TypeMatches(matches=tuple(parts))
+    names = {_joined(candidate.name): candidate.name for candidate in everything}
     close = get_close_matches(_joined(name), names, n=_MOST_NEAR, cutoff=0.6)
-    return Found(near=tuple(names[each] for each in close))
+    return TypeMatches(near=tuple(names[joined] for joined in close))
 
 
 def _words(name: str) -> list[str]:
@@ -67,8 +75,8 @@ def _joined(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def _one(name: str) -> str:
+def _in_singular(name: str) -> str:
     return "".join(_words(name))
 
 
-_FORMS: Final[tuple[Callable[[str], str], ...]] = (str, str.casefold, _joined, _one)
+_FORMS: Final[tuple[Callable[[str], str], ...]] = (str, str.casefold, _joined, _in_singular)

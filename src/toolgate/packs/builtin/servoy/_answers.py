@@ -6,7 +6,7 @@ from typing import Annotated, Any, ParamSpec, TypeAlias
 
 from pydantic import BeforeValidator
 
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy._file_format import Fields, Items, Value
 
 __all__ = [
@@ -16,9 +16,9 @@ __all__ = [
     "Text",
     "Texts",
     "answer",
-    "answering",
     "as_json",
-    "needed",
+    "refusals_as_answers",
+    "require_text",
 ]
 
 Answer: TypeAlias = dict[str, Any]
@@ -71,43 +71,43 @@ def answer(
         structured: The same for programs.
         is_error: Whether what was asked for was not done.
     """
-    blocks = [{"type": "text", "text": each} for each in (text, *more) if each]
-    made: Answer = {"content": blocks, "isError": is_error}
+    blocks = [{"type": "text", "text": block} for block in (text, *more) if block]
+    result: Answer = {"content": blocks, "isError": is_error}
     if structured is not None:
-        made["structuredContent"] = dict(structured)
-    return made
+        result["structuredContent"] = dict(structured)
+    return result
 
 
-def answering(function: Callable[_P, object]) -> Callable[_P, object]:
+def refusals_as_answers(function: Callable[_P, object]) -> Callable[_P, object]:
     """The function, whose refusals are answers that say so."""
 
     @wraps(function)
     def answered(*args: _P.args, **kwargs: _P.kwargs) -> object:
         try:
             return function(*args, **kwargs)
-        except RefusedError as refused:
+        except ToolRefusedError as refused:
             return answer(refused.text, refused.more, is_error=True)
 
     return answered
 
 
-def needed(text: str, *given: str) -> None:
+def require_text(text: str, *arguments: str) -> None:
     """Refuse with a text where one of the arguments says nothing.
 
     Raises:
         RefusedError: One is blank.
     """
-    if not all(each.strip() for each in given):
-        raise RefusedError(text)
+    if not all(argument.strip() for argument in arguments):
+        raise ToolRefusedError(text)
 
 
 def as_json(value: Value) -> Any:
     """A value of a file as plain JSON."""
     match value:
         case Fields():
-            return {str(key): as_json(each) for key, each in value.items()}
+            return {str(key): as_json(member) for key, member in value.items()}
         case Items():
-            return [as_json(each) for each in value]
+            return [as_json(item) for item in value]
         case str():
             return str(value)
         case _:

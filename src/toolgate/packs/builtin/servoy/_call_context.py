@@ -12,17 +12,17 @@ from threading import Lock
 from typing import Final, cast
 
 from toolgate import Context
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy._live_database import LiveServer
 from toolgate.packs.builtin.servoy._schema import Databases, Server
-from toolgate.packs.builtin.servoy._workspace import Solution, Stored, Workspace
+from toolgate.packs.builtin.servoy._workspace import Solution, StoredObject, Workspace
 
-__all__ = ["ACTIVE", "Desk", "Options", "desk_of"]
+__all__ = ["ACTIVE", "Options", "ServoyCall", "servoy_call"]
 
 ACTIVE: Final = "active"
 """What the active solution is called among contexts."""
 
-_MOST_TALKS: Final = 1_000
+_MAX_CONVERSATIONS: Final = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,14 +49,14 @@ class Options:
         where = "[packs.options.servoy]"
         for key in table:
             if key not in {"workspace", "solution", "editor_command"}:
-                raise RefusedError(
+                raise ToolRefusedError(
                     f"{where} has no key {key!r}. Allowed: workspace, solution, editor_command."
                 )
         texts: dict[str, str] = {}
         for key in ("workspace", "solution"):
             value = table.get(key, "")
             if not isinstance(value, str):
-                raise RefusedError(f"{where} {key} is {value!r}. It has to be a text.")
+                raise ToolRefusedError(f"{where} {key} is {value!r}. It has to be a text.")
             texts[key] = value
         return cls(**texts, editor_command=_command(table.get("editor_command", ""), where))
 
@@ -65,39 +65,39 @@ def _command(value: object, where: str) -> tuple[str, ...]:
     try:
         parts = shlex.split(value) if isinstance(value, str) else value
     except ValueError as error:
-        raise RefusedError(f"{where} editor_command is {value!r}: {error}.") from error
+        raise ToolRefusedError(f"{where} editor_command is {value!r}: {error}.") from error
     if not isinstance(parts, list | tuple) or not all(
-        isinstance(each, str) for each in cast("Sequence[object]", parts)
+        isinstance(part, str) for part in cast("Sequence[object]", parts)
     ):
-        raise RefusedError(f"{where} editor_command is {value!r}. Write it as a list of texts.")
+        raise ToolRefusedError(f"{where} editor_command is {value!r}. Write it as a list of texts.")
     return tuple(cast("Sequence[str]", parts))
 
 
-class _Talks:
+class _ConversationMemory:
     """Per conversation, which solution is worked on and which form was looked at last."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: OrderedDict[tuple[str, ...], str] = OrderedDict()
+        self._values: OrderedDict[tuple[str, ...], str] = OrderedDict()
 
     def get(self, key: tuple[str, ...]) -> str:
         with self._lock:
-            return self._kept.get(key, "")
+            return self._values.get(key, "")
 
     def set(self, key: tuple[str, ...], value: str) -> None:
         with self._lock:
-            self._kept[key] = value
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_TALKS:
-                self._kept.popitem(last=False)
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > _MAX_CONVERSATIONS:
+                self._values.popitem(last=False)
 
 
-_talks = _Talks()
+_conversations = _ConversationMemory()
 _editors: list["subprocess.Popen[bytes]"] = []
 
 
 @dataclass(frozen=True, kw_only=True)
-class Desk:
+class ServoyCall:
     """One request's view; whatever is read once stays as it was read."""
 
     options: Options
@@ -109,26 +109,26 @@ class Desk:
     live: Mapping[str, Server] = field(default_factory=dict[str, Server])
     """Connected databases by the name of their server."""
 
-    talk: tuple[str, ...] = ()
+    conversation: tuple[str, ...] = ()
     """Which conversation this is part of."""
 
     @classmethod
-    def at(
+    def from_options(
         cls,
         options: Options,
         *,
         live: Mapping[str, Server] | None = None,
-        talk: tuple[str, ...] = (),
+        conversation: tuple[str, ...] = (),
         folder: str = "",
-    ) -> "Desk":
+    ) -> "ServoyCall":
         """The desk for options; without a workspace in them that of a folder, or of this process.
 
         Raises:
             RefusedError: There is no such workspace.
         """
-        place = Path(options.workspace).expanduser() if options.workspace else Path(folder or ".")
-        workspace = Workspace.at(place.absolute(), options.solution)
-        return cls(options=options, workspace=workspace, live=live or {}, talk=talk)
+        path = Path(options.workspace).expanduser() if options.workspace else Path(folder or ".")
+        workspace = Workspace.open(path.absolute(), options.solution)
+        return cls(options=options, workspace=workspace, live=live or {}, conversation=conversation)
 
     @cached_property
     def databases(self) -> Databases:
@@ -138,15 +138,15 @@ class Desk:
     @property
     def target(self) -> Solution:
         """The solution that is changed: the active one, or the module that was chosen."""
-        name = _talks.get(self._key("context"))
+        name = _conversations.get(self._key("context"))
         return next((e for e in self.workspace.modules if e.name == name), self.workspace.active)
 
     @property
     def contexts(self) -> list[str]:
         """What can be chosen: `active` and the modules."""
-        return [ACTIVE, *(each.name for each in self.workspace.modules)]
+        return [ACTIVE, *(module.name for module in self.workspace.modules)]
 
-    def choose(self, context: str) -> Solution:
+    def choose_context(self, context: str) -> Solution:
         """Work on another solution from now on, in this conversation.
 
         Raises:
@@ -155,20 +155,20 @@ class Desk:
         if context == self.workspace.active.name:
             context = ACTIVE
         if context not in self.contexts:
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"Context '{context}' not found. Available: {', '.join(self.contexts)}"
             )
-        _talks.set(self._key("context"), context)
+        _conversations.set(self._key("context"), context)
         return self.target
 
     @property
     def last_form(self) -> str:
         """Name of the form that was opened last in this conversation."""
-        return _talks.get(self._key("form"))
+        return _conversations.get(self._key("form"))
 
-    def note_form(self, name: str) -> None:
+    def remember_form(self, name: str) -> None:
         """Remember the form that was opened last."""
-        _talks.set(self._key("form"), name)
+        _conversations.set(self._key("form"), name)
 
     def context_of(self, solution: str) -> str:
         """What a solution is called among contexts."""
@@ -180,28 +180,28 @@ class Desk:
         return f"{kind} '{solution}'"
 
     @contextmanager
-    def alone(self) -> "Generator[Desk]":
+    def exclusive(self) -> "Generator[ServoyCall]":
         """This desk, read afresh, while nobody else changes the workspace.
 
         Raises:
             RefusedError: Somebody else does.
         """
-        with self.workspace.journal.held():
-            yield self.again()
+        with self.workspace.journal.locked():
+            yield self.reloaded()
 
-    def again(self) -> "Desk":
+    def reloaded(self) -> "ServoyCall":
         """This desk, read afresh."""
-        fresh = Workspace(folder=self.workspace.folder, wanted=self.workspace.wanted)
+        fresh = Workspace(folder=self.workspace.folder, solution_name=self.workspace.solution_name)
         return replace(self, workspace=fresh)
 
-    def first(self, found: Sequence[Stored]) -> Stored | None:
+    def preferred(self, objects: Sequence[StoredObject]) -> StoredObject | None:
         """Of objects with one name, that of the solution that is changed, else the first."""
         target = self.target.name
-        return next((e for e in found if e.solution == target), found[0] if found else None)
+        return next((e for e in objects if e.solution == target), objects[0] if objects else None)
 
     def open_editor(self, paths: Sequence[Path]) -> str:
         """Open files in the editor that is set; why that failed, else nothing."""
-        _editors[:] = [each for each in _editors if each.poll() is None]
+        _editors[:] = [process for process in _editors if process.poll() is None]
         if not self.options.editor_command:
             return ""
         for path in paths:
@@ -215,8 +215,8 @@ class Desk:
                 return f"The editor {command[0]!r} could not be started: {reason}."
         return ""
 
-    def _key(self, what: str) -> tuple[str, ...]:
-        return (what, str(self.workspace.folder), self.workspace.wanted, *self.talk)
+    def _key(self, topic: str) -> tuple[str, ...]:
+        return (topic, str(self.workspace.folder), self.workspace.solution_name, *self.conversation)
 
 
 def _started(command: list[str]) -> "subprocess.Popen[bytes]":
@@ -229,7 +229,7 @@ def _started(command: list[str]) -> "subprocess.Popen[bytes]":
     )
 
 
-def desk_of(context: Context) -> Desk:
+def servoy_call(context: Context) -> ServoyCall:
     """The desk for a call of a tool.
 
     Raises:
@@ -237,9 +237,9 @@ def desk_of(context: Context) -> Desk:
     """
     connections = context.connections
     live: dict[str, Server] = {name: LiveServer(name, connections) for name in connections}
-    return Desk.at(
+    return ServoyCall.from_options(
         Options.read(context.settings),
         live=live,
-        talk=(context.project, context.thread),
+        conversation=(context.project, context.thread),
         folder=context.caller.folder,
     )

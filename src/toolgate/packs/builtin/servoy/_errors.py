@@ -1,9 +1,9 @@
 """What a tool of the pack answers when it does not do what was asked."""
 
-__all__ = ["RefusedError"]
+__all__ = ["ToolRefusedError"]
 
 
-class RefusedError(Exception):
+class ToolRefusedError(Exception):
     """The tool did nothing; the message says why, to a model that reads it."""
 
     def __init__(self, text: str, more: str = "") -> None:

@@ -19,20 +19,20 @@ from dataclasses import dataclass
 from typing import Final, Literal, NoReturn, TypeAlias
 
 __all__ = [
-    "Bare",
+    "BareWord",
     "Dialect",
-    "Document",
     "Fields",
+    "FileStyle",
     "Items",
     "NotationError",
-    "Style",
+    "ServoyFile",
     "Value",
-    "Written",
-    "document",
-    "encoded",
-    "parse",
-    "put",
-    "write",
+    "VerbatimText",
+    "decode_file",
+    "encode_file",
+    "format_file",
+    "insert_member",
+    "parse_text",
 ]
 
 Dialect: TypeAlias = Literal["plain", "json"]
@@ -60,21 +60,21 @@ class NotationError(ValueError):
         """Counted from 1; 0 where the whole text is meant."""
 
 
-class Written(str):
+class VerbatimText(str):
     """A text or a key that stood in its file in another spelling than the writer would choose."""
 
     __slots__ = ("raw",)
 
     raw: str
 
-    def __new__(cls, value: str, raw: str) -> "Written":
+    def __new__(cls, value: str, raw: str) -> "VerbatimText":
         """The text `value`, spelt `raw`."""
-        made = super().__new__(cls, value)
-        made.raw = raw
-        return made
+        text = super().__new__(cls, value)
+        text.raw = raw
+        return text
 
 
-class Bare(str):
+class BareWord(str):
     """A value without quotes that is neither a plain number nor a word of the notation."""
 
     __slots__ = ()
@@ -98,7 +98,7 @@ class Items(list[Value]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Style:
+class FileStyle:
     """How a file is spelt as a whole."""
 
     dialect: Dialect
@@ -121,17 +121,17 @@ class Style:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class ServoyFile:
     """A file as it was read."""
 
     root: Fields | Items
     """What is in it."""
 
-    style: Style
+    style: FileStyle
     """How to write it again."""
 
 
-def document(content: bytes) -> Document:
+def decode_file(content: bytes) -> ServoyFile:
     """The document of a file's bytes.
 
     Raises:
@@ -144,10 +144,10 @@ def document(content: bytes) -> Document:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise NotationError("this is no UTF-8 text", line=line) from error
-    return parse(text)
+    return parse_text(text)
 
 
-def parse(text: str) -> Document:
+def parse_text(text: str) -> ServoyFile:
     """The document of a text.
 
     Raises:
@@ -159,14 +159,14 @@ def parse(text: str) -> Document:
     end_of_line = "\n"
     if "\r\n" in text and text.count("\r\n") == text.count("\n"):
         end_of_line, text = "\r\n", text.replace("\r\n", "\n")
-    return _Reader(text).read(mark=mark, end_of_line=end_of_line)
+    return _NotationParser(text).read(mark=mark, end_of_line=end_of_line)
 
 
-def write(read: Document) -> str:
+def format_file(read: ServoyFile) -> str:
     """The text of a document."""
     style = read.style
     root = read.root
-    writer = _Writer(style)
+    writer = _NotationWriter(style)
     if isinstance(root, Items) or style.dialect == "json":
         body = writer.value(root, 1)
     else:
@@ -175,12 +175,12 @@ def write(read: Document) -> str:
     return f"\ufeff{text}" if style.mark else text
 
 
-def encoded(read: Document) -> bytes:
+def encode_file(read: ServoyFile) -> bytes:
     """The bytes of a document's file."""
-    return write(read).encode("utf-8", "surrogatepass")
+    return format_file(read).encode("utf-8", "surrogatepass")
 
 
-def put(fields: Fields, key: str, value: Value) -> None:
+def insert_member(fields: Fields, key: str, value: Value) -> None:
     """Set a member where it stands, or insert it at its place in the order of the keys."""
     if key in fields:
         fields[key] = value
@@ -190,15 +190,15 @@ def put(fields: Fields, key: str, value: Value) -> None:
         fields[key] = value
         return
     after = keys[bisect(keys, key) :]
-    later = [(each, fields.pop(each)) for each in after]
+    later = [(later_key, fields.pop(later_key)) for later_key in after]
     fields[key] = value
     fields.update(later)
 
 
 def _refuse_conflict(text: str) -> None:
-    found = re.search(r"^<{7}(?: .*)?$", text, re.MULTILINE)
-    if found and re.compile(r"^>{7}(?: .*)?$", re.MULTILINE).search(text, found.end()):
-        line = text.count("\n", 0, found.start()) + 1
+    start = re.search(r"^<{7}(?: .*)?$", text, re.MULTILINE)
+    if start and re.compile(r"^>{7}(?: .*)?$", re.MULTILINE).search(text, start.end()):
+        line = text.count("\n", 0, start.start()) + 1
         raise NotationError("there are marks of a merge conflict", line=line)
 
 
@@ -213,7 +213,7 @@ _WORDS: Final[dict[str, bool | None]] = {"true": True, "false": False, "null": N
 _LETTERS: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 
-class _Reader:
+class _NotationParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
@@ -221,7 +221,7 @@ class _Reader:
         self._break: LineBreak | None = None
         self._spelt: list[tuple[Fields | Items, str | int, str, str]] = []
 
-    def read(self, *, mark: bool, end_of_line: str) -> Document:
+    def read(self, *, mark: bool, end_of_line: str) -> ServoyFile:
         lead = self._space()
         first = self._peek()
         if not first:
@@ -240,7 +240,7 @@ class _Reader:
         if self._peek():
             self._fail(f"nothing is expected here, but there is {self._here()}")
         tail = self._text[len(self._text.rstrip(" \t\r\n")) :]
-        style = Style(
+        style = FileStyle(
             dialect=self._dialect,
             line_break=self._break or "backslash",
             end_of_line=end_of_line,
@@ -249,16 +249,16 @@ class _Reader:
             tail=tail,
         )
         self._keep_spellings(style)
-        return Document(root=root, style=style)
+        return ServoyFile(root=root, style=style)
 
-    def _keep_spellings(self, style: Style) -> None:
+    def _keep_spellings(self, style: FileStyle) -> None:
         """Remember how a text was spelt, where the writer would spell it otherwise."""
-        writer = _Writer(style)
-        for holder, place, value, raw in self._spelt:
+        writer = _NotationWriter(style)
+        for holder, key, value, raw in self._spelt:
             if writer.text(value) != raw:
-                holder[place] = Written(value, raw)  # pyright: ignore[reportArgumentType, reportCallIssue] -- the place fits its holder
+                holder[key] = VerbatimText(value, raw)  # pyright: ignore[reportArgumentType, reportCallIssue] -- the place fits its holder
 
-    def _value(self, depth: int, holder: Fields | Items, place: str | int) -> Value:
+    def _value(self, depth: int, holder: Fields | Items, key: str | int) -> Value:
         match self._peek():
             case "{":
                 return self._object(depth + 1)
@@ -267,7 +267,7 @@ class _Reader:
             case '"' | "'":
                 raw = self._raw_text()
                 value = self._unescaped(raw)
-                self._spelt.append((holder, place, value, raw))
+                self._spelt.append((holder, key, value, raw))
                 return value
             case _:
                 return self._word()
@@ -280,55 +280,55 @@ class _Reader:
             empty = Fields()
             empty.gap = gap
             return empty
-        made = self._members(end="}", depth=depth)
-        made.inline = "\n" not in gap
+        fields = self._members(end="}", depth=depth)
+        fields.inline = "\n" not in gap
         self._at += 1
-        return made
+        return fields
 
     def _members(self, *, end: str, depth: int) -> Fields:
         self._check_depth(depth)
-        made = Fields()
+        fields = Fields()
         while True:
             key = self._key()
-            if key in made:
+            if key in fields:
                 self._fail(f"the key {str(key)!r} stands twice in one object")
             self._space()
             if self._peek() != ":":
                 self._fail(f"a colon is expected after the key {str(key)!r}, not {self._here()}")
             self._at += 1
             self._space()
-            made[key] = self._value(depth, made, key)
+            fields[key] = self._value(depth, fields, key)
             if not self._more(end):
-                return made
+                return fields
 
     def _array(self, depth: int) -> Items:
         self._check_depth(depth)
         self._at += 1
         gap = self._space()
-        made = Items()
+        items = Items()
         if self._peek() == "]":
             self._at += 1
-            made.gap = gap
-            return made
-        made.inline = "\n" not in gap
+            items.gap = gap
+            return items
+        items.inline = "\n" not in gap
         while True:
-            made.append(self._value(depth, made, len(made)))
+            items.append(self._value(depth, items, len(items)))
             if not self._more("]"):
                 self._at += 1
-                return made
+                return items
 
     def _more(self, end: str) -> bool:
         """Whether another member follows; else the end is the next character."""
         self._space()
-        found = self._peek()
-        if found == ",":
+        sign = self._peek()
+        if sign == ",":
             self._at += 1
             self._space()
             if not self._peek():
                 self._fail("the file ends after a comma: it is cut off")
             return True
-        if found != end:
-            if not found:
+        if sign != end:
+            if not sign:
                 self._fail(f"the file ends before {end!r}: it is cut off")
             self._fail(f"a comma is expected, not {self._here()}")
         return False
@@ -338,19 +338,19 @@ class _Reader:
             raw = self._raw_text()
             value = self._unescaped(raw)
         else:
-            found = _WORD.match(self._text, self._at)
-            if found is None:
+            match = _WORD.match(self._text, self._at)
+            if match is None:
                 self._fail(f"a key is expected, not {self._here()}")
-            self._at = found.end()
-            raw = value = found[0]
-        return value if raw == _key(value, self._dialect) else Written(value, raw)
+            self._at = match.end()
+            raw = value = match[0]
+        return value if raw == _key(value, self._dialect) else VerbatimText(value, raw)
 
     def _raw_text(self) -> str:
-        found = _TEXT.match(self._text, self._at)
-        if found is None:
+        match = _TEXT.match(self._text, self._at)
+        if match is None:
             self._fail("a text is begun here and not ended: the file is cut off")
-        self._at = found.end()
-        return found[0]
+        self._at = match.end()
+        return match[0]
 
     def _unescaped(self, raw: str) -> str:
         inner = raw[1:-1]
@@ -359,36 +359,36 @@ class _Reader:
         if "\\" not in inner and "\r" not in inner:
             return inner
         value = _ESCAPE.sub(_meaning, inner)
-        if any("\ud800" <= each <= "\udfff" for each in value):
+        if any("\ud800" <= character <= "\udfff" for character in value):
             value = value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return value
 
     def _note_break(self, inner: str) -> None:
         if self._break is None:
-            found = re.search(r"(?s)(?:\\\\)*(\\\r?\n|\\n|\n)", inner)
-            kind = found[1] if found else ""
+            match = re.search(r"(?s)(?:\\\\)*(\\\r?\n|\\n|\n)", inner)
+            kind = match[1] if match else ""
             if kind:
                 self._break = "escape" if kind == "\\n" else "bare" if kind == "\n" else "backslash"
 
     def _word(self) -> Value:
-        found = _WORD.match(self._text, self._at)
-        if found is None:
+        match = _WORD.match(self._text, self._at)
+        if match is None:
             self._fail(f"a value is expected, not {self._here()}")
-        self._at = found.end()
-        word = found[0]
+        self._at = match.end()
+        word = match[0]
         if word in _WORDS:
             return _WORDS[word]
-        return int(word) if _WHOLE.fullmatch(word) and word != "-0" else Bare(word)
+        return int(word) if _WHOLE.fullmatch(word) and word != "-0" else BareWord(word)
 
     def _check_depth(self, depth: int) -> None:
         if depth > DEEPEST:
             self._fail(f"values are nested more than {DEEPEST} deep")
 
     def _space(self) -> str:
-        found = _SPACE.match(self._text, self._at)
-        assert found is not None
-        self._at = found.end()
-        return found[0]
+        match = _SPACE.match(self._text, self._at)
+        assert match is not None
+        self._at = match.end()
+        return match[0]
 
     def _peek(self) -> str:
         return self._text[self._at : self._at + 1]
@@ -401,16 +401,16 @@ class _Reader:
         raise NotationError(reason, line=self._text.count("\n", 0, self._at) + 1)
 
 
-def _meaning(found: "re.Match[str]") -> str:
-    if found[1]:
-        return chr(int(found[1], 16))
-    if found[2]:
-        return _LETTERS.get(found[2], found[2])
-    return "" if found[0] == "\r" else "\n"
+def _meaning(match: "re.Match[str]") -> str:
+    if match[1]:
+        return chr(int(match[1], 16))
+    if match[2]:
+        return _LETTERS.get(match[2], match[2])
+    return "" if match[0] == "\r" else "\n"
 
 
-class _Writer:
-    def __init__(self, style: Style) -> None:
+class _NotationWriter:
+    def __init__(self, style: FileStyle) -> None:
         self._style = style
         self._is_json = style.dialect == "json"
 
@@ -419,7 +419,7 @@ class _Writer:
             case Fields():
                 return "{" + self._inside(value, self.members(value, depth), depth) + "}"
             case Items():
-                parts = [self.value(each, depth + 1) for each in value]
+                parts = [self.value(item, depth + 1) for item in value]
                 return "[" + self._inside(value, self._joined(value, parts, depth), depth) + "]"
             case True:
                 return "true"
@@ -433,20 +433,22 @@ class _Writer:
                 return repr(value)
 
     def members(self, fields: Fields, depth: int) -> str:
-        parts = [f"{self._key(key)}:{self.value(each, depth + 1)}" for key, each in fields.items()]
+        parts = [
+            f"{self._key(key)}:{self.value(member, depth + 1)}" for key, member in fields.items()
+        ]
         return self._joined(fields, parts, depth)
 
     def text(self, value: str) -> str:
         match value:
-            case Written():
+            case VerbatimText():
                 return value.raw
-            case Bare():
+            case BareWord():
                 return str(value)
             case _:
                 return _quoted(value, self._style.line_break)
 
     def _key(self, key: str) -> str:
-        return key.raw if isinstance(key, Written) else _key(key, self._style.dialect)
+        return key.raw if isinstance(key, VerbatimText) else _key(key, self._style.dialect)
 
     def _joined(self, holder: Fields | Items, parts: Iterable[str], depth: int) -> str:
         return ("," if holder.inline else f",{self._line(depth)}").join(parts)
@@ -486,8 +488,8 @@ def _quoted(value: str, line_break: LineBreak) -> str:
     if _PLAIN_TEXT.fullmatch(value):
         return f'"{value}"'
 
-    def spell(found: "re.Match[str]") -> str:
-        special = found[0]
+    def spell(match: "re.Match[str]") -> str:
+        special = match[0]
         if special == "\n":
             return _BREAKS[line_break]
         return _SHORT.get(special) or f"\\u{ord(special):04x}"

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 
 if os.name == "nt":  # pragma: no cover -- the other branch is the one that is tested
     import msvcrt
@@ -36,7 +36,7 @@ def content_of(path: Path) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RefusedError(f"{path} cannot be read: {error.strerror or error}.") from error
+        raise ToolRefusedError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def why_not_writable(path: Path) -> str:
@@ -48,15 +48,17 @@ def why_not_writable(path: Path) -> str:
     folder = path.parent
     while not folder.exists():
         folder = folder.parent
-    for each in (path, folder):
+    for checked in (path, folder):
         try:
-            mode = each.stat().st_mode
+            mode = checked.stat().st_mode
         except FileNotFoundError:
             continue
         except OSError as error:
-            return f"{each} cannot be reached: {error.strerror or error}"
-        if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(each, os.W_OK):
-            return f"{each} is read-only"
+            return f"{checked} cannot be reached: {error.strerror or error}"
+        if not mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH) or not os.access(
+            checked, os.W_OK
+        ):
+            return f"{checked} is read-only"
     if path.is_symlink():
         return f"{path} is a link to another file"
     return ""
@@ -107,14 +109,14 @@ def locked(path: Path) -> Generator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         opened = path.open("a+b")
     except OSError as error:
-        raise RefusedError(
+        raise ToolRefusedError(
             f"The lock {path} cannot be taken: {error.strerror or error}. Nothing was changed."
         ) from error
     with opened:
         deadline = time.monotonic() + LOCK_WAIT_S
         while not _take(opened):
             if time.monotonic() > deadline:
-                raise RefusedError(
+                raise ToolRefusedError(
                     f"Another process is changing the workspace and holds {path} since more than "
                     f"{LOCK_WAIT_S:.0f} s. Nothing was changed. Try again later."
                 )

@@ -9,7 +9,7 @@ from toolgate.packs.builtin.servoy._answers import as_json
 from toolgate.packs.builtin.servoy._file_format import Fields, Items
 from toolgate.packs.builtin.servoy._workspace import (
     Solution,
-    Stored,
+    StoredObject,
     Workspace,
     number_of,
     text_of,
@@ -62,22 +62,24 @@ class Element:
 def elements_of(form: Fields, kind: ElementKind) -> list[Element]:
     """The buttons or labels of a form, those in containers too, in the order of the file."""
     return [
-        each for each in (_element(part) for part in _parts(form)) if each and each.kind == kind
+        element
+        for element in (_element(part) for part in _parts(form))
+        if element and element.kind == kind
     ]
 
 
 def _parts(holder: Fields) -> Iterator[Fields]:
     items = holder.get("items")
-    for each in items if isinstance(items, Items) else ():
-        if isinstance(each, Fields):
-            yield each
-            yield from _parts(each)
+    for item in items if isinstance(items, Items) else ():
+        if isinstance(item, Fields):
+            yield item
+            yield from _parts(item)
 
 
 def _element(fields: Fields) -> Element | None:
     typeid = number_of(fields, "typeid")
-    own = fields.get("json")
-    inner = own if isinstance(own, Fields) else Fields()
+    properties = fields.get("json")
+    inner = properties if isinstance(properties, Fields) else Fields()
     kind: ElementKind
     if typeid == _LABEL:
         kind = "button" if text_of(fields, "onActionMethodID") else "label"
@@ -99,13 +101,15 @@ def _element(fields: Fields) -> Element | None:
     )
 
 
-def summary_of(workspace: Workspace, form: Stored) -> dict[str, Any]:
+def summary_of(workspace: Workspace, form: StoredObject) -> dict[str, Any]:
     """What matters of a form: size, table, parent, whether it is the first; and all the rest."""
     fields = form.fields
     width, _, height = text_of(fields, "size").partition(",")
     parent = text_of(fields, "extendsID")
-    forms = {each.uuid: each.name for each in workspace.everywhere("form") if each.read}
-    own = {key: value for key, value in as_json(fields).items() if key != "items"}
+    forms = {
+        stored.uuid: stored.name for stored in workspace.objects_in_scope("form") if stored.file
+    }
+    properties = {key: value for key, value in as_json(fields).items() if key != "items"}
     return {
         "name": form.name,
         "solution": form.solution,
@@ -117,7 +121,7 @@ def summary_of(workspace: Workspace, form: Stored) -> dict[str, Any]:
         "isMainForm": form.uuid == workspace.active.main_form,
         "buttons": len(elements_of(fields, "button")),
         "labels": len(elements_of(fields, "label")),
-        "properties": own,
+        "properties": properties,
     }
 
 
@@ -147,7 +151,7 @@ _CLASS: Final = re.compile(r"\.(-?[A-Za-z_][\w-]*)")
 
 def styles_of(workspace: Workspace, solution: Solution) -> list[StyleRule]:
     """The rules of a solution's style sheets, nested ones too."""
-    found: list[StyleRule] = []
+    rules: list[StyleRule] = []
     for path in walk(solution.folder / "medias", frozenset({".less", ".css"})):
         try:
             if path.stat().st_size > _MOST_STYLE_BYTES:
@@ -155,22 +159,22 @@ def styles_of(workspace: Workspace, solution: Solution) -> list[StyleRule]:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        blank = _COMMENT.sub(lambda each: re.sub(r"[^\n]", " ", each[0]), text)
-        found += _rules(blank, workspace.shown(path))
-    return found
+        blank = _COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+        rules += _rules(blank, workspace.display_path(path))
+    return rules
 
 
 def _rules(text: str, path: str) -> Iterator[StyleRule]:
     """Each selector with its block; an unclosed block ends with the file."""
     opened: list[tuple[str, int, int]] = []
     start = 0
-    for found in re.finditer(r"[{};]", text):
-        at = found.start()
-        if found[0] == "{":
+    for match in re.finditer(r"[{};]", text):
+        at = match.start()
+        if match[0] == "{":
             selector = text[start:at]
             lead = len(selector) - len(selector.lstrip())
             opened.append((selector.strip(), start + lead, at + 1))
-        elif found[0] == "}" and opened:
+        elif match[0] == "}" and opened:
             selector, begin, inside = opened.pop()
             if classes := tuple(dict.fromkeys(_CLASS.findall(selector))):
                 yield StyleRule(

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Inspector, inspect
 from sqlalchemy import types as sql
 
 from toolgate.errors import ToolgateError
-from toolgate.packs.builtin.servoy._errors import RefusedError
-from toolgate.packs.builtin.servoy._schema import Column, Table
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
+from toolgate.packs.builtin.servoy._schema import DbColumn, DbTable
 
 __all__ = ["LiveServer"]
 
@@ -35,10 +35,12 @@ _TYPES: Final[tuple[tuple[type[sql.TypeEngine[Any]], int], ...]] = (
 _UUID_LENGTH: Final = 36
 
 
-class Readable(Protocol):
+class ReadableConnection(Protocol):
     """A connection of the settings, as `toolgate.databases.connections` has them."""
 
-    async def reading(self, work: "Callable[[Connection], dict[str, Table]]") -> dict[str, Table]:
+    async def reading(
+        self, work: "Callable[[Connection], dict[str, DbTable]]"
+    ) -> dict[str, DbTable]:
         """Hand an open connection to `work`, in a thread."""
         ...
 
@@ -46,7 +48,7 @@ class Readable(Protocol):
 class LiveServer:
     """A database that is asked when something of it is wanted, by tools that run in a thread."""
 
-    def __init__(self, name: str, connections: Mapping[str, Readable]) -> None:
+    def __init__(self, name: str, connections: Mapping[str, ReadableConnection]) -> None:
         """Name it; nothing is connected yet.
 
         Args:
@@ -58,60 +60,63 @@ class LiveServer:
 
     def table_names(self) -> list[str]:
         """Its tables, sorted; without views."""
-        return sorted(each.name for each in self._all.values() if not each.is_view)
+        return sorted(table.name for table in self._all.values() if not table.is_view)
 
-    def table(self, name: str) -> Table | None:
+    def table(self, name: str) -> DbTable | None:
         """A table or view; None where there is none."""
         return self._all.get(name)
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[DbTable]:
         """All its tables, sorted; without views."""
         return sorted(
-            (each for each in self._all.values() if not each.is_view), key=lambda each: each.name
+            (table for table in self._all.values() if not table.is_view),
+            key=lambda table: table.name,
         )
 
     @cached_property
-    def _all(self) -> dict[str, Table]:
+    def _all(self) -> dict[str, DbTable]:
         connection = self._connections[self.name]
         try:
             return from_thread.run(connection.reading, _tables)
         except ToolgateError as error:
-            raise RefusedError(f"Database server '{self.name}' cannot be used. {error}") from error
+            raise ToolRefusedError(
+                f"Database server '{self.name}' cannot be used. {error}"
+            ) from error
 
 
-def _tables(opened: Connection) -> dict[str, Table]:
+def _tables(opened: Connection) -> dict[str, DbTable]:
     inspector = inspect(opened)
-    found = {name: _table(inspector, name) for name in inspector.get_table_names()}
+    tables = {name: _table(inspector, name) for name in inspector.get_table_names()}
     for name in inspector.get_view_names():
-        found[name] = _table(inspector, name, is_view=True)
-    return found
+        tables[name] = _table(inspector, name, is_view=True)
+    return tables
 
 
-def _table(inspector: Inspector, name: str, *, is_view: bool = False) -> Table:
+def _table(inspector: Inspector, name: str, *, is_view: bool = False) -> DbTable:
     keys = set(inspector.get_pk_constraint(name)["constrained_columns"])
     targets = {
-        column: each["referred_table"]
-        for each in inspector.get_foreign_keys(name)
-        for column in each["constrained_columns"]
+        column: foreign_key["referred_table"]
+        for foreign_key in inspector.get_foreign_keys(name)
+        for column in foreign_key["constrained_columns"]
     }
     columns = [
-        _column(each["name"], each["type"], is_key=each["name"] in keys, target=targets)
-        for each in inspector.get_columns(name)
+        _column(column["name"], column["type"], is_key=column["name"] in keys, target=targets)
+        for column in inspector.get_columns(name)
     ]
-    return Table(name=name, columns=tuple(columns), is_view=is_view)
+    return DbTable(name=name, columns=tuple(columns), is_view=is_view)
 
 
 def _column(
     name: str, kind: "sql.TypeEngine[Any]", *, is_key: bool, target: dict[str, str]
-) -> Column:
-    number = next((number for each, number in _TYPES if isinstance(kind, each)), 12)
+) -> DbColumn:
+    number = next((number for sql_type, number in _TYPES if isinstance(kind, sql_type)), 12)
     length: int = getattr(kind, "length", None) or 0
     scale = 0
     if number == 2:  # NUMERIC
         length, scale = getattr(kind, "precision", None) or 0, getattr(kind, "scale", None) or 0
     if isinstance(kind, sql.Uuid):
         length = _UUID_LENGTH
-    return Column(
+    return DbColumn(
         name=name,
         sql_type=number,
         length=length,

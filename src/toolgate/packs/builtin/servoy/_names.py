@@ -156,7 +156,7 @@ def check_name(kind: str, name: str) -> str:
         return "it is empty"
     if len(name) > _LONGEST:
         return f"it has more than {_LONGEST} characters"
-    if any(each.isspace() for each in name):
+    if any(character.isspace() for character in name):
         return "it holds a blank"
     if "/" in name or "\\" in name or ".." in name:
         return "it is no name, but a path"

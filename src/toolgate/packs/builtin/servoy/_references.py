@@ -7,7 +7,7 @@ from typing import Final
 
 from toolgate.packs.builtin.servoy._workspace import Kind, Workspace
 
-__all__ = ["Reference", "references_to", "told"]
+__all__ = ["Reference", "format_references", "references_to"]
 
 _FILES: Final = frozenset(
     {".frm", ".js", ".val", ".rel", ".tbl", ".obj", ".mnu", ".less", ".css", ".html", ".ts"}
@@ -32,7 +32,7 @@ class Reference:
 
 
 def references_to(
-    workspace: Workspace, kind: Kind, name: str, uuid: str, own: Path
+    workspace: Workspace, kind: Kind, name: str, uuid: str, own_path: Path
 ) -> list[Reference]:
     """The lines of all solutions that name an object.
 
@@ -44,17 +44,17 @@ def references_to(
         kind: What the object is.
         name: Its name.
         uuid: Its identity, for value lists; empty: references by name alone are wanted.
-        own: Its own file, which is left out.
+        own_path: Its own file, which is left out.
     """
     word = rf"(?<![\w$]){re.escape(name)}(?![\w$])"
-    wanted = word if kind == "relation" else rf"([\"']){re.escape(name)}\1"
+    expression = word if kind == "relation" else rf"([\"']){re.escape(name)}\1"
     if uuid:
-        wanted = f"{wanted}|{re.escape(uuid)}"
-    pattern = re.compile(wanted)
-    needles = [each for each in (name, uuid) if each]
-    found: list[Reference] = []
+        expression = f"{expression}|{re.escape(uuid)}"
+    pattern = re.compile(expression)
+    needles = [needle for needle in (name, uuid) if needle]
+    references: list[Reference] = []
     for path in workspace.files(_FILES):
-        if path == own or len(found) >= _MOST:
+        if path == own_path or len(references) >= _MOST:
             continue
         try:
             if path.stat().st_size > _MOST_BYTES:
@@ -62,18 +62,18 @@ def references_to(
             text = path.read_bytes().decode("utf-8", "replace")
         except OSError:
             continue
-        if any(each in text for each in needles):
-            found += _lines(text, pattern, workspace.shown(path))
-    return found[:_MOST]
+        if any(needle in text for needle in needles):
+            references += _lines(text, pattern, workspace.display_path(path))
+    return references[:_MOST]
 
 
-def told(found: list[Reference], name: str) -> str:
+def format_references(references: list[Reference], name: str) -> str:
     """The report of references; empty where there are none."""
-    if not found:
+    if not references:
         return ""
-    count = "at least " if len(found) == _MOST else ""
-    lines = [f"{count}{len(found)} line(s) still use '{name}':"]
-    lines += [f"- {each.path}:{each.line}: {each.text}" for each in found]
+    count = "at least " if len(references) == _MOST else ""
+    lines = [f"{count}{len(references)} line(s) still use '{name}':"]
+    lines += [f"- {reference.path}:{reference.line}: {reference.text}" for reference in references]
     return "\n".join(lines)
 
 

@@ -5,35 +5,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from toolgate.packs.builtin.servoy._call_context import Desk
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._call_context import ServoyCall
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy._file_format import Fields, Items, Value
 from toolgate.packs.builtin.servoy._objects import (
     ENCAPSULATIONS,
-    change,
+    boolean_property,
     check_properties,
-    choice,
-    create,
-    flag,
-    meant,
+    choice_property,
+    create_object,
+    name_suggestion,
     new_uuid,
     refuse_name,
-    same_or_put,
-    words,
+    save_object,
+    set_property,
+    text_property,
 )
-from toolgate.packs.builtin.servoy._schema import Column, Table, group_of, source_of
-from toolgate.packs.builtin.servoy._workspace import Stored, number_of, text_of
+from toolgate.packs.builtin.servoy._schema import DbColumn, DbTable, group_of, parse_source
+from toolgate.packs.builtin.servoy._workspace import StoredObject, number_of, text_of
 
 __all__ = [
     "PROPERTIES",
-    "Ends",
+    "RelationEnds",
     "create_relation",
     "ends_of",
-    "not_found",
+    "normalized_source",
     "pairs_of",
+    "relation_not_found",
     "set_properties",
     "update_relation",
-    "whole_source",
 ]
 
 RELATION: Final = 22
@@ -65,7 +65,7 @@ _SCOPE_VARIABLE: Final = re.compile(r"(?:globals|scopes\.[\w$]+)\.[\w$]+")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ends:
+class RelationEnds:
     """What a new relation connects."""
 
     primary: str
@@ -81,20 +81,22 @@ class Ends:
     """With what it is compared."""
 
 
-def create_relation(desk: Desk, name: str, ends: Ends, properties: Mapping[str, Any]) -> None:
+def create_relation(
+    call: ServoyCall, name: str, ends: RelationEnds, properties: Mapping[str, Any]
+) -> None:
     """Write a new relation. The desk is alone.
 
     Raises:
         RefusedError: The name cannot be had, or a table or column is not there or has another
             type; nothing was written.
     """
-    refuse_name(desk, "relation", name)
+    refuse_name(call, "relation", name)
     check_properties(properties, PROPERTIES)
-    primary = desk.databases.column_table(ends.primary)
-    foreign = desk.databases.column_table(ends.foreign)
+    primary = call.databases.column_table(ends.primary)
+    foreign = call.databases.column_table(ends.foreign)
     items = Items()
     if ends.primary_column and ends.foreign_column:
-        items.append(_item(desk, ends, primary, foreign))
+        items.append(_item(call, ends, primary, foreign))
     fields = Fields()
     fields["allowCreationRelatedRecords"] = True
     fields["foreignDataSource"] = ends.foreign
@@ -106,55 +108,57 @@ def create_relation(desk: Desk, name: str, ends: Ends, properties: Mapping[str, 
     fields["typeid"] = RELATION
     fields["uuid"] = new_uuid()
     set_properties(fields, properties)
-    create(desk, "relation", fields)
+    create_object(call, "relation", fields)
 
 
-def _item(desk: Desk, ends: Ends, primary: Table | None, foreign: Table | None) -> Fields:
+def _item(
+    call: ServoyCall, ends: RelationEnds, primary: DbTable | None, foreign: DbTable | None
+) -> Fields:
     right = _column(foreign, ends.foreign_column) if foreign else None
     left = None
-    is_column = primary is not None and not _is_computed(desk, ends)
+    is_column = primary is not None and not _is_computed(call, ends)
     if is_column:
         assert primary is not None
         left = _column(primary, ends.primary_column)
     if left and right and group_of(left) != group_of(right):
         assert primary is not None
         assert foreign is not None
-        raise RefusedError(
+        raise ToolRefusedError(
             f"Column '{left.name}' of table '{primary.name}' is {_kind(left)} and column "
             f"'{right.name}' of table '{foreign.name}' is {_kind(right)}: the two keys of a "
             "relation need the same type. Nothing was changed."
         )
-    made = Fields()
-    made.inline = desk.target.style.dialect == "plain"
-    made["foreignColumnName"] = right.name if right else ends.foreign_column
-    made["primaryDataProviderID"] = left.name if left else ends.primary_column
-    made["typeid"] = ITEM
-    made["uuid"] = new_uuid()
-    return made
+    item = Fields()
+    item.inline = call.target.style.dialect == "plain"
+    item["foreignColumnName"] = right.name if right else ends.foreign_column
+    item["primaryDataProviderID"] = left.name if left else ends.primary_column
+    item["typeid"] = ITEM
+    item["uuid"] = new_uuid()
+    return item
 
 
-def _kind(column: Column) -> str:
+def _kind(column: DbColumn) -> str:
     return f"{group_of(column)} {column.shown_type}"
 
 
-def _column(table: Table, name: str) -> Column:
-    found = table.column(name)
-    if found is None:
-        raise RefusedError(
+def _column(table: DbTable, name: str) -> DbColumn:
+    column = table.column(name)
+    if column is None:
+        raise ToolRefusedError(
             f"Column '{name}' not found in table '{table.name}'. "
-            f"Its columns: {', '.join(each.name for each in table.columns)}. Nothing was changed."
+            f"Its columns: {', '.join(c.name for c in table.columns)}. Nothing was changed."
         )
-    return found
+    return column
 
 
-def _is_computed(desk: Desk, ends: Ends) -> bool:
+def _is_computed(call: ServoyCall, ends: RelationEnds) -> bool:
     """Whether the primary side is a variable, a literal or a calculation, which has no column."""
     name = ends.primary_column
     if name.startswith("LITERAL:") or _SCOPE_VARIABLE.fullmatch(name):
         return True
     server, _, table = ends.primary.removeprefix("db:/").partition("/")
     pattern = re.compile(rf"^\s*function\s+{re.escape(name)}\s*\(", re.MULTILINE)
-    for solution in desk.workspace.scope:
+    for solution in call.workspace.scope:
         path = solution.folder / "datasources" / server / f"{table}_calculations.js"
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
@@ -165,59 +169,61 @@ def _is_computed(desk: Desk, ends: Ends) -> bool:
     return False
 
 
-def set_properties(fields: Fields, given: Mapping[str, Any]) -> list[str]:
+def set_properties(fields: Fields, properties: Mapping[str, Any]) -> list[str]:
     """Set what is given and leave the rest; gives the names of what changed.
 
     Raises:
         RefusedError: A property is unknown or has a value that it cannot have.
     """
-    check_properties(given, PROPERTIES)
+    check_properties(properties, PROPERTIES)
     before = dict(fields)
-    for name, value in given.items():
+    for name, value in properties.items():
         match name:
             case "joinType":
-                same_or_put(fields, name, choice(name, value, _JOINS), 0)
+                set_property(fields, name, choice_property(name, value, _JOINS), 0)
             case "encapsulation":
-                same_or_put(fields, name, choice(name, value, ENCAPSULATIONS), 0)
+                set_property(fields, name, choice_property(name, value, ENCAPSULATIONS), 0)
             case _ if name in _FLAGS:
-                same_or_put(fields, name, flag(name, value), _FLAGS[name])
+                set_property(fields, name, boolean_property(name, value), _FLAGS[name])
             case _:
-                same_or_put(fields, name, words(name, value), "")
-    return [name for name in given if before.get(name) != fields.get(name)]
+                set_property(fields, name, text_property(name, value), "")
+    return [name for name in properties if before.get(name) != fields.get(name)]
 
 
-def update_relation(desk: Desk, stored: Stored, properties: Mapping[str, Any]) -> list[str]:
+def update_relation(
+    call: ServoyCall, stored: StoredObject, properties: Mapping[str, Any]
+) -> list[str]:
     """Set properties of a relation; gives the names of what changed. The desk is alone.
 
     Raises:
         RefusedError: One cannot be set; nothing was written.
     """
-    stored = stored.own()
+    stored = stored.editable()
     changed = set_properties(stored.fields, properties)
-    change(desk, stored, f"Relation '{stored.name}' changed: {', '.join(changed)}")
+    save_object(call, stored, f"Relation '{stored.name}' changed: {', '.join(changed)}")
     return changed
 
 
 def ends_of(fields: Fields) -> tuple[str, str]:
     """Both data sources; older files name server and table apart."""
-    found: list[str] = []
+    sources: list[str] = []
     for side in ("primary", "foreign"):
         source = text_of(fields, f"{side}DataSource")
         server, table = text_of(fields, f"{side}ServerName"), text_of(fields, f"{side}TableName")
-        found.append(source or (f"db:/{server}/{table}" if server or table else ""))
-    return found[0], found[1]
+        sources.append(source or (f"db:/{server}/{table}" if server or table else ""))
+    return sources[0], sources[1]
 
 
 def pairs_of(fields: Fields) -> list[str]:
     """The pairs of keys as people read them: `orders.customerid #= customerid`."""
     items = fields.get("items")
-    found: list[str] = []
-    for each in items if isinstance(items, Items) else ():
-        if isinstance(each, Fields) and number_of(each, "typeid") == ITEM:
-            left = text_of(each, "primaryDataProviderID")
-            right = text_of(each, "foreignColumnName")
-            found.append(f"{left} {_operator(number_of(each, 'operator'))} {right}")
-    return found
+    pairs: list[str] = []
+    for item in items if isinstance(items, Items) else ():
+        if isinstance(item, Fields) and number_of(item, "typeid") == ITEM:
+            left = text_of(item, "primaryDataProviderID")
+            right = text_of(item, "foreignColumnName")
+            pairs.append(f"{left} {_operator(number_of(item, 'operator'))} {right}")
+    return pairs
 
 
 def _operator(value: int) -> str:
@@ -226,25 +232,25 @@ def _operator(value: int) -> str:
     return marks + (_OPERATORS[kind] if kind < len(_OPERATORS) else f"operator {kind}")
 
 
-def whole_source(side: str, text: str) -> str:
+def normalized_source(side: str, text: str) -> str:
     """A data source as files have it.
 
     Raises:
         RefusedError: The text is none.
     """
-    found = source_of(text)
-    if not found:
-        raise RefusedError(
+    source = parse_source(text)
+    if not source:
+        raise ToolRefusedError(
             f"Invalid {side} format: '{text}'. Please provide format 'db:/server_name/table_name' "
             "or 'server_name/table_name'"
         )
-    return found
+    return source
 
 
-def not_found(desk: Desk, name: str) -> RefusedError:
+def relation_not_found(call: ServoyCall, name: str) -> ToolRefusedError:
     """What is said of a relation that is neither there nor described."""
-    return RefusedError(
+    return ToolRefusedError(
         f"Relation '{name}' not found. To create it, provide 'primaryDataSource' and "
         "'foreignDataSource'.",
-        meant(desk, "relation", name),
+        name_suggestion(call, "relation", name),
     )

@@ -5,17 +5,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from toolgate.packs.builtin.servoy._file_format import NotationError, document, encoded
+from toolgate.packs.builtin.servoy._file_format import NotationError, decode_file, encode_file
 from toolgate.packs.builtin.servoy._workspace import walk
 
-__all__ = ["SUFFIXES", "Tried", "try_files"]
+__all__ = ["SUFFIXES", "RoundtripResult", "check_roundtrip"]
 
 SUFFIXES: Final = (".rel", ".val", ".dbi", ".obj", ".tbl")
 """The files that are tried; forms are read and never written."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
+class RoundtripResult:
     """One file."""
 
     path: Path
@@ -25,19 +25,19 @@ class Tried:
     """Why it is not the same: it cannot be read, or is written otherwise; else empty."""
 
 
-def try_files(folder: Path) -> Iterable[Tried]:
+def check_roundtrip(folder: Path) -> Iterable[RoundtripResult]:
     """Parse and write each file of a folder in memory; nothing on disk changes."""
     paths = [folder] if folder.is_file() else walk(folder, frozenset(SUFFIXES))
     for path in paths:
-        yield Tried(path=path, problem=_problem(path))
+        yield RoundtripResult(path=path, problem=_problem(path))
 
 
 def _problem(path: Path) -> str:
     try:
         content = path.read_bytes()
-        read = document(content)
+        read = decode_file(content)
     except OSError as error:
         return error.strerror or str(error)
     except NotationError as error:
         return str(error)
-    return "" if encoded(read) == content else "it is written otherwise"
+    return "" if encode_file(read) == content else "it is written otherwise"

@@ -5,11 +5,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
 
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy._file_format import Fields, Items
 from toolgate.packs.builtin.servoy._workspace import Workspace, number_of, read_file, text_of
 
-__all__ = ["Column", "Databases", "Key", "Server", "Table", "group_of", "keys_of", "source_of"]
+__all__ = [
+    "Databases",
+    "DbColumn",
+    "DbTable",
+    "ForeignKey",
+    "Server",
+    "group_of",
+    "keys_of",
+    "parse_source",
+]
 
 _GROUPS: Final[dict[str, frozenset[int]]] = {
     "text": frozenset({-9, -1, 1, 12, -15, -16, 2005, 2011}),
@@ -25,7 +34,7 @@ _ROW_ID: Final = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Column:
+class DbColumn:
     """A column of a table."""
 
     name: str
@@ -61,31 +70,31 @@ class Column:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table:
+class DbTable:
     """A table or a view."""
 
     name: str
     """As the database has it."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[DbColumn, ...]
     """In the order of their source."""
 
     is_view: bool = False
     """Whether it is a view."""
 
     @cached_property
-    def keys(self) -> tuple[Column, ...]:
+    def keys(self) -> tuple[DbColumn, ...]:
         """The columns that identify a row, by name."""
         for flag in (_PRIMARY, _ROW_ID):
-            found = [each for each in self.columns if each.flags & flag]
-            if found:
-                return tuple(sorted(found, key=lambda each: each.name))
+            columns = [column for column in self.columns if column.flags & flag]
+            if columns:
+                return tuple(sorted(columns, key=lambda column: column.name))
         return ()
 
-    def column(self, name: str) -> Column | None:
+    def column(self, name: str) -> DbColumn | None:
         """A column, found without case as databases do; None where there is none."""
         folded = name.casefold()
-        return next((each for each in self.columns if each.name.casefold() == folded), None)
+        return next((column for column in self.columns if column.name.casefold() == folded), None)
 
 
 class Server(Protocol):
@@ -100,17 +109,17 @@ class Server(Protocol):
         """Its tables, sorted; without views."""
         ...
 
-    def table(self, name: str) -> Table | None:
+    def table(self, name: str) -> DbTable | None:
         """A table or view; None where there is none."""
         ...
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[DbTable]:
         """All its tables, sorted; without views."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Key:
+class ForeignKey:
     """A column that points to a table."""
 
     table: str
@@ -127,35 +136,35 @@ class Key:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Keys:
+class ForeignKeys:
     """What connects the tables of a server."""
 
-    explicit: tuple[Key, ...]
+    explicit: tuple[ForeignKey, ...]
     """Said by the definitions."""
 
-    potential: tuple[Key, ...]
+    potential: tuple[ForeignKey, ...]
     """Guessed: the same name and type as a primary key elsewhere; keys of one column first."""
 
 
-def keys_of(tables: Sequence[Table]) -> Keys:
+def keys_of(tables: Sequence[DbTable]) -> ForeignKeys:
     """How tables point to each other."""
     explicit = [
-        Key(table=table.name, column=column.name, target=column.references)
+        ForeignKey(table=table.name, column=column.name, target=column.references)
         for table in tables
         for column in table.columns
         if column.references
     ]
-    by_name: dict[str, list[tuple[Table, Column]]] = {}
+    by_name: dict[str, list[tuple[DbTable, DbColumn]]] = {}
     for table in tables:
         for column in table.columns:
             by_name.setdefault(column.name.casefold(), []).append((table, column))
-    found: list[tuple[int, Key]] = []
+    potential: list[tuple[int, ForeignKey]] = []
     for target in tables:
         for key in target.keys:
-            found += [
+            potential += [
                 (
                     len(target.keys),
-                    Key(
+                    ForeignKey(
                         table=table.name,
                         column=column.name,
                         target=target.name,
@@ -167,11 +176,11 @@ def keys_of(tables: Sequence[Table]) -> Keys:
                 and column.type == key.type
                 and not column.references
             ]
-    found.sort(key=lambda each: each[0] > 1)  # keys of several columns pair with far too much
-    return Keys(explicit=tuple(explicit), potential=tuple(key for _, key in found))
+    potential.sort(key=lambda entry: entry[0] > 1)  # keys of several columns pair with far too much
+    return ForeignKeys(explicit=tuple(explicit), potential=tuple(key for _, key in potential))
 
 
-def group_of(column: Column) -> str:
+def group_of(column: DbColumn) -> str:
     """What its values are: `text`, `integer`, `number`, `date`, `media`, or the type itself."""
     if column.sql_type in {2, 3} and not column.scale:
         return "integer"
@@ -181,7 +190,7 @@ def group_of(column: Column) -> str:
     return str(column.sql_type)
 
 
-def source_of(text: str) -> str:
+def parse_source(text: str) -> str:
     """A data source as files have it: `db:/server/table`; empty where the text is none."""
     text = text.strip()
     for kind in ("mem:", "view:"):
@@ -189,7 +198,7 @@ def source_of(text: str) -> str:
             name = text.removeprefix(kind)
             return text if name and not set(name) & set("/\\: \t\n") else ""
     parts = text.removeprefix("db:/").split("/")
-    if len(parts) != 2 or not all(parts) or not all(_is_plain(each) for each in parts):
+    if len(parts) != 2 or not all(parts) or not all(_is_plain(part) for part in parts):
         return ""
     return "db:/" + "/".join(parts)
 
@@ -214,19 +223,19 @@ class Databases:
     @cached_property
     def names(self) -> list[str]:
         """The known servers, sorted."""
-        found = set(self._live)
+        names = set(self._live)
         for folder in self._workspace.resources:
             try:
                 inside = list(folder.iterdir())
             except OSError:
                 continue
-            found |= {
-                each.name
-                for each in inside
-                if each.is_dir() and each.name[0] != "." and any(each.glob("*.dbi"))
+            names |= {
+                entry.name
+                for entry in inside
+                if entry.is_dir() and entry.name[0] != "." and any(entry.glob("*.dbi"))
             }
-            found |= {each.stem for each in inside if each.suffix == ".dbi"}
-        return sorted(found)
+            names |= {entry.stem for entry in inside if entry.suffix == ".dbi"}
+        return sorted(names)
 
     def server(self, name: str) -> Server | None:
         """A server by its exact name; None where it is not known."""
@@ -236,7 +245,7 @@ class Databases:
             return None
         return _Definitions(name, self._workspace)
 
-    def column_table(self, source: str) -> Table | None:
+    def column_table(self, source: str) -> DbTable | None:
         """The table of a data source; None where nothing is known of its server.
 
         Raises:
@@ -247,14 +256,14 @@ class Databases:
         server_name, _, table_name = source.removeprefix("db:/").partition("/")
         server = self.server(server_name)
         if server is None:
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"Database server '{server_name}' not found. Check that the server is configured "
                 "and valid.",
                 f"Known: {', '.join(self.names)}.",
             )
         table = server.table(table_name)
         if table is None:
-            raise no_table(server, table_name)
+            raise table_not_found(server, table_name)
         return table
 
     def sources(self) -> list[str]:
@@ -268,11 +277,13 @@ class Databases:
         ]
 
 
-def no_table(server: Server, name: str) -> RefusedError:
+def table_not_found(server: Server, name: str) -> ToolRefusedError:
     """What is said where a table is not there, with the one that was perhaps meant."""
     folded = name.casefold()
-    near = next((each for each in server.table_names() if each.casefold() == folded), "")
-    return RefusedError(
+    near = next(
+        (candidate for candidate in server.table_names() if candidate.casefold() == folded), ""
+    )
+    return ToolRefusedError(
         f"Table '{name}' not found in server '{server.name}'.",
         f"Did you mean '{near}'?" if near else "",
     )
@@ -286,42 +297,45 @@ class _Definitions:
         self._workspace = workspace
 
     def table_names(self) -> list[str]:
-        return sorted(each.name for each in self._all.values() if not each.is_view)
+        return sorted(table.name for table in self._all.values() if not table.is_view)
 
-    def table(self, name: str) -> Table | None:
+    def table(self, name: str) -> DbTable | None:
         return self._all.get(name)
 
-    def tables(self) -> list[Table]:
+    def tables(self) -> list[DbTable]:
         return sorted(
-            (each for each in self._all.values() if not each.is_view), key=lambda each: each.name
+            (table for table in self._all.values() if not table.is_view),
+            key=lambda table: table.name,
         )
 
     @cached_property
-    def _all(self) -> dict[str, Table]:
-        found: dict[str, Table] = {}
+    def _all(self) -> dict[str, DbTable]:
+        tables: dict[str, DbTable] = {}
         for folder in self._workspace.resources:
             for path in sorted((folder / self.name).glob("*.dbi")):
                 table = _table(read_file(path)[1].root, path.stem)
                 if table is None:
-                    raise RefusedError(f"{path}: the file cannot be read: it describes no table.")
-                found[table.name] = table
-        return found
+                    raise ToolRefusedError(
+                        f"{path}: the file cannot be read: it describes no table."
+                    )
+                tables[table.name] = table
+        return tables
 
 
-def _table(root: Fields | Items, stem: str) -> Table | None:
+def _table(root: Fields | Items, stem: str) -> DbTable | None:
     if not isinstance(root, Fields):
         return None
     columns = root.get("columns")
     described = columns if isinstance(columns, Items) else Items()
-    return Table(
+    return DbTable(
         name=text_of(root, "name") or stem,
-        columns=tuple(_column(each) for each in described if isinstance(each, Fields)),
+        columns=tuple(_column(column) for column in described if isinstance(column, Fields)),
         is_view=number_of(root, "tableType") == 1,
     )
 
 
-def _column(fields: Fields) -> Column:
-    return Column(
+def _column(fields: Fields) -> DbColumn:
+    return DbColumn(
         name=text_of(fields, "name"),
         sql_type=number_of(fields, "dataType"),
         length=number_of(fields, "length"),

@@ -15,17 +15,17 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from toolgate.packs.builtin.servoy import _files as disk
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.settings import data_dir
 
-__all__ = ["Change", "Journal", "Record", "state_folder"]
+__all__ = ["FileChange", "UndoLog", "UndoRecord", "state_folder"]
 
 MOST: Final = 20
 """Changes that can be undone."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class FileChange:
     """What happens to one file."""
 
     path: Path
@@ -39,7 +39,7 @@ class Change:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Record:
+class UndoRecord:
     """Changes that were made together."""
 
     summary: str
@@ -48,7 +48,7 @@ class Record:
     at: str
     """When, UTC, ISO 8601."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[FileChange, ...]
     """Of each file."""
 
     is_done: bool = True
@@ -62,9 +62,9 @@ def state_folder(workspace: Path) -> Path:
         if git.is_dir():
             return git / "toolgate"
         if git.is_file():
-            found = _linked(git)
-            if found is not None:
-                return found / "toolgate"
+            linked = _linked(git)
+            if linked is not None:
+                return linked / "toolgate"
     return data_dir() / "servoy"
 
 
@@ -75,11 +75,11 @@ def _linked(pointer: Path) -> Path | None:
     except (OSError, UnicodeDecodeError):
         return None
     name = text.strip().removeprefix("gitdir:").strip()
-    found = (pointer.parent / name).resolve()
-    return found if text.startswith("gitdir:") and found.is_dir() else None
+    target = (pointer.parent / name).resolve()
+    return target if text.startswith("gitdir:") and target.is_dir() else None
 
 
-class Journal:
+class UndoLog:
     """The changes of one workspace."""
 
     def __init__(self, workspace: Path) -> None:
@@ -91,19 +91,19 @@ class Journal:
         self._lock = folder / f"servoy-{mark}.lock"
 
     @contextmanager
-    def held(self) -> Generator[None]:
+    def locked(self) -> Generator[None]:
         """Keep everybody else from changing the workspace.
 
         Raises:
             RefusedError: Somebody else does, or nothing can be remembered here.
         """
         if reason := disk.why_not_writable(self._lock):
-            raise RefusedError(f"{reason}. Nothing was changed.")
+            raise ToolRefusedError(f"{reason}. Nothing was changed.")
         with disk.locked(self._lock):
             self._put_right()
             yield
 
-    def records(self) -> list[Record]:
+    def records(self) -> list[UndoRecord]:
         """What was done, latest last.
 
         Raises:
@@ -116,12 +116,12 @@ class Journal:
             rows = json.loads(content)["changes"]
             return [self._record(row) for row in rows]
         except (ValueError, KeyError, TypeError) as error:
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"{self._file} is damaged ({error}); nothing was changed. Remove it to go on; "
                 "what was done before can then not be undone."
             ) from error
 
-    def make(self, summary: str, changes: Sequence[Change]) -> None:
+    def apply(self, summary: str, changes: Sequence[FileChange]) -> None:
         """Make changes, all of them or none. The journal is held.
 
         Raises:
@@ -131,7 +131,7 @@ class Journal:
         self._check(changes)
         records = self.records()
         at = datetime.now(UTC).isoformat(timespec="seconds")
-        record = Record(summary=summary, at=at, changes=tuple(changes), is_done=False)
+        record = UndoRecord(summary=summary, at=at, changes=tuple(changes), is_done=False)
         self._save([*records, record])
         try:
             for change in changes:
@@ -139,32 +139,32 @@ class Journal:
         except OSError as error:
             self._take_back(record)
             self._save(records)
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"{error.filename or 'A file'} cannot be written: {error.strerror or error}. "
                 "Nothing was changed."
             ) from error
         self._save([*records, replace(record, is_done=True)])
 
-    def undo(self, most: int) -> list[Record]:
+    def undo(self, count: int) -> list[UndoRecord]:
         """Take back the latest changes, as many as asked for or there are. The journal is held.
 
         Raises:
             RefusedError: A file was changed since; nothing of that change was taken back.
         """
-        undone: list[Record] = []
-        while len(undone) < most and (records := self.records()):
+        undone: list[UndoRecord] = []
+        while len(undone) < count and (records := self.records()):
             last = records[-1]
             backwards = [
-                Change(path=each.path, before=each.after, after=each.before)
-                for each in reversed(last.changes)
+                FileChange(path=change.path, before=change.after, after=change.before)
+                for change in reversed(last.changes)
             ]
             try:
                 self._check(backwards)
-            except RefusedError as error:
+            except ToolRefusedError as error:
                 if not undone:
                     raise
-                names = "; ".join(each.summary for each in undone)
-                raise RefusedError(f"{error} Before that was undone: {names}.") from error
+                names = "; ".join(record.summary for record in undone)
+                raise ToolRefusedError(f"{error} Before that was undone: {names}.") from error
             self._save([*records[:-1], replace(last, is_done=False)])
             try:
                 for change in backwards:
@@ -172,7 +172,7 @@ class Journal:
             except OSError as error:
                 self._put_back(last)
                 self._save(records)
-                raise RefusedError(
+                raise ToolRefusedError(
                     f"{error.filename or 'A file'} cannot be written: {error.strerror or error}. "
                     "Nothing was undone."
                 ) from error
@@ -180,17 +180,17 @@ class Journal:
             undone.append(last)
         return undone
 
-    def _check(self, changes: Sequence[Change]) -> None:
+    def _check(self, changes: Sequence[FileChange]) -> None:
         for change in changes:
             if not change.path.parent.resolve().is_relative_to(self._workspace):
-                raise RefusedError(
+                raise ToolRefusedError(
                     f"{change.path} leads out of the workspace {self._workspace}. "
                     "Nothing was changed."
                 )
             if reason := disk.why_not_writable(change.path):
-                raise RefusedError(f"{reason}. Nothing was changed.")
+                raise ToolRefusedError(f"{reason}. Nothing was changed.")
             if disk.content_of(change.path) != change.before:
-                raise RefusedError(
+                raise ToolRefusedError(
                     f"{change.path} was changed by somebody else in the meantime. "
                     "Nothing was changed; look at it again."
                 )
@@ -201,68 +201,68 @@ class Journal:
         if not records or records[-1].is_done:
             return
         last = records[-1]
-        known = all(
-            disk.content_of(each.path) in (each.before, each.after) for each in last.changes
+        is_unchanged = all(
+            disk.content_of(change.path) in (change.before, change.after) for change in last.changes
         )
-        if known:
+        if is_unchanged:
             self._take_back(last)
             self._save(records[:-1])
         else:  # somebody went on from there: what is written stays
             self._save([*records[:-1], replace(last, is_done=True)])
 
-    def _take_back(self, record: Record) -> None:
+    def _take_back(self, record: UndoRecord) -> None:
         for change in reversed(record.changes):
             if disk.content_of(change.path) != change.before:
                 _write(change.path, change.before)
 
-    def _put_back(self, record: Record) -> None:
+    def _put_back(self, record: UndoRecord) -> None:
         for change in record.changes:
             if disk.content_of(change.path) != change.after:
                 _write(change.path, change.after)
 
-    def _save(self, records: Sequence[Record]) -> None:
-        rows = [self._row(each) for each in records[-MOST:]]
+    def _save(self, records: Sequence[UndoRecord]) -> None:
+        rows = [self._row(record) for record in records[-MOST:]]
         text = json.dumps({"version": 1, "changes": rows}, indent=1)
         try:
             disk.replace(self._file, text.encode())
         except OSError as error:
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"{self._file}, where changes are remembered so that they can be undone, cannot be "
                 f"written: {error.strerror or error}. Nothing was changed."
             ) from error
 
-    def _row(self, record: Record) -> dict[str, Any]:
+    def _row(self, record: UndoRecord) -> dict[str, Any]:
         return {
             "summary": record.summary,
             "at": record.at,
             "done": record.is_done,
             "files": [
                 {
-                    "path": self._shown(each.path),
-                    "before": _coded(each.before),
-                    "after": _coded(each.after),
+                    "path": self._relative_path(change.path),
+                    "before": _coded(change.before),
+                    "after": _coded(change.after),
                 }
-                for each in record.changes
+                for change in record.changes
             ],
         }
 
-    def _record(self, row: dict[str, Any]) -> Record:
+    def _record(self, row: dict[str, Any]) -> UndoRecord:
         files = cast("list[dict[str, Any]]", row["files"])
-        return Record(
+        return UndoRecord(
             summary=str(row["summary"]),
             at=str(row["at"]),
             is_done=bool(row["done"]),
             changes=tuple(
-                Change(
-                    path=self._workspace / each["path"],
-                    before=_decoded(each["before"]),
-                    after=_decoded(each["after"]),
+                FileChange(
+                    path=self._workspace / file["path"],
+                    before=_decoded(file["before"]),
+                    after=_decoded(file["after"]),
                 )
-                for each in files
+                for file in files
             ),
         )
 
-    def _shown(self, path: Path) -> str:
+    def _relative_path(self, path: Path) -> str:
         return path.relative_to(self._workspace).as_posix()
 
 

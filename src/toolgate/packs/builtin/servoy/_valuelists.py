@@ -6,39 +6,39 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolgate.packs.builtin.servoy._answers import as_json
-from toolgate.packs.builtin.servoy._call_context import Desk
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._call_context import ServoyCall
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy._file_format import Fields, Value
 from toolgate.packs.builtin.servoy._objects import (
     ENCAPSULATIONS,
-    change,
+    boolean_property,
     check_properties,
-    choice,
-    create,
-    flag,
+    choice_property,
+    create_object,
     new_uuid,
     refuse_name,
-    same_or_put,
-    words,
+    save_object,
+    set_property,
+    text_property,
 )
 from toolgate.packs.builtin.servoy._relations import ends_of
-from toolgate.packs.builtin.servoy._schema import Table, source_of
-from toolgate.packs.builtin.servoy._workspace import Stored, number_of, text_of
+from toolgate.packs.builtin.servoy._schema import DbTable, parse_source
+from toolgate.packs.builtin.servoy._workspace import StoredObject, number_of, text_of
 
 __all__ = [
     "CUSTOM",
     "DATABASE",
     "METHOD",
     "PROPERTIES",
-    "Wanted",
+    "ValueListSource",
     "columns_of",
     "create_value_list",
+    "normalized_source",
     "set_properties",
     "source_in",
     "type_of",
     "update_value_list",
     "values_of",
-    "whole_source",
 ]
 
 VALUE_LIST: Final = 34
@@ -70,7 +70,7 @@ _METHOD_NAME: Final = re.compile(r"(?:scopes\.)?([\w$]+)\.([\w$]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
+class ValueListSource:
     """Where the values of a new list come from; the first that is given decides."""
 
     method: str = ""
@@ -101,79 +101,79 @@ class Wanted:
     """What else to set."""
 
 
-def create_value_list(desk: Desk, name: str, wanted: Wanted) -> str:
+def create_value_list(call: ServoyCall, name: str, source: ValueListSource) -> str:
     """Write a new value list; gives what is worth saying about it. The desk is alone.
 
     Raises:
         RefusedError: It cannot be made like this; nothing was written.
     """
-    refuse_name(desk, "value list", name)
-    check_properties(wanted.properties, PROPERTIES)
+    refuse_name(call, "value list", name)
+    check_properties(source.properties, PROPERTIES)
     note = ""
     fields = Fields(name=name, typeid=VALUE_LIST, uuid=new_uuid())
-    if wanted.method:
+    if source.method:
         fields["valueListType"] = METHOD
-        fields["customValues"], note = _method(desk, wanted.method)
-    elif wanted.relation:
+        fields["customValues"], note = _method(call, source.method)
+    elif source.relation:
         fields["valueListType"] = DATABASE
-        fields["relationName"] = wanted.relation
-        _set_columns(fields, wanted, _table_of_relation(desk, wanted.relation))
-    elif wanted.source:
+        fields["relationName"] = source.relation
+        _set_columns(fields, source, _table_of_relation(call, source.relation))
+    elif source.source:
         fields["valueListType"] = DATABASE
-        fields["dataSource"] = wanted.source
-        _set_columns(fields, wanted, desk.databases.column_table(wanted.source))
-    elif values := _values(wanted.values):
+        fields["dataSource"] = source.source
+        _set_columns(fields, source, call.databases.column_table(source.source))
+    elif values := _values(source.values):
         fields["customValues"] = "\n".join(values)
-    set_properties(desk, fields, wanted.properties)
+    set_properties(call, fields, source.properties)
     ordered = Fields((key, fields[key]) for key in sorted(fields))
-    create(desk, "value list", ordered)
+    create_object(call, "value list", ordered)
     return note
 
 
-def _values(given: Sequence[str]) -> list[str]:
+def _values(lines: Sequence[str]) -> list[str]:
     """The lines of a custom list: trimmed, blank ones dropped."""
-    found: list[str] = []
-    for each in given:
-        value = each.strip()
+    values: list[str] = []
+    for line in lines:
+        value = line.strip()
         if not value:
             continue
         if any(sign in value for sign in "\n\r"):
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"The value {value!r} holds a line break. Give each value on its own. "
                 "Nothing was changed."
             )
         bars = len(re.findall(r"(?<!\\)(?:\\\\)*\|", value))
         if bars > 1:
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"The value {value!r} holds more than one '|', which divides what is shown from "
                 "what is kept. Write a '|' that belongs to the text as '\\|'. Nothing was changed."
             )
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
-def _set_columns(fields: Fields, wanted: Wanted, table: Table | None) -> None:
+def _set_columns(fields: Fields, source: ValueListSource, table: DbTable | None) -> None:
     """Which columns are shown and kept, as numbered columns and masks of them."""
-    display = list(dict.fromkeys(_columns(wanted.display, table)))
-    returned = list(dict.fromkeys(_columns(wanted.returned, table)))
+    display = list(dict.fromkeys(_columns(source.display, table)))
+    returned = list(dict.fromkeys(_columns(source.returned, table)))
     columns = list(dict.fromkeys([*display, *returned]))
     if not columns:
-        raise RefusedError(
+        raise ToolRefusedError(
             "A value list from a table needs a 'displayColumn'. Nothing was changed."
         )
     if len(columns) > _MOST_COLUMNS:
-        raise RefusedError(
+        raise ToolRefusedError(
             f"A value list has {_MOST_COLUMNS} columns at most, and these are {len(columns)}: "
             f"{', '.join(columns)}. Nothing was changed."
         )
     for number, column in enumerate(columns, 1):
         fields[f"dataProviderID{number}"] = column
-    shown = _mask(columns, display or returned)
-    fields["showDataProviders"] = shown
-    fields["returnDataProviders"] = _mask(columns, returned) if returned else shown
-    if wanted.separator:
-        fields["separator"] = wanted.separator
-    if sort := _sort(wanted.sort, columns[0], table):
+    mask = _mask(columns, display or returned)
+    fields["showDataProviders"] = mask
+    fields["returnDataProviders"] = _mask(columns, returned) if returned else mask
+    if source.separator:
+        fields["separator"] = source.separator
+    if sort := _sort(source.sort, columns[0], table):
         fields["sortOptions"] = sort
 
 
@@ -181,25 +181,25 @@ def _mask(columns: Sequence[str], meant: Sequence[str]) -> int:
     return sum(1 << at for at, column in enumerate(columns) if column in meant)
 
 
-def _columns(given: Sequence[str], table: Table | None) -> list[str]:
+def _columns(columns: Sequence[str], table: DbTable | None) -> list[str]:
     """The columns that are meant, as the table writes them."""
-    names = [name.strip() for each in given for name in each.split(",") if name.strip()]
+    names = [name.strip() for listed in columns for name in listed.split(",") if name.strip()]
     if table is None:
         return names
-    found: list[str] = []
+    exact_names: list[str] = []
     for name in names:
         column = table.column(name)
         if column is None:
-            known = ", ".join(each.name for each in table.columns)
-            raise RefusedError(
-                f"Column '{name}' not found in table '{table.name}'. Its columns: {known}. "
+            available = ", ".join(candidate.name for candidate in table.columns)
+            raise ToolRefusedError(
+                f"Column '{name}' not found in table '{table.name}'. Its columns: {available}. "
                 "Nothing was changed."
             )
-        found.append(column.name)
-    return found
+        exact_names.append(column.name)
+    return exact_names
 
 
-def _sort(text: str, column: str, table: Table | None) -> str:
+def _sort(text: str, column: str, table: DbTable | None) -> str:
     text = text.strip()
     if not text or text.upper() == "NONE":
         return ""
@@ -208,7 +208,7 @@ def _sort(text: str, column: str, table: Table | None) -> str:
     for part in text.split(","):
         name, _, order = part.strip().partition(" ")
         if order.strip().lower() not in {"", "asc", "desc"}:
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"The sort {text!r} is none. Write it as 'name asc, city desc'. "
                 "Nothing was changed."
             )
@@ -217,30 +217,30 @@ def _sort(text: str, column: str, table: Table | None) -> str:
     return text
 
 
-def _table_of_relation(desk: Desk, chain: str) -> Table | None:
+def _table_of_relation(call: ServoyCall, chain: str) -> DbTable | None:
     """The table that a relation, or a chain of them, ends in."""
     source = ""
     for name in chain.split("."):
-        found = desk.workspace.find("relation", name)
-        if not found:
-            raise RefusedError(f"Relation '{name}' not found. Nothing was changed.")
-        primary, foreign = ends_of(found[0].fields)
+        relations = call.workspace.find_objects("relation", name)
+        if not relations:
+            raise ToolRefusedError(f"Relation '{name}' not found. Nothing was changed.")
+        primary, foreign = ends_of(relations[0].fields)
         if source and primary != source:
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"The relations of '{chain}' do not follow each other: '{name}' begins at "
                 f"{primary} and not at {source}. Nothing was changed."
             )
         source = foreign
-    return desk.databases.column_table(source)
+    return call.databases.column_table(source)
 
 
-def _method(desk: Desk, name: str) -> tuple[str, str]:
+def _method(call: ServoyCall, name: str) -> tuple[str, str]:
     """What is kept of a method: its UUID, else its name; and what is worth saying."""
     if _UUID.fullmatch(name):
         return name.upper(), ""
     parts = _METHOD_NAME.fullmatch(name)
     if parts is None:
-        raise RefusedError(
+        raise ToolRefusedError(
             f"'{name}' names no method. Write it as 'scopes.globals.getCountries'. "
             "Nothing was changed."
         )
@@ -248,49 +248,51 @@ def _method(desk: Desk, name: str) -> tuple[str, str]:
     pattern = re.compile(
         rf'uuid:"([0-9A-Fa-f-]{{36}})"[^/]*?\*/\s*function\s+{re.escape(method)}\s*\('
     )
-    for solution in desk.workspace.scope:
+    for solution in call.workspace.scope:
         path = solution.folder / f"{scope}.js"
         try:
             text = path.read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue
-        if found := pattern.search(text):
-            return found[1], ""
+        if match := pattern.search(text):
+            return match[1], ""
     whole = name if name.startswith("scopes.") else f"scopes.{name}"
     return whole, f"No method {whole} was found in the workspace; its name was stored."
 
 
-def set_properties(desk: Desk, fields: Fields, given: Mapping[str, Any]) -> list[str]:
+def set_properties(call: ServoyCall, fields: Fields, properties: Mapping[str, Any]) -> list[str]:
     """Set what is given and leave the rest; gives the names of what changed.
 
     Raises:
         RefusedError: A property is unknown or has a value that it cannot have.
     """
-    check_properties(given, PROPERTIES)
+    check_properties(properties, PROPERTIES)
     before: dict[str, Any] = as_json(fields)
-    for name, value in given.items():
-        _set_property(desk, fields, name, value)
+    for name, value in properties.items():
+        _set_property(call, fields, name, value)
     after: dict[str, Any] = as_json(fields)
     return sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
 
 
-def _set_property(desk: Desk, fields: Fields, name: str, value: object) -> None:
+def _set_property(call: ServoyCall, fields: Fields, name: str, value: object) -> None:
     match name:
         case "addEmptyValue":
-            same_or_put(fields, name, _empty_value(value), 0)
+            set_property(fields, name, _empty_value(value), 0)
         case "useTableFilter":
-            same_or_put(fields, name, flag(name, value), False)
+            set_property(fields, name, boolean_property(name, value), False)
         case "realValueType" | "displayValueType":
-            kind = value if type(value) is int else choice(name, value, _TYPES)
-            same_or_put(fields, name, kind, 0)
+            kind = value if type(value) is int else choice_property(name, value, _TYPES)
+            set_property(fields, name, kind, 0)
         case "encapsulation":
-            same_or_put(fields, name, choice(name, value, ENCAPSULATIONS), 0)
+            set_property(fields, name, choice_property(name, value, ENCAPSULATIONS), 0)
         case "fallbackValueList" | "fallbackValueListID":
-            same_or_put(fields, "fallbackValueListID", _fallback(desk, words(name, value)), "")
+            set_property(
+                fields, "fallbackValueListID", _fallback(call, text_property(name, value)), ""
+            )
         case "lazyLoading":
-            _set_lazy(desk, fields, on=flag(name, value))
+            _set_lazy(call, fields, on=boolean_property(name, value))
         case _:
-            same_or_put(fields, name, words(name, value), "")
+            set_property(fields, name, text_property(name, value), "")
 
 
 def _empty_value(value: object) -> Value:
@@ -301,47 +303,49 @@ def _empty_value(value: object) -> Value:
         return value
     if isinstance(value, str) and value.strip().lower() in {"true", "false"}:
         return 0 if value.strip().lower() == "true" else 1
-    return choice("addEmptyValue", value, _EMPTY)
+    return choice_property("addEmptyValue", value, _EMPTY)
 
 
-def _fallback(desk: Desk, name: str) -> str:
+def _fallback(call: ServoyCall, name: str) -> str:
     """The UUID of the list that is named."""
     if not name or _UUID.fullmatch(name):
         return name
-    found = desk.workspace.find("value list", name)
-    if not found:
-        raise RefusedError(f"Value list '{name}' not found. Nothing was changed.")
-    return found[0].uuid
+    lists = call.workspace.find_objects("value list", name)
+    if not lists:
+        raise ToolRefusedError(f"Value list '{name}' not found. Nothing was changed.")
+    return lists[0].uuid
 
 
-def _set_lazy(desk: Desk, fields: Fields, *, on: bool) -> None:
+def _set_lazy(call: ServoyCall, fields: Fields, *, on: bool) -> None:
     """`lazyLoading` among the custom properties: a text in one dialect, an object in the other."""
     custom = fields.get("customProperties")
     if isinstance(custom, Fields):
-        same_or_put(custom, "lazyLoading", on, None)
+        set_property(custom, "lazyLoading", on, None)
         return
     if isinstance(custom, str) and custom.strip():
-        others = [
-            each for each in custom.split(",\n") if not each.strip().startswith("lazyLoading:")
+        other_lines = [
+            line for line in custom.split(",\n") if not line.strip().startswith("lazyLoading:")
         ]
-        lines = sorted([*others, f"lazyLoading:{str(on).lower()}"])
-        same_or_put(fields, "customProperties", ",\n".join(lines), "")
+        lines = sorted([*other_lines, f"lazyLoading:{str(on).lower()}"])
+        set_property(fields, "customProperties", ",\n".join(lines), "")
         return
-    if desk.target.style.dialect == "json":
-        same_or_put(fields, "customProperties", Fields(lazyLoading=on), None)
+    if call.target.style.dialect == "json":
+        set_property(fields, "customProperties", Fields(lazyLoading=on), None)
     else:
-        same_or_put(fields, "customProperties", f"lazyLoading:{str(on).lower()}", "")
+        set_property(fields, "customProperties", f"lazyLoading:{str(on).lower()}", "")
 
 
-def update_value_list(desk: Desk, stored: Stored, properties: Mapping[str, Any]) -> list[str]:
+def update_value_list(
+    call: ServoyCall, stored: StoredObject, properties: Mapping[str, Any]
+) -> list[str]:
     """Set properties of a value list; gives the names of what changed. The desk is alone.
 
     Raises:
         RefusedError: One cannot be set; nothing was written.
     """
-    stored = stored.own()
-    changed = set_properties(desk, stored.fields, properties)
-    change(desk, stored, f"Value list '{stored.name}' changed: {', '.join(changed)}")
+    stored = stored.editable()
+    changed = set_properties(call, stored.fields, properties)
+    save_object(call, stored, f"Value list '{stored.name}' changed: {', '.join(changed)}")
     return changed
 
 
@@ -364,20 +368,20 @@ def type_of(fields: Fields) -> int:
 
 def columns_of(fields: Fields) -> list[str]:
     """Its columns, in their numbers' order."""
-    found = [text_of(fields, f"dataProviderID{n}") for n in range(1, _MOST_COLUMNS + 1)]
-    return [each for each in found if each]
+    names = [text_of(fields, f"dataProviderID{n}") for n in range(1, _MOST_COLUMNS + 1)]
+    return [name for name in names if name]
 
 
-def whole_source(text: str) -> str:
+def normalized_source(text: str) -> str:
     """A data source as files have it.
 
     Raises:
         RefusedError: The text is none.
     """
-    found = source_of(text)
-    if not found:
-        raise RefusedError(
+    source = parse_source(text)
+    if not source:
+        raise ToolRefusedError(
             f"Invalid dataSource format: '{text}'. Please provide format "
             "'db:/server_name/table_name' or 'server_name/table_name'"
         )
-    return found
+    return source

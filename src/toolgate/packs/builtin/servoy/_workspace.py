@@ -9,23 +9,23 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from toolgate.packs.builtin.servoy import _files as disk
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy._file_format import (
     Dialect,
-    Document,
     Fields,
+    FileStyle,
     NotationError,
-    Style,
+    ServoyFile,
     Value,
-    document,
+    decode_file,
 )
-from toolgate.packs.builtin.servoy._undo_log import Journal
+from toolgate.packs.builtin.servoy._undo_log import UndoLog
 
 __all__ = [
     "KINDS",
     "Kind",
     "Solution",
-    "Stored",
+    "StoredObject",
     "Workspace",
     "number_of",
     "read_file",
@@ -59,7 +59,7 @@ _NO_SOLUTIONS: Final = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stored:
+class StoredObject:
     """An object of a solution, in the file that holds it."""
 
     kind: Kind
@@ -77,7 +77,7 @@ class Stored:
     content: bytes
     """The file as it was read."""
 
-    read: Document | None = None
+    file: ServoyFile | None = None
     """What the file says; None where it cannot be read."""
 
     problem: str = ""
@@ -90,18 +90,18 @@ class Stored:
         Raises:
             RefusedError: The file cannot be read.
         """
-        if self.read is None or not isinstance(self.read.root, Fields):
-            raise RefusedError(f"{self.problem} Nothing was changed.")
-        return self.read.root
+        if self.file is None or not isinstance(self.file.root, Fields):
+            raise ToolRefusedError(f"{self.problem} Nothing was changed.")
+        return self.file.root
 
-    def own(self) -> "Stored":
+    def editable(self) -> "StoredObject":
         """The same with properties that may be changed; those of `fields` belong to everybody.
 
         Raises:
             RefusedError: The file cannot be read.
         """
         _ = self.fields
-        return replace(self, read=document(self.content))
+        return replace(self, file=decode_file(self.content))
 
     @property
     def uuid(self) -> str:
@@ -119,7 +119,7 @@ class Solution:
     folder: Path
     """Where it is."""
 
-    style: Style
+    style: FileStyle
     """How new files of it are written."""
 
     solution_type: int = 1
@@ -153,34 +153,34 @@ class Workspace:
     folder: Path
     """The folder, without links."""
 
-    wanted: str = ""
+    solution_name: str = ""
     """Name of the solution to work on; empty: the only one that is no module."""
 
-    _read: dict[tuple[str, Kind], tuple[Stored, ...]] = field(
-        default_factory=dict[tuple[str, Kind], tuple[Stored, ...]]
+    _read: dict[tuple[str, Kind], tuple[StoredObject, ...]] = field(
+        default_factory=dict[tuple[str, Kind], tuple[StoredObject, ...]]
     )
 
     @classmethod
-    def at(cls, path: Path, solution: str = "") -> "Workspace":
+    def open(cls, path: Path, solution: str = "") -> "Workspace":
         """The workspace at a path: its folder, or that of a solution in it.
 
         Raises:
             RefusedError: There is no such folder.
         """
         if not path.is_dir():
-            raise RefusedError(
+            raise ToolRefusedError(
                 f"There is no folder {str(path)!r}. Set the pack's workspace to one."
             )
         path = path.resolve()
         if (path / "rootmetadata.obj").is_file():
             name = solution or _name_in(path)
-            return cls(folder=path.parent, wanted=name)
-        return cls(folder=path, wanted=solution)
+            return cls(folder=path.parent, solution_name=name)
+        return cls(folder=path, solution_name=solution)
 
     @cached_property
-    def journal(self) -> Journal:
+    def journal(self) -> UndoLog:
         """How its files are changed."""
-        return Journal(self.folder)
+        return UndoLog(self.folder)
 
     @cached_property
     def solutions(self) -> dict[str, Solution]:
@@ -189,16 +189,16 @@ class Workspace:
         Raises:
             RefusedError: Two have the same name, or what makes one a solution cannot be read.
         """
-        found: dict[str, Solution] = {}
-        for place in _solution_folders(self.folder):
-            solution = _solution(place)
-            if solution.name in found:
-                raise RefusedError(
-                    f"Two solutions are called {solution.name!r}: {found[solution.name].folder} "
-                    f"and {place}. Rename one, or set the pack's workspace to a folder with one."
+        by_name: dict[str, Solution] = {}
+        for folder in _solution_folders(self.folder):
+            solution = _solution(folder)
+            if solution.name in by_name:
+                raise ToolRefusedError(
+                    f"Two solutions are called {solution.name!r}: {by_name[solution.name].folder} "
+                    f"and {folder}. Rename one, or set the pack's workspace to a folder with one."
                 )
-            found[solution.name] = solution
-        return found
+            by_name[solution.name] = solution
+        return by_name
 
     @cached_property
     def active(self) -> Solution:
@@ -209,50 +209,58 @@ class Workspace:
         """
         solution = self._chosen()
         if solution.problem:
-            raise RefusedError(f"{solution.problem} Nothing was changed.")
+            raise ToolRefusedError(f"{solution.problem} Nothing was changed.")
         return solution
 
     def _chosen(self) -> Solution:
-        known = self.solutions
-        if self.wanted:
-            if self.wanted in known:
-                return known[self.wanted]
-            raise RefusedError(
-                f"There is no solution {self.wanted!r} in {self.folder}. "
-                f"Available: {', '.join(sorted(known)) or 'none'}."
+        solutions = self.solutions
+        if self.solution_name:
+            if self.solution_name in solutions:
+                return solutions[self.solution_name]
+            raise ToolRefusedError(
+                f"There is no solution {self.solution_name!r} in {self.folder}. "
+                f"Available: {', '.join(sorted(solutions)) or 'none'}."
             )
-        if not known:
-            raise RefusedError(
+        if not solutions:
+            raise ToolRefusedError(
                 f"{self.folder} holds no solution: no folder in it has a file rootmetadata.obj. "
                 "Set the pack's workspace to the folder of your solutions."
             )
-        used = {name for each in known.values() for name in each.modules}
-        tops = [each for each in known.values() if each.solution_type not in _MODULE_TYPES]
-        tops = [each for each in tops if each.name not in used] or tops or list(known.values())
+        used = {name for solution in solutions.values() for name in solution.modules}
+        tops = [
+            solution
+            for solution in solutions.values()
+            if solution.solution_type not in _MODULE_TYPES
+        ]
+        tops = (
+            [solution for solution in tops if solution.name not in used]
+            or tops
+            or list(solutions.values())
+        )
         if len(tops) == 1:
             return tops[0]
-        names = ", ".join(sorted(each.name for each in tops))
-        raise RefusedError(
+        names = ", ".join(sorted(solution.name for solution in tops))
+        raise ToolRefusedError(
             f"{self.folder} holds several solutions: {names}. Set the pack's solution to one."
         )
 
     @cached_property
     def modules(self) -> tuple[Solution, ...]:
         """The modules of the active solution and theirs, in the order they are named."""
-        found: dict[str, Solution] = {}
+        by_name: dict[str, Solution] = {}
         waiting = list(self.active.modules)
         while waiting:
             name = waiting.pop(0)
-            if name in found or name == self.active.name or name not in self.solutions:
+            if name in by_name or name == self.active.name or name not in self.solutions:
                 continue
-            found[name] = self.solutions[name]
-            waiting += found[name].modules
-        return tuple(found.values())
+            by_name[name] = self.solutions[name]
+            waiting += by_name[name].modules
+        return tuple(by_name.values())
 
     @cached_property
     def missing_modules(self) -> tuple[str, ...]:
         """Modules that are named and not in the workspace."""
-        named = [name for each in (self.active, *self.modules) for name in each.modules]
+        named = [name for solution in (self.active, *self.modules) for name in solution.modules]
         return tuple(dict.fromkeys(name for name in named if name not in self.solutions))
 
     @property
@@ -260,7 +268,7 @@ class Workspace:
         """The active solution and its modules."""
         return (self.active, *self.modules)
 
-    def objects(self, kind: Kind, solution: Solution) -> tuple[Stored, ...]:
+    def objects(self, kind: Kind, solution: Solution) -> tuple[StoredObject, ...]:
         """The objects of a kind in one solution, by name; those that cannot be read too."""
         key = (solution.name, kind)
         if key not in self._read:
@@ -270,33 +278,33 @@ class Workspace:
             except (FileNotFoundError, NotADirectoryError):
                 paths = []
             except OSError as error:
-                raise RefusedError(
+                raise ToolRefusedError(
                     f"{solution.folder_of(kind)} cannot be read: {error.strerror or error}."
                 ) from error
-            paths = [each for each in paths if each.suffix == suffix and each.name[0] != "."]
-            found = [_stored(kind, path, solution.name) for path in paths]
-            self._read[key] = tuple(sorted(found, key=lambda each: (each.name, each.path)))
+            paths = [path for path in paths if path.suffix == suffix and path.name[0] != "."]
+            objects = [_stored(kind, path, solution.name) for path in paths]
+            self._read[key] = tuple(sorted(objects, key=lambda stored: (stored.name, stored.path)))
         return self._read[key]
 
-    def everywhere(self, kind: Kind) -> list[Stored]:
+    def objects_in_scope(self, kind: Kind) -> list[StoredObject]:
         """The objects of a kind in the active solution and its modules, in that order."""
-        return [each for solution in self.scope for each in self.objects(kind, solution)]
+        return [stored for solution in self.scope for stored in self.objects(kind, solution)]
 
-    def find(self, kind: Kind, name: str) -> list[Stored]:
+    def find_objects(self, kind: Kind, name: str) -> list[StoredObject]:
         """All objects of exactly this name; the active solution's first."""
-        return [each for each in self.everywhere(kind) if each.name == name]
+        return [stored for stored in self.objects_in_scope(kind) if stored.name == name]
 
-    def near(self, kind: Kind, name: str) -> Stored | None:
+    def find_ignoring_case(self, kind: Kind, name: str) -> StoredObject | None:
         """An object whose name differs in case alone, or None."""
         folded = name.casefold()
-        return next((e for e in self.everywhere(kind) if e.name.casefold() == folded), None)
+        return next((e for e in self.objects_in_scope(kind) if e.name.casefold() == folded), None)
 
     def files(self, suffixes: frozenset[str]) -> Iterator[Path]:
         """The files of all solutions whose names end so, sorted."""
-        for solution in sorted(self.solutions.values(), key=lambda each: each.name):
+        for solution in sorted(self.solutions.values(), key=lambda entry: entry.name):
             yield from walk(solution.folder, suffixes)
 
-    def shown(self, path: Path) -> str:
+    def display_path(self, path: Path) -> str:
         """A path as people read it: from the workspace on."""
         try:
             return path.relative_to(self.folder).as_posix()
@@ -307,10 +315,12 @@ class Workspace:
     def resources(self) -> tuple[Path, ...]:
         """Folders that hold definitions of tables, `datasources` of resource projects."""
         folders = [self.folder, *_folders(self.folder, _DEEPEST)]
-        found = [
-            each / "datasources" for each in folders if not (each / "rootmetadata.obj").exists()
+        datasources = [
+            folder / "datasources"
+            for folder in folders
+            if not (folder / "rootmetadata.obj").exists()
         ]
-        return tuple(each for each in found if each.is_dir())
+        return tuple(candidate for candidate in datasources if candidate.is_dir())
 
 
 def text_of(fields: Fields, key: str) -> str:
@@ -325,7 +335,7 @@ def number_of(fields: Fields, key: str, default: int = 0) -> int:
     return value if type(value) is int else default
 
 
-def read_file(path: Path) -> tuple[bytes, Document]:
+def read_file(path: Path) -> tuple[bytes, ServoyFile]:
     """The bytes of a file and what they say.
 
     Raises:
@@ -333,20 +343,20 @@ def read_file(path: Path) -> tuple[bytes, Document]:
     """
     content = disk.content_of(path)
     if content is None:
-        raise RefusedError(f"There is no file {path}.")
+        raise ToolRefusedError(f"There is no file {path}.")
     try:
-        return content, document(content)
+        return content, decode_file(content)
     except NotationError as error:
-        raise RefusedError(_damaged(path, error)) from error
+        raise ToolRefusedError(_damaged(path, error)) from error
 
 
 def walk(folder: Path, suffixes: frozenset[str]) -> Iterator[Path]:
     """The files below a folder whose names end so, sorted; hidden folders are left out."""
-    for place, below, names in os.walk(folder):
+    for directory, below, names in os.walk(folder):
         below[:] = sorted(name for name in below if name[0] != "." and name != "node_modules")
         for name in sorted(names):
             if os.path.splitext(name)[1].lower() in suffixes:  # noqa: PTH122 -- a path each costs twice the walk
-                yield Path(place, name)
+                yield Path(directory, name)
 
 
 def _damaged(path: Path, error: NotationError) -> str:
@@ -355,18 +365,18 @@ def _damaged(path: Path, error: NotationError) -> str:
 
 
 @lru_cache(maxsize=8_192)
-def _known(content: bytes) -> Document:
+def _decode_cached(content: bytes) -> ServoyFile:
     """What the bytes of an object say, remembered: most of a workspace stays as it is."""
-    return document(content)
+    return decode_file(content)
 
 
-def _stored(kind: Kind, path: Path, solution: str) -> Stored:
+def _stored(kind: Kind, path: Path, solution: str) -> StoredObject:
     content = b""
     try:
         content = disk.content_of(path) or b""
-        read = _known(content) if len(content) <= _SMALL else document(content)
+        read = _decode_cached(content) if len(content) <= _SMALL else decode_file(content)
         if problem := _misfit(kind, path, read):
-            return Stored(
+            return StoredObject(
                 kind=kind,
                 name=path.stem,
                 path=path,
@@ -374,9 +384,9 @@ def _stored(kind: Kind, path: Path, solution: str) -> Stored:
                 content=content,
                 problem=problem,
             )
-    except (NotationError, RefusedError) as error:
+    except (NotationError, ToolRefusedError) as error:
         problem = _damaged(path, error) if isinstance(error, NotationError) else str(error)
-        return Stored(
+        return StoredObject(
             kind=kind,
             name=path.stem,
             path=path,
@@ -385,17 +395,17 @@ def _stored(kind: Kind, path: Path, solution: str) -> Stored:
             problem=problem,
         )
     assert isinstance(read.root, Fields)
-    return Stored(
+    return StoredObject(
         kind=kind,
         name=text_of(read.root, "name") or path.stem,
         path=path,
         solution=solution,
         content=content,
-        read=read,
+        file=read,
     )
 
 
-def _misfit(kind: Kind, path: Path, read: Document) -> str:
+def _misfit(kind: Kind, path: Path, read: ServoyFile) -> str:
     """Why a file that is in the notation is no object of its kind; empty where it is."""
     typeid = KINDS[kind][2]
     if not isinstance(read.root, Fields):
@@ -417,25 +427,29 @@ def _breadth_first(folder: Path, deepest: int) -> Iterator[Path]:
     level = [folder]
     for _ in range(deepest):
         below: list[Path] = []
-        for place in level:
+        for parent in level:
             try:
-                with os.scandir(place) as entries:
+                with os.scandir(parent) as entries:
                     inside = sorted(
-                        each.name
-                        for each in entries
-                        if each.name[0] != "."
-                        and each.name not in _NO_SOLUTIONS
-                        and each.is_dir(follow_symlinks=False)
+                        entry.name
+                        for entry in entries
+                        if entry.name[0] != "."
+                        and entry.name not in _NO_SOLUTIONS
+                        and entry.is_dir(follow_symlinks=False)
                     )
             except OSError:
                 continue
-            below += [place / name for name in inside]
+            below += [parent / name for name in inside]
         yield from below
         level = below
 
 
 def _solution_folders(folder: Path) -> Iterable[Path]:
-    return [each for each in _folders(folder, _DEEPEST) if (each / "rootmetadata.obj").is_file()]
+    return [
+        candidate
+        for candidate in _folders(folder, _DEEPEST)
+        if (candidate / "rootmetadata.obj").is_file()
+    ]
 
 
 def _name_in(folder: Path) -> str:
@@ -449,14 +463,14 @@ def _solution(folder: Path) -> Solution:
         _, read = read_file(folder / "rootmetadata.obj")
         root = _solution_fields(folder / "rootmetadata.obj", read)
         dialect = read.style.dialect
-        style = Style(dialect=dialect, end_of_line=read.style.end_of_line)
+        style = FileStyle(dialect=dialect, end_of_line=read.style.end_of_line)
         settings = Fields()
         beside = folder / "solution_settings.obj"
         if beside.exists():
             settings = _solution_fields(beside, read_file(beside)[1])
-    except RefusedError as error:
+    except ToolRefusedError as error:
         return Solution(
-            name=folder.name, folder=folder, style=Style(dialect=dialect), problem=str(error)
+            name=folder.name, folder=folder, style=FileStyle(dialect=dialect), problem=str(error)
         )
     names = text_of(settings, "modulesNames") or text_of(root, "modulesNames")
     return Solution(
@@ -464,15 +478,15 @@ def _solution(folder: Path) -> Solution:
         folder=folder,
         style=style,
         solution_type=number_of(root, "solutionType", 1),
-        modules=tuple(each.strip() for each in names.split(",") if each.strip()),
+        modules=tuple(name.strip() for name in names.split(",") if name.strip()),
         main_form=text_of(settings, "firstFormID"),
     )
 
 
-def _solution_fields(path: Path, read: Document) -> Fields:
+def _solution_fields(path: Path, read: ServoyFile) -> Fields:
     root: Value = read.root
     if not isinstance(root, Fields) or number_of(root, "typeid") != SOLUTION:
-        raise RefusedError(
+        raise ToolRefusedError(
             f"{path}: the file cannot be read: it describes no solution (typeid {SOLUTION}); it "
             "may have been written in part."
         )

@@ -8,7 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from toolgate.errors import ArgumentError
-from toolgate.packs.builtin.servoy._roundtrip_check import SUFFIXES, Tried, try_files
+from toolgate.packs.builtin.servoy._roundtrip_check import (
+    SUFFIXES,
+    RoundtripResult,
+    check_roundtrip,
+)
 
 __all__ = ["app"]
 
@@ -32,8 +36,8 @@ def roundtrip(
     """
     if not path.exists():
         raise ArgumentError(f"There is no file or folder {str(path)!r}.", hint="Name another.")
-    tried = list(try_files(path))
-    different = [each for each in tried if each.problem]
+    tried = list(check_roundtrip(path))
+    different = [result for result in tried if result.problem]
     if as_json:
         typer.echo(json.dumps(_counts(tried, path), indent=2))
     else:
@@ -41,30 +45,30 @@ def roundtrip(
     return 1 if different else 0 if tried else 3
 
 
-def _show(tried: list[Tried], different: list[Tried], root: Path) -> None:
-    files, same = _by_suffix(tried), _by_suffix([each for each in tried if not each.problem])
+def _show(tried: list[RoundtripResult], different: list[RoundtripResult], root: Path) -> None:
+    files, same = _by_suffix(tried), _by_suffix([result for result in tried if not result.problem])
     for suffix in SUFFIXES:
         if files[suffix]:
             typer.echo(f"{suffix}  {same[suffix]} of {files[suffix]} identical")
-    for each in different:
-        typer.echo(f"{_shown(each.path, root)}: {each.problem}")
+    for result in different:
+        typer.echo(f"{_display_path(result.path, root)}: {result.problem}")
     if not tried:
         typer.echo(f"No {' '.join(SUFFIXES)} files below {root}.")
 
 
-def _counts(tried: list[Tried], root: Path) -> dict[str, Any]:
+def _counts(tried: list[RoundtripResult], root: Path) -> dict[str, Any]:
     """All files, and those of each extension."""
     groups = {suffix: [e for e in tried if e.path.suffix.lower() == suffix] for suffix in SUFFIXES}
     return {
         **_count(tried, root),
         "extensions": {
-            suffix.lstrip("."): _count(each, root) for suffix, each in groups.items() if each
+            suffix.lstrip("."): _count(group, root) for suffix, group in groups.items() if group
         },
     }
 
 
-def _count(tried: list[Tried], root: Path) -> dict[str, Any]:
-    different = [_shown(each.path, root) for each in tried if each.problem]
+def _count(tried: list[RoundtripResult], root: Path) -> dict[str, Any]:
+    different = [_display_path(result.path, root) for result in tried if result.problem]
     return {
         "files": len(tried),
         "identical": len(tried) - len(different),
@@ -72,9 +76,9 @@ def _count(tried: list[Tried], root: Path) -> dict[str, Any]:
     }
 
 
-def _by_suffix(tried: list[Tried]) -> Counter[str]:
-    return Counter(each.path.suffix.lower() for each in tried)
+def _by_suffix(tried: list[RoundtripResult]) -> Counter[str]:
+    return Counter(result.path.suffix.lower() for result in tried)
 
 
-def _shown(path: Path, root: Path) -> str:
+def _display_path(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix() if path != root else path.name

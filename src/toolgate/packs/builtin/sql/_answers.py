@@ -43,38 +43,38 @@ def failure(error: ToolgateError, **more: object) -> Json:
     }
 
 
-def rows(found: QueryResult, connection: Connection, statement: str) -> Json:
+def rows(result: QueryResult, connection: Connection, statement: str) -> Json:
     """Rows, with the statement that gave them."""
-    names = [column.name for column in found.columns]
-    count = len(found.rows)
-    cut = " There is more; ask for less, or for more rows." if found.truncated else ""
-    said = f"{_number(count, 'row')} of {connection.name}.{cut}" if names else "No rows."
-    text = "\n".join([said, *(_lines(names, found.rows) if count else ())])
+    names = [column.name for column in result.columns]
+    count = len(result.rows)
+    cut = " There is more; ask for less, or for more rows." if result.truncated else ""
+    head = f"{_number(count, 'row')} of {connection.name}.{cut}" if names else "No rows."
+    text = "\n".join([head, *(_lines(names, result.rows) if count else ())])
     return _answer(
         f"{text}\nExecuted: {_one_line(statement)}",
         {
             "connection": connection.name,
             "dialect": connection.dialect,
-            "columns": [{"name": each.name, "type": each.type} for each in found.columns],
-            "rows": [dict(zip(names, row, strict=True)) for row in found.rows],
+            "columns": [{"name": column.name, "type": column.type} for column in result.columns],
+            "rows": [dict(zip(names, row, strict=True)) for row in result.rows],
             "row_count": count,
-            "truncated": found.truncated,
+            "truncated": result.truncated,
             "executed_sql": statement,
-            "elapsed_ms": found.elapsed_ms,
+            "elapsed_ms": result.elapsed_ms,
         },
     )
 
 
 def plan(
-    found: Sequence[Sequence[Any]], names: Sequence[str], connection: Connection, statement: str
+    plan_rows: Sequence[Sequence[Any]], names: Sequence[str], connection: Connection, statement: str
 ) -> Json:
     """The plan of a statement that was not run."""
     is_narrow = len(names) == 1
     values: list[Any] = [
-        row[0] if is_narrow else dict(zip(names, row, strict=True)) for row in found
+        row[0] if is_narrow else dict(zip(names, row, strict=True)) for row in plan_rows
     ]
     whole = values[0] if is_narrow and len(values) == 1 else values
-    lines = [str(value) for value in values] if is_narrow else _lines(names, found)
+    lines = [str(value) for value in values] if is_narrow else _lines(names, plan_rows)
     head = f"How {connection.name} would run it; nothing was run:"
     return _answer(
         "\n".join([head, *lines]),
@@ -87,19 +87,23 @@ def plan(
     )
 
 
-def table(each: TableSchema, connection: Connection, estimate: int | None) -> Json:
+def table(described: TableSchema, connection: Connection, estimate: int | None) -> Json:
     """One table or view."""
-    lines = [f"{each.name}: {each.kind} of {connection.name}."]
-    lines += [each.comment] if each.comment else []
-    lines += [f"- {_column_line(each, column)}" for column in each.columns]
-    lines += [f"Primary key: {', '.join(each.primary_key)}"] if len(each.primary_key) > 1 else []
+    lines = [f"{described.name}: {described.kind} of {connection.name}."]
+    lines += [described.comment] if described.comment else []
+    lines += [f"- {_column_line(described, column)}" for column in described.columns]
+    lines += (
+        [f"Primary key: {', '.join(described.primary_key)}"]
+        if len(described.primary_key) > 1
+        else []
+    )
     lines += [
         f"Foreign key: ({', '.join(key.columns)}) to {key.table}({', '.join(key.to)})"
-        for key in each.foreign_keys
+        for key in described.foreign_keys
     ]
     lines += [
         f"{'Unique index' if index.unique else 'Index'} {index.name}: {', '.join(index.columns)}"
-        for index in each.indexes
+        for index in described.indexes
     ]
     lines += [f"About {estimate:,} rows."] if estimate is not None else []
     return _answer(
@@ -107,9 +111,9 @@ def table(each: TableSchema, connection: Connection, estimate: int | None) -> Js
         {
             "connection": connection.name,
             "dialect": connection.dialect,
-            "name": each.name,
-            "kind": each.kind,
-            "comment": each.comment or None,
+            "name": described.name,
+            "kind": described.kind,
+            "comment": described.comment or None,
             "columns": [
                 {
                     "name": column.name,
@@ -117,19 +121,19 @@ def table(each: TableSchema, connection: Connection, estimate: int | None) -> Js
                     "nullable": column.nullable,
                     "default": column.default or None,
                     "comment": column.comment or None,
-                    "primary_key": column.name in each.primary_key,
+                    "primary_key": column.name in described.primary_key,
                 }
-                for column in each.columns
+                for column in described.columns
             ],
-            "primary_key": list(each.primary_key),
+            "primary_key": list(described.primary_key),
             "foreign_keys": [
                 {"columns": list(key.columns), "table": key.table, "to": list(key.to)}
-                for key in each.foreign_keys
+                for key in described.foreign_keys
             ],
-            "unique_keys": [list(key) for key in each.unique_keys],
+            "unique_keys": [list(key) for key in described.unique_keys],
             "indexes": [
                 {"name": index.name, "columns": list(index.columns), "unique": index.unique}
-                for index in each.indexes
+                for index in described.indexes
             ],
             "row_estimate": estimate,
         },
@@ -137,28 +141,28 @@ def table(each: TableSchema, connection: Connection, estimate: int | None) -> Js
 
 
 def tables(
-    found: Sequence[Relation], connection: Connection, *, total: int, cursor: str | None
+    page: Sequence[Relation], connection: Connection, *, total: int, cursor: str | None
 ) -> Json:
     """Some of the tables and views."""
     lines = [f"{_number(total, 'table and view', 'tables and views')} of {connection.name}:"]
-    for each in found:
-        comment = f": {each.comment}" if each.comment else ""
-        lines.append(_one_line(f"- {each.full_name} ({each.kind}){comment}"))
+    for relation in page:
+        comment = f": {relation.comment}" if relation.comment else ""
+        lines.append(_one_line(f"- {relation.full_name} ({relation.kind}){comment}"))
     if cursor:
         lines.append(f"There are more: call again with cursor {cursor!r}.")
     return _answer(
-        "\n".join(lines) if found else f"No table of {connection.name} fits.",
+        "\n".join(lines) if page else f"No table of {connection.name} fits.",
         {
             "connection": connection.name,
             "dialect": connection.dialect,
             "tables": [
                 {
-                    "name": each.full_name,
-                    "schema": each.schema or None,
-                    "kind": each.kind,
-                    "comment": each.comment or None,
+                    "name": relation.full_name,
+                    "schema": relation.schema or None,
+                    "kind": relation.kind,
+                    "comment": relation.comment or None,
                 }
-                for each in found
+                for relation in page
             ],
             "total": total,
             "next_cursor": cursor,
@@ -166,23 +170,25 @@ def tables(
     )
 
 
-def connections(found: Iterable[Connection], usual: str) -> Json:
+def connections(configured: Iterable[Connection], usual: str) -> Json:
     """All databases, without where they are."""
-    shown = [
+    listed = [
         {
-            "name": each.name,
-            "dialect": each.dialect,
-            "description": each.description or None,
-            "default": each.name == usual,
+            "name": connection.name,
+            "dialect": connection.dialect,
+            "description": connection.description or None,
+            "default": connection.name == usual,
         }
-        for each in found
+        for connection in configured
     ]
     lines = [
-        _one_line(f"- {each['name']} ({each['dialect']}): {each['description'] or ''}").rstrip(":")
-        for each in shown
+        _one_line(f"- {entry['name']} ({entry['dialect']}): {entry['description'] or ''}").rstrip(
+            ":"
+        )
+        for entry in listed
     ]
     return _answer(
-        "\n".join([f"{_number(len(shown), 'connection')}:", *lines]), {"connections": shown}
+        "\n".join([f"{_number(len(listed), 'connection')}:", *lines]), {"connections": listed}
     )
 
 
@@ -193,7 +199,7 @@ def connected(
     lines = [f"{connection.name} answers ({connection.dialect} {version}, {elapsed_ms:g} ms)."]
     if privileges:
         lines.append("Its user may still write; Toolgate does not let it. It has:")
-        lines += [f"- {each}" for each in privileges]
+        lines += [f"- {privilege}" for privilege in privileges]
     else:
         lines.append("No right to write was found for its user.")
     return _answer(
@@ -220,34 +226,35 @@ def session(connection: Connection, facts: Json) -> Json:
 
 
 def activity(
-    found: Sequence[StoredStatement], others: Sequence[Json], problems: Sequence[str]
+    statements: Sequence[StoredStatement], other_entries: Sequence[Json], problems: Sequence[str]
 ) -> Json:
     """What was asked of databases."""
     entries: list[Json] = [
         {
             "source": "toolgate",
-            "at": each.at,
-            "caller": each.caller_id,
-            "thread": each.conversation or None,
-            "connection": each.connection,
-            "dialect": each.dialect,
-            "tool": each.tool,
-            "statement": each.statement,
-            "outcome": each.outcome,
-            "reason": each.reason or None,
-            "rows": each.rows,
-            "elapsed_ms": each.elapsed_ms,
+            "at": statement.at,
+            "caller": statement.caller_id,
+            "thread": statement.conversation or None,
+            "connection": statement.connection,
+            "dialect": statement.dialect,
+            "tool": statement.tool,
+            "statement": statement.statement,
+            "outcome": statement.outcome,
+            "reason": statement.reason or None,
+            "rows": statement.rows,
+            "elapsed_ms": statement.elapsed_ms,
         }
-        for each in found
+        for statement in statements
     ]
-    entries += others
+    entries += other_entries
     lines = [f"{_number(len(entries), 'entry', 'entries')}, newest first:"]
-    for each in entries:
-        why = f" ({each['reason']})" if each.get("reason") else ""
+    for entry in entries:
+        why = f" ({entry['reason']})" if entry.get("reason") else ""
         lines.append(
             _one_line(
-                f"- {each['at']} {each['connection']} {each.get('outcome', each['source'])}{why}: "
-                f"{each['statement']}"
+                f"- {entry['at']} {entry['connection']} "
+                f"{entry.get('outcome', entry['source'])}{why}: "
+                f"{entry['statement']}"
             )
         )
     return _answer(
@@ -293,13 +300,13 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _column_line(each: TableSchema, column: ColumnSchema) -> str:
-    said = [f"{column.name} {column.type}".strip()]
-    said += ["not null"] if not column.nullable and each.kind == "table" else []
-    said += ["primary key"] if each.primary_key == (column.name,) else []
-    said += [f"default {column.default}"] if column.default else []
-    return ", ".join(said) + (f" ({column.comment})" if column.comment else "")
+def _column_line(described: TableSchema, column: ColumnSchema) -> str:
+    parts = [f"{column.name} {column.type}".strip()]
+    parts += ["not null"] if not column.nullable and described.kind == "table" else []
+    parts += ["primary key"] if described.primary_key == (column.name,) else []
+    parts += [f"default {column.default}"] if column.default else []
+    return ", ".join(parts) + (f" ({column.comment})" if column.comment else "")
 
 
-def _number(count: int, one: str, many: str = "") -> str:
-    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+def _number(count: int, noun: str, plural: str = "") -> str:
+    return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"

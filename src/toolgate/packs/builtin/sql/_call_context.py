@@ -16,14 +16,14 @@ from toolgate.errors import SettingError, StatementError, StoreError, ToolgateEr
 from toolgate.packs.builtin.sql._options import SqlOptions, read_options
 from toolgate.store import StatementOutcome, StatementRows, StoredStatement
 
-__all__ = ["Desk"]
+__all__ = ["SqlCall"]
 
 log = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
 
-class Desk:
+class SqlCall:
     """What a call works with."""
 
     def __init__(self, context: Context, tool: str) -> None:
@@ -43,13 +43,13 @@ class Desk:
         Raises:
             SettingError: There is none.
         """
-        found: Mapping[str, Any] = self.context.connections
-        if not isinstance(found, Connections):
+        connections: Mapping[str, Any] = self.context.connections
+        if not isinstance(connections, Connections):
             raise SettingError(
                 "No database is connected.",
                 hint='Add a table [connections.NAME] with url = "…" to toolgate.toml.',
             )
-        return found
+        return connections
 
     def chosen(self, name: str | None) -> Connection:
         """The connection that is named, else the usual one.
@@ -67,8 +67,8 @@ class Desk:
             MissingExtraError: The parser is not installed.
             StatementError: It is not; that is noted.
         """
-        look = partial(check_statement, sql, connection.dialect, functions=self.options.functions)
-        verdict = await to_thread.run_sync(look)
+        check = partial(check_statement, sql, connection.dialect, functions=self.options.functions)
+        verdict = await to_thread.run_sync(check)
         if not verdict.allowed:
             await self.note(connection, sql, "refused", reason=verdict.reason)
             raise StatementError(
@@ -99,12 +99,12 @@ class Desk:
 
     async def _noted(self, connection: Connection, statement: str, asking: Any) -> QueryResult:
         try:
-            found: QueryResult = await asking
+            result: QueryResult = await asking
         except ToolgateError as error:
             await self.note(connection, statement, "failed", reason=error.failed)
             raise
-        await self.note(connection, statement, "done", found=found)
-        return found
+        await self.note(connection, statement, "done", result=result)
+        return result
 
     async def note(
         self,
@@ -113,15 +113,15 @@ class Desk:
         outcome: StatementOutcome,
         *,
         reason: str = "",
-        found: QueryResult | None = None,
+        result: QueryResult | None = None,
     ) -> None:
         """Keep what became of a statement; that it cannot be kept stops nobody."""
         fields = {
             "connection": connection.name,
             "dialect": connection.dialect,
             "outcome": outcome,
-            "rows": None if found is None else len(found.rows),
-            "elapsed_ms": None if found is None else found.elapsed_ms,
+            "rows": None if result is None else len(result.rows),
+            "elapsed_ms": None if result is None else result.elapsed_ms,
         }
         log.info("statement", extra=fields)
         store = self.context.store
@@ -146,8 +146,8 @@ class Desk:
                     statement=text[:100_000],
                     outcome=outcome,
                     reason=reason[:1000],
-                    rows=None if found is None else len(found.rows),
-                    elapsed_ms=None if found is None else found.elapsed_ms,
+                    rows=None if result is None else len(result.rows),
+                    elapsed_ms=None if result is None else result.elapsed_ms,
                 )
             )
         except StoreError:

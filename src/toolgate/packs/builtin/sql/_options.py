@@ -45,8 +45,10 @@ class SqlOptions:
 
     def limits(self, rows: int | None) -> QueryLimits:
         """How much of an answer is taken."""
-        wanted = min(rows or self.rows, self.max_rows)
-        return QueryLimits(rows=wanted, size_bytes=self.max_bytes, timeout_s=self.timeout_s or None)
+        row_limit = min(rows or self.rows, self.max_rows)
+        return QueryLimits(
+            rows=row_limit, size_bytes=self.max_bytes, timeout_s=self.timeout_s or None
+        )
 
 
 _LEAST: Final[Mapping[str, float]] = {"rows": 1, "max_rows": 1, "max_bytes": 1000, "timeout_s": 0}
@@ -64,16 +66,16 @@ def read_options(settings: Mapping[str, Any]) -> SqlOptions:
     Raises:
         SettingError: A key is unknown, or a value is none.
     """
-    known = {each.name: each for each in fields(SqlOptions)}
+    options = {option.name: option for option in fields(SqlOptions)}
     values: dict[str, Any] = {}
     for key, value in settings.items():
-        if key not in known:
+        if key not in options:
             raise SettingError(
                 f"packs.options.sql.{key} does not exist.",
-                allowed=f"Allowed: {', '.join(known)}.",
+                allowed=f"Allowed: {', '.join(options)}.",
                 hint="Correct or remove it.",
             )
-        values[key] = _checked(key, value, known[key].default)
+        values[key] = _checked(key, value, options[key].default)
     return SqlOptions(**values)
 
 
@@ -83,18 +85,18 @@ def _checked(key: str, value: Any, usual: Any) -> Any:
             return value
         allowed = "true or false"
     elif isinstance(usual, int | float):
-        least, most = _LEAST[key], _MOST[key]
+        lower, upper = _LEAST[key], _MOST[key]
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if (
             is_number
-            and least <= value <= most
+            and lower <= value <= upper
             and (isinstance(usual, float) or value == int(value))
         ):
             return type(usual)(value)
-        allowed = f"a number from {least:g} to {most:g}"
+        allowed = f"a number from {lower:g} to {upper:g}"
     elif isinstance(usual, tuple):
         texts = cast("list[object]", value) if isinstance(value, list | tuple) else [None]
-        if all(isinstance(each, str) for each in texts):
+        if all(isinstance(text, str) for text in texts):
             return tuple(texts)
         allowed = "a list of texts"
     else:

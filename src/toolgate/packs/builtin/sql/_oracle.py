@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from toolgate.databases.connections import Connection
 from toolgate.errors import ToolgateError
-from toolgate.packs.builtin.sql._call_context import Desk
+from toolgate.packs.builtin.sql._call_context import SqlCall
 from toolgate.types import Json
 
 __all__ = ["oracle_plan", "sqlcl_entries"]
@@ -20,7 +20,7 @@ _TIMES: Final = ("created_on", "log_date", "created")
 
 
 async def sqlcl_entries(
-    desk: Desk, *, since: str, limit: int, everyone: bool
+    call: SqlCall, *, since: str, limit: int, everyone: bool
 ) -> tuple[list[Json], list[str]]:
     """Rows of SQLcl's log in each Oracle connection, and why one cannot be read.
 
@@ -31,16 +31,16 @@ async def sqlcl_entries(
     problems: list[str] = []
     if not everyone:
         return entries, problems
-    for connection in desk.connections.values():
+    for connection in call.connections.values():
         if connection.dialect != "oracle":
             continue
         try:
-            rows = await desk.read(connection, lambda opened: _rows(opened, limit))
+            rows = await call.read(connection, lambda opened: _rows(opened, limit))
         except ToolgateError as error:
             problems.append(f"{_SOURCE} of {connection.name} is not readable: {error.failed}")
             continue
         entries += [_entry(row, connection) for row in rows]
-    return [each for each in entries if not since or str(each["at"]) >= since][:limit], problems
+    return [entry for entry in entries if not since or str(entry["at"]) >= since][:limit], problems
 
 
 def _rows(opened: sa.Connection, limit: int) -> list[dict[str, Any]]:
@@ -68,13 +68,13 @@ def oracle_plan(opened: sa.Connection, statement: str) -> str:
 def _entry(row: dict[str, Any], connection: Connection) -> Json:
     lowered = {str(key).lower(): value for key, value in row.items()}
     moment = next((lowered[name] for name in _TIMES if lowered.get(name) is not None), None)
-    said = next((lowered[name] for name in _TEXTS if lowered.get(name) is not None), "")
+    text = next((lowered[name] for name in _TEXTS if lowered.get(name) is not None), "")
     return {
         "source": _SOURCE,
         "at": moment.isoformat() if isinstance(moment, datetime | date) else str(moment or ""),
         "connection": connection.name,
         "dialect": connection.dialect,
-        "statement": str(said)[:4000],
+        "statement": str(text)[:4000],
         "client": lowered.get("mcp_client"),
         "model": lowered.get("model"),
     }

@@ -50,8 +50,8 @@ _FACTS: Final[Mapping[str, Mapping[str, str]]] = {
 def server_version(opened: sa.Connection) -> str:
     """Version of the database; empty where it does not say."""
     statement = _VERSIONS.get(opened.dialect.name, "SELECT 1")
-    found = opened.execute(sa.text(statement)).scalar()
-    return str(found) if opened.dialect.name in _VERSIONS else ""
+    version = opened.execute(sa.text(statement)).scalar()
+    return str(version) if opened.dialect.name in _VERSIONS else ""
 
 
 def session_facts(opened: sa.Connection) -> Json:

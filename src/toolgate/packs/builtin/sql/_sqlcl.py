@@ -19,12 +19,12 @@ from toolgate.packs.builtin.sql._options import read_options
 from toolgate.settings import data_dir
 from toolgate.types import Json
 
-__all__ = ["Services", "sqlcl_servers"]
+__all__ = ["SqlclServices", "sqlcl_servers"]
 
 log = logging.getLogger(__name__)
 
 
-class Services(Protocol):
+class SqlclServices(Protocol):
     """What the pack may use, as far as it matters here."""
 
     @property
@@ -42,7 +42,7 @@ _SAVING_S: Final = 25.0
 _LINE: Final = re.compile(r"[\r\n\0]+")
 
 
-def sqlcl_servers(services: Services, *, home: Path | None = None) -> dict[str, Json]:
+def sqlcl_servers(services: SqlclServices, *, home: Path | None = None) -> dict[str, Json]:
     """A server `sqlcl-NAME` for each Oracle connection; what is missing is a warning.
 
     Args:
@@ -52,7 +52,7 @@ def sqlcl_servers(services: Services, *, home: Path | None = None) -> dict[str, 
     options = read_options(services.settings)
     if not options.sqlcl:
         return {}
-    wanted = {
+    oracle = {
         name: connection
         for name, connection in services.connections.items()
         if connection.dialect == "oracle"
@@ -65,20 +65,20 @@ def sqlcl_servers(services: Services, *, home: Path | None = None) -> dict[str, 
             options.sqlcl_command,
         )
         return {}
-    if not wanted:
+    if not oracle:
         log.warning("SQLcl is left out: no connection has an address that begins with oracle.")
-    found: dict[str, Json] = {}
-    for name, connection in wanted.items():
+    servers: dict[str, Json] = {}
+    for name, connection in oracle.items():
         folder = (home or data_dir() / "sqlcl") / name
         if not _saved(command, folder, name, sa.make_url(connection.table.url)):
             continue
-        found[f"sqlcl-{name}"] = {
+        servers[f"sqlcl-{name}"] = {
             "command": command,
             "args": ["-home", str(folder), "-mcp"],
             # Runs commands of the client: scripts, spool files, settings.
             "tool_permissions": {"run-sqlcl": False},
         }
-    return found
+    return servers
 
 
 def _saved(command: str, folder: Path, name: str, url: sa.URL) -> bool:

@@ -53,7 +53,7 @@ def check(
     if dialect.strip().lower() != "any" and dialect_named(dialect) is None:
         raise ArgumentError(
             f"There is no dialect {dialect!r}.",
-            allowed=f"Dialects: {', '.join(each.name for each in DIALECTS)}; any is all of them.",
+            allowed=f"Dialects: {', '.join(d.name for d in DIALECTS)}; any is all of them.",
             hint="Name one of these.",
         )
     if path is not None and not path.is_file():
@@ -70,8 +70,8 @@ def check(
                 typer.echo(f"Line {number} cannot be read: {error}.", err=True)
                 continue
             verdict = check_statement(sql, dialect, functions=functions or ())
-            shown = {"id": key, "allowed": verdict.allowed, "reason": verdict.reason}
-            typer.echo(json.dumps(shown))
+            row = {"id": key, "allowed": verdict.allowed, "reason": verdict.reason}
+            typer.echo(json.dumps(row))
     return 2 if bad else 0
 
 
@@ -88,13 +88,13 @@ def _statement(line: bytes) -> tuple[object, str]:
     if len(line) > _LONGEST:
         raise ValueError(f"it is longer than {_LONGEST:,} bytes")
     try:
-        found: object = json.loads(line)
+        value: object = json.loads(line)
     except UnicodeDecodeError:
         raise ValueError("it is not UTF-8") from None
     except (json.JSONDecodeError, RecursionError) as error:
         raise ValueError(f"it is no JSON ({str(error)[:100]})") from None
     row: dict[str, object] | None = (
-        cast("dict[str, object]", found) if isinstance(found, dict) else None
+        cast("dict[str, object]", value) if isinstance(value, dict) else None
     )
     if row is None:
         raise ValueError('it is no object; expected {"id": …, "sql": …}')

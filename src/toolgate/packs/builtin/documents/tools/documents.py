@@ -64,14 +64,14 @@ async def retriever(
         history: The conversation so far, for questions that refer back; the question is added.
     """
     try:
-        said = [ConversationMessage(role=each.role, text=each.content) for each in history or ()]
-        if said and said[-1] != ConversationMessage(role="user", text=question):
-            said.append(ConversationMessage(role="user", text=question))
-        found = await _document_service(context).retrieve(
+        turns = [ConversationMessage(role=turn.role, text=turn.content) for turn in history or ()]
+        if turns and turns[-1] != ConversationMessage(role="user", text=question):
+            turns.append(ConversationMessage(role="user", text=question))
+        answer = await _document_service(context).retrieve(
             context.caller,
             RetrieveRequest(
                 question=question,
-                history=tuple(said),
+                history=tuple(turns),
                 collections=tuple(collections or ()),
                 top_k=top_k,
                 search_type=None if search_type is None else search_type_of(search_type),
@@ -80,19 +80,19 @@ async def retriever(
         )
     except ToolgateError as error:
         return _failure(str(error))
-    if found.for_user:
-        return _failure(found.for_user)
-    shown = found.shown()
-    if found.relevant == "no":
+    if answer.for_user:
+        return _failure(answer.for_user)
+    content = answer.shown()
+    if answer.relevant == "no":
         text = "No document helps with this question."
-    elif found.documents:
-        text = found.injected
+    elif answer.documents:
+        text = answer.injected
     else:
-        text = "Nothing was found." if found.status == "success" else found.error
+        text = "Nothing was found." if answer.status == "success" else answer.error
     return {
         "content": [{"type": "text", "text": text}],
-        "structuredContent": {**shown, "note": QUOTED},
-        "isError": found.status == "error",
+        "structuredContent": {**content, "note": QUOTED},
+        "isError": answer.status == "error",
     }
 
 
@@ -104,21 +104,21 @@ async def storage(context: Context) -> Json:
         context: Given by Toolgate.
     """
     try:
-        found = await _document_service(context).collections(context.caller)
+        collections = await _document_service(context).collections(context.caller)
     except ToolgateError as error:
         return _failure(str(error))
     rows: list[Json] = [
         {
-            "name": each.name,
-            "alias": each.alias,
-            "description": each.description,
-            "model": each.model,
-            "metric": each.metric,
-            "documents": each.documents,
-            "passages": each.passages,
+            "name": collection.name,
+            "alias": collection.alias,
+            "description": collection.description,
+            "model": collection.model,
+            "metric": collection.metric,
+            "documents": collection.documents,
+            "passages": collection.passages,
         }
-        for each in found
-        if each.passages and not each.problem
+        for collection in collections
+        if collection.passages and not collection.problem
     ]
     lines = [
         f"- {row['name']}{' (' + row['alias'] + ')' if row['alias'] else ''}: "
@@ -145,15 +145,15 @@ async def grade(
         documents: Texts of passages.
     """
     try:
-        made = await _document_service(context).grade(context.caller, question, documents)
+        result = await _document_service(context).grade(context.caller, question, documents)
     except ToolgateError as error:
         return _failure(str(error))
     return {
-        "status": made.status,
-        "relevant": made.relevant,
-        "grading_performed": made.grading_performed,
-        "formatted_documents": quoted_texts(documents) if made.relevant == "yes" else "",
-        "error": made.error or None,
+        "status": result.status,
+        "relevant": result.relevant,
+        "grading_performed": result.grading_performed,
+        "formatted_documents": quoted_texts(documents) if result.relevant == "yes" else "",
+        "error": result.error or None,
     }
 
 
@@ -170,25 +170,25 @@ async def rephrase(
         question: The last question.
         history: The turns before, oldest first; the question is the last entry.
     """
-    said = [ConversationMessage(role=each.role, text=each.content) for each in history]
+    turns = [ConversationMessage(role=turn.role, text=turn.content) for turn in history]
     try:
-        made = await _document_service(context).rephrase(context.caller, question, said)
+        result = await _document_service(context).rephrase(context.caller, question, turns)
     except ToolgateError as error:
         return _failure(str(error))
     return {
-        "status": made.status,
+        "status": result.status,
         "original_prompt": question,
-        "rephrased_prompt": made.query,
-        "was_rephrased": made.was_rephrased,
-        "error": made.error or None,
+        "rephrased_prompt": result.query,
+        "was_rephrased": result.was_rephrased,
+        "error": result.error or None,
     }
 
 
 def _document_service(context: Context) -> DocumentService:
-    found = context.documents
-    if not isinstance(found, DocumentService):
+    service = context.documents
+    if not isinstance(service, DocumentService):
         raise SettingError("There are no documents here.", hint="Ask a gateway that has a store.")
-    return found
+    return service
 
 
 def _failure(text: str) -> Json:

@@ -98,7 +98,7 @@ async def prompt_test(
 
 
 def _prompt_service(context: Context) -> PromptService:
-    found = context.prompts
-    if not isinstance(found, PromptService):
+    service = context.prompts
+    if not isinstance(service, PromptService):
         raise SettingError("There are no prompts here.", hint="Ask a gateway that has a store.")
-    return found
+    return service

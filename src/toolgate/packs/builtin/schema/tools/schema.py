@@ -11,7 +11,7 @@ from toolgate.databases.connections import Connection, SchemaHistory, SchemaVers
 from toolgate.errors import ArgumentError, SettingError, ToolgateError
 from toolgate.intents import find_dates
 from toolgate.packs.builtin.schema import _answers as answers
-from toolgate.packs.builtin.schema._name_lookup import Found, find_types
+from toolgate.packs.builtin.schema._name_lookup import TypeMatches, find_types
 from toolgate.types import Json
 
 __all__ = ["schema_changelog", "schema_version", "type_info"]
@@ -62,12 +62,12 @@ async def schema_changelog(
         history = _history(context)
         chosen = _chosen(context, history, connection)
         first, last = _moment("since", since), _moment("until", until)
-        found = await history.changes(chosen, since=first, until=last, limit=limit or _USUAL)
+        changes = await history.changes(chosen, since=first, until=last, limit=limit or _USUAL)
     except ToolgateError as error:
         return answers.failure(str(error))
     period = f" since {first}" if first else ""
     period += f" until {last}" if last else ""
-    return answers.changelog(found, chosen, period=period)
+    return answers.changelog(changes, chosen, period=period)
 
 
 @tool(title="Types of a schema", annotations=_READS)
@@ -95,7 +95,7 @@ async def type_info(
 
 async def _type_info(history: SchemaHistory, connections: Sequence[Connection], name: str) -> Json:
     """The type in the connections that have it; of several, the choice is left to who asks."""
-    looked: list[tuple[Connection, SchemaVersion, Found]] = []
+    looked: list[tuple[Connection, SchemaVersion, TypeMatches]] = []
     problem: ToolgateError | None = None
     for connection in connections:
         try:
@@ -104,12 +104,12 @@ async def _type_info(history: SchemaHistory, connections: Sequence[Connection], 
             problem = error  # another connection may have it
             continue
         looked.append((connection, version, find_types(version.schema, name)))
-    having = [each for each in looked if each[2].matches]
+    having = [entry for entry in looked if entry[2].matches]
     if len(having) == 1:
-        connection, version, found = having[0]
-        if len(found.matches) == 1:
-            return answers.type_details(version, connection, found.matches[0])
-        return answers.choices(version, connection, name, found.matches)
+        connection, version, result = having[0]
+        if len(result.matches) == 1:
+            return answers.type_details(version, connection, result.matches[0])
+        return answers.choices(version, connection, name, result.matches)
     if having:
         raise ArgumentError(
             f"There is a type {name[:80]!r} in several connections.",
@@ -119,10 +119,10 @@ async def _type_info(history: SchemaHistory, connections: Sequence[Connection], 
     if not looked and problem is not None:
         raise problem
     for connection, version, _ in looked:
-        for each, reason in version.schema.unread.items():
-            if each.casefold() == name.strip().casefold():
-                raise ArgumentError(f"{each!r} of {connection.name} cannot be read: {reason}.")
-    near = list(dict.fromkeys(each for _, _, found in looked for each in found.near))
+        for table, reason in version.schema.unread.items():
+            if table.casefold() == name.strip().casefold():
+                raise ArgumentError(f"{table!r} of {connection.name} cannot be read: {reason}.")
+    near = list(dict.fromkeys(similar for _, _, result in looked for similar in result.near))
     several = len(connections) > 1
     where = "any connection" if several else f"the schema of {connections[0].name}"
     raise ArgumentError(
@@ -170,9 +170,9 @@ def _moment(name: str, text: str | None) -> date | datetime | None:
         pass
     else:
         return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    found = find_dates(text, today=datetime.now(UTC))
-    if len(found) == 1 and found[0].end - found[0].start >= len(text) - 2:
-        moment = found[0].since if name == "since" else found[0].last_day
+    dates = find_dates(text, today=datetime.now(UTC))
+    if len(dates) == 1 and dates[0].end - dates[0].start >= len(text) - 2:
+        moment = dates[0].since if name == "since" else dates[0].last_day
         if moment is not None:
             return moment
     raise ArgumentError(

@@ -9,34 +9,34 @@ from toolgate.packs.builtin.servoy._answers import (
     Text,
     Texts,
     answer,
-    answering,
-    needed,
+    refusals_as_answers,
+    require_text,
 )
-from toolgate.packs.builtin.servoy._call_context import Desk, desk_of
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy._objects import (
-    Renamed,
-    approval,
-    broken,
-    delete,
-    elsewhere,
-    meant,
-    rename,
-    scope_of,
-    shown_as,
-    where_is,
+    RenameResult,
+    approval_question,
+    delete_objects,
+    describe_object,
+    name_suggestion,
+    object_json,
+    object_outside_target,
+    objects_in_scope,
+    rename_object,
+    unreadable_files,
 )
-from toolgate.packs.builtin.servoy._references import references_to, told
+from toolgate.packs.builtin.servoy._references import format_references, references_to
 from toolgate.packs.builtin.servoy._relations import (
-    Ends,
+    RelationEnds,
     create_relation,
     ends_of,
-    not_found,
+    normalized_source,
     pairs_of,
+    relation_not_found,
     update_relation,
-    whole_source,
 )
-from toolgate.packs.builtin.servoy._workspace import Stored
+from toolgate.packs.builtin.servoy._workspace import StoredObject
 
 READS = {"readOnlyHint": True, "openWorldHint": False}
 WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
@@ -44,7 +44,7 @@ DELETES = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": Fals
 
 
 @tool(name="openRelation", annotations=WRITES, required=("name",))
-@answering
+@refusals_as_answers
 def open_relation(
     context: Context,
     name: Text = "",
@@ -73,84 +73,88 @@ def open_relation(
             initialSort ("name asc, city desc"), encapsulation (public, hide or module), deprecated,
             comment. Those that are given are also changed in a relation that exists.
     """
-    needed("The 'name' argument is required.", name)
+    require_text("The 'name' argument is required.", name)
     name = name.strip()
-    desk = desk_of(context)
-    if desk.workspace.find("relation", name):
-        return _opened(desk, name, properties)
+    call = servoy_call(context)
+    if call.workspace.find_objects("relation", name):
+        return _opened(call, name, properties)
     if not primaryDataSource.strip() or not foreignDataSource.strip():
-        raise not_found(desk, name)
-    ends = Ends(
-        primary=whole_source("primaryDataSource", primaryDataSource),
-        foreign=whole_source("foreignDataSource", foreignDataSource),
+        raise relation_not_found(call, name)
+    ends = RelationEnds(
+        primary=normalized_source("primaryDataSource", primaryDataSource),
+        foreign=normalized_source("foreignDataSource", foreignDataSource),
         primary_column=primaryColumn.strip(),
         foreign_column=foreignColumn.strip(),
     )
-    with desk.alone() as alone:
-        if alone.workspace.find("relation", name):
+    with call.exclusive() as alone:
+        if alone.workspace.find_objects("relation", name):
             return _opened(alone, name, properties)
         create_relation(alone, name, ends, properties)
-    after = desk.again()
-    made = after.workspace.find("relation", name)
+    after = call.reloaded()
+    created = after.workspace.find_objects("relation", name)
     text = f"Relation '{name}' created successfully (from {ends.primary} to {ends.foreign})"
-    return _shown(after, text, made, _about_keys(desk, ends))
+    return _relation_answer(after, text, created, _about_keys(call, ends))
 
 
-def _about_keys(desk: Desk, ends: Ends) -> str:
+def _about_keys(call: ServoyCall, ends: RelationEnds) -> str:
     notes: list[str] = []
     if bool(ends.primary_column) != bool(ends.foreign_column):
         missing = "foreignColumn" if ends.primary_column else "primaryColumn"
         notes.append(f"No pair of keys was made, since '{missing}' is missing.")
     elif not ends.primary_column:
         notes.append("No pair of keys was made, since no columns were given.")
-    if not desk.databases.names:
+    if not call.databases.names:
         notes.append(
             "The workspace has no table definitions (.dbi), so tables and columns were not checked."
         )
     return " ".join(notes)
 
 
-def _opened(desk: Desk, name: str, properties: dict[str, Any]) -> Answer:
-    found = desk.workspace.find("relation", name)
+def _opened(call: ServoyCall, name: str, properties: dict[str, Any]) -> Answer:
+    relations = call.workspace.find_objects("relation", name)
     note = ""
     if properties:
-        if away := elsewhere(desk, found):
-            return answer(approval(desk, "update", "relation", away))
-        with desk.alone() as alone:
-            stored = alone.first(alone.workspace.find("relation", name))
+        if outside := object_outside_target(call, relations):
+            return answer(approval_question(call, "update", "relation", outside))
+        with call.exclusive() as alone:
+            stored = alone.preferred(alone.workspace.find_objects("relation", name))
             if stored is None:
-                raise RefusedError(f"Relation '{name}' not found.")
+                raise ToolRefusedError(f"Relation '{name}' not found.")
             changed = update_relation(alone, stored, properties)
-        desk = desk.again()
-        found = desk.workspace.find("relation", name)
+        call = call.reloaded()
+        relations = call.workspace.find_objects("relation", name)
         note = f"Changed: {', '.join(changed)}." if changed else "Nothing had to be changed."
-    return _shown(desk, f"Relation '{name}' opened in editor.", found, note)
+    return _relation_answer(call, f"Relation '{name}' opened in editor.", relations, note)
 
 
-def _shown(desk: Desk, text: str, found: list[Stored], note: str) -> Answer:
-    for each in found:
-        _ = each.fields  # one that cannot be read is not shown as if it were
+def _relation_answer(
+    call: ServoyCall, text: str, relations: list[StoredObject], note: str
+) -> Answer:
+    for stored in relations:
+        _ = stored.fields  # one that cannot be read is not shown as if it were
     note = " ".join(
-        each for each in (note, desk.open_editor([stored.path for stored in found])) if each
+        text_part
+        for text_part in (note, call.open_editor([stored.path for stored in relations]))
+        if text_part
     )
-    described = [_described(each) for each in found]
+    described = [_described(stored) for stored in relations]
     return answer(
         text,
         note,
-        *(where_is(desk, each) for each in found),
+        *(describe_object(call, stored) for stored in relations),
         structured={**described[0], "others": described[1:]} if described else {},
     )
 
 
-def _listed(stored: Stored) -> dict[str, Any]:
+def _listed(stored: StoredObject) -> dict[str, Any]:
     """One of many: all but the properties."""
     return {key: value for key, value in _described(stored).items() if key != "properties"}
 
 
-def _described(stored: Stored) -> dict[str, Any]:
+def _described(stored: StoredObject) -> dict[str, Any]:
     primary, foreign = ends_of(stored.fields)
     return {
-        **shown_as(stored),
+        **object_json(stored),
         "primaryDataSource": primary,
         "foreignDataSource": foreign,
         "keys": pairs_of(stored.fields),
@@ -158,16 +162,16 @@ def _described(stored: Stored) -> dict[str, Any]:
 
 
 @tool(name="listRelations", annotations=READS)
-@answering
+@refusals_as_answers
 def list_relations(context: Context) -> object:
     """List the relations of the active solution, with the data sources that they connect."""
-    desk = desk_of(context)
-    active = desk.workspace.active
-    return _list(desk, list(desk.workspace.objects("relation", active)), active.name)
+    call = servoy_call(context)
+    active = call.workspace.active
+    return _list(call, list(call.workspace.objects("relation", active)), active.name)
 
 
 @tool(name="getRelations", annotations=READS)
-@answering
+@refusals_as_answers
 def get_relations(context: Context, scope: Text = "all") -> object:
     """List relations with the data sources and keys that they connect.
 
@@ -175,52 +179,56 @@ def get_relations(context: Context, scope: Text = "all") -> object:
         scope: "current" for those of the present context alone, "all" for those of the active
             solution and its modules.
     """
-    desk = desk_of(context)
-    found = scope_of(desk, "relation", scope)
-    name = desk.target.name if scope.strip() == "current" else desk.workspace.active.name
-    return _list(desk, found, name, detailed=True)
+    call = servoy_call(context)
+    relations = objects_in_scope(call, "relation", scope)
+    name = call.target.name if scope.strip() == "current" else call.workspace.active.name
+    return _list(call, relations, name, detailed=True)
 
 
-def _list(desk: Desk, found: list[Stored], solution: str, *, detailed: bool = False) -> Answer:
-    good = sorted((each for each in found if each.read), key=lambda each: each.name)
+def _list(
+    call: ServoyCall, relations: list[StoredObject], solution: str, *, detailed: bool = False
+) -> Answer:
+    good = sorted((stored for stored in relations if stored.file), key=lambda stored: stored.name)
     lines = [f"Relations in solution '{solution}':", ""]
-    for number, each in enumerate(good, 1):
-        primary, foreign = ends_of(each.fields)
-        lines += [f"{number}. {each.name}", f"   Primary: {primary}", f"   Foreign: {foreign}"]
+    for number, stored in enumerate(good, 1):
+        primary, foreign = ends_of(stored.fields)
+        lines += [f"{number}. {stored.name}", f"   Primary: {primary}", f"   Foreign: {foreign}"]
         if detailed:
-            lines += [f"   Keys: {' and '.join(pairs_of(each.fields)) or 'none'}"]
-        if each.solution != solution:
-            lines.append(f"   In: {desk.label_of(each.solution)}")
+            lines += [f"   Keys: {' and '.join(pairs_of(stored.fields)) or 'none'}"]
+        if stored.solution != solution:
+            lines.append(f"   In: {call.label_of(stored.solution)}")
     if not good:
         lines.append("No relations found.")
-    structured = {"relations": [_listed(each) for each in good]}
-    return answer("\n".join(lines), broken(found), structured=structured)
+    structured = {"relations": [_listed(stored) for stored in good]}
+    return answer("\n".join(lines), unreadable_files(relations), structured=structured)
 
 
 @tool(name="deleteRelation", annotations=DELETES, required=("name",))
-@answering
+@refusals_as_answers
 def delete_relation(context: Context, name: Text = "") -> object:
     """Delete one relation of the present context. `undo` brings it back.
 
     Args:
         name: Name of the relation.
     """
-    needed("The 'name' argument is required.", name)
+    require_text("The 'name' argument is required.", name)
     name = name.strip()
-    with desk_of(context).alone() as desk:
-        found = desk.workspace.find("relation", name)
-        if not found:
-            raise RefusedError(f"Relation '{name}' not found.", meant(desk, "relation", name))
-        if away := elsewhere(desk, found):
-            return answer(approval(desk, "delete", "relation", away))
-        stored = desk.first(found)
+    with servoy_call(context).exclusive() as call:
+        relations = call.workspace.find_objects("relation", name)
+        if not relations:
+            raise ToolRefusedError(
+                f"Relation '{name}' not found.", name_suggestion(call, "relation", name)
+            )
+        if outside := object_outside_target(call, relations):
+            return answer(approval_question(call, "delete", "relation", outside))
+        stored = call.preferred(relations)
         assert stored is not None
-        delete(desk, "relation", [stored])
-    return answer(f"Relation '{name}' deleted successfully.", _left_behind(desk, [stored]))
+        delete_objects(call, "relation", [stored])
+    return answer(f"Relation '{name}' deleted successfully.", _left_behind(call, [stored]))
 
 
 @tool(name="deleteRelations", annotations=DELETES, required=("names",))
-@answering
+@refusals_as_answers
 def delete_relations(context: Context, names: Texts = []) -> object:
     """Delete relations of the present context: all that are found, or none.
 
@@ -229,35 +237,37 @@ def delete_relations(context: Context, names: Texts = []) -> object:
     Args:
         names: Names of the relations.
     """
-    wanted = list(dict.fromkeys(each.strip() for each in names if each.strip()))
-    needed("Error: 'names' parameter is required", *(wanted or [""]))
-    with desk_of(context).alone() as desk:
-        doomed: list[Stored] = []
-        for name in wanted:
-            found = desk.workspace.find("relation", name)
-            if found and (away := elsewhere(desk, found)):
-                return answer(approval(desk, "delete", "relation", away))
-            stored = desk.first(found)
+    relation_names = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    require_text("Error: 'names' parameter is required", *(relation_names or [""]))
+    with servoy_call(context).exclusive() as call:
+        doomed: list[StoredObject] = []
+        for name in relation_names:
+            relations = call.workspace.find_objects("relation", name)
+            if relations and (outside := object_outside_target(call, relations)):
+                return answer(approval_question(call, "delete", "relation", outside))
+            stored = call.preferred(relations)
             doomed += [stored] if stored else []
         if doomed:
-            delete(desk, "relation", doomed)
-    gone = [each.name for each in doomed]
-    missing = [name for name in wanted if name not in gone]
+            delete_objects(call, "relation", doomed)
+    gone = [stored.name for stored in doomed]
+    missing = [name for name in relation_names if name not in gone]
     lines = [f"Successfully deleted {len(gone)} relation(s): {', '.join(gone)}"] if gone else []
     lines += [f"Relations not found ({len(missing)}): {', '.join(missing)}"] if missing else []
-    return answer("\n".join(lines), _left_behind(desk, doomed), is_error=not gone)
+    return answer("\n".join(lines), _left_behind(call, doomed), is_error=not gone)
 
 
-def _left_behind(desk: Desk, gone: list[Stored]) -> str:
+def _left_behind(call: ServoyCall, gone: list[StoredObject]) -> str:
     reports = (
-        told(references_to(desk.workspace, "relation", each.name, "", each.path), each.name)
-        for each in gone
+        format_references(
+            references_to(call.workspace, "relation", stored.name, "", stored.path), stored.name
+        )
+        for stored in gone
     )
     return "\n".join(filter(None, reports))
 
 
 @tool(name="renameRelation", annotations=WRITES, required=("oldName", "newName"))
-@answering
+@refusals_as_answers
 def rename_relation(context: Context, oldName: Text = "", newName: Text = "") -> object:
     """Rename a relation and its file together, and tell what still uses the old name.
 
@@ -267,20 +277,20 @@ def rename_relation(context: Context, oldName: Text = "", newName: Text = "") ->
         oldName: Present name of the relation.
         newName: Its new name; no blanks, and no relation of the solution or a module has it.
     """
-    needed("Both oldName and newName are required", oldName, newName)
+    require_text("Both oldName and newName are required", oldName, newName)
     old, new = oldName.strip(), newName.strip()
-    with desk_of(context).alone() as desk:
-        renamed = rename(desk, "relation", old, new)
-    if not isinstance(renamed, Renamed):
+    with servoy_call(context).exclusive() as call:
+        renamed = rename_object(call, "relation", old, new)
+    if not isinstance(renamed, RenameResult):
         return answer(renamed)
     return answer(
         f"Relation renamed successfully: '{old}' is now '{new}'.",
-        told(renamed.references, old) or "Nothing else uses the old name.",
+        format_references(renamed.references, old) or "Nothing else uses the old name.",
         structured={
             "path": str(renamed.path),
             "references": [
-                {"path": each.path, "line": each.line, "text": each.text}
-                for each in renamed.references
+                {"path": reference.path, "line": reference.line, "text": reference.text}
+                for reference in renamed.references
             ],
         },
     )

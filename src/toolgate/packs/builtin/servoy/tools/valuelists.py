@@ -10,38 +10,38 @@ from toolgate.packs.builtin.servoy._answers import (
     Text,
     Texts,
     answer,
-    answering,
-    needed,
+    refusals_as_answers,
+    require_text,
 )
-from toolgate.packs.builtin.servoy._call_context import Desk, desk_of
-from toolgate.packs.builtin.servoy._errors import RefusedError
+from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
+from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy._objects import (
-    Renamed,
-    approval,
-    broken,
-    delete,
-    elsewhere,
-    meant,
-    rename,
-    scope_of,
-    shown_as,
-    where_is,
+    RenameResult,
+    approval_question,
+    delete_objects,
+    describe_object,
+    name_suggestion,
+    object_json,
+    object_outside_target,
+    objects_in_scope,
+    rename_object,
+    unreadable_files,
 )
-from toolgate.packs.builtin.servoy._references import references_to, told
+from toolgate.packs.builtin.servoy._references import format_references, references_to
 from toolgate.packs.builtin.servoy._valuelists import (
     CUSTOM,
     DATABASE,
     METHOD,
-    Wanted,
+    ValueListSource,
     columns_of,
     create_value_list,
+    normalized_source,
     source_in,
     type_of,
     update_value_list,
     values_of,
-    whole_source,
 )
-from toolgate.packs.builtin.servoy._workspace import Stored, text_of
+from toolgate.packs.builtin.servoy._workspace import StoredObject, text_of
 
 READS = {"readOnlyHint": True, "openWorldHint": False}
 WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
@@ -52,7 +52,7 @@ _TYPE_NAMES = {CUSTOM: "CUSTOM_VALUES", DATABASE: "DATABASE_VALUES", METHOD: "GL
 
 
 @tool(name="openValueList", annotations=WRITES, required=("name",))
-@answering
+@refusals_as_answers
 def open_value_list(
     context: Context,
     name: Text = "",
@@ -91,16 +91,16 @@ def open_value_list(
             fallbackValueList (a name), lazyLoading, encapsulation (public, hide or module),
             deprecated, comment. Those that are given are also changed in a list that exists.
     """
-    needed("The 'name' argument is required.", name)
+    require_text("The 'name' argument is required.", name)
     name = name.strip()
-    desk = desk_of(context)
-    if desk.workspace.find("value list", name):
-        return _opened(desk, name, properties)
+    call = servoy_call(context)
+    if call.workspace.find_objects("value list", name):
+        return _opened(call, name, properties)
     from_table = not globalMethod.strip() and not relationName.strip() and dataSource.strip()
-    wanted = Wanted(
+    source = ValueListSource(
         method=globalMethod.strip(),
         relation=relationName.strip(),
-        source=whole_source(dataSource) if from_table else "",
+        source=normalized_source(dataSource) if from_table else "",
         display=[displayColumn] if isinstance(displayColumn, str) else displayColumn,
         returned=[returnColumn] if isinstance(returnColumn, str) else returnColumn,
         values=customValues or values,
@@ -108,54 +108,54 @@ def open_value_list(
         sort=sortOptions,
         properties=properties,
     )
-    with desk.alone() as alone:
-        if alone.workspace.find("value list", name):
+    with call.exclusive() as alone:
+        if alone.workspace.find_objects("value list", name):
             return _opened(alone, name, properties)
-        note = create_value_list(alone, name, wanted)
-    after = desk.again()
-    made = after.workspace.find("value list", name)
-    return _shown(after, f"Value list '{name}' created successfully", made, note)
+        note = create_value_list(alone, name, source)
+    after = call.reloaded()
+    created = after.workspace.find_objects("value list", name)
+    return _value_list_answer(after, f"Value list '{name}' created successfully", created, note)
 
 
-def _opened(desk: Desk, name: str, properties: dict[str, Any]) -> Answer:
-    found = desk.workspace.find("value list", name)
+def _opened(call: ServoyCall, name: str, properties: dict[str, Any]) -> Answer:
+    lists = call.workspace.find_objects("value list", name)
     note = ""
     if properties:
-        if away := elsewhere(desk, found):
-            return answer(approval(desk, "update", "value list", away))
-        with desk.alone() as alone:
-            stored = alone.first(alone.workspace.find("value list", name))
+        if outside := object_outside_target(call, lists):
+            return answer(approval_question(call, "update", "value list", outside))
+        with call.exclusive() as alone:
+            stored = alone.preferred(alone.workspace.find_objects("value list", name))
             if stored is None:
-                raise RefusedError(f"Value list '{name}' not found.")
+                raise ToolRefusedError(f"Value list '{name}' not found.")
             changed = update_value_list(alone, stored, properties)
-        desk = desk.again()
-        found = desk.workspace.find("value list", name)
+        call = call.reloaded()
+        lists = call.workspace.find_objects("value list", name)
         note = f"Changed: {', '.join(changed)}." if changed else "Nothing had to be changed."
-    return _shown(desk, f"Value list '{name}' opened in editor.", found, note)
+    return _value_list_answer(call, f"Value list '{name}' opened in editor.", lists, note)
 
 
-def _shown(desk: Desk, text: str, found: list[Stored], note: str) -> Answer:
-    for each in found:
-        _ = each.fields  # one that cannot be read is not shown as if it were
-    failed = desk.open_editor([stored.path for stored in found])
-    described = [_described(each) for each in found]
+def _value_list_answer(call: ServoyCall, text: str, lists: list[StoredObject], note: str) -> Answer:
+    for stored in lists:
+        _ = stored.fields  # one that cannot be read is not shown as if it were
+    failed = call.open_editor([stored.path for stored in lists])
+    described = [_described(stored) for stored in lists]
     return answer(
         text,
         " ".join(filter(None, (note, failed))),
-        *(where_is(desk, each) for each in found),
+        *(describe_object(call, stored) for stored in lists),
         structured={**described[0], "others": described[1:]} if described else {},
     )
 
 
-def _listed(stored: Stored) -> dict[str, Any]:
+def _listed(stored: StoredObject) -> dict[str, Any]:
     """One of many: all but the properties."""
     return {key: value for key, value in _described(stored).items() if key != "properties"}
 
 
-def _described(stored: Stored) -> dict[str, Any]:
+def _described(stored: StoredObject) -> dict[str, Any]:
     fields = stored.fields
     kind = type_of(fields)
-    described = {**shown_as(stored), "type": _TYPE_NAMES.get(kind, f"type={kind}")}
+    described = {**object_json(stored), "type": _TYPE_NAMES.get(kind, f"type={kind}")}
     if kind == CUSTOM:
         described["values"] = values_of(fields)
     elif kind == DATABASE:
@@ -166,16 +166,16 @@ def _described(stored: Stored) -> dict[str, Any]:
 
 
 @tool(name="listValueLists", annotations=READS)
-@answering
+@refusals_as_answers
 def list_value_lists(context: Context) -> object:
     """List the value lists of the active solution, with where their values come from."""
-    desk = desk_of(context)
-    active = desk.workspace.active
-    return _list(desk, list(desk.workspace.objects("value list", active)), active.name)
+    call = servoy_call(context)
+    active = call.workspace.active
+    return _list(call, list(call.workspace.objects("value list", active)), active.name)
 
 
 @tool(name="getValueLists", annotations=READS)
-@answering
+@refusals_as_answers
 def get_value_lists(context: Context, scope: Text = "all") -> object:
     """List value lists with where their values come from.
 
@@ -183,26 +183,26 @@ def get_value_lists(context: Context, scope: Text = "all") -> object:
         scope: "current" for those of the present context alone, "all" for those of the active
             solution and its modules.
     """
-    desk = desk_of(context)
-    found = scope_of(desk, "value list", scope)
-    name = desk.target.name if scope.strip() == "current" else desk.workspace.active.name
-    return _list(desk, found, name)
+    call = servoy_call(context)
+    lists = objects_in_scope(call, "value list", scope)
+    name = call.target.name if scope.strip() == "current" else call.workspace.active.name
+    return _list(call, lists, name)
 
 
-def _list(desk: Desk, found: list[Stored], solution: str) -> Answer:
-    good = sorted((each for each in found if each.read), key=lambda each: each.name)
+def _list(call: ServoyCall, lists: list[StoredObject], solution: str) -> Answer:
+    good = sorted((stored for stored in lists if stored.file), key=lambda stored: stored.name)
     lines = [f"Value lists in solution '{solution}':", ""]
-    for number, each in enumerate(good, 1):
-        lines += _lines(number, each)
-        if each.solution != solution:
-            lines.append(f"   In: {desk.label_of(each.solution)}")
+    for number, stored in enumerate(good, 1):
+        lines += _lines(number, stored)
+        if stored.solution != solution:
+            lines.append(f"   In: {call.label_of(stored.solution)}")
     if not good:
         lines.append("No value lists found.")
-    structured = {"valueLists": [_listed(each) for each in good]}
-    return answer("\n".join(lines), broken(found), structured=structured)
+    structured = {"valueLists": [_listed(stored) for stored in good]}
+    return answer("\n".join(lines), unreadable_files(lists), structured=structured)
 
 
-def _lines(number: int, stored: Stored) -> list[str]:
+def _lines(number: int, stored: StoredObject) -> list[str]:
     fields = stored.fields
     kind = type_of(fields)
     head = f"{number}. {stored.name} ({_TYPE_NAMES.get(kind, f'type={kind}')})"
@@ -221,29 +221,31 @@ def _lines(number: int, stored: Stored) -> list[str]:
 
 
 @tool(name="deleteValueList", annotations=DELETES, required=("name",))
-@answering
+@refusals_as_answers
 def delete_value_list(context: Context, name: Text = "") -> object:
     """Delete one value list of the present context. `undo` brings it back.
 
     Args:
         name: Name of the value list.
     """
-    needed("The 'name' argument is required.", name)
+    require_text("The 'name' argument is required.", name)
     name = name.strip()
-    with desk_of(context).alone() as desk:
-        found = desk.workspace.find("value list", name)
-        if not found:
-            raise RefusedError(f"Value list '{name}' not found.", meant(desk, "value list", name))
-        if away := elsewhere(desk, found):
-            return answer(approval(desk, "delete", "value list", away))
-        stored = desk.first(found)
+    with servoy_call(context).exclusive() as call:
+        lists = call.workspace.find_objects("value list", name)
+        if not lists:
+            raise ToolRefusedError(
+                f"Value list '{name}' not found.", name_suggestion(call, "value list", name)
+            )
+        if outside := object_outside_target(call, lists):
+            return answer(approval_question(call, "delete", "value list", outside))
+        stored = call.preferred(lists)
         assert stored is not None
-        delete(desk, "value list", [stored])
-    return answer(f"Value list '{name}' deleted successfully.", _left_behind(desk, [stored]))
+        delete_objects(call, "value list", [stored])
+    return answer(f"Value list '{name}' deleted successfully.", _left_behind(call, [stored]))
 
 
 @tool(name="deleteValueLists", annotations=DELETES, required=("names",))
-@answering
+@refusals_as_answers
 def delete_value_lists(context: Context, names: Texts = []) -> object:
     """Delete value lists of the present context: all that are found, or none.
 
@@ -252,36 +254,36 @@ def delete_value_lists(context: Context, names: Texts = []) -> object:
     Args:
         names: Names of the value lists.
     """
-    wanted = list(dict.fromkeys(each.strip() for each in names if each.strip()))
-    needed("Error: 'names' parameter is required", *(wanted or [""]))
-    with desk_of(context).alone() as desk:
-        doomed: list[Stored] = []
-        for name in wanted:
-            found = desk.workspace.find("value list", name)
-            if found and (away := elsewhere(desk, found)):
-                return answer(approval(desk, "delete", "value list", away))
-            stored = desk.first(found)
+    list_names = list(dict.fromkeys(name.strip() for name in names if name.strip()))
+    require_text("Error: 'names' parameter is required", *(list_names or [""]))
+    with servoy_call(context).exclusive() as call:
+        doomed: list[StoredObject] = []
+        for name in list_names:
+            lists = call.workspace.find_objects("value list", name)
+            if lists and (outside := object_outside_target(call, lists)):
+                return answer(approval_question(call, "delete", "value list", outside))
+            stored = call.preferred(lists)
             doomed += [stored] if stored else []
         if doomed:
-            delete(desk, "value list", doomed)
-    gone = [each.name for each in doomed]
-    missing = [name for name in wanted if name not in gone]
+            delete_objects(call, "value list", doomed)
+    gone = [stored.name for stored in doomed]
+    missing = [name for name in list_names if name not in gone]
     lines = [f"Successfully deleted {len(gone)} value list(s): {', '.join(gone)}"] if gone else []
     lines += [f"Value lists not found ({len(missing)}): {', '.join(missing)}"] if missing else []
-    return answer("\n".join(lines), _left_behind(desk, doomed), is_error=not gone)
+    return answer("\n".join(lines), _left_behind(call, doomed), is_error=not gone)
 
 
-def _left_behind(desk: Desk, gone: list[Stored]) -> str:
+def _left_behind(call: ServoyCall, gone: list[StoredObject]) -> str:
     reports: list[str] = []
-    for each in gone:
-        uuid = each.uuid if each.read else ""
-        found = references_to(desk.workspace, "value list", each.name, uuid, each.path)
-        reports.append(told(found, each.name))
+    for stored in gone:
+        uuid = stored.uuid if stored.file else ""
+        references = references_to(call.workspace, "value list", stored.name, uuid, stored.path)
+        reports.append(format_references(references, stored.name))
     return "\n".join(filter(None, reports))
 
 
 @tool(name="renameValueList", annotations=WRITES, required=("oldName", "newName"))
-@answering
+@refusals_as_answers
 def rename_value_list(context: Context, oldName: Text = "", newName: Text = "") -> object:
     """Rename a value list and its file together, and tell what still uses the old name.
 
@@ -292,20 +294,20 @@ def rename_value_list(context: Context, oldName: Text = "", newName: Text = "") 
         oldName: Present name of the value list.
         newName: Its new name; no blanks, and no value list of the solution or a module has it.
     """
-    needed("Both oldName and newName are required", oldName, newName)
+    require_text("Both oldName and newName are required", oldName, newName)
     old, new = oldName.strip(), newName.strip()
-    with desk_of(context).alone() as desk:
-        renamed = rename(desk, "value list", old, new)
-    if not isinstance(renamed, Renamed):
+    with servoy_call(context).exclusive() as call:
+        renamed = rename_object(call, "value list", old, new)
+    if not isinstance(renamed, RenameResult):
         return answer(renamed)
     return answer(
         f"Value list renamed successfully: '{old}' is now '{new}'.",
-        told(renamed.references, old) or "Nothing else uses the old name.",
+        format_references(renamed.references, old) or "Nothing else uses the old name.",
         structured={
             "path": str(renamed.path),
             "references": [
-                {"path": each.path, "line": each.line, "text": each.text}
-                for each in renamed.references
+                {"path": reference.path, "line": reference.line, "text": reference.text}
+                for reference in renamed.references
             ],
         },
     )

@@ -1,11 +1,11 @@
 """Oracle SQLcl, where `[packs.options.sql] sqlcl = true`."""
 
-from toolgate.packs.builtin.sql._sqlcl import Services, sqlcl_servers
+from toolgate.packs.builtin.sql._sqlcl import SqlclServices, sqlcl_servers
 from toolgate.types import Json
 
 __all__ = ["servers"]
 
 
-def servers(services: Services) -> dict[str, Json]:
+def servers(services: SqlclServices) -> dict[str, Json]:
     """The servers that the pack brings along."""
     return sqlcl_servers(services)

@@ -25,7 +25,7 @@ from toolgate.databases.connections import (
 )
 from toolgate.errors import ArgumentError, DatabaseError, StatementError, ToolgateError
 from toolgate.packs.builtin.sql import _answers as answers
-from toolgate.packs.builtin.sql._call_context import Desk
+from toolgate.packs.builtin.sql._call_context import SqlCall
 from toolgate.packs.builtin.sql._options import MOST_ROWS
 from toolgate.packs.builtin.sql._oracle import oracle_plan, sqlcl_entries
 from toolgate.packs.builtin.sql._sessions import server_version, session_facts
@@ -77,13 +77,13 @@ async def query(
         connection: Name of the database connection; may be left out where there is only one.
         max_rows: At most as many rows; 200 when left out.
     """
-    desk = Desk(context, "query")
+    call = SqlCall(context, "query")
     statement: str | None = None
     try:
-        chosen = desk.chosen(connection)
-        verdict = await desk.judged(chosen, sql)
+        chosen = call.chosen(connection)
+        verdict = await call.judged(chosen, sql)
         statement = verdict.statement
-        return answers.rows(await desk.run(chosen, statement, rows=max_rows), chosen, statement)
+        return answers.rows(await call.run(chosen, statement, rows=max_rows), chosen, statement)
     except ToolgateError as error:
         return answers.failure(error, executed_sql=statement)
 
@@ -97,20 +97,20 @@ async def explain(context: Context, sql: str, connection: str | None = None) -> 
         sql: The query itself, without EXPLAIN.
         connection: Name of the database connection; may be left out where there is only one.
     """
-    desk = Desk(context, "explain")
+    call = SqlCall(context, "explain")
     try:
-        chosen = desk.chosen(connection)
-        verdict = await desk.judged(chosen, sql)
+        chosen = call.chosen(connection)
+        verdict = await call.judged(chosen, sql)
         if verdict.kind == "show":
             raise StatementError(
                 "This statement has no plan.", hint="Give a query, or run it with the tool query."
             )
         if chosen.dialect == "oracle":
-            found = await desk.read(chosen, lambda opened: oracle_plan(opened, verdict.statement))
-            return answers.plan([(found,)], ["plan"], chosen, verdict.statement)
+            plan = await call.read(chosen, lambda opened: oracle_plan(opened, verdict.statement))
+            return answers.plan([(plan,)], ["plan"], chosen, verdict.statement)
         lead = "" if verdict.kind == "plan" else _PLANS.get(chosen.dialect, "EXPLAIN")
-        rows = await desk.run(
-            chosen, f"{lead} {verdict.statement}".strip(), rows=desk.options.max_rows
+        rows = await call.run(
+            chosen, f"{lead} {verdict.statement}".strip(), rows=call.options.max_rows
         )
         names = [column.name for column in rows.columns]
         return answers.plan(rows.rows, names, chosen, verdict.statement)
@@ -130,12 +130,12 @@ async def table_info(
         connection: Name of the database connection; may be left out where there is only one.
         schema: Name of the schema, where it does not stand before the table.
     """
-    desk = Desk(context, "table_info")
+    call = SqlCall(context, "table_info")
     try:
-        chosen = desk.chosen(connection)
-        wanted = f"{schema}.{table}" if schema and "." not in table else table
-        found = await desk.read(chosen, lambda opened: _described(opened, chosen, wanted))
-        return answers.table(found[0], chosen, found[1])
+        chosen = call.chosen(connection)
+        full_name = f"{schema}.{table}" if schema and "." not in table else table
+        described = await call.read(chosen, lambda opened: _described(opened, chosen, full_name))
+        return answers.table(described[0], chosen, described[1])
     except ToolgateError as error:
         return answers.failure(error)
 
@@ -157,40 +157,40 @@ async def list_tables(
         pattern: Only names that fit; * stands for any text, as in order*.
         cursor: The next_cursor of the answer before, for more.
     """
-    desk = Desk(context, "list_tables")
+    call = SqlCall(context, "list_tables")
     try:
-        chosen = desk.chosen(connection)
+        chosen = call.chosen(connection)
         start = _start(cursor)
         schemas = (schema,) if schema else chosen.table.schemas
-        found = await desk.read(
+        matches = await call.read(
             chosen,
             lambda opened: relations(opened, schemas=schemas, exclude=chosen.table.exclude),
         )
     except ToolgateError as error:
         return answers.failure(error)
     if pattern:
-        wanted = pattern.casefold()
-        found = [
-            each
-            for each in found
-            if fnmatchcase(each.name.casefold(), wanted)
-            or fnmatchcase(each.full_name.casefold(), wanted)
+        folded_pattern = pattern.casefold()
+        matches = [
+            relation
+            for relation in matches
+            if fnmatchcase(relation.name.casefold(), folded_pattern)
+            or fnmatchcase(relation.full_name.casefold(), folded_pattern)
         ]
-    page = found[start : start + _PAGE]
-    more = str(start + _PAGE) if len(found) > start + _PAGE else None
-    return answers.tables(page, chosen, total=len(found), cursor=more)
+    page = matches[start : start + _PAGE]
+    more = str(start + _PAGE) if len(matches) > start + _PAGE else None
+    return answers.tables(page, chosen, total=len(matches), cursor=more)
 
 
 @tool(title="List connections", annotations=_READS)
 async def connection_list(context: Context) -> Json:
     """List the connected databases: names, kinds and descriptions."""
-    desk = Desk(context, "connection_list")
+    call = SqlCall(context, "connection_list")
     try:
-        found = desk.connections
+        configured = call.connections
     except ToolgateError as error:
         return answers.failure(error)
-    only = next(iter(found)) if len(found) == 1 else ""
-    return answers.connections(found.values(), desk.options.connection or only)
+    only = next(iter(configured)) if len(configured) == 1 else ""
+    return answers.connections(configured.values(), call.options.connection or only)
 
 
 @tool(title="Test a connection", annotations=_READS)
@@ -201,14 +201,14 @@ async def connection_test(context: Context, connection: str | None = None) -> Js
         context: Given by Toolgate.
         connection: Name of the database connection; may be left out where there is only one.
     """
-    desk = Desk(context, "connection_test")
+    call = SqlCall(context, "connection_test")
     chosen: Connection | None = None
     begun = time.perf_counter()
     try:
-        chosen = desk.chosen(connection)
+        chosen = call.chosen(connection)
         try:
             with anyio.fail_after(_TEST_S):
-                version, privileges = await desk.read(
+                version, privileges = await call.read(
                     chosen, lambda opened: (server_version(opened), write_privileges(opened))
                 )
         except TimeoutError:
@@ -234,13 +234,13 @@ async def session_info(context: Context, connection: str | None = None) -> Json:
         context: Given by Toolgate.
         connection: Name of the database connection; may be left out where there is only one.
     """
-    desk = Desk(context, "session_info")
+    call = SqlCall(context, "session_info")
     try:
-        chosen = desk.chosen(connection)
-        facts = await desk.read(chosen, session_facts)
+        chosen = call.chosen(connection)
+        facts = await call.read(chosen, session_facts)
     except ToolgateError as error:
         return answers.failure(error)
-    limits = desk.options.limits(None)
+    limits = call.options.limits(None)
     timeout_s = min(chosen.table.timeout_s, limits.timeout_s or chosen.table.timeout_s)
     return answers.session(
         chosen,
@@ -270,9 +270,9 @@ async def activity_log(
         since: Only from this moment on: YYYY-MM-DD, or 2025-10-15T14:30:00Z.
         everyone: All callers of the project; only with the right to manage.
     """
-    desk = Desk(context, "activity_log")
+    call = SqlCall(context, "activity_log")
     caller = context.caller
-    most = limit or 20
+    row_limit = limit or 20
     try:
         first = _moment(since)
         if everyone and not context.may("manage"):
@@ -280,18 +280,20 @@ async def activity_log(
                 "What others asked is shown only with the right to manage.",
                 hint="Leave everyone out for your own statements.",
             )
-        found: list[StoredStatement] = []
+        statements: list[StoredStatement] = []
         if context.store is not None:
-            found = await context.store.statements(
+            statements = await context.store.statements(
                 caller.project_id,
                 caller_id=None if everyone else caller.caller_id,
                 since=first,
-                limit=most,
+                limit=row_limit,
             )
-        others, problems = await sqlcl_entries(desk, since=first, limit=most, everyone=everyone)
+        sqlcl_rows, problems = await sqlcl_entries(
+            call, since=first, limit=row_limit, everyone=everyone
+        )
     except ToolgateError as error:
         return answers.failure(error)
-    return answers.activity(found, others, problems)
+    return answers.activity(statements, sqlcl_rows, problems)
 
 
 def _described(
@@ -300,27 +302,33 @@ def _described(
     where, _, bare = name.rpartition(".")
     schemas = (where,) if where else connection.table.schemas
     schema = read_schema(opened, schemas=schemas, exclude=connection.table.exclude)
-    found = _table(schema, name, bare)
-    if found is None:
-        near = [each.name for each in schema.tables if bare.casefold() in each.name.casefold()]
+    described = _table(schema, name, bare)
+    if described is None:
+        near = [
+            candidate.name
+            for candidate in schema.tables
+            if bare.casefold() in candidate.name.casefold()
+        ]
         raise ArgumentError(
             f"There is no table {name[:80]!r} in {connection.name}.",
             allowed=f"Near: {', '.join(near[:5])}." if near else "",
             hint="Call list_tables for all names.",
         )
-    schema_of, _, own = found.name.rpartition(".")
-    return found, estimated_rows(opened, schema_of, own)
+    schema_of, _, bare_name = described.name.rpartition(".")
+    return described, estimated_rows(opened, schema_of, bare_name)
 
 
 def _table(schema: Schema, name: str, bare: str) -> TableSchema | None:
     """The table of a name: as written first, then in any case."""
     tables: list[TableSchema | NamedType] = [*schema.tables]
-    for wanted in (name, bare):
+    for searched in (name, bare):
         for fold in (str, str.casefold):
-            for each in tables:
-                own = each.name.rpartition(".")[2] if wanted == bare else each.name
-                if fold(own) == fold(wanted) and isinstance(each, TableSchema):
-                    return each
+            for candidate in tables:
+                table_name = (
+                    candidate.name.rpartition(".")[2] if searched == bare else candidate.name
+                )
+                if fold(table_name) == fold(searched) and isinstance(candidate, TableSchema):
+                    return candidate
     return None
 
 

@@ -91,8 +91,8 @@ async def test_who_overrules_says_whom_and_who_stays_shows_the_others() -> None:
     request = StageRequest(text=PARTIAL, today=TODAY)
     by_keyword = KEYWORDS.match(request)
 
-    overruled = combine_stages(by_keyword, await Meaning("refunds").judge(request))
-    kept = combine_stages(by_keyword, await Meaning(NONE, 0.0).judge(request))
+    overruled = combine_stages(by_keyword, await Meaning("refunds").classify(request))
+    kept = combine_stages(by_keyword, await Meaning(NONE, 0.0).classify(request))
 
     assert "the partial keyword 'order', which means 'tracking'" in overruled.reason
     assert [each.intent for each in kept.candidates] == ["tracking", "refunds"]

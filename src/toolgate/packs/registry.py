@@ -120,7 +120,7 @@ class Packs:
 
     ```python
     packs = Packs(settings.packs, cwd=Path.cwd())
-    await packs.look()
+    await packs.refresh()
     packs.current.packs
     ```
     """

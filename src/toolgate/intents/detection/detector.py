@@ -20,7 +20,7 @@ class IntentDetector:
     """Tells what a message asks for, by keywords, and reads the arguments.
 
     ```python
-    detector = Detector(load_intents(Path("packs/sales")))
+    detector = IntentDetector(load_intents(Path("packs/sales")))
     detector.detect("show the last 5 refunds", today=date(2025, 10, 21))
     ```
     """

@@ -41,8 +41,8 @@ class Recognizer:
 
     ```python
     recognizer = Recognizer(embedder=embedder, cache=folder)
-    recognizer.take(Taught(intents=intents, version="1"))
-    await recognizer.learned()
+    recognizer.replace_intents(IntentSet(intents=intents, version="1"))
+    await recognizer.wait_until_trained()
     found = await recognizer.detect("show the last 5 refunds")
     ```
     """

@@ -83,7 +83,7 @@ class SemanticStage:
     ```python
     stage = SemanticStage(embedder=embedder, cache=folder)
     await stage.update(intents)
-    detection = await stage.judge(Request(text="give me my money back", today=today))
+    detection = await stage.classify(StageRequest(text="give me my money back", today=today))
     ```
     """
 

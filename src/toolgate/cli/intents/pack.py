@@ -144,7 +144,9 @@ async def _lint(folder: Path | None, name: str | None, as_json: bool) -> int:
         note("There is no pack of your own here. Make one with: toolgate pack new NAME")
         return NO_RESULT
     with spinner("Learning the example prompts"):
-        results: list[LintReport] = await import_module("toolgate.cli.intents._lint").lint_packs(packs)
+        results: list[LintReport] = await import_module("toolgate.cli.intents._lint").lint_packs(
+            packs
+        )
     if as_json:
         print_json(
             {

@@ -1,7 +1,6 @@
 """Writes the pages of this folder that are made from the code: `python docs/generate.py`."""
 
 import ast
-import inspect
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -10,16 +9,25 @@ from types import NoneType, UnionType
 from typing import Any, Literal, get_args, get_origin
 
 from toolgate.settings import (
+    AuditSettings,
+    ChatSettings,
     ConnectionTable,
+    DiscoverySettings,
     ImportTable,
+    LogSettings,
     ModelTable,
+    PackSettings,
     PermissionTable,
     ProjectTable,
+    ResultSettings,
+    SearchSettings,
     ServerTable,
+    ServeSettings,
     Settings,
+    StoreSettings,
     ToolLimitTable,
     ToolTable,
-    model,
+    tables,
 )
 
 FOLDER = Path(__file__).parent
@@ -27,10 +35,10 @@ FOLDER = Path(__file__).parent
 INTRODUCTION = """\
 # Configuration
 
-<!-- Made by docs/generate.py from src/toolgate/settings/model.py; change it there. -->
+<!-- Made by docs/generate.py from src/toolgate/settings/tables; change it there. -->
 
-Toolgate runs without any configuration. What is configured stands in `toolgate.toml`, which is
-looked for in this order:
+Toolgate runs without any configuration. Settings are in `toolgate.toml`, which Toolgate looks for
+in this order:
 
 1. `--config FILE`
 2. the file that the variable `TOOLGATE_CONFIG` names
@@ -38,9 +46,9 @@ looked for in this order:
 4. `toolgate.toml` in your configuration folder: `~/.config/toolgate` on Linux,
    `~/Library/Application Support/toolgate` on macOS, `%APPDATA%\\toolgate` on Windows
 
-`toolgate paths` shows which one it is, `toolgate config check` says what is wrong in it, and
-`toolgate init` writes one from the files of your other clients. A running gateway notices changes
-of the file within two seconds; a wrong change is reported and what was in force stays in force.
+`toolgate paths` shows which file is used, `toolgate config check` reports mistakes in it, and
+`toolgate init` writes one from the configuration of your MCP clients. A running gateway applies
+changes within two seconds. If a change is invalid, it logs the error and keeps the old settings.
 
 ```toml
 version = 1
@@ -60,21 +68,20 @@ timeout_s = 120
 
 ## Variables
 
-`${env:NAME}` and `${NAME}` stand for a variable of the environment in which Toolgate runs,
-`${NAME:-default}` for a default when it is not set or empty; `$${` is `${` itself. They work in all
-texts of `toolgate.toml` and of imported files. `${input:some-id}`, which VS Code asks its user for,
-stands for the variable `SOME_ID`. `${workspaceFolder}` and `${userHome}` are known in files that
-belong to a project.
+`${env:NAME}` and `${NAME}` insert an environment variable of the Toolgate process,
+`${NAME:-default}` a default if it is unset or empty; `$${` is a literal `${`. Variables work in all
+strings of `toolgate.toml` and of imported files. `${input:some-id}`, for which VS Code asks its
+user, reads the variable `SOME_ID`. `${workspaceFolder}` and `${userHome}` work in files that belong
+to a project.
 
-A server whose variable is missing is disabled and says why in `toolgate servers`; the others work.
-A missing variable anywhere else is an error.
+A server with a missing variable is disabled, and `toolgate servers` shows the reason; other servers
+work. A missing variable anywhere else is an error.
 
-## Names of servers
+## Server names
 
-A name has 1 to 32 characters of `A-Z a-z 0-9 _ . -` and no `__`. A server with another name is
-called by the part that fits and a short hash of the whole (`My GitHub` is `My-GitHub-4fcf40`), and
-keeps the original as its title. The same name in two places is an error that names both; imported
-servers that are equal are taken once.
+A name has 1 to 32 characters of `A-Z a-z 0-9 _ . -` and no `__`. Other names are shortened to the
+valid part plus a hash (`My GitHub` becomes `My-GitHub-4fcf40`); the original becomes the title. The
+same name in two places is an error that names both; identical imported servers count once.
 """
 
 IMPORTS = """\
@@ -90,6 +97,45 @@ import = [
 ]
 ```
 """
+
+
+COMMON: tuple[tuple[str, type, tuple[str, ...]], ...] = (
+    ("", Settings, ("mode", "pinned", "optimization", "auth", "import")),
+    (
+        "[server.NAME]",
+        ServerTable,
+        (
+            *("command", "args", "env", "cwd", "url", "headers", "type", "timeout_s"),
+            *("enabled", "pinned", "project"),
+        ),
+    ),
+    ("[serve]", ServeSettings, ("host", "port", "allowed_hosts", "trusted_proxies")),
+    ("[store]", StoreSettings, ("url", "audit_days")),
+    ("[search]", SearchSettings, ("embedder",)),
+    ("[discovery]", DiscoverySettings, ("budget_tokens", "max_results")),
+    ("[results]", ResultSettings, ("paging", "page_tokens")),
+    ("[audit]", AuditSettings, ("enabled", "keep_queries", "sinks")),
+    ("[log]", LogSettings, ("level", "format", "file")),
+    ("[packs]", PackSettings, ("paths", "enable")),
+    ("[connections.NAME]", ConnectionTable, ("url",)),
+    ("[models.NAME]", ModelTable, ("provider", "model", "url", "key")),
+    ("[chat]", ChatSettings, ("model", "max_cost")),
+)
+"""The settings that most people set, by table."""
+
+
+def _common(sentences: Mapping[str, Any]) -> str:
+    lines = ["| Table | Key | Default | Meaning |", "| --- | --- | --- | --- |"]
+    for title, cls, names in COMMON:
+        items = {item.name: item for item in _keys(cls)}
+        for name in names:
+            if name == "import":  # a keyword of Python, so no field of the dataclass
+                meaning, default = "Files whose servers are used too: [import](#import).", "`[]`"
+            else:
+                meaning = sentences[cls.__name__][name].replace("|", "\\|")
+                default = _default(items[name])
+            lines.append(f"| {f'`{title}`' if title else ''} | `{name}` | {default} | {meaning} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> int:
@@ -110,7 +156,9 @@ def configuration() -> str:
     """The reference of every key."""
     sentences = _sentences()
     top = [item for item in _keys(Settings) if not is_dataclass(item.type)]
-    parts = [INTRODUCTION, "## Top of the file\n", _table(Settings, top, sentences)]
+    parts = [INTRODUCTION, "## Common settings\n", _common(sentences)]
+    parts.append("The sections below list every key of every table.\n")
+    parts += ["## Top of the file\n", _table(Settings, top, sentences)]
     parts += ["## `import`\n", IMPORTS, _table(ImportTable, _keys(ImportTable), sentences)]
     for title, cls in (
         ("[server.NAME]", ServerTable),
@@ -147,25 +195,26 @@ def _keys(cls: Any) -> list["Field[Any]"]:
 
 def _sentences() -> dict[str, dict[str, str]]:
     """The sentence below each field, and under an empty name that of the dataclass."""
-    found: dict[str, dict[str, str]] = {}
-    for node in ast.parse(inspect.getsource(model)).body:
+    sentences: dict[str, dict[str, str]] = {}
+    modules = sorted(Path(tables.__file__).parent.glob("*.py"))
+    for node in [node for path in modules for node in ast.parse(path.read_text("utf-8")).body]:
         if not isinstance(node, ast.ClassDef):
             continue
-        here = found.setdefault(node.name, {"": _joined(ast.get_docstring(node) or "")})
+        here = sentences.setdefault(node.name, {"": _joined(ast.get_docstring(node) or "")})
         for field, text in zip(node.body, node.body[1:], strict=False):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
                 assert isinstance(field.target, ast.Name)
                 assert isinstance(text.value, ast.Constant)
                 here[field.target.id] = _joined(str(text.value.value))
-    return found
+    return sentences
 
 
 def _kind(kind: object) -> str:
     names: dict[object, str] = {
-        bool: "true or false",
-        int: "whole number",
+        bool: "boolean",
+        int: "integer",
         float: "number",
-        str: "text",
+        str: "string",
     }
     if kind in names:
         return names[kind]
@@ -173,7 +222,7 @@ def _kind(kind: object) -> str:
     if origin is Literal:
         return " or ".join(f"`{word}`" for word in inside)
     if origin is tuple:
-        return "list of tables" if is_dataclass(inside[0]) else "list of texts"
+        return "list of tables" if is_dataclass(inside[0]) else "list of strings"
     if isinstance(kind, UnionType):
         return " or ".join(_kind(one) for one in inside if one is not NoneType)
     return "table"

@@ -36,7 +36,8 @@ from toolgate.settings.loader import (
     load_errors,
     server_spec,
 )
-from toolgate.settings.model import (
+from toolgate.settings.server_entries import is_toolgate, redact, server_name
+from toolgate.settings.tables import (
     META_TOOLS,
     ApprovalSettings,
     AuditSettings,
@@ -74,7 +75,6 @@ from toolgate.settings.model import (
     UpstreamTlsTable,
     UsageSettings,
 )
-from toolgate.settings.server_entries import is_toolgate, redact, server_name
 from toolgate.settings.variables import fill_known
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import anyio.to_thread
 from toolgate.errors import SettingError
 from toolgate.settings.folders import config_dir
 from toolgate.settings.loader import CONFIG_NAME, load
-from toolgate.settings.model import Settings
+from toolgate.settings.tables import Settings
 
 __all__ = ["watch"]
 

@@ -20,9 +20,9 @@ from toolgate.settings.config_file import (
 )
 from toolgate.settings.folders import config_dir, current_environment, expand_home, home_dir
 from toolgate.settings.jsonc import Repeated
-from toolgate.settings.model import META_TOOLS, GuardTable, ImportTable, Settings
 from toolgate.settings.server_entries import Place, is_toolgate, missing_problem, read_server
 from toolgate.settings.table_reader import dotted, read_table
+from toolgate.settings.tables import META_TOOLS, GuardTable, ImportTable, Settings
 from toolgate.settings.variables import Missing, Scope
 from toolgate.settings.variables import replace as fill
 from toolgate.types import Json, ServerSpec, json_object

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit, urlunsplit
 from toolgate.errors import SettingError
 from toolgate.settings.config_file import Document, KeyPath
 from toolgate.settings.folders import expand_home
-from toolgate.settings.model import CredentialTable, ServerTable
 from toolgate.settings.table_reader import dotted, read_table
+from toolgate.settings.tables import CredentialTable, ServerTable
 from toolgate.settings.variables import Missing, Scope, is_reference
 from toolgate.settings.variables import replace as fill
 from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerKind, ServerSpec

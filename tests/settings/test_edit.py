@@ -14,9 +14,9 @@ from toolgate.settings import (
     Settings,
     add_server_to_file,
     load,
-    loader,
     migrate_text,
     remove_server_from_file,
+    renamed_keys,
     set_import,
     switch_pack,
     watch,
@@ -168,8 +168,8 @@ def test_imports_are_set_where_they_stand(before: str, after: str) -> None:
 
 
 def test_migrating_replaces_old_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = loader.Renamed(old=("server", "*", "patience"), new="timeout_s", until="0.3.0")
-    monkeypatch.setattr(loader, "RENAMED", (old,))
+    old = renamed_keys.Renamed(old=("server", "*", "patience"), new="timeout_s", until="0.3.0")
+    monkeypatch.setattr(renamed_keys, "RENAMED", (old,))
     text = '# patience\n[server.patience]\ncommand = "patience"\npatience = 7 # patience\n'
     migrated, changes = migrate_text(text, Path("toolgate.toml"))
     assert migrated == text.replace("patience = 7", "timeout_s = 7")

@@ -19,8 +19,8 @@ from toolgate.settings import (
     data_dir,
     default_store_url,
     load,
-    loader,
     redact,
+    renamed_keys,
     server_spec,
     tables,
 )
@@ -488,8 +488,8 @@ def test_what_the_command_line_says_goes_before_the_file(tmp_path: Path) -> None
 
 def test_an_old_name_works_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Our decision: renamed keys work one minor version."""
-    renamed = loader.Renamed(old=("server", "*", "patience"), new="timeout_s", until="0.3.0")
-    monkeypatch.setattr(loader, "RENAMED", (renamed,))
+    renamed = renamed_keys.Renamed(old=("server", "*", "patience"), new="timeout_s", until="0.3.0")
+    monkeypatch.setattr(renamed_keys, "RENAMED", (renamed,))
     settings = read(tmp_path, '[server.a]\ncommand = "x"\npatience = 7')
     assert settings.servers[0].timeout_s == 7
     assert settings.notices == (

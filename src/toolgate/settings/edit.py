@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolgate.errors import SettingError, UnknownServerError
-from toolgate.settings import loader
+from toolgate.settings import renamed_keys
 from toolgate.settings.config_file import (
     Document,
     key_of,
@@ -221,8 +221,8 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
     """
     document = parse_document(text, path, is_toml=True)
     changes: list[str] = []
-    for renamed in loader.RENAMED:
-        for found in loader.matches(document.root, renamed.old):
+    for renamed in renamed_keys.RENAMED:
+        for found in renamed_keys.matches(document.root, renamed.old):
             line = parse_document(text, path, is_toml=True).line(found)
             lines = text.splitlines(keepends=True)
             if renamed.table is not None:
@@ -234,7 +234,7 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
             text = "".join(lines)
             changes.append(f"line {line}: {'.'.join(found)} is now {renamed.new}")
     root = parse_document(text, path, is_toml=True).root
-    if any(loader.matches(root, renamed.old) for renamed in loader.RENAMED):
+    if any(renamed_keys.matches(root, renamed.old) for renamed in renamed_keys.RENAMED):
         raise SettingError(
             f"{path}: an old name stands where it cannot be changed by itself.",
             hint="Change it by hand; toolgate config check names it.",
@@ -242,7 +242,9 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
     return text, changes
 
 
-def _moved(lines: list[str], number: int, found: tuple[str, ...], renamed: loader.Renamed) -> str:
+def _moved(
+    lines: list[str], number: int, found: tuple[str, ...], renamed: renamed_keys.Renamed
+) -> str:
     """The text with a line moved to the top of the file under its new name.
 
     What only its owner can move stays as it is: an inline table, or a table below the top.

@@ -1,0 +1,139 @@
+"""Reads the files that `import` and `--import` name."""
+
+from pathlib import Path
+from typing import cast
+
+from toolgate.errors import SettingError
+from toolgate.settings.client_files import project_folder, server_tables, translate
+from toolgate.settings.config_file import (
+    Document,
+    KeyPath,
+    read_document,
+)
+from toolgate.settings.folders import expand_home, home_dir
+from toolgate.settings.jsonc import Repeated
+from toolgate.settings.server_collection import (
+    Reading,
+    add_server,
+    editor_variables,
+    is_file,
+    leave_out,
+    read_server_table,
+    unusable_server,
+)
+from toolgate.settings.server_entries import Place, is_toolgate
+from toolgate.settings.table_reader import read_table
+from toolgate.settings.tables import ImportTable
+from toolgate.settings.variables import Scope
+from toolgate.types import Json, json_object
+
+__all__ = ["import_tables", "read_import"]
+
+
+def import_tables(
+    document: Document, root: Json, scope: Scope, reading: Reading
+) -> list[tuple[ImportTable, Path, str]]:
+    """What the key `import` names, with the folder and the place of each element."""
+    value: object = root.get("import", [])
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list):
+        raise document.error(
+            ("import",), "import is no list.", allowed='Expected: import = ["~/.cursor/mcp.json"].'
+        )
+    tables: list[tuple[ImportTable, Path, str]] = []
+    for at, item in enumerate(cast("list[object]", value)):
+        path: KeyPath = ("import", at)
+        if any(key[:2] == path for file, key in reading.left_out if file == document.path):
+            continue
+        table = read_table(
+            ImportTable,
+            {"file": item} if isinstance(item, str) else item,
+            document,
+            path,
+            scope=scope,
+        )
+        tables.append((table, document.path.parent, document.place(path)))
+    return tables
+
+
+def read_import(table: ImportTable, folder: Path, place: str, reading: Reading) -> None:
+    """Add the servers of a file to those read so far."""
+    path = folder / expand_home(table.file, reading.environ)
+    if not is_file(path):
+        raise SettingError(
+            f"{place}: the file {str(path)!r} does not exist.",
+            hint="Correct the path, or take it out of the imports.",
+        )
+    reading.files.append(path)
+    document = read_document(path)
+    leave_out(document, reading)
+    home = home_dir(reading.environ)
+    project = Path(table.project) if table.project else project_folder(path, home)
+    known = editor_variables(project, reading) if project else {"userHome": str(home)}
+    scope = Scope(environ=reading.environ, known=known)
+    names: set[str] = set()
+    own: object = document.root.get("server") if document.is_toml else None
+    for name, config in json_object(own).items():
+        names.add(name)
+        if _is_selected(name, table):
+            at = Place(document=document, path=("server", name), folder=path.parent, scope=scope)
+            taken = table.rename.get(name, name)
+            add_server(
+                taken, read_server_table(taken, cast("object", config), at, reading), at, reading
+            )
+    for key, servers in server_tables(document, project=table.project):
+        if isinstance(servers, Repeated):
+            raise document.error(
+                (*key, servers.names[0]),
+                f"the server {servers.names[0]!r} stands twice in this file.",
+                hint="Rename or remove one of them.",
+            )
+        names |= servers.keys()
+        for name, entry in servers.items():
+            if not _is_selected(name, table):
+                continue
+            at = Place(
+                document=document, path=(*key, name), folder=project or path.parent, scope=scope
+            )
+            _import_entry(table.rename.get(name, name), entry, at, project, reading)
+    if not names:
+        reading.notices.append(f"{path} contains no servers.")
+    for name in [*table.skip, *table.only, *table.rename]:
+        if name not in names:
+            reading.notices.append(f"{place}: {path} has no server {name!r}.")
+
+
+def _is_selected(name: str, table: ImportTable) -> bool:
+    return name not in table.skip and (not table.only or name in table.only)
+
+
+def _import_entry(
+    name: str, entry: object, place: Place, project: Path | None, reading: Reading
+) -> None:
+    where = place.document.place(place.path)
+    if not isinstance(entry, dict):
+        reading.notices.append(f"{where}: {name!r} is no server and is left out.")
+        return
+    if is_toolgate(cast("Json", entry), port=reading.port):
+        reading.notices.append(f"{where}: server {name!r} is Toolgate itself and is left out.")
+        return
+    translation = translate(cast("Json", entry), place.document.path)
+    config = translation.config
+    if name != place.path[-1]:
+        config["title"] = str(place.path[-1])
+    if project is not None and "command" in config and "cwd" not in config:
+        config["cwd"] = str(project)
+    try:
+        spec = read_server_table(name, config, place, reading)
+    except SettingError as error:
+        # The file belongs to another client; what is wrong in one entry stops no other.
+        spec = unusable_server(name, str(error), place)
+    if name in reading.imported and reading.imported[name] == config:
+        reading.notices.append(
+            f"{where}: server {name!r} equals the one in {reading.places[name]}."
+        )
+        return
+    add_server(name, spec, place, reading)
+    reading.imported[name] = config
+    reading.notices += [f"{where}: server {name!r}: {notice}." for notice in translation.notices]

@@ -1,0 +1,166 @@
+"""Collects the servers of all files, and the notices and errors on the way."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import cast
+
+from toolgate.base.names import fold, server_prefix
+from toolgate.errors import SettingError
+from toolgate.settings.config_file import (
+    Document,
+    KeyPath,
+    read_text,
+)
+from toolgate.settings.folders import expand_home, home_dir
+from toolgate.settings.server_entries import Place, missing_problem, read_server
+from toolgate.settings.variables import Missing
+from toolgate.settings.variables import replace as fill
+from toolgate.types import Json, ServerSpec
+
+__all__ = [
+    "Reading",
+    "add_server",
+    "editor_variables",
+    "is_file",
+    "leave_out",
+    "read_env_file",
+    "read_server_table",
+    "unusable_server",
+]
+
+
+@dataclass
+class Reading:
+    """What has been read so far."""
+
+    environ: Mapping[str, str]
+    cwd: Path
+    servers: dict[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
+    places: dict[str, str] = field(default_factory=dict[str, str])
+    shown_as: dict[str, str] = field(default_factory=dict[str, str])
+    left_out: frozenset[tuple[Path, KeyPath]] = frozenset()
+    errors: list[SettingError] | None = None
+    imported: dict[str, Json] = field(default_factory=dict[str, Json])
+    files: list[Path] = field(default_factory=list[Path])
+    notices: list[str] = field(default_factory=list[str])
+    port: int = 7420
+
+
+def leave_out(document: Document, reading: Reading) -> None:
+    """Take out of a document what was refused before; of a list, all of it."""
+    for file, path in reading.left_out:
+        if file != document.path or path[:1] == ("import",) != path:
+            continue  # imports are told apart by their position, which has to stay
+        table = document.root
+        for at, part in enumerate(path):
+            inner: object = table.get(str(part))
+            if at == len(path) - 1 or not isinstance(inner, dict):
+                table.pop(str(part), None)
+                break
+            table = cast("Json", inner)
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """The variables of a file of `NAME=VALUE` lines; comments, quotes and `export` are understood.
+
+    Raises:
+        SettingError: It cannot be read.
+    """
+    values: dict[str, str] = {}
+    for line in read_text(path).splitlines():
+        name, equals, value = line.strip().removeprefix("export ").partition("=")
+        name, value = name.strip(), value.strip()
+        if not equals or name.startswith("#") or not name:
+            continue
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        else:
+            value = value.partition(" #")[0].rstrip()
+        values[name] = value
+    return values
+
+
+def read_server_table(name: str, config: object, place: Place, reading: Reading) -> ServerSpec:
+    """A server as its table describes it, with the variables of its `env_file`."""
+    environment: dict[str, str] = {}
+    problem = ""
+    env_file: object = cast("Json", config).get("env_file") if isinstance(config, dict) else None
+    if isinstance(env_file, str) and env_file:
+        where = place.document.place((*place.path, "env_file"))
+        try:
+            path = place.folder / expand_home(fill(env_file, place.scope), reading.environ)
+            reading.files.append(path)
+            environment = read_env_file(path)
+        except Missing as missing:
+            problem = missing_problem(name, missing.name, place)
+        except SettingError as error:
+            problem = (
+                f"{where}: server {name!r} cannot use its env_file: {error.failed} Make the file, "
+                "correct env_file, or disable the server."
+            )
+    spec = read_server(name, cast("object", config), place, environment=environment)
+    if problem and spec.enabled:
+        return replace(spec, options={}, enabled=False, problem=problem)
+    return spec
+
+
+def unusable_server(name: str, problem: str, place: Place) -> ServerSpec:
+    """A disabled server in place of one whose table cannot be used."""
+    spec = read_server(name, {"command": "-", "enabled": False}, place, environment={})
+    return replace(spec, options={}, problem=problem)
+
+
+def add_server(name: str, spec: ServerSpec, place: Place, reading: Reading) -> None:
+    """Add a server to those read so far.
+
+    Raises:
+        SettingError: There is one of this name, or of one that clients cannot tell from it.
+    """
+    where = place.document.place(place.path)
+    if spec.name in reading.servers:
+        error = SettingError(
+            f"The server name {spec.name!r} stands twice: in {reading.places[spec.name]}, and in "
+            f"{where}.",
+            allowed="Each name is allowed once.",
+            hint="Rename or remove one; in an imported file "
+            f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
+        )
+        error.at = (place.document.path, place.path)
+        raise error
+    shown = fold(server_prefix(spec.name))
+    other = reading.shown_as.setdefault(shown, spec.name)
+    if other != spec.name:
+        error = SettingError(
+            f"Servers {other!r} and {spec.name!r} have names that clients cannot tell apart: in "
+            f"{reading.places[other]}, and in {where}.",
+            allowed="Names must differ in more than case, '-', '_' and '.'.",
+            hint="Rename one of them; in an imported file "
+            f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
+        )
+        error.at = (place.document.path, place.path)
+        raise error
+    reading.servers[spec.name] = spec
+    reading.places[spec.name] = where
+    if spec.problem:
+        reading.notices.append(spec.problem)
+    if spec.name != name:
+        reading.notices.append(f"{where}: server {name!r} is called {spec.name!r} here.")
+
+
+def editor_variables(folder: Path, reading: Reading) -> dict[str, str]:
+    """What editors call the folder of a project."""
+    return {
+        "workspaceFolder": str(folder),
+        "workspaceFolderBasename": folder.name,
+        "userHome": str(home_dir(reading.environ)),
+        "CLAUDE_PROJECT_DIR": str(folder),
+    }
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; False also where it cannot be looked up."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,214 @@
+"""The store contract for projects, tokens, permissions, guards and console sessions."""
+
+import threading
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import pytest
+
+from toolgate.errors import StoreError
+from toolgate.store import (
+    SqlAccess,
+    Store,
+    StoredGuard,
+    StoredPermission,
+    StoredProject,
+    StoredToken,
+    store_deadline,
+)
+from toolgate.testing.contracts._limits import HANG_S
+from toolgate.testing.contracts.store.fixtures import StoreFixtures
+from toolgate.testing.contracts.store.samples import (
+    HOSTILE,
+    NOW,
+    minute_at,
+    sample_server,
+    sample_session,
+    sample_token,
+)
+from toolgate.types import DEFAULT_PROJECT
+
+__all__ = ["AccessContract"]
+
+
+@pytest.mark.anyio
+class AccessContract(StoreFixtures):
+    """Projects, tokens, permissions, guards and console sessions."""
+
+    async def test_projects_come_back_with_what_they_set(self, store: Store) -> None:
+        """Saving again replaces the settings; the default project is always there."""
+        await store.save_project(StoredProject(project_id="web", settings={"read_only": True}))
+        await store.save_project(StoredProject(project_id="web", settings={"note": HOSTILE[1:9]}))
+
+        projects = {project.project_id: project for project in await store.projects()}
+        assert set(projects) == {DEFAULT_PROJECT, "web"}
+        assert projects["web"].settings == {"note": HOSTILE[1:9]}
+        assert projects["web"].created_at
+
+    async def test_what_nobody_waits_for_any_more_is_not_kept(self, store: Store) -> None:
+        """Who was told that nothing was saved may rely on it, however late the database is."""
+        assert isinstance(store, SqlAccess)
+        go_on = threading.Event()
+
+        def insert(driver: Any) -> None:
+            driver.execute(
+                "INSERT INTO projects (project_id, created_at) VALUES ('late', '2026-07-28')"
+            )
+
+        def insert_late(driver: Any) -> None:
+            insert(driver)
+            go_on.wait(60)
+
+        with anyio.fail_after(HANG_S):
+            with store_deadline(0.5) as waited, pytest.raises(StoreError, match="did not answer"):
+                await store.writing(insert_late)
+            go_on.set()
+            assert waited.was_slow
+            assert not waited.has_saved
+            assert not waited.may_have_saved
+            with store_deadline(60) as waited:
+                try:
+                    await store.writing(insert)  # waits for the one before, if that is not over
+                except StoreError:
+                    pytest.fail("it was kept")
+                await store.projects()
+            assert waited.has_saved
+            assert not waited.was_slow
+
+    async def test_a_project_goes_with_its_servers(self, store: Store) -> None:
+        """And says whether it was there."""
+        await store.save_project(StoredProject(project_id="web"))
+        await store.save_server(sample_server("git", project_id="web"))
+
+        assert await store.delete_project("web")
+        assert not await store.delete_project("web")
+        assert await store.servers(None) == []
+
+    async def test_tokens_come_back_as_they_were(self, store: Store) -> None:
+        """Every field; saving again replaces by id."""
+        token = StoredToken(
+            token_id="t1",  # noqa: S106
+            name="anna",
+            prefix="tg_abc",
+            digest="0" * 64,
+            user="anna@example.org",
+            projects=("web", "*"),
+            roles=("member",),
+            groups=("g",),
+            read_only=True,
+            limits={"calls_per_minute": 5},
+            created_at=NOW,
+            expires_at=NOW,
+            rotated_at=NOW,
+            old_digest="1" * 64,
+            old_until=NOW,
+            last_used_at=NOW,
+        )
+        await store.save_token(token)
+        assert await store.tokens() == [token]
+
+        changed = replace(token, name="ben", revoked_at=NOW, limits={})
+        await store.save_token(changed)
+        await store.touch_tokens({"t1": "2030-01-01T00:00:00.000Z", "nobody": NOW})
+
+        (stored,) = await store.tokens()
+        assert stored == replace(changed, last_used_at="2030-01-01T00:00:00.000Z")
+        assert await store.delete_token("t1")
+        assert not await store.delete_token("t1")
+
+    async def test_a_name_of_a_token_is_taken_once(self, store: Store) -> None:
+        """Rules call tokens by name."""
+        await store.save_token(sample_token("t1", "anna"))
+
+        with pytest.raises(StoreError):
+            await store.save_token(sample_token("t2", "anna"))
+
+    async def test_permissions_come_back_oldest_first(self, store: Store) -> None:
+        """And go by id."""
+        rules = [
+            StoredPermission(
+                permission_id=f"p{number}",
+                effect="deny" if number else "allow",
+                who="role:dev",
+                kind="tool",
+                pattern="git:*",
+                hint="read_only",
+                created_at=NOW,
+            )
+            for number in range(3)
+        ]
+        await store.save_permissions(rules[::-1])
+        await store.save_permissions([])
+
+        assert await store.permissions() == rules
+        assert await store.delete_permissions(["p0", "p2", "nothing"]) == 2
+        assert await store.permissions() == rules[1:2]
+
+    async def test_guards_come_back_oldest_first(self, store: Store) -> None:
+        """And go by id; a second time there is nothing to remove."""
+        guards = [
+            StoredGuard(guard_id=f"g{number}", settings={"reason": HOSTILE[1:9]}, created_at=NOW)
+            for number in range(3)
+        ]
+        for guard in guards[::-1]:
+            await store.save_guard(guard)
+
+        assert await store.guards() == guards
+        assert await store.delete_guards(["g0", "g2", "nothing"]) == 2
+        assert await store.delete_guards(["g0"]) == 0
+        assert await store.guards() == guards[1:2]
+
+    async def test_sessions_come_back_as_they_were_the_last_used_first(self, store: Store) -> None:
+        """Every field, the sealed bytes too; saving again replaces by id."""
+        old, new = sample_session("s1", 1), sample_session("s2", 2, name=HOSTILE, agent=HOSTILE)
+        await store.save_session(old)
+        await store.save_session(new)
+        assert await store.sessions() == [new, old]
+        assert await store.session("s2") == new
+        assert await store.session("s3") is None
+
+        changed = replace(old, sealed=b"", address="::1")
+        await store.save_session(changed)
+        assert await store.session("s1") == changed
+        assert len(await store.sessions()) == 2
+
+    async def test_a_session_lives_on_by_being_used_until_it_is_removed(self, store: Store) -> None:
+        """What is gone does not come back by a touch."""
+        await store.save_session(sample_session("s1", 1))
+        assert await store.touch_session("s1", seen_at=minute_at(5), expires_at=minute_at(6))
+        session = await store.session("s1")
+        assert session == replace(
+            sample_session("s1", 1), seen_at=minute_at(5), expires_at=minute_at(6)
+        )
+        assert await store.delete_session("s1")
+        assert not await store.delete_session("s1")
+        assert not await store.touch_session("s1", seen_at=minute_at(7), expires_at=minute_at(8))
+        assert await store.sessions() == []
+
+    async def test_every_change_of_access_is_counted(self, store: Store) -> None:
+        """Replicas look at the number to know that they have to read."""
+        versions = [await store.access_version()]
+        for change in (
+            store.save_project(StoredProject(project_id="web")),
+            store.save_server(sample_server("git", project_id="web")),
+            store.save_token(sample_token("t1", "anna")),
+            store.save_permissions(
+                [
+                    StoredPermission(
+                        permission_id="p1", effect="allow", who="everyone", kind="any", pattern="*"
+                    )
+                ]
+            ),
+            store.delete_permissions(["p1"]),
+            store.save_guard(StoredGuard(guard_id="g1", settings={}, created_at=NOW)),
+            store.delete_guards(["g1"]),
+            store.delete_token("t1"),
+            store.delete_project("web"),
+        ):
+            await change
+            versions.append(await store.access_version())
+
+        assert versions == sorted(set(versions))
+        await store.touch_tokens({"t1": NOW})
+        assert await store.access_version() == versions[-1]

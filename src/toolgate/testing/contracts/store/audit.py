@@ -1,0 +1,160 @@
+"""The store contract for audit records: written, filtered, counted and removed."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from toolgate.base.ids import new_id
+from toolgate.errors import StoreError
+from toolgate.store import (
+    AuditFilter,
+    PrunedCounts,
+    Retention,
+    Store,
+)
+from toolgate.testing.contracts.store.fixtures import StoreFixtures
+from toolgate.testing.contracts.store.samples import HOSTILE, NOW, audit_records, sample_record
+from toolgate.types import AuditRecord
+
+__all__ = ["AuditContract"]
+
+
+@pytest.mark.anyio
+class AuditContract(StoreFixtures):
+    """Audit records: written, filtered, counted and removed."""
+
+    @given(record=audit_records)
+    @settings(
+        max_examples=40,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+    async def test_any_audit_record_comes_back_as_it_was(
+        self, store: Store, record: AuditRecord
+    ) -> None:
+        """A record that cannot be kept would be lost, or hold up all others."""
+        await store.append_audit([record])
+
+        records = await store.audit(AuditFilter(project_id=record.project_id, limit=10_000))
+
+        assert record in records
+
+    async def test_odd_details_do_not_cost_the_record(self, store: Store) -> None:
+        """Values that JSON does not know are kept as text, endless nesting not at all."""
+        endless: dict[str, object] = {}
+        endless["again"] = endless
+        deep: dict[str, object] = {}
+        for _ in range(100_000):
+            deep = {"in": deep}
+        details = [{"path": Path("a")}, endless, deep, {"size": 10**400}]
+
+        await store.append_audit(
+            [sample_record(minute, detail=detail) for minute, detail in enumerate(details)]
+        )
+
+        records = await store.audit(AuditFilter())
+        assert [record.record_id for record in records] == [
+            sample_record(minute).record_id for minute in (3, 2, 1, 0)
+        ]
+        assert records[3].detail == {"path": "a"}
+
+    @pytest.mark.parametrize("oldest_first", [False, True], ids=["newest", "oldest"])
+    async def test_audit_records_come_in_order_and_by_page(
+        self, store: Store, *, oldest_first: bool
+    ) -> None:
+        """Whatever the order they were written in."""
+        records = [sample_record(minute // 3, record_id=new_id()) for minute in range(50)]
+        await store.append_audit(records[25:])
+        await store.append_audit(records[:25])
+
+        first = await store.audit(AuditFilter(oldest_first=oldest_first, limit=30))
+        last = (first[-1].at, first[-1].record_id)
+        rest = await store.audit(AuditFilter(oldest_first=oldest_first, after=last))
+
+        assert first + rest == (records if oldest_first else records[::-1])
+
+    async def test_a_record_that_is_there_is_left_alone(self, store: Store) -> None:
+        """A batch is written again when nobody knows whether it arrived."""
+        await store.append_audit([sample_record(1)])
+        await store.append_audit([sample_record(1, status="other"), sample_record(2)])
+        await store.append_audit([])
+
+        assert await store.audit(AuditFilter()) == [sample_record(2), sample_record(1)]
+
+    @pytest.mark.parametrize(
+        ("filters", "minutes"),
+        [
+            (AuditFilter(), [4, 3, 2, 1, 0]),
+            (AuditFilter(project_id="other"), [1]),
+            (AuditFilter(action="discover"), [2]),
+            (AuditFilter(server="time"), [3]),
+            (AuditFilter(status="timed_out"), [4]),
+            (AuditFilter(since="2026-07-28T00:03:00.000Z"), [4, 3]),
+            (AuditFilter(phase="intent"), [0]),
+            (AuditFilter(limit=2), [4, 3]),
+            (AuditFilter(server="git", since="2026-07-28T00:01:00.000Z", limit=2), [4, 2]),
+            (AuditFilter(server=HOSTILE), []),
+        ],
+        ids=str,
+    )
+    async def test_a_filter_gives_the_records_that_fit(
+        self, store: Store, filters: AuditFilter, minutes: list[int]
+    ) -> None:
+        """Every field narrows."""
+        await store.append_audit(
+            [
+                sample_record(0, phase="intent"),
+                sample_record(1, project_id="other"),
+                sample_record(2, action="discover"),
+                sample_record(3, server="time"),
+                sample_record(4, status="timed_out"),
+            ]
+        )
+
+        records = await store.audit(filters)
+
+        assert [int(record.record_id, 16) for record in records] == minutes
+
+    async def test_a_batch_that_cannot_be_written_leaves_nothing(self, store: Store) -> None:
+        """The store works on."""
+        broken = sample_record(2, action=None)
+
+        with pytest.raises(StoreError) as caught:
+            await store.append_audit([sample_record(1), broken, sample_record(3)])
+
+        assert "action" in str(caught.value)
+        assert await store.audit(AuditFilter()) == []
+        await store.append_audit([sample_record(1)])
+        assert await store.audit(AuditFilter()) == [sample_record(1)]
+
+    async def test_old_records_go_and_young_ones_stay(self, store: Store) -> None:
+        """More than one portion, and the exact count."""
+        old = [sample_record(minute % 1440, record_id=new_id()) for minute in range(2500)]
+        young = sample_record(0, at="2026-08-01T00:00:00.000Z")
+        await store.append_audit([*old, young])
+
+        pruned = await store.prune(Retention(audit_days=2), now="2026-08-01T12:00:00.000Z")
+
+        assert pruned == PrunedCounts(audit_records=2500)
+        assert await store.audit(AuditFilter()) == [young]
+
+    async def test_records_are_counted_from_a_moment_on_up_to_so_many(self, store: Store) -> None:
+        """So that it is known before whether counting everything takes long."""
+        await store.append_audit([sample_record(minute) for minute in range(9)])
+        first = sample_record(4).at
+        assert await store.audit_size(first, most=100) == 5
+        assert await store.audit_size(first, most=3) == 3
+        assert await store.audit_size("9999", most=3) == 0
+
+    async def test_the_oldest_records_go_when_there_are_too_many_bytes(self, store: Store) -> None:
+        """What is left fits, and is the newest."""
+        records = [sample_record(minute, query="x" * 1000) for minute in range(100)]
+        await store.append_audit(records)
+
+        pruned = await store.prune(Retention(audit_max_bytes=50_000), now=NOW)
+
+        left = await store.audit(AuditFilter())
+        assert left == records[: -len(left) - 1 : -1]
+        assert 30 < len(left) < 50
+        assert pruned == PrunedCounts(audit_records=100 - len(left))

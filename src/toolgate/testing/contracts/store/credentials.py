@@ -1,0 +1,95 @@
+"""The store contract for encrypted credentials, the keys that wrap them, and signing secrets."""
+
+from dataclasses import replace
+
+import pytest
+from anyio import create_task_group
+
+from toolgate.store import (
+    Store,
+    WrappedKey,
+)
+from toolgate.testing.contracts.store.fixtures import StoreFixtures
+from toolgate.testing.contracts.store.samples import HOSTILE, minute_at, sample_credential
+
+__all__ = ["CredentialContract"]
+
+
+@pytest.mark.anyio
+class CredentialContract(StoreFixtures):
+    """Encrypted credentials, the keys that wrap them, and signing secrets."""
+
+    async def test_credentials_come_back_and_change_only_over_the_version_that_was_read(
+        self, store: Store, other: Store
+    ) -> None:
+        """Two processes that renew one login must not both be right."""
+        credential = sample_credential("user:" + HOSTILE)
+        assert await store.save_credential(credential, over=0)
+        assert not await other.save_credential(credential, over=0)
+        stored = await other.credential(credential.key)
+        assert stored is not None
+        assert (stored.key, stored.sealed, stored.version) == (credential.key, credential.sealed, 1)
+        assert await other.save_credential(replace(credential, sealed=b"new"), over=1)
+        assert not await store.save_credential(replace(credential, sealed=b"late"), over=1)
+        assert [row.sealed for row in await store.credentials("git")] == [b"new"]
+        assert await store.credential(sample_credential("user:nobody").key) is None
+
+    async def test_a_credential_is_renewed_by_one_until_it_is_written_or_too_late(
+        self, store: Store, other: Store
+    ) -> None:
+        """A lease of somebody who died ends by itself."""
+        credential = sample_credential("user:anna")
+        await store.save_credential(credential)
+        assert await store.lease_credential(credential.key, "a", minute_at(5), minute_at(0))
+        assert await store.lease_credential(credential.key, "a", minute_at(6), minute_at(0))
+        assert not await other.lease_credential(credential.key, "b", minute_at(9), minute_at(1))
+        assert await other.lease_credential(credential.key, "b", minute_at(9), minute_at(7))
+        await store.save_credential(credential)
+        assert await store.lease_credential(credential.key, "a", minute_at(9), minute_at(0))
+
+    async def test_credentials_are_removed_by_what_is_given(self, store: Store) -> None:
+        """And each removal counts as a change that others look for."""
+        for subject in ("user:anna", "user:ben"):
+            await store.save_credential(sample_credential(subject))
+        before = await store.access_version()
+        assert await store.delete_credentials("git", subject="user:anna", kind="login") == 1
+        assert await store.access_version() > before
+        assert await store.delete_credentials("git", before=minute_at(0)) == 0
+        assert await store.delete_credentials("git") == 1
+        assert await store.credentials() == []
+
+    async def test_the_first_key_is_made_once_and_keys_in_use_stay(
+        self, store: Store, other: Store
+    ) -> None:
+        """What was encrypted with a key that is gone would be lost."""
+        first, second = (
+            WrappedKey(key_id=name, wrapped_by="w", wrapped=b"x", created_at=minute_at(0))
+            for name in ("k1", "k2")
+        )
+        assert await store.save_wrapped_keys((first,), only_first=True)
+        assert not await other.save_wrapped_keys((second,), only_first=True)
+        await store.save_wrapped_keys((replace(first, wrapped_by="v"), second))
+        assert [(key.key_id, key.wrapped_by) for key in await other.wrapped_keys()] == [
+            ("k1", "v"),
+            ("k2", "w"),
+        ]
+        await store.save_credential(sample_credential("user:anna"))
+        assert await store.delete_wrapped_keys(("k1", "k2")) == 1
+        assert [key.key_id for key in await store.wrapped_keys()] == ["k1"]
+
+    async def test_a_secret_is_the_same_for_all_from_its_first_use(
+        self, store: Store, other: Store
+    ) -> None:
+        """Two processes that ask for it first at the same moment included."""
+        secrets: list[bytes] = []
+
+        async def ask(asked: Store) -> None:
+            secrets.append(await asked.secret("state"))
+
+        async with create_task_group() as group:
+            for asked in (store, other, store, other):
+                group.start_soon(ask, asked)
+
+        assert len(set(secrets)) == 1
+        assert len(secrets[0]) == 32
+        assert await store.secret("handles") not in secrets

@@ -1,0 +1,95 @@
+"""The store contract for SQL statements and versions of database schemas."""
+
+from dataclasses import replace
+
+import pytest
+
+from toolgate.store import (
+    PrunedCounts,
+    Retention,
+    Store,
+    StoredStatement,
+)
+from toolgate.testing.contracts.store.fixtures import StoreFixtures
+from toolgate.testing.contracts.store.samples import HOSTILE, NOW, sample_schema
+from toolgate.types import DEFAULT_PROJECT
+
+__all__ = ["DatabaseContract"]
+
+
+@pytest.mark.anyio
+class DatabaseContract(StoreFixtures):
+    """SQL statements and versions of database schemas."""
+
+    async def test_statements_come_back_newest_first_for_whom_they_are(self, store: Store) -> None:
+        """By project, caller and time; old ones are forgotten."""
+        first = StoredStatement(
+            statement_id="1",
+            at="2026-07-01T10:00:00.000Z",
+            project_id=DEFAULT_PROJECT,
+            caller_id="ann",
+            conversation="t",
+            connection="shop",
+            dialect="sqlite",
+            statement=f"SELECT '{HOSTILE}'",
+            outcome="refused",
+            reason="Because.",
+        )
+        second = replace(
+            first, statement_id="2", at="2026-07-02T10:00:00.000Z", outcome="done", rows=3
+        )
+        other = replace(second, statement_id="3", caller_id="bob", elapsed_ms=1.5)
+        for statement in (first, second, other, second):
+            await store.append_statement(statement)
+
+        assert await store.statements(DEFAULT_PROJECT) == [other, second, first]
+        assert await store.statements(DEFAULT_PROJECT, caller_id="ann", limit=1) == [second]
+        assert await store.statements(DEFAULT_PROJECT, since=second.at) == [other, second]
+        assert await store.statements("other") == []
+
+        pruned = await store.prune(Retention(statement_days=1), now="2026-07-03T00:00:00.000Z")
+        assert pruned == PrunedCounts(statements=1)
+        pruned = await store.prune(Retention(statement_max_bytes=0), now=NOW)
+        assert pruned == PrunedCounts(statements=2)
+
+    async def test_versions_of_a_schema_come_back_newest_first(self, store: Store) -> None:
+        """The last one with its content, lists without."""
+        for version in (sample_schema(1), sample_schema(2, connection=HOSTILE), sample_schema(2)):
+            assert await store.save_schema(version)
+
+        assert await store.schema(DEFAULT_PROJECT, "shop") == sample_schema(2)
+        assert await store.schema(DEFAULT_PROJECT, HOSTILE) == sample_schema(2, connection=HOSTILE)
+        assert await store.schema("another", "shop") is None
+        versions = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
+        assert versions == [sample_schema(2, content=b""), sample_schema(1, content=b"")]
+        assert await store.schema_versions(DEFAULT_PROJECT, "shop", limit=1) == versions[:1]
+
+    async def test_a_version_of_a_schema_is_numbered_once(self, store: Store) -> None:
+        """Of two processes that see the same change, one is told that it came too late."""
+        assert await store.save_schema(sample_schema(1))
+        assert not await store.save_schema(sample_schema(1, digest="other"))
+
+        assert await store.schema(DEFAULT_PROJECT, "shop") == sample_schema(1)
+
+    async def test_a_version_of_a_schema_is_seen_again(self, store: Store) -> None:
+        """The latest moment stays, in whatever order they come."""
+        await store.save_schema(sample_schema(1))
+        for day in ("03", "02"):
+            at = f"2026-07-{day}T12:00:00.000Z"
+            await store.see_schema(DEFAULT_PROJECT, "shop", 1, at)
+
+        schema = await store.schema(DEFAULT_PROJECT, "shop")
+        assert schema == sample_schema(1, seen_at="2026-07-03T12:00:00.000Z")
+
+    async def test_old_versions_of_schemas_go_but_never_a_last_one(self, store: Store) -> None:
+        """Not by age, and not by size."""
+        for version in (*map(sample_schema, (1, 20, 21, 22)), sample_schema(1, connection="old")):
+            await store.save_schema(version)
+
+        pruned = await store.prune(Retention(schema_days=30), now="2026-08-19T12:00:00.000Z")
+        assert pruned == PrunedCounts(schemas=1)
+        pruned = await store.prune(Retention(schema_max_bytes=1), now=NOW)
+        assert pruned == PrunedCounts(schemas=2)
+        left = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
+        assert [version.number for version in left] == [22]
+        assert await store.schema(DEFAULT_PROJECT, "old") is not None

@@ -1,0 +1,74 @@
+"""The store contract for the log of detected intents."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from toolgate.store import (
+    DetectionFilter,
+    PrunedCounts,
+    Retention,
+    Store,
+)
+from toolgate.testing.contracts.store.fixtures import StoreFixtures
+from toolgate.testing.contracts.store.samples import HOSTILE, NOW, sample_detection
+from toolgate.types import DEFAULT_PROJECT
+
+__all__ = ["DetectionContract"]
+
+
+@pytest.mark.anyio
+class DetectionContract(StoreFixtures):
+    """The log of detected intents."""
+
+    async def test_detections_come_back_as_they_were(self, store: Store) -> None:
+        """Newest first; any text is kept."""
+        first = sample_detection(1, message=HOSTILE, conversation=HOSTILE, rival=HOSTILE)
+        second = sample_detection(2, message=None, outcome="none", intent="", remembered=True)
+
+        await store.append_detections([first, second])
+        await store.append_detections([replace(first, intent="another")])
+
+        assert await store.detections(DetectionFilter()) == [second, first]
+
+    async def test_the_detections_that_are_wanted_are_found_and_counted(self, store: Store) -> None:
+        """By project, outcome, time and confidence."""
+        detections = [sample_detection(minute, confidence=minute / 10) for minute in range(4)]
+        detections += [sample_detection(4, outcome="none", intent="", remembered=True)]
+        detections += [sample_detection(5, project_id="other")]
+        await store.append_detections(detections)
+
+        async def minutes(**filters: Any) -> list[int]:
+            rows = await store.detections(DetectionFilter(**filters))
+            return [int(row.detection_id, 16) for row in rows]
+
+        assert await minutes() == [5, 4, 3, 2, 1, 0]
+        assert await minutes(limit=2) == [5, 4]
+        assert await minutes(project_id="other") == [5]
+        assert await minutes(outcomes=("none", "unsure")) == [4]
+        assert await minutes(since=detections[4].at) == [5, 4]
+        assert await minutes(project_id=DEFAULT_PROJECT, below=0.2) == [1, 0]
+        counts = await store.detection_counts(DetectionFilter())
+        assert [(count.project_id, count.outcome, count.intent) for count in counts] == [
+            (DEFAULT_PROJECT, "found", "refunds"),
+            (DEFAULT_PROJECT, "none", ""),
+            ("other", "found", "refunds"),
+        ]
+        assert [(count.count, count.remembered) for count in counts] == [(4, 0), (1, 1), (1, 0)]
+
+    async def test_detections_are_forgotten_by_project_age_and_size(self, store: Store) -> None:
+        """Each limit by itself, and a project at once."""
+        await store.append_detections(
+            [sample_detection(minute, message="x" * 900) for minute in range(9)]
+        )
+        await store.append_detections([sample_detection(0, project_id="other", detection_id="o")])
+
+        pruned = await store.prune(Retention(detection_max_bytes=5_000), now=NOW)
+        left = await store.detections(DetectionFilter())
+        assert 0 < len(left) < 6
+        assert pruned == PrunedCounts(detections=10 - len(left))
+        assert await store.clear_detections(DEFAULT_PROJECT) == len(left)
+        await store.append_detections([sample_detection(1)])
+        pruned = await store.prune(Retention(detection_days=1), now="2026-08-19T12:00:00.000Z")
+        assert pruned == PrunedCounts(detections=1)

@@ -1,0 +1,40 @@
+"""The store contract for large results that are read in pages."""
+
+import pytest
+
+from toolgate.store import (
+    PrunedCounts,
+    Retention,
+    Store,
+)
+from toolgate.testing.contracts.store.fixtures import StoreFixtures
+from toolgate.testing.contracts.store.samples import HOSTILE, NOW, sample_result
+
+__all__ = ["ResultContract"]
+
+
+@pytest.mark.anyio
+class ResultContract(StoreFixtures):
+    """Large results that are read in pages."""
+
+    async def test_results_come_back_by_handle(self, store: Store) -> None:
+        """Any bytes, many of them; unknown handles give None, whatever a client makes up."""
+        large = sample_result("one", caller_id=HOSTILE, body=bytes(range(256)) * 40_000)
+        await store.save_result(large)
+
+        assert await store.result("one") == large
+        assert await store.result("two") is None
+        assert await store.result(HOSTILE) is None
+
+    async def test_expired_results_go_and_then_the_oldest(self, store: Store) -> None:
+        """Bytes count as they are read."""
+        hours = {"gone": "11:59", "first": "12:10", "second": "12:20", "third": "12:30"}
+        for handle, hour in hours.items():
+            expires_at = f"2026-07-28T{hour}:00.000Z"
+            await store.save_result(sample_result(handle, body=b"x" * 100, expires_at=expires_at))
+
+        pruned = await store.prune(Retention(results_max_bytes=200), now=NOW)
+
+        assert pruned == PrunedCounts(results=2)
+        handles = [handle for handle in hours if await store.result(handle) is not None]
+        assert handles == ["second", "third"]

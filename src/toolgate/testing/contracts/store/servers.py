@@ -1,0 +1,88 @@
+"""The store contract for stored servers."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from toolgate.errors import StoreError
+from toolgate.store import (
+    Store,
+)
+from toolgate.testing.contracts.store.fixtures import StoreFixtures
+from toolgate.testing.contracts.store.samples import (
+    HOSTILE,
+    sample_server,
+)
+from toolgate.types import DEFAULT_PROJECT
+
+__all__ = ["ServerContract"]
+
+
+@pytest.mark.anyio
+class ServerContract(StoreFixtures):
+    """Stored servers."""
+
+    async def test_servers_come_back_as_they_were_saved_by_name(self, store: Store) -> None:
+        """Configurations keep every value and the order of their keys."""
+        time = sample_server(
+            "time", config={"url": HOSTILE, "b": {"z": 1, "a": [2**70, None, 0.1]}}
+        )
+        git = sample_server("git", enabled=False, alias="old git")
+
+        await store.save_server(time)
+        await store.save_server(git)
+
+        assert await store.servers(DEFAULT_PROJECT) == [git, time]
+        assert json.dumps((await store.servers(DEFAULT_PROJECT))[1].config) == json.dumps(
+            time.config
+        )
+
+    async def test_saving_a_server_again_replaces_it(self, store: Store) -> None:
+        """The id is the identity, so a rename keeps everything else."""
+        git = sample_server("git")
+        await store.save_server(git)
+
+        await store.save_server(replace(git, name="vcs", alias="git"))
+
+        assert await store.servers(DEFAULT_PROJECT) == [replace(git, name="vcs", alias="git")]
+
+    async def test_a_name_is_taken_once_per_project(self, store: Store) -> None:
+        """The second is refused and changes nothing; another project may use the name."""
+        await store.add_project("other")
+        git = sample_server("git")
+        await store.save_server(git)
+
+        with pytest.raises(StoreError):
+            await store.save_server(sample_server("git"))
+        await store.save_server(sample_server("git", project_id="other"))
+
+        assert await store.servers(DEFAULT_PROJECT) == [git]
+
+    async def test_a_server_of_an_unknown_project_is_refused(self, store: Store) -> None:
+        """Rows without a tenant would belong to nobody."""
+        with pytest.raises(StoreError):
+            await store.save_server(sample_server("git", project_id="nobody"))
+
+        await store.add_project("nobody")
+        await store.add_project("nobody")
+        await store.save_server(sample_server("git", project_id="nobody"))
+
+    async def test_deleting_a_server_says_whether_there_was_one(self, store: Store) -> None:
+        """Nothing else goes."""
+        git, time = sample_server("git"), sample_server("time")
+        await store.save_server(git)
+        await store.save_server(time)
+
+        assert await store.delete_server(git.server_id)
+        assert not await store.delete_server(git.server_id)
+        assert await store.servers(DEFAULT_PROJECT) == [time]
+
+    async def test_servers_of_all_projects_can_be_read_at_once(self, store: Store) -> None:
+        """By project and name."""
+        await store.add_project("other")
+        here, there = sample_server("time"), sample_server("git", project_id="other")
+        await store.save_server(there)
+        await store.save_server(here)
+
+        assert await store.servers(None) == [here, there]

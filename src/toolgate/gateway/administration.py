@@ -11,7 +11,7 @@ from typing import Protocol
 
 from toolgate.audit import Receipts
 from toolgate.catalog import Catalog, CatalogEntry
-from toolgate.catalog.scanner import Quarantine, QuarantinedTool, ToolVersion
+from toolgate.catalog.scanner import Quarantine, QuarantinedTool, ReplacedDefinition
 from toolgate.errors import (
     ArgumentError,
     ForbiddenError,
@@ -396,7 +396,7 @@ class Management:
         self._visible.must_manage(caller)
         return await self._quarantine.list_quarantined()
 
-    async def tool_versions(self, caller: Caller, key: str) -> list[ToolVersion]:
+    async def tool_versions(self, caller: Caller, key: str) -> list[ReplacedDefinition]:
         """What a tool was before its server changed it, the last first.
 
         Raises:

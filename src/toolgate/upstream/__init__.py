@@ -3,15 +3,8 @@
 from toolgate.upstream.base import CallSink, Credential, Wire, WireEvents
 from toolgate.upstream.era_bridge import EraBridge
 from toolgate.upstream.fleet import Fleet, FleetObserver, WireMaker
-from toolgate.upstream.python_tools.functions import (
-    FunctionTool,
-    ToolContext,
-    ToolServices,
-    acting_for,
-    is_context,
-    tool,
-    tools_of,
-)
+from toolgate.upstream.listing import Listing
+from toolgate.upstream.python_tools.functions import FunctionTool, tool, tools_of
 from toolgate.upstream.python_tools.pack_server import (
     LocalParts,
     LocalPrompt,
@@ -19,7 +12,13 @@ from toolgate.upstream.python_tools.pack_server import (
     LocalServer,
     context_in,
 )
-from toolgate.upstream.server import Listing, UpstreamServer
+from toolgate.upstream.python_tools.tool_context import (
+    ToolContext,
+    ToolServices,
+    acting_for,
+    is_context,
+)
+from toolgate.upstream.server import UpstreamServer
 from toolgate.upstream.transports._orphan_guard import OrphanGuard
 
 __all__ = [

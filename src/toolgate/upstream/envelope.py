@@ -1,4 +1,4 @@
-"""What Toolgate writes around a request for an upstream: `_meta` and HTTP headers, per leg.
+"""What Toolgate writes around a request for an upstream: `_meta` and HTTP headers, per session.
 
 What the client sent about its own connection, and what it sent to Toolgate alone, never goes on:
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization (token passthrough).
@@ -46,13 +46,13 @@ def envelope(
     log_level: str | None = None,
     mirrored: HeaderParams | None = None,
 ) -> tuple[Json, dict[str, str]]:
-    """Parameters and headers of a request as one leg wants them.
+    """Parameters and headers of a request as one session wants them.
 
     Args:
         method: JSON-RPC method.
         params: As the client sent them, with the upstream's own name in `name`.
-        era: Era of the leg.
-        version: Revision agreed on for the leg.
+        era: Era of the session.
+        version: Revision agreed on for the session.
         capabilities: What the asking client can be asked; a modern server is told per request.
         log_level: Level that a client with a session has set; a modern server is told per request.
         mirrored: Parameters that a modern HTTP server wants in headers.

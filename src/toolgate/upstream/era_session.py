@@ -44,12 +44,12 @@ class EraSessionObserver(Protocol):
     """Who is told what a server says by itself."""
 
     def list_changed(
-        self, leg: "EraSession", kind: Literal["tools", "prompts", "resources"]
+        self, session: "EraSession", kind: Literal["tools", "prompts", "resources"]
     ) -> None:
         """The server announced that a list is different."""
         ...
 
-    def resource_updated(self, leg: "EraSession", uri: str) -> None:
+    def resource_updated(self, session: "EraSession", uri: str) -> None:
         """The server announced that a resource has new content."""
         ...
 
@@ -106,15 +106,15 @@ class EraSession:
         observer: EraSessionObserver,
         era: Literal["auto", "modern", "handshake"],
     ) -> "EraSession":
-        leg = cls(name, make_wire(), observer)
+        session = cls(name, make_wire(), observer)
         try:
-            await leg.wire.open(leg)
-            await leg._greet(era)
+            await session.wire.open(session)
+            await session._greet(era)
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await leg.wire.aclose()
+                await session.wire.aclose()
             raise
-        return leg
+        return session
 
     async def aclose(self) -> None:
         """End the connection and everything that belongs to it."""
@@ -132,7 +132,7 @@ class EraSession:
         call: ClientCall | None = None,
         mirrored: HeaderParams | None = None,
     ) -> Json:
-        """Send a request in this leg's form; deadlines and retries are the caller's."""
+        """Send a request in this session's form; deadlines and retries are the caller's."""
         level = call.peer.log_level if call is not None and call.peer is not None else None
         body, headers = envelope(
             method,
@@ -337,7 +337,7 @@ class EraSession:
                 failures += 1
             except ConnectionLostError as lost:
                 if not lost.sent:
-                    return  # the connection is gone; whoever owns the leg sees that too
+                    return  # the connection is gone; whoever owns the session sees that too
                 failures += 1
             except UpstreamError:
                 failures += 1

@@ -7,11 +7,12 @@ from toolgate.errors import UnknownServerError
 from toolgate.types import Caller, ServerSpec
 from toolgate.upstream.base import Wire
 from toolgate.upstream.era_bridge import EraBridge
-from toolgate.upstream.server import ServerObserver, UpstreamServer
+from toolgate.upstream.server import UpstreamServer
+from toolgate.upstream.server_observer import ServerObserver
 
 __all__ = ["Fleet", "FleetObserver", "WireMaker"]
 
-FleetObserver = ServerObserver
+FleetObserver = ServerObserver[UpstreamServer]
 """Who is told about the servers of a fleet; the catalog."""
 
 WireMaker = Callable[[ServerSpec], Wire]
@@ -26,7 +27,7 @@ class Fleet:
     def __init__(self, make_wire: WireMaker, bridge: EraBridge) -> None:
         self._make_wire = make_wire
         self._bridge = bridge
-        self._observer: ServerObserver | None = None
+        self._observer: FleetObserver | None = None
         self._servers: dict[str, UpstreamServer] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self.should_connect: Callable[[str], bool] = lambda _: True

@@ -3,14 +3,12 @@
 import asyncio
 import logging
 import random
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from statistics import median
 from time import monotonic
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal
 
 import anyio
 
@@ -31,86 +29,35 @@ from toolgate.types import (
     ServerSpec,
     ServerState,
     ServerStatus,
-    json_array,
-    json_object,
 )
 from toolgate.upstream.base import Wire
 from toolgate.upstream.call import ASKABLE, ClientCall, Deadline
-from toolgate.upstream.envelope import HeaderParams, header_params
+from toolgate.upstream.call_errors import check_content, may_have_run_error, server_down_error
+from toolgate.upstream.call_health import CallHealth
+from toolgate.upstream.envelope import HeaderParams
 from toolgate.upstream.era_bridge import EraBridge
 from toolgate.upstream.era_session import EraSession
+from toolgate.upstream.listing import Listing, join_listings, read_listing
 from toolgate.upstream.login_request import login_request_result, strip_login_answer
-from toolgate.upstream.python_tools.functions import acting_for
+from toolgate.upstream.python_tools.tool_context import acting_for
+from toolgate.upstream.server_observer import ServerObserver, SubjectObserver
+from toolgate.upstream.side_session import SideSession
 from toolgate.upstream.subject_connections import SubjectConnections
-from toolgate.upstream.transports._jsonrpc import excerpt
 
-__all__ = ["Listing", "ServerObserver", "UpstreamServer"]
+__all__ = ["UpstreamServer"]
 
 log = logging.getLogger(__name__)
 
 _CONNECT_S = 90.0
 _CONNECT_WAIT_S = 10.0
 _LIST_S = 60.0
-_HEALTH_S = 5.0
-_MAX_PAGES = 1000
 _BACKOFF_FIRST_S = 0.25
 _BACKOFF_MAX_S = 30.0
 _RESTART_MAX_S = 2.0
 _STABLE_S = 10.0
 _LOGIN_WAIT_S = 120.0
 """How long a call waits whose caller has opened the page of a login."""
-_DEGRADED_AFTER = 2
-_BROKEN_AFTER = 4
 _TAIL_LINES = 50
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listing:
-    """What a server offers, as it sent it."""
-
-    tools: tuple[Json, ...] = ()
-    """Tool definitions, in its order; entries without a usable name are left out."""
-
-    prompts: tuple[Json, ...] = ()
-    """Prompts."""
-
-    resources: tuple[Json, ...] = ()
-    """Resources."""
-
-    templates: tuple[Json, ...] = ()
-    """Resource templates."""
-
-    capabilities: Json = field(default_factory=dict[str, Any])
-    """What the server declared."""
-
-    instructions: str = ""
-    """What the server says about its use."""
-
-    ttl_ms: int | None = None
-    """How long the tools may be believed without asking; None: until a change is announced."""
-
-    left_out: tuple[str, ...] = ()
-    """Sentences about entries that could not be used."""
-
-
-class ServerObserver(Protocol):
-    """Who is told about a server."""
-
-    def server_connected(self, server: "UpstreamServer") -> None:
-        """A connection is up: what is listed may be different."""
-        ...
-
-    def server_changed(self, server: "UpstreamServer") -> None:
-        """A list was announced as different."""
-        ...
-
-    def server_state(self, server: "UpstreamServer") -> None:
-        """`state` is another one."""
-        ...
-
-    def resource_updated(self, server: "UpstreamServer", uri: str) -> None:
-        """A resource has new content."""
-        ...
 
 
 class UpstreamServer:
@@ -124,7 +71,7 @@ class UpstreamServer:
         self,
         spec: ServerSpec,
         make_wire: Callable[[ServerSpec], Wire],
-        observer: ServerObserver,
+        observer: ServerObserver["UpstreamServer"],
         bridge: EraBridge,
     ) -> None:
         self.spec = spec
@@ -134,8 +81,6 @@ class UpstreamServer:
         self.is_offline = False
         """Whether it stays as it was last known, without a connection; set before `run`."""
         self.main: EraSession | None = None
-        self.side: EraSession | None = None
-        """The handshake-era connection to a server that speaks both eras, made when needed."""
         self._make_wire = make_wire
         self._observer = observer
         self._bridge = bridge
@@ -145,13 +90,11 @@ class UpstreamServer:
             self._settled.set()
         self._retry_now = asyncio.Event()
         self._broken: asyncio.Event = asyncio.Event()
-        self._side_lock = asyncio.Lock()
-        self._side_refused = False
+        self._side = SideSession(
+            spec, self._connect_side, is_connected=lambda: self.main is not None, spawn=self._spawn
+        )
         self._mirrored: dict[str, HeaderParams] = {}
-        self._only_side: frozenset[str] = frozenset()
-        self._latencies_ms: deque[float] = deque(maxlen=50)
-        self._failures = 0
-        self._checking = False
+        self._health = CallHealth()
         self._started_at: str | None = None
         self._retry_at: float | None = None
         self._stderr: tuple[str, ...] = ()
@@ -179,7 +122,10 @@ class UpstreamServer:
     def _member(self, subject: str) -> "UpstreamServer":
         spec = replace(self.spec, subject=subject)
         member = UpstreamServer(
-            spec, self._make_wire, _SubjectObserver(self, self._observer), self._bridge
+            spec,
+            self._make_wire,
+            SubjectObserver(self, self._observer, retry=self.retry_now),
+            self._bridge,
         )
         member._mirrored = self._mirrored
         return member
@@ -225,25 +171,27 @@ class UpstreamServer:
         listed_at: str | None = None,
     ) -> ServerStatus:
         """What is known of it, with what is listed of it as the catalog knows."""
-        leg = self.main
+        session = self.main
         retry_in_s = None if self._retry_at is None else max(0.0, self._retry_at - monotonic())
         return ServerStatus(
             name=self.name,
             kind=self.spec.kind,
             state=self.state,
-            era=leg.era if leg else None,
-            version=leg.version if leg else None,
+            era=session.era if session else None,
+            version=session.version if session else None,
             tools=tools,
             held=held,
             prompts=prompts,
             resources=resources,
             listed_at=listed_at,
             last_error=self.last_error,
-            stderr_tail=(*self._stderr, *(leg.wire.stderr_tail if leg else ()))[-_TAIL_LINES:],
+            stderr_tail=(*self._stderr, *(session.wire.stderr_tail if session else ()))[
+                -_TAIL_LINES:
+            ],
             started_at=self._started_at,
             restarts=self.restarts,
-            latency_ms=round(median(self._latencies_ms), 2) if self._latencies_ms else None,
-            pid=leg.wire.pid if leg else None,
+            latency_ms=self._health.latency_ms,
+            pid=session.wire.pid if session else None,
             source=self.spec.source,
             retry_in_s=round(retry_in_s, 1) if retry_in_s is not None else None,
         )
@@ -297,7 +245,7 @@ class UpstreamServer:
 
         try:
             async with asyncio.timeout(_CONNECT_S):
-                leg = await EraSession.connect(self.name, tried_wire, self, era=self.spec.era)
+                session = await EraSession.connect(self.name, tried_wire, self, era=self.spec.era)
         except TimeoutError:
             self._stderr = tried[-1].stderr_tail if tried else ()
             return f"It did not answer within {_CONNECT_S:g} seconds after its start.", 0.0
@@ -310,16 +258,16 @@ class UpstreamServer:
         except Exception as error:  # a server must not end its own supervision
             log.exception("connecting failed unexpectedly", extra={"server": self.name})
             return f"Connecting failed: {error!r}.", 0.0
-        self.main = leg
+        self.main = session
         self._login = None
         self.restarts += self._connections > 0
         self._connections += 1
         began = monotonic()
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        self._failures = 0
-        self._side_refused = False
+        self._health.reset()
+        self._side.allow()
         self.last_error = None
-        leg.watch()
+        session.watch()
         self._set_state("ready")
         self._up.set()
         self._settled.set()
@@ -327,20 +275,20 @@ class UpstreamServer:
         if self._subscriptions:
             self._spawn(self._resubscribe())
         try:
-            reason = await self._until_it_ends(leg)
+            reason = await self._until_it_ends(session)
         finally:
             self._up.clear()
             self._set_state("connecting")
             with anyio.CancelScope(shield=True):
-                self._stderr = leg.wire.stderr_tail
+                self._stderr = session.wire.stderr_tail
                 await self._close_sessions()
         if self.spec.kind == "stdio":
             self._stderr = (*self._stderr, f"[{reason}]")
         log.warning("server connection ended", extra={"server": self.name, "reason": reason})
         return reason, max(monotonic() - began, 0.001)
 
-    async def _until_it_ends(self, leg: EraSession) -> str:
-        closed = asyncio.ensure_future(leg.wire.closed())
+    async def _until_it_ends(self, session: EraSession) -> str:
+        closed = asyncio.ensure_future(session.wire.closed())
         broken = asyncio.ensure_future(self._broken.wait())
         try:
             await asyncio.wait({closed, broken}, return_when=asyncio.FIRST_COMPLETED)
@@ -361,11 +309,10 @@ class UpstreamServer:
         self._retry_at = None
 
     async def _close_sessions(self) -> None:
-        legs = [leg for leg in (self.main, self.side) if leg is not None]
-        self.main = self.side = None
-        self._only_side = frozenset()
-        for leg in legs:
-            await leg.aclose()
+        sessions = [session for session in (self.main, self._side.detach()) if session is not None]
+        self.main = None
+        for session in sessions:
+            await session.aclose()
 
     def _set_state(self, state: ServerState) -> None:
         if state != self.state:
@@ -377,16 +324,18 @@ class UpstreamServer:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # What the legs tell
+    # What the sessions tell
 
-    def list_changed(self, leg: EraSession, kind: Literal["tools", "prompts", "resources"]) -> None:
-        """Pass on; the listing then asks every leg that is open."""
-        del leg, kind
+    def list_changed(
+        self, session: EraSession, kind: Literal["tools", "prompts", "resources"]
+    ) -> None:
+        """Pass on; the listing then asks every session that is open."""
+        del session, kind
         self._observer.server_changed(self)
 
-    def resource_updated(self, leg: EraSession, uri: str) -> None:
+    def resource_updated(self, session: EraSession, uri: str) -> None:
         """Pass on."""
-        del leg
+        del session
         self._observer.resource_updated(self, uri)
 
     # Requests
@@ -437,11 +386,11 @@ class UpstreamServer:
             with acting_for(caller, via.peer):  # tools in this process see for whom they run
                 return await self._send(method, current, via, repeatable=repeatable, target=target)
 
-        leg = await self._session_for(peer, target)
-        if leg.era == "modern" and peer is not None and peer.era == "handshake":
+        session = await self._session_for(peer, target)
+        if session.era == "modern" and peer is not None and peer.era == "handshake":
             return await self._bridge.drive(params, call, send)
         asks = any(key in call.capabilities for key in ASKABLE.values())
-        if leg.era == "handshake" and peer is not None and peer.era == "modern" and asks:
+        if session.era == "handshake" and peer is not None and peer.era == "modern" and asks:
             return await self._bridge.run_parkable(
                 params, call, send, caller=caller, server=self.name, target=target
             )
@@ -493,18 +442,18 @@ class UpstreamServer:
         mirrored = self._mirrored.get(target) if method == "tools/call" else None
         try:
             async with call.deadline:
-                leg = await self._session_for(call.peer, target)
+                session = await self._session_for(call.peer, target)
                 try:
-                    result = await leg.request(method, params, call=call, mirrored=mirrored)
+                    result = await session.request(method, params, call=call, mirrored=mirrored)
                 except ConnectionLostError as lost:
-                    self._lost(leg, lost)
+                    self._lost(session, lost)
                     if lost.sent and not lost.expired and not repeatable:
-                        raise _may_have_run(self.name, target or method, lost) from lost
+                        raise may_have_run_error(self.name, target or method, lost) from lost
                     # Once more over a new connection: it did not run, or may run twice.
-                    leg = await self._session_for(call.peer, target)
-                    result = await leg.request(method, params, call=call, mirrored=mirrored)
+                    session = await self._session_for(call.peer, target)
+                    result = await session.request(method, params, call=call, mirrored=mirrored)
                 if method == "tools/call":
-                    _check_content(result)
+                    check_content(result)
         except TimeoutError:
             limit_s = call.deadline.idle_s
             self._failed(f"{target or method} did not answer within {limit_s:g} seconds.")
@@ -530,15 +479,8 @@ class UpstreamServer:
                     await self._up_or_failed()
             if not self._up.is_set() or self._ended:
                 raise self._down()
-        leg = self.main
-        assert leg is not None
-        if leg.era == "handshake" or self._side_refused:
-            return leg
-        if target in self._only_side and self.side is not None:
-            return self.side
-        if peer is None or peer.era == "modern" or not self._needs_side(peer):
-            return leg
-        return await self._side_session() or leg
+        assert self.main is not None
+        return await self._side.choose(self.main, peer, target)
 
     async def _up_or_failed(self) -> None:
         """Wait for a connection, or for the end of the first attempt to make one."""
@@ -552,73 +494,25 @@ class UpstreamServer:
             for waiting in waits:
                 waiting.cancel()
 
-    def _needs_side(self, peer: Peer) -> bool:
-        """Whether a handshake-era client needs a server of both eras in its own era.
-
-        Tools that ask in the middle of a call only work in the handshake era there. Over HTTP the
-        second connection costs nothing; over stdio it is a second process with a state of its own,
-        so it is made only for clients that can be asked something.
-        """
-        if self.spec.era == "modern":
-            return False
-        return self.spec.kind != "stdio" or bool(
-            {"elicitation", "sampling"} & set(peer.capabilities)
-        )
-
-    async def _side_session(self) -> EraSession | None:
-        async with self._side_lock:
-            if self.side is not None or self._side_refused or self.main is None:
-                return self.side
-            try:
-                async with asyncio.timeout(_CONNECT_WAIT_S):
-                    self.side = await EraSession.connect(
-                        self.name, lambda: self._make_wire(self.spec), self, era="handshake"
-                    )
-            except (TimeoutError, ToolgateError) as error:
-                log.info(
-                    "server has no handshake era", extra={"server": self.name, "error": str(error)}
-                )
-                self._side_refused = True
-                return None
-            self._spawn(self._watch_side(self.side))
-            return self.side
-
-    async def _watch_side(self, leg: EraSession) -> None:
-        await leg.wire.closed()
-        if self.side is leg:
-            self.side = None
-            await leg.aclose()
+    async def _connect_side(self) -> EraSession:
+        async with asyncio.timeout(_CONNECT_WAIT_S):
+            return await EraSession.connect(
+                self.name, lambda: self._make_wire(self.spec), self, era="handshake"
+            )
 
     def _down(self) -> ServerDownError | LoginNeededError:
-        if self.state == "disabled":
-            return ServerDownError(
-                f"Server {self.name!r} is disabled.",
-                hint=f"Run: toolgate servers enable {self.name}",
-            )
-        if self._login is not None and not self._ended:
+        if self.state != "disabled" and not self._ended and self._login is not None:
             return self._login
-        if self._ended:
-            return ServerDownError(
-                f"Server {self.name!r} was removed or restarted while the call ran.",
-                hint="Call again, after checking whether it took effect.",
-            )
-        why = f" Last error: {self.last_error}" if self.last_error else ""
-        status = self.status()
-        soon = f" in {status.retry_in_s:g} s" if status.retry_in_s is not None else " now"
-        return ServerDownError(
-            f"Server {self.name!r} is {self.state}; nothing was sent.{why}",
-            hint=f"It is being tried again{soon}. See: toolgate doctor",
-        )
+        return server_down_error(self.status(), has_ended=self._ended)
 
     # Health
 
     def _answered(self, began: float) -> None:
-        self._latencies_ms.append((monotonic() - began) * 1000)
-        self._failures = 0
+        self._health.answered(began)
         if self.state == "degraded":
             self._set_state("ready")
 
-    def _lost(self, leg: EraSession, lost: ConnectionLostError) -> None:
+    def _lost(self, session: EraSession, lost: ConnectionLostError) -> None:
         """A connection that failed a request is replaced, even if its read side seems alive.
 
         Over HTTP a request has a stream of its own: a broken one says nothing about the others.
@@ -626,37 +520,28 @@ class UpstreamServer:
         self.last_error = lost.failed
         if self.spec.kind == "http" and lost.sent and not lost.expired:
             return
-        if leg is self.main:
+        if session is self.main:
             self._up.clear()
             self._set_state("connecting")
             self._broken.set()
-        elif leg is self.side:
-            self.side = None
-            self._spawn(leg.aclose())
+        elif session is self._side.session:
+            self._side.session = None
+            self._spawn(session.aclose())
 
     def _failed(self, reason: str) -> None:
         self.last_error = reason
-        self._failures += 1
-        if self._failures >= _DEGRADED_AFTER and self.state == "ready":
+        self._health.failed()
+        if self._health.is_degraded and self.state == "ready":
             self._set_state("degraded")
-        if self._failures >= _BROKEN_AFTER and not self._checking and self.main is not None:
-            self._checking = True
+        if self.main is not None and self._health.claim_ping():
             self._spawn(self._check(self.main))
 
-    async def _check(self, leg: EraSession) -> None:
+    async def _check(self, session: EraSession) -> None:
         """The circuit breaker: a server that does not even answer a ping is connected anew."""
-        try:
-            async with asyncio.timeout(_HEALTH_S):
-                with suppress(RpcError, InvalidAnswerError):
-                    await leg.request("server/discover" if leg.era == "modern" else "ping", {})
-            self._failures = 0
-        except (TimeoutError, UpstreamError):
-            if leg is self.main:
-                self.last_error = f"It answered neither {self._failures} calls nor a ping."
-                self._up.clear()
-                self._broken.set()
-        finally:
-            self._checking = False
+        if not await self._health.ping(session) and session is self.main:
+            self.last_error = f"It answered neither {self._health.failures} calls nor a ping."
+            self._up.clear()
+            self._broken.set()
 
     # Subscriptions
 
@@ -684,16 +569,15 @@ class UpstreamServer:
         Raises:
             UpstreamError: It could not be listed.
         """
-        leg = self.main
-        if leg is None:
+        session = self.main
+        if session is None:
             raise self._down()
         try:
-            listing = await self._listing_of(leg)
-            side = self.side
-            if side is not None:
-                listing = self._joined(listing, await self._listing_of(side))
-            else:
-                self._only_side = frozenset()
+            listing = await self._read_listing(session)
+            only_side: frozenset[str] = frozenset()
+            if (side := self._side.session) is not None:
+                listing, only_side = join_listings(listing, await self._read_listing(side))
+            self._side.only_tools = only_side
         except TimeoutError:
             self._failed(f"It did not list its tools within {_LIST_S:g} seconds.")
             raise TimedOutError(
@@ -701,159 +585,12 @@ class UpstreamServer:
                 hint="See its standard error: toolgate servers logs " + self.name,
             ) from None
         except ConnectionLostError as lost:
-            self._lost(leg, lost)
+            self._lost(session, lost)
             raise
         return listing
 
-    async def _listing_of(self, leg: EraSession) -> Listing:
-        left_out: list[str] = []
-        tools: list[Json] = []
-        ttl_ms: int | None = None
-        if "tools" in leg.capabilities or leg.era == "handshake":
-            pages, ttl_ms = await self._pages(leg, "tools/list", "tools")
-            tools = self._usable_tools(pages, left_out)
-        prompts: list[Json] = []
-        if "prompts" in leg.capabilities:
-            prompts, _ = await self._pages(leg, "prompts/list", "prompts")
-        resources: list[Json] = []
-        templates: list[Json] = []
-        if "resources" in leg.capabilities:
-            resources, _ = await self._pages(leg, "resources/list", "resources")
-            with suppress(RpcError):  # optional: many servers with resources have no templates
-                templates, _ = await self._pages(
-                    leg, "resources/templates/list", "resourceTemplates"
-                )
-        return Listing(
-            tools=tuple(tools),
-            prompts=tuple(_named(prompts, "name")),
-            resources=tuple(_named(resources, "uri")),
-            templates=tuple(_named(templates, "uriTemplate")),
-            capabilities=leg.capabilities,
-            instructions=leg.instructions,
-            ttl_ms=ttl_ms,
-            left_out=tuple(left_out),
-        )
-
-    async def _pages(
-        self, leg: EraSession, method: str, member: str
-    ) -> tuple[list[Json], int | None]:
-        out: list[Json] = []
-        cursors: set[str] = set()
-        params: Json = {}
-        ttl_ms: int | None = None
-        for _ in range(_MAX_PAGES):
-            async with asyncio.timeout(_LIST_S):
-                try:
-                    page = await leg.request(method, params)
-                except RpcError as error:
-                    if error.rpc_code == -32601:  # declared or assumed, but not there
-                        return out, None
-                    raise
-            out.extend(json_object(entry) for entry in json_array(page.get(member)))
-            if isinstance(page.get("ttlMs"), int):
-                ttl_ms = page["ttlMs"]
-            cursor = page.get("nextCursor")
-            if not isinstance(cursor, str) or cursor in cursors:
-                break
-            cursors.add(cursor)
-            params = {"cursor": cursor}
-        return out, ttl_ms
-
-    def _usable_tools(self, definitions: list[Json], left_out: list[str]) -> list[Json]:
-        tools: dict[str, Json] = {}
-        mirrored: dict[str, HeaderParams] = {}
-        for sent in definitions:
-            name = sent.get("name")
-            if not isinstance(name, str) or not name or len(name) > 1000:
-                left_out.append(f"A tool was left out: its name is {name!r:.80}.")
-                continue
-            if name in tools:
-                left_out.append(f"Tool {name!r} is listed twice; the first counts.")
-                continue
-            tool = sent
-            if not isinstance(sent.get("inputSchema"), dict):
-                tool = {**sent, "inputSchema": {"type": "object"}}
-            headers = header_params(tool["inputSchema"])
-            if headers is None:
-                left_out.append(f"Tool {name!r} was left out: its x-mcp-header is not valid.")
-                continue
-            tools[name] = tool
-            if headers:
-                mirrored[name] = headers
-        self._mirrored = mirrored
-        return list(tools.values())
-
-    def _joined(self, main: Listing, side: Listing) -> Listing:
-        """Both eras of one server: the main one counts, the other adds what only it shows."""
-        names = {tool["name"] for tool in main.tools}
-        extra = [tool for tool in side.tools if tool["name"] not in names]
-        self._only_side = frozenset(str(tool["name"]) for tool in extra)
-        return Listing(
-            tools=(*main.tools, *extra),
-            prompts=main.prompts,
-            resources=main.resources,
-            templates=main.templates,
-            capabilities=main.capabilities,
-            instructions=main.instructions,
-            ttl_ms=main.ttl_ms,
-            left_out=main.left_out,
-        )
-
-
-class _SubjectObserver:
-    """What the connection of one caller tells the server that it belongs to."""
-
-    def __init__(self, server: UpstreamServer, observer: ServerObserver) -> None:
-        self._server = server
-        self._observer = observer
-
-    def server_connected(self, server: UpstreamServer) -> None:
-        """Who has shown something may be the first with whom the server says what it offers."""
-        del server
-        self._server.retry_now()
-
-    def server_changed(self, server: UpstreamServer) -> None:
-        """A list is different."""
-        del server
-        self._observer.server_changed(self._server)
-
-    def server_state(self, server: UpstreamServer) -> None:
-        """Its state is its own."""
-
-    def resource_updated(self, server: UpstreamServer, uri: str) -> None:
-        """Nobody subscribes by it."""
-
-
-def _named(entries: list[Json], member: str) -> list[Json]:
-    """Entries with a usable identity, each once."""
-    out: dict[str, Json] = {}
-    for entry in entries:
-        identity = entry.get(member)
-        if isinstance(identity, str) and identity:
-            out.setdefault(identity, entry)
-    return list(out.values())
-
-
-def _check_content(result: Json) -> None:
-    """Refuse a result of a tool that no client could read.
-
-    Raises:
-        InvalidAnswerError: Its content is something else than a list of objects.
-    """
-    content: object = result.get("content", [])
-    is_list = isinstance(content, list)
-    if not is_list or not all(isinstance(block, dict) for block in cast("list[object]", content)):
-        raise InvalidAnswerError(
-            f"The server answered with content that is no list of objects: {excerpt(content)}.",
-            hint="Report it to the maker of the server.",
-        )
-
-
-def _may_have_run(server: str, target: str, lost: ConnectionLostError) -> ConnectionLostError:
-    return ConnectionLostError(
-        f"The connection to server {server!r} ended while {target} was running: {lost.failed}",
-        sent=True,
-        allowed="The call may have run; it was not repeated, because the tool is not marked "
-        "read-only or idempotent.",
-        hint="Check whether it took effect before you call it again.",
-    )
+    async def _read_listing(self, session: EraSession) -> Listing:
+        listing, mirrored = await read_listing(session, timeout_s=_LIST_S)
+        if mirrored is not None:
+            self._mirrored = mirrored
+        return listing

@@ -5,7 +5,7 @@ from toolgate.catalog.scanner.quarantine import (
     Quarantine,
     QuarantinedTool,
     QuarantineMode,
-    ToolVersion,
+    ReplacedDefinition,
 )
 from toolgate.catalog.scanner.rules import ScanRule, load_rules
 from toolgate.catalog.scanner.scanner import OtherServersTools, ScanFinding, Scanner, is_suspicious
@@ -16,10 +16,10 @@ __all__ = [
     "Quarantine",
     "QuarantineMode",
     "QuarantinedTool",
+    "ReplacedDefinition",
     "ScanFinding",
     "ScanRule",
     "Scanner",
-    "ToolVersion",
     "differences",
     "is_suspicious",
     "load_rules",

@@ -21,7 +21,7 @@ from toolgate.errors import StoreError, UnknownToolError
 from toolgate.store import Store, ToolFingerprint
 from toolgate.types import Json, json_object
 
-__all__ = ["Quarantine", "QuarantineMode", "QuarantinedTool", "ToolVersion"]
+__all__ = ["Quarantine", "QuarantineMode", "QuarantinedTool", "ReplacedDefinition"]
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class QuarantinedTool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolVersion:
+class ReplacedDefinition:
     """A definition of a tool that its server has replaced."""
 
     seen_at: str
@@ -172,7 +172,7 @@ class Quarantine:
             rows[tool] = _without_texts(decided)
             return _quarantined_tool(row)
 
-    async def versions(self, server: str, tool: str, current: Json) -> list[ToolVersion]:
+    async def versions(self, server: str, tool: str, current: Json) -> list[ReplacedDefinition]:
         """What a tool was before, the last first, each with what is different from the next.
 
         Args:
@@ -183,14 +183,14 @@ class Quarantine:
         Raises:
             StoreError: They cannot be read.
         """
-        versions: list[ToolVersion] = []
+        versions: list[ReplacedDefinition] = []
         after = current
         for row in await self._store.tool_versions(self._project_id, server, tool):
             before = json_object(json_text.loads(row.definition))
             changes = differences(before, after)
             if changes:
                 versions.append(
-                    ToolVersion(
+                    ReplacedDefinition(
                         seen_at=row.seen_at,
                         replaced_at=row.replaced_at,
                         state=row.state,

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from toolgate.base.ids import utc_now
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog import CatalogEntry
-from toolgate.catalog.scanner import ToolVersion
+from toolgate.catalog.scanner import ReplacedDefinition
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.console.schema_form import arguments_of, fields_of
@@ -70,7 +70,7 @@ class Right:
 class _StoredVersions:
     rights: Sequence[Right] = ()
     uses: Sequence[ToolUsage] = ()
-    versions: Sequence[ToolVersion] = ()
+    versions: Sequence[ReplacedDefinition] = ()
 
 
 async def _list(visit: Visit) -> Response:

@@ -3,26 +3,26 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from difflib import get_close_matches
 
-from toolgate.base.ids import new_id, utc_now, utc_text
+from toolgate.base.ids import new_id, utc_now
 from toolgate.base.names import is_project_name
-from toolgate.base.plugins import available
 from toolgate.errors import ArgumentError, ForbiddenError, SettingError
 from toolgate.security.access.access_data import AccessData, project_table
 from toolgate.security.access.decision import Access
-from toolgate.security.access.limits import LIMITS
+from toolgate.security.access.input_checks import (
+    check_name,
+    check_project_settings,
+    checked_limits,
+    expiry_of,
+)
 from toolgate.security.access.rules import AccessRule, check_who, parse_pattern
 from toolgate.security.authn import digest_of, new_prefix, new_token
 from toolgate.settings import GuardTable, ProjectTable
 from toolgate.store import Store, StoredGuard, StoredPermission, StoredProject, StoredToken
-from toolgate.types import DEFAULT_PROJECT, Caller, Json, json_array
+from toolgate.types import DEFAULT_PROJECT, Caller, Json
 
 __all__ = ["AccessAdmin", "NewToken", "ProjectView"]
-
-_MOST_NAME = 64
-_LONGEST_S = 3650 * 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +117,7 @@ class AccessAdmin:
         """
         self._must_manage(caller)
         await self._book.refresh()
-        _check_name(name, "token")
+        check_name(name, "token")
         if any(token.name == name for token in self._book.snapshot.tokens.values()):
             raise ArgumentError(
                 f"There is a token {name!r} already.",
@@ -147,9 +147,9 @@ class AccessAdmin:
             roles=tuple(dict.fromkeys(roles)),
             groups=tuple(dict.fromkeys(groups)),
             read_only=read_only,
-            limits=_checked_limits(limits or {}),
+            limits=checked_limits(limits or {}),
             created_at=utc_now(),
-            expires_at=_expiry(expires_in_s),
+            expires_at=expiry_of(expires_in_s),
         )
         async with self._change(caller, "token_create", {"token": name, "prefix": prefix}):
             await self._store.save_token(row)  # first: without its rules it may do nothing
@@ -184,7 +184,7 @@ class AccessAdmin:
             rotated_at=utc_now(),
             old_digest=token.digest if grace_s else None,
             old_until=utc_now(plus_s=grace_s) if grace_s else None,
-            expires_at=token.expires_at if expires_in_s is None else _expiry(expires_in_s),
+            expires_at=token.expires_at if expires_in_s is None else expiry_of(expires_in_s),
         )
         detail: Json = {"token": token.name, "prefix": token.prefix}
         async with self._change(caller, "token_rotate", detail):
@@ -298,7 +298,7 @@ class AccessAdmin:
             self._project(name)
         merged: Json = {**(stored.settings if stored else {}), **(settings or {})}
         merged = {key: value for key, value in merged.items() if value not in (None, "")}
-        _check_project(merged)
+        check_project_settings(merged)
         async with self._change(caller, "project_save", {"project": name, "settings": merged}):
             await self._store.save_project(StoredProject(project_id=name, settings=merged))
         await self._book.refresh()
@@ -539,87 +539,3 @@ _DOES: Sequence[str] = (
 
 def _does_anything(table: GuardTable) -> bool:
     return any(getattr(table, key) for key in _DOES)
-
-
-def _check_name(name: str, kind: str) -> None:
-    is_plain = name.isprintable() and name == name.strip() and "/" not in name
-    if not name or len(name) > _MOST_NAME or not is_plain:
-        raise ArgumentError(
-            f"A {kind} cannot be called {name[:80]!r}.",
-            allowed="Allowed: 1 to 64 characters that can be printed, without /.",
-        )
-    if name.startswith("tg_"):
-        raise ArgumentError(
-            f"A {kind} cannot be called {name[:11]!r}: that is how tokens themselves begin.",
-            hint="Name it after who uses it.",
-        )
-
-
-def _checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
-    for name, value in limits.items():
-        if name not in LIMITS or type(value) is not int or not 0 <= value < 2**53:
-            raise ArgumentError(
-                f"The limit {name[:40]!r} is {value!r:.40}.",
-                allowed=f"Allowed: {', '.join(LIMITS)}, each a whole number; 0 is no limit.",
-            )
-    return dict(limits)
-
-
-def _expiry(in_s: float | None) -> str | None:
-    if in_s is None:
-        return None
-    if not 0 < in_s <= _LONGEST_S:
-        raise ArgumentError(
-            f"A token cannot expire in {in_s:g} seconds.", allowed="Allowed: up to ten years."
-        )
-    return utc_text(datetime.fromtimestamp(datetime.now(UTC).timestamp() + in_s, UTC))
-
-
-_PROJECT_KINDS: Mapping[str, tuple[type, str]] = {
-    "servers": (list, "a list of names of servers"),
-    "optimization": (str, "hybrid, bm25, off or another search that is configured"),
-    "mode": (str, "auto, meta or all"),
-    "pinned": (list, "a list of tool keys"),
-    "budget_tokens": (int, "a whole number"),
-    "read_only": (bool, "true or false"),
-    "read_only_allow": (list, "a list of patterns of tools"),
-    "audit": (str, "open or closed"),
-    "shared_servers": (bool, "true or false"),
-    "limits": (dict, "an object"),
-}
-
-
-_NO_SEARCHES = frozenset({"llm"})
-"""Modules in `search/` that pick from what another one finds."""
-
-
-def _check_project(settings: Json) -> None:
-    for name, value in settings.items():
-        kind, words = _PROJECT_KINDS.get(name, (None, ""))
-        if kind is None:
-            raise ArgumentError(
-                f"A project has no setting {name[:40]!r}.",
-                allowed=f"Allowed: {', '.join(_PROJECT_KINDS)}.",
-            )
-        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
-        if name == "optimization":
-            searches = [
-                strategy for strategy in available("search") if strategy not in _NO_SEARCHES
-            ]
-            fits, words = value in searches, f"one of {', '.join(searches)}"
-        if name == "mode":
-            fits = value in {"auto", "meta", "all"}
-        if name == "budget_tokens":
-            fits = fits and (value == 0 or 200 <= value <= 100_000)
-        if name == "servers":
-            fits = fits and all(isinstance(name, str) and name for name in json_array(value))
-        if name == "audit":
-            fits = value in {"open", "closed"}
-        if name == "read_only_allow":
-            fits = fits and all(isinstance(name, str) and name for name in json_array(value))
-        if name == "pinned":
-            keys = json_array(value)
-            fits = fits and all(isinstance(key, str) and ":" in key for key in keys)
-        if not fits:
-            raise ArgumentError(f"{name} of a project is {value!r:.60}.", allowed=f"It is {words}.")
-    _checked_limits(settings.get("limits", {}))

@@ -12,10 +12,9 @@ together.
 
 import asyncio
 import logging
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -26,18 +25,21 @@ from toolgate.security.access.decision import (
     Resource,
     ResourceSnapshot,
 )
-from toolgate.security.access.rules import BUILT_IN, AccessRule, glob
+from toolgate.security.access.rules import BUILT_IN, AccessRule
+from toolgate.security.access.tool_matrix import (
+    BitRow,
+    ToolMatrix,
+    compile_rules,
+    matches_pattern,
+    trusted_hints,
+)
 from toolgate.types import DEFAULT_PROJECT, Caller, ServerSpec
 
 __all__ = ["Policy", "PolicyInputs", "ProjectRules", "Resources"]
 
 log = logging.getLogger(__name__)
 
-_Row: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 _KEPT = 4_096
-_WILD = frozenset("*?")
-_OF_TOOLS = frozenset({"any", "server", "tool"})
-"""Kinds of rules that are about tools too."""
 
 
 class Resources(Protocol):
@@ -101,94 +103,6 @@ class _PermissionKey:
     read_only: bool
 
 
-class _ToolMatrix:
-    """The tools of one snapshot, for matching patterns against all of them at once."""
-
-    def __init__(self, things: ResourceSnapshot, distrusted: frozenset[str]) -> None:
-        self.version = things.version
-        self.distrusted = distrusted
-        tools = things.tools
-        self.count = len(tools)
-        self.keys = [tool.key for tool in tools]
-        self.order = sorted(range(self.count), key=self.keys.__getitem__)
-        self.sorted = [self.keys[at] for at in self.order]
-        hints = [_hints(tool, distrusted) for tool in tools]
-        self.read_only = _bits([read_only for read_only, _ in hints])
-        self.destructive = _bits([destructive for _, destructive in hints])
-        self.internal = _bits([tool.internal for tool in tools])
-        spans: dict[str, list[int]] = {}
-        for at, tool in enumerate(tools):
-            spans.setdefault(tool.server, []).append(at)
-        self.by_server = spans
-        self._rows: dict[tuple[str, str], _Row] = {}
-        self._of_subjects: dict[tuple[str, str], _Row | None] = {}
-        self._rules: object = None
-
-    def of_subject(
-        self, rules: Mapping[str, Sequence[AccessRule]], word: str, effect: str
-    ) -> _Row | None:
-        """The tools that rules for a word allow, or deny; None: there is no such rule."""
-        if self._rules is not rules:
-            self._rules, self._of_subjects = rules, {}
-        try:
-            return self._of_subjects[word, effect]
-        except KeyError:
-            rows = [
-                self.row(rule)
-                for rule in rules.get(word, ())
-                if rule.effect == effect and rule.kind in _OF_TOOLS
-            ]
-            row: _Row | None = np.bitwise_or.reduce(rows, axis=0) if rows else None
-            self._of_subjects[word, effect] = row
-            return row
-
-    def row(self, rule: AccessRule) -> _Row:
-        """The tools that a rule is about, as packed bits."""
-        scope = "tool" if rule.kind == "tool" else "server"
-        row = self._rows.get((scope, rule.pattern))
-        if row is None:
-            matches = (
-                self._of_tools(rule.pattern)
-                if scope == "tool"
-                else self.of_servers(name for name in self.by_server if _fits(rule.pattern, name))
-            )
-            row = self._rows[scope, rule.pattern] = matches
-        if rule.hint:
-            return row & (self.read_only if rule.hint == "read_only" else self.destructive)
-        return row
-
-    def of_servers(self, names: Iterable[str]) -> _Row:
-        """The tools of servers."""
-        bits = np.zeros(self.count, np.bool_)
-        bits[[at for name in names for at in self.by_server.get(name, ())]] = True
-        return np.packbits(bits)
-
-    def of_keys(self, keys: Iterable[str]) -> _Row:
-        """Tools by key; keys that there are not count for nothing."""
-        bits = np.zeros(self.count, np.bool_)
-        for key in keys:
-            at = bisect_left(self.sorted, key)
-            if at < self.count and self.sorted[at] == key:
-                bits[self.order[at]] = True
-        return np.packbits(bits)
-
-    def _of_tools(self, pattern: str) -> _Row:
-        wild = next((at for at, char in enumerate(pattern) if char in _WILD), len(pattern))
-        head, rest = pattern[:wild], pattern[wild:]
-        low = bisect_left(self.sorted, head)
-        high = bisect_left(self.sorted, head + chr(0x10FFFF)) if rest else low + 1
-        near, places = self.sorted[low:high], self.order[low:high]
-        bits = np.zeros(self.count, np.bool_)
-        if rest == "*":
-            bits[places] = True
-        elif not rest:
-            bits[[at for key, at in zip(near, places, strict=True) if key == pattern]] = True
-        else:
-            match = glob(pattern).fullmatch
-            bits[[at for key, at in zip(near, places, strict=True) if match(key)]] = True
-        return np.packbits(bits)
-
-
 class _PermissionSet:
     """What the callers of one permission set may do, for one state of everything."""
 
@@ -207,7 +121,7 @@ class _PermissionSet:
         """Whether rules count for it at all."""
         return self._policy.inputs.required and not self._who.is_local
 
-    def mask(self, tools: _ToolMatrix) -> Mask:
+    def mask(self, tools: ToolMatrix) -> Mask:
         """Over all tools."""
         mask = self._masks.get(tools.version)
         if mask is None:
@@ -217,7 +131,7 @@ class _PermissionSet:
             self._masks = {tools.version: mask}
         return mask
 
-    def _bits(self, tools: _ToolMatrix) -> _Row:
+    def _bits(self, tools: ToolMatrix) -> BitRow:
         policy, who = self._policy, self._who
         bits = policy.tools_in_project(who.project, tools)
         if who.read_only:
@@ -256,7 +170,7 @@ class _PermissionSet:
                     + ("says false." if gone else "does not take it away."),
                 )
             )
-            is_marked = _hints(thing, policy.distrusted)[0]
+            is_marked = trusted_hints(thing, policy.distrusted)[0]
             is_listed = who.read_only and policy.counts_as_read_only(who.project, key)
             blocked = who.read_only and not (is_marked or is_listed)
             reason = "Nothing is limited to read-only tools."
@@ -289,7 +203,7 @@ class _PermissionSet:
         return self._by_rules(kind, key, thing)
 
     def _by_rules(self, kind: str, key: str, thing: Resource | None) -> DecisionStep:
-        hints = _hints(thing, self._policy.distrusted)
+        hints = trusted_hints(thing, self._policy.distrusted)
         for rule in self.deny:
             if _is_about(rule, kind, key, hints):
                 return DecisionStep(stage="rules", passed=False, reason=f"{rule}")
@@ -308,12 +222,12 @@ class Policy:
         self._resources = resources
         self._generation = -1
         self._specs: Sequence[ServerSpec] = ()
-        self._tools: _ToolMatrix | None = None
+        self._tools: ToolMatrix | None = None
         self._compiling: asyncio.Task[None] | None = None
         self._sets: dict[_PermissionKey, _PermissionSet] = {}
         self._of_callers: dict[tuple[object, str], _PermissionSet] = {}
-        self._within: dict[str, _Row] = {}
-        self._within_of: _ToolMatrix | None = None
+        self._within: dict[str, BitRow] = {}
+        self._within_of: ToolMatrix | None = None
         self._projects_of: dict[str, frozenset[str]] = {}
         self._has_projects = False
         self._internal_in = -1, False
@@ -380,7 +294,10 @@ class Policy:
         return [
             rule
             for rule in self.inputs.rules
-            if (rule.kind == "server" and not any(_fits(rule.pattern, name) for name in servers))
+            if (
+                rule.kind == "server"
+                and not any(matches_pattern(rule.pattern, name) for name in servers)
+            )
             or (rule.kind == "tool" and rule.pattern != "*" and not tools.row(rule).any())
         ]
 
@@ -407,20 +324,20 @@ class Policy:
     def compile_now(self) -> None:
         """The same at once, where nobody waits meanwhile."""
         self._refresh()
-        self._tools = _matched(self._resources.snapshot, self.by_subject, self.distrusted)
+        self._tools = compile_rules(self._resources.snapshot, self.by_subject, self.distrusted)
 
     async def _compile(self) -> None:
         try:
             while self._tools is None or self._tools.version != self._resources.snapshot.version:
                 things, rules = self._resources.snapshot, self.by_subject
-                tools = await asyncio.to_thread(_matched, things, rules, self.distrusted)
+                tools = await asyncio.to_thread(compile_rules, things, rules, self.distrusted)
                 self._tools = tools
         finally:
             self._compiling = None
 
     # What is known of callers, servers and tools
 
-    def tools_in_project(self, project: str, tools: _ToolMatrix) -> _Row:
+    def tools_in_project(self, project: str, tools: ToolMatrix) -> BitRow:
         """The tools that requests of a project reach, as packed bits; nobody may change them."""
         if self._within_of is not tools:
             self._within_of, self._within = tools, {}
@@ -436,7 +353,7 @@ class Policy:
             self._within[project] = row
         return row
 
-    def read_only_tools(self, project: str, tools: _ToolMatrix) -> _Row:
+    def read_only_tools(self, project: str, tools: ToolMatrix) -> BitRow:
         """The tools that run where only read-only ones do."""
         row = tools.read_only
         for pattern in self.inputs.projects.get(project, _PLAIN).read_only_allow:
@@ -507,9 +424,12 @@ class Policy:
             of_it = rule.pattern.partition(":")[0] if rule.kind != "any" else "*"
             if rule.hint:
                 continue  # allows tools only, and none of them is among those allowed
-            if rule.kind in {"any", "server", "resource", "prompt"} and _fits(of_it, name):
+            if rule.kind in {"any", "server", "resource", "prompt"} and matches_pattern(
+                of_it, name
+            ):
                 denied = any(
-                    other.kind == "any" or (other.kind == "server" and _fits(other.pattern, name))
+                    other.kind == "any"
+                    or (other.kind == "server" and matches_pattern(other.pattern, name))
                     for other in permissions.deny
                     if not other.hint
                 )
@@ -596,14 +516,14 @@ class Policy:
         self._sets = {}
         self._of_callers = {}
 
-    def _tools_of(self, things: ResourceSnapshot) -> _ToolMatrix:
+    def _tools_of(self, things: ResourceSnapshot) -> ToolMatrix:
         matrix = self._tools
         if matrix is not None and matrix.version == things.version:
             if matrix.distrusted == self.distrusted:
                 return matrix
         elif matrix is not None and matrix.version > things.version:
-            return _ToolMatrix(things, self.distrusted)
-        self._tools = _ToolMatrix(things, self.distrusted)
+            return ToolMatrix(things, self.distrusted)
+        self._tools = ToolMatrix(things, self.distrusted)
         return self._tools
 
 
@@ -618,16 +538,6 @@ _KIND_OF = {
     "reach": "reach",
     "right": "right",
 }
-
-
-def _matched(
-    things: ResourceSnapshot, rules: Mapping[str, Sequence[AccessRule]], distrusted: frozenset[str]
-) -> _ToolMatrix:
-    tools = _ToolMatrix(things, distrusted)
-    for word in rules:
-        for effect in ("allow", "deny"):
-            tools.of_subject(rules, word, effect)
-    return tools
 
 
 def _pattern_rule(pattern: str) -> AccessRule:
@@ -646,8 +556,8 @@ def _is_about(rule: AccessRule, kind: str, key: str, hints: tuple[bool, bool]) -
     if rule.kind == "any":
         return kind != "right"
     if rule.kind == "server":
-        return kind != "right" and _fits(rule.pattern, key.partition(":")[0])
-    return rule.kind == kind and _fits(rule.pattern, key)
+        return kind != "right" and matches_pattern(rule.pattern, key.partition(":")[0])
+    return rule.kind == kind and matches_pattern(rule.pattern, key)
 
 
 def _may_internal(
@@ -659,23 +569,8 @@ def _may_internal(
     """Whether internal tools are given: by a rule that says so, to the local user too."""
     rules = by_subject.get("everyone", ()) if is_local else relevant
     effects = {
-        rule.effect for rule in rules if rule.kind == "right" and _fits(rule.pattern, "internal")
+        rule.effect
+        for rule in rules
+        if rule.kind == "right" and matches_pattern(rule.pattern, "internal")
     }
     return effects == {"allow"}
-
-
-def _hints(thing: Resource | None, distrusted: frozenset[str]) -> tuple[bool, bool]:
-    """Whether a tool is read-only, and destructive; who is not trusted is not believed."""
-    if thing is None or thing.server in distrusted:
-        return False, True
-    return thing.read_only, thing.destructive
-
-
-def _fits(pattern: str, text: str) -> bool:
-    if pattern == "*" or pattern == text:
-        return True
-    return not _WILD.isdisjoint(pattern) and glob(pattern).fullmatch(text) is not None
-
-
-def _bits(values: Sequence[bool]) -> _Row:
-    return np.packbits(np.fromiter(values, np.bool_, count=len(values)))

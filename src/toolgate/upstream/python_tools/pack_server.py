@@ -21,13 +21,9 @@ from anyio import to_thread
 from toolgate.errors import RpcError, UpstreamError
 from toolgate.types import Json, json_array, json_object
 from toolgate.upstream.base import CallSink, Wire, WireEvents
-from toolgate.upstream.python_tools.functions import (
-    FunctionTool,
-    FunctionWire,
-    ToolContext,
-    ToolServices,
-    context_of_call,
-)
+from toolgate.upstream.python_tools.function_wire import FunctionWire
+from toolgate.upstream.python_tools.functions import FunctionTool
+from toolgate.upstream.python_tools.tool_context import ToolContext, ToolServices, context_of_call
 
 __all__ = [
     "LocalParts",

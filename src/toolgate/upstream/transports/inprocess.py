@@ -35,7 +35,8 @@ from toolgate.errors import OptionError, ToolgateError, UnreachableError
 from toolgate.types import Json
 from toolgate.upstream.base import CallSink, Wire, WireEvents
 from toolgate.upstream.json_text import write_json
-from toolgate.upstream.python_tools.functions import FunctionWire, tools_of
+from toolgate.upstream.python_tools.function_wire import FunctionWire
+from toolgate.upstream.python_tools.functions import tools_of
 from toolgate.upstream.python_tools.pack_server import LocalServer, ReloadableWire
 from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest
 from toolgate.upstream.transports._jsonrpc import DamagedMessage, excerpt, read_message

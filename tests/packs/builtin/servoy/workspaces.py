@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from toolgate import Caller
-from toolgate.upstream.python_tools.functions import (
-    FunctionTool,
-    ToolContext,
-    ToolServices,
-    tools_of,
-)
+from toolgate.upstream.python_tools.functions import FunctionTool, tools_of
+from toolgate.upstream.python_tools.tool_context import ToolContext, ToolServices
 
 Dialect = Literal["plain", "json"]
 

@@ -1,0 +1,106 @@
+"""Checks of what people enter about tokens, projects and limits."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from toolgate.base.ids import utc_text
+from toolgate.base.plugins import available
+from toolgate.errors import ArgumentError
+from toolgate.security.access.limits import LIMITS
+from toolgate.types import Json, json_array
+
+__all__ = ["check_name", "check_project_settings", "checked_limits", "expiry_of"]
+
+
+_MOST_NAME = 64
+
+
+_LONGEST_S = 3650 * 86_400.0
+
+
+def check_name(name: str, kind: str) -> None:
+    """Refuse a name that cannot be one."""
+    is_plain = name.isprintable() and name == name.strip() and "/" not in name
+    if not name or len(name) > _MOST_NAME or not is_plain:
+        raise ArgumentError(
+            f"A {kind} cannot be called {name[:80]!r}.",
+            allowed="Allowed: 1 to 64 characters that can be printed, without /.",
+        )
+    if name.startswith("tg_"):
+        raise ArgumentError(
+            f"A {kind} cannot be called {name[:11]!r}: that is how tokens themselves begin.",
+            hint="Name it after who uses it.",
+        )
+
+
+def checked_limits(limits: Mapping[str, int]) -> dict[str, int]:
+    """The limits, if all of them can be set."""
+    for name, value in limits.items():
+        if name not in LIMITS or type(value) is not int or not 0 <= value < 2**53:
+            raise ArgumentError(
+                f"The limit {name[:40]!r} is {value!r:.40}.",
+                allowed=f"Allowed: {', '.join(LIMITS)}, each a whole number; 0 is no limit.",
+            )
+    return dict(limits)
+
+
+def expiry_of(in_s: float | None) -> str | None:
+    """The moment at which a token expires; None: never."""
+    if in_s is None:
+        return None
+    if not 0 < in_s <= _LONGEST_S:
+        raise ArgumentError(
+            f"A token cannot expire in {in_s:g} seconds.", allowed="Allowed: up to ten years."
+        )
+    return utc_text(datetime.fromtimestamp(datetime.now(UTC).timestamp() + in_s, UTC))
+
+
+_PROJECT_KINDS: Mapping[str, tuple[type, str]] = {
+    "servers": (list, "a list of names of servers"),
+    "optimization": (str, "hybrid, bm25, off or another search that is configured"),
+    "mode": (str, "auto, meta or all"),
+    "pinned": (list, "a list of tool keys"),
+    "budget_tokens": (int, "a whole number"),
+    "read_only": (bool, "true or false"),
+    "read_only_allow": (list, "a list of patterns of tools"),
+    "audit": (str, "open or closed"),
+    "shared_servers": (bool, "true or false"),
+    "limits": (dict, "an object"),
+}
+
+
+_NO_SEARCHES = frozenset({"llm"})
+"""Modules in `search/` that pick from what another one finds."""
+
+
+def check_project_settings(settings: Json) -> None:
+    """Refuse settings of a project that do not fit."""
+    for name, value in settings.items():
+        kind, words = _PROJECT_KINDS.get(name, (None, ""))
+        if kind is None:
+            raise ArgumentError(
+                f"A project has no setting {name[:40]!r}.",
+                allowed=f"Allowed: {', '.join(_PROJECT_KINDS)}.",
+            )
+        fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
+        if name == "optimization":
+            searches = [
+                strategy for strategy in available("search") if strategy not in _NO_SEARCHES
+            ]
+            fits, words = value in searches, f"one of {', '.join(searches)}"
+        if name == "mode":
+            fits = value in {"auto", "meta", "all"}
+        if name == "budget_tokens":
+            fits = fits and (value == 0 or 200 <= value <= 100_000)
+        if name == "servers":
+            fits = fits and all(isinstance(name, str) and name for name in json_array(value))
+        if name == "audit":
+            fits = value in {"open", "closed"}
+        if name == "read_only_allow":
+            fits = fits and all(isinstance(name, str) and name for name in json_array(value))
+        if name == "pinned":
+            keys = json_array(value)
+            fits = fits and all(isinstance(key, str) and ":" in key for key in keys)
+        if not fits:
+            raise ArgumentError(f"{name} of a project is {value!r:.60}.", allowed=f"It is {words}.")
+    checked_limits(settings.get("limits", {}))

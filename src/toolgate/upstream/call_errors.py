@@ -1,0 +1,60 @@
+"""Errors of calls to a server: it is down, the call may have run, the result cannot be read."""
+
+from typing import cast
+
+from toolgate.errors import ConnectionLostError, InvalidAnswerError, ServerDownError
+from toolgate.types import Json, ServerStatus
+from toolgate.upstream.transports._jsonrpc import excerpt
+
+__all__ = ["check_content", "may_have_run_error", "server_down_error"]
+
+
+def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownError:
+    """The error of a call to a server that cannot be reached.
+
+    Args:
+        status: Of the server.
+        has_ended: Whether the server was removed or restarted meanwhile.
+    """
+    name = status.name
+    if status.state == "disabled":
+        return ServerDownError(
+            f"Server {name!r} is disabled.", hint=f"Run: toolgate servers enable {name}"
+        )
+    if has_ended:
+        return ServerDownError(
+            f"Server {name!r} was removed or restarted while the call ran.",
+            hint="Call again, after checking whether it took effect.",
+        )
+    why = f" Last error: {status.last_error}" if status.last_error else ""
+    soon = f" in {status.retry_in_s:g} s" if status.retry_in_s is not None else " now"
+    return ServerDownError(
+        f"Server {name!r} is {status.state}; nothing was sent.{why}",
+        hint=f"It is being tried again{soon}. See: toolgate doctor",
+    )
+
+
+def check_content(result: Json) -> None:
+    """Refuse a result of a tool that no client could read.
+
+    Raises:
+        InvalidAnswerError: Its content is something else than a list of objects.
+    """
+    content: object = result.get("content", [])
+    is_list = isinstance(content, list)
+    if not is_list or not all(isinstance(block, dict) for block in cast("list[object]", content)):
+        raise InvalidAnswerError(
+            f"The server answered with content that is no list of objects: {excerpt(content)}.",
+            hint="Report it to the maker of the server.",
+        )
+
+
+def may_have_run_error(server: str, target: str, lost: ConnectionLostError) -> ConnectionLostError:
+    """The error of a call that is not repeated, because it may have run already."""
+    return ConnectionLostError(
+        f"The connection to server {server!r} ended while {target} was running: {lost.failed}",
+        sent=True,
+        allowed="The call may have run; it was not repeated, because the tool is not marked "
+        "read-only or idempotent.",
+        hint="Check whether it took effect before you call it again.",
+    )

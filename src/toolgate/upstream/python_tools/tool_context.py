@@ -1,0 +1,184 @@
+"""What a tool of this process may use while it runs: its caller, its client, its pack."""
+
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from pydantic_core import to_jsonable_python
+
+from toolgate.errors import (
+    CannotAskError,
+)
+from toolgate.types import Caller, Json, Peer
+from toolgate.upstream.base import CallSink
+
+__all__ = ["ToolContext", "ToolServices", "acting_for", "context_of_call", "is_context"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _CallScope:
+    caller: Caller
+    peer: Peer | None
+
+
+_actor: ContextVar[_CallScope | None] = ContextVar("toolgate_actor", default=None)
+
+
+@contextmanager
+def acting_for(caller: Caller, peer: Peer | None = None) -> Generator[None]:
+    """Let tools that are called inside see for whom they run."""
+    token = _actor.set(_CallScope(caller=caller, peer=peer))
+    try:
+        yield
+    finally:
+        _actor.reset(token)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolServices:
+    """What Toolgate hands to the tools of a pack."""
+
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The table `[packs.options.NAME]` of the pack."""
+
+    connections: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Databases by their names in `[connections]`, each a `Connection`."""
+
+    schemas: object = None
+    """The history of their schemas, a `SchemaHistory`; None where nothing is
+    kept."""
+
+    chat: Callable[[], object] = lambda: None
+    """Gives the configured chat model, a `ChatModel`; None where there is none."""
+
+    store: object = None
+    """The gateway's own store; None where nothing is kept."""
+
+    may: Callable[[Caller, str], bool] = lambda _caller, _right: False
+    """Whether a caller has a right: `manage`, `internal`, `approve`."""
+
+    documents: object = None
+    """The verbs about documents, a `DocumentService`; None where there are none."""
+
+    prompts: object = None
+    """The prompt service, a `toolgate.gateway.prompts.PromptService`; None where there is none."""
+
+
+class ToolContext:
+    """What a tool may use while it runs.
+
+    A parameter annotated with it gets it, wherever it stands and whatever its name, and is not part
+    of the tool's schema.
+    """
+
+    def __init__(
+        self,
+        *,
+        caller: Caller,
+        peer: Peer | None,
+        sink: CallSink | None,
+        services: ToolServices | None = None,
+    ) -> None:
+        self.caller = caller
+        """Who calls."""
+        self.peer = peer
+        """The way back to the client; None when nobody is there."""
+        self._sink = sink
+        self._services = services or ToolServices()
+
+    @property
+    def project(self) -> str:
+        """The tenant that the call belongs to."""
+        return self.caller.project_id
+
+    @property
+    def thread(self) -> str:
+        """The conversation that the call belongs to; empty where that is not known."""
+        return self.caller.conversation
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """What the pack of the tool was told: the table `[packs.options.NAME]`."""
+        return self._services.settings
+
+    @property
+    def connections(self) -> Mapping[str, Any]:
+        """Databases by their names in `[connections]`, each with its `dialect` and `description`.
+
+        `await connections["shop"].reading(work)` hands a connection of SQLAlchemy to `work`, in a
+        thread and in a transaction that cannot write.
+        """
+        return self._services.connections
+
+    @property
+    def schemas(self) -> Any:
+        """The history of the schemas of `connections`; None where nothing is kept."""
+        return self._services.schemas
+
+    @property
+    def chat(self) -> Any:
+        """The chat model that is configured, a `ChatModel`; None where there is none.
+
+        `reply = await complete(context.chat, ChatRequest(messages=(Message(role="user",
+        content="..."),)))`, with the names of `toolgate.models.llm`, asks it for one answer.
+        """
+        return self._services.chat()
+
+    @property
+    def store(self) -> Any:
+        """The gateway's own store; None where nothing is kept."""
+        return self._services.store
+
+    @property
+    def documents(self) -> Any:
+        """The verbs about documents; None where there are none."""
+        return self._services.documents
+
+    @property
+    def prompts(self) -> Any:
+        """The verbs about prompts; None where there are none."""
+        return self._services.prompts
+
+    def may(self, right: str) -> bool:
+        """Whether the caller has a right: `manage`, `internal`, `approve`."""
+        return self._services.may(self.caller, right)
+
+    async def report_progress(
+        self, progress: float, total: float | None = None, message: str | None = None
+    ) -> None:
+        """Tell the client how far the work is; also extends the deadline of the call."""
+        if self._sink is not None:
+            params: Json = {"progress": progress, "total": total, "message": message}
+            await self._sink.progress(
+                {key: value for key, value in params.items() if value is not None}
+            )
+
+    async def log(self, level: str, data: object, *, logger: str | None = None) -> None:
+        """Send the client a message: `debug info notice warning error critical alert emergency`."""
+        if self._sink is not None:
+            params: Json = {"level": level, "data": to_jsonable_python(data, fallback=str)}
+            await self._sink.log(params if logger is None else {**params, "logger": logger})
+
+    async def ask(self, method: str, params: Json) -> Json:
+        """Ask the client (`elicitation/create`, `sampling/createMessage`, `roots/list`).
+
+        Raises:
+            CannotAskError: The client cannot be asked this.
+            RpcError: The client answered with an error.
+        """
+        if self._sink is None:
+            raise CannotAskError("Nobody can be asked: the call was made without a client.")
+        return await self._sink.ask(method, params)
+
+
+def is_context(hint: object) -> bool:
+    """Whether a parameter annotated so gets the context: `ToolContext`, or `ToolContext | None`."""
+    return hint is ToolContext or ToolContext in get_args(hint)
+
+
+def context_of_call(sink: CallSink | None, services: ToolServices | None = None) -> ToolContext:
+    """What a tool may use in the call that is being made."""
+    actor = _actor.get() or _CallScope(caller=Caller(), peer=None)
+    return ToolContext(caller=actor.caller, peer=actor.peer, sink=sink, services=services)

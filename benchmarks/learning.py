@@ -53,7 +53,7 @@ async def asked(search: HybridSearch, text: str, **more: Any) -> Any:
 def log_of(
     vectors: Sequence[Any], labelled: LabelledSet, places: Sequence[int], model: str
 ) -> Learned:
-    experience = UsageHistory(len(vectors[0]), half_life_s=60 * DAY_S, most=100_000)
+    experience = UsageHistory(len(vectors[0]), half_life_s=60 * DAY_S, max_requests=100_000)
     for at in places:
         vector = vectors[at].astype("<f2").tobytes()
         for group in labelled.questions[at].groups:

@@ -112,7 +112,7 @@ class Seen:
                     float(np.sqrt(hit.fields["covered"])),
                     shortness(hit.fields["words"]),
                     Evidence(
-                        cosine=0, covered=0, words=hit.fields["words"], said=self.said
+                        cosine=0, covered=0, words=hit.fields["words"], n_words=self.said
                     ).telling,
                 ],
                 helps,

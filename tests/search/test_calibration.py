@@ -18,9 +18,9 @@ FAR = Evidence(
     covered=0.1,
     gap=0.1,
     rivals=2.5,
-    found=0.0,
+    word_share=0.0,
     words=3,
-    said=5,
+    n_words=5,
     behind=0.1,
     tools=1_000,
     ahead=-0.1,
@@ -40,7 +40,14 @@ def test_relevance_rises_with_what_speaks_for_a_hit(better: dict[str, float]) ->
 
 @pytest.mark.parametrize(
     "better",
-    [{"cosine": 0.6}, {"ahead": 0.2}, {"found": 1.0}, {"words": 12}, {"said": 12}, {"tools": 50}],
+    [
+        {"cosine": 0.6},
+        {"ahead": 0.2},
+        {"word_share": 1.0},
+        {"words": 12},
+        {"n_words": 12},
+        {"tools": 50},
+    ],
     ids=["nearer", "ahead of others", "has its words", "tells more", "a longer request", "smaller"],
 )
 def test_what_fits_is_above_the_line(better: dict[str, float]) -> None:
@@ -50,7 +57,9 @@ def test_what_fits_is_above_the_line(better: dict[str, float]) -> None:
     assert calibration.margin(FAR._replace(**better)) > calibration.margin(FAR)
 
 
-@pytest.mark.parametrize("better", [{"cosine": 0.6}, {"found": 1.0}, {"said": 12}, {"tools": 50}])
+@pytest.mark.parametrize(
+    "better", [{"cosine": 0.6}, {"word_share": 1.0}, {"n_words": 12}, {"tools": 50}]
+)
 def test_there_is_a_line_without_a_yardstick(better: dict[str, float]) -> None:
     calibration, alone = read_calibration(), FAR._replace(ahead=None)
 
@@ -65,7 +74,7 @@ def test_tools_that_a_small_catalog_lacks_count_as_they_usually_are() -> None:
 
 def test_a_single_word_that_a_tool_has_is_enough() -> None:
     """A line that rises for brief requests must leave them a chance."""
-    word = FAR._replace(cosine=0.75, found=1.0, words=1, said=1, tools=300, ahead=0.1)
+    word = FAR._replace(cosine=0.75, word_share=1.0, words=1, n_words=1, tools=300, ahead=0.1)
 
     assert read_calibration().margin(word) > 0
 

@@ -36,15 +36,15 @@ GIT = [
 class Broken(HashingEmbedder):
     """Fails in one way, for requests, for tools, or for both."""
 
-    def __init__(self, way: str, kinds: Sequence[TextKind] = ("query", "document")) -> None:
+    def __init__(self, failure: str, kinds: Sequence[TextKind] = ("query", "document")) -> None:
         super().__init__()
-        self.way, self.kinds = way, kinds
+        self.failure, self.kinds = failure, kinds
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         rows = await super().embed(texts, kind)
         if kind not in self.kinds:
             return rows
-        match self.way:
+        match self.failure:
             case "raises":
                 raise EmbedderError("The model is not there.", hint="Install it.")
             case "breaks":
@@ -58,7 +58,7 @@ class Broken(HashingEmbedder):
             case "rows":
                 rows = rows[1:]
             case _:
-                raise AssertionError(self.way)
+                raise AssertionError(self.failure)
         return rows
 
 
@@ -71,10 +71,10 @@ async def made(embedder: HashingEmbedder | None = None, options: Options = PATIE
 WAYS = ["raises", "breaks", "hangs", "nan", "dimension", "rows"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_words_answer_when_a_request_gets_no_vector(way: str) -> None:
+@pytest.mark.parametrize("failure", WAYS)
+async def test_words_answer_when_a_request_gets_no_vector(failure: str) -> None:
     strategy = await made(
-        Broken(way, ["query"]), Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=0.05)
+        Broken(failure, ["query"]), Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=0.05)
     )
 
     for _ in range(5):
@@ -86,10 +86,10 @@ async def test_words_answer_when_a_request_gets_no_vector(way: str) -> None:
         assert answer.fallback.startswith("hybrid: the embedder ")
 
 
-@pytest.mark.parametrize("way", WAYS)
-async def test_words_answer_while_tools_have_no_vectors(way: str) -> None:
+@pytest.mark.parametrize("failure", WAYS)
+async def test_words_answer_while_tools_have_no_vectors(failure: str) -> None:
     strategy = await made(
-        Broken(way, ["document"]), Options(embedding_wait_s=0.05, embed_timeout_s=EMBEDDING_S)
+        Broken(failure, ["document"]), Options(embedding_wait_s=0.05, embed_timeout_s=EMBEDDING_S)
     )
 
     answer = await strategy.search(WEATHER)

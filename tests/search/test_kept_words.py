@@ -77,8 +77,8 @@ async def kept(path: Path, tools: Sequence[SearchableTool]) -> LexicalState:
 
 def scored(state: LexicalState, text: str) -> dict[str, float]:
     scores = coverage(state, parse_query(state, text))
-    places = range(len(state.keys)) if state.places is None else state.places.tolist()
-    return {key: float(scores[at]) for key, at in zip(state.keys, places, strict=True)}
+    slots = range(len(state.keys)) if state.slots is None else state.slots.tolist()
+    return {key: float(scores[at]) for key, at in zip(state.keys, slots, strict=True)}
 
 
 @pytest.mark.anyio
@@ -105,8 +105,8 @@ async def test_a_start_reads_the_texts_of_new_tools_alone(
     for text in ("read the mail", "letter", "Größe number27", "number21", "file 70"):
         wanted = scored(anew, text)
         assert scored(found.words, text) == pytest.approx(wanted, abs=0.02 if segmented else 1e-6)
-    assert found.words.called(now[30].key)[0][0] == 0
-    assert not found.words.called(tools[21].key)
+    assert found.words.slots_named(now[30].key)[0][0] == 0
+    assert not found.words.slots_named(tools[21].key)
 
 
 @pytest.mark.anyio

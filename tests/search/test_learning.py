@@ -44,7 +44,7 @@ def packed(*values: float) -> bytes:
 
 
 def known(most: int = 4_000) -> UsageHistory:
-    return UsageHistory(8, half_life_s=60 * DAY_S, most=most)
+    return UsageHistory(8, half_life_s=60 * DAY_S, max_requests=most)
 
 
 # Votes
@@ -91,7 +91,7 @@ def test_what_was_marked_wrong_votes_against() -> None:
 
     assert votes.shares["a:x"] == pytest.approx(-1, abs=0.01)
     assert 0 < scores[0] < scores[1]
-    assert lift.told(0) == "called wrong for a similar request"
+    assert lift.reason(0) == "called wrong for a similar request"
     assert not lift.is_source(0)
 
 
@@ -186,7 +186,7 @@ class Clock:
 
 def learning(store: Any, clock: Clock, *, keep: bool = False, **rules: Any) -> Learning:
     return Learning(
-        store, rules=lambda: UsageSettings(**rules), keep_queries=lambda: keep, now=clock
+        store, rules=lambda: UsageSettings(**rules), keep_queries=lambda: keep, clock=clock
     )
 
 

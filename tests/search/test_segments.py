@@ -108,16 +108,16 @@ def test_an_index_changed_by_segments_scores_as_one_made_anew(
     scores = coverage(state, parse_query(state, query))
     wanted = coverage(fresh, parse_query(fresh, query))
 
-    by_position = scores if state.places is None else scores[state.places]
+    by_position = scores if state.slots is None else scores[state.slots]
     assert state.keys == fresh.keys
     assert np.array_equal(by_position, wanted)
     assert scores.sum() == pytest.approx(wanted.sum()), "a tool that is gone scores nothing"
-    places = list(range(len(fresh.keys))) if state.places is None else state.places.tolist()
-    assert matched_words(state, places, parse_query(state, query)) == matched_words(
+    slots = list(range(len(fresh.keys))) if state.slots is None else state.slots.tolist()
+    assert matched_words(state, slots, parse_query(state, query)) == matched_words(
         fresh, list(range(len(fresh.keys))), parse_query(fresh, query)
     )
     for position, each in enumerate(states[-1]):
-        assert (0, places[position]) in state.called(each.key)
+        assert (0, slots[position]) in state.slots_named(each.key)
 
 
 def test_small_indexes_are_put_together_anew_at_each_change() -> None:
@@ -262,7 +262,7 @@ async def test_a_mask_keeps_its_order_when_places_are_another(
     await strategy.update(tools)
     await strategy.ready()
 
-    assert strategy._state.words.places is not None
+    assert strategy._state.words.slots is not None
     assert strategy.keys == tuple(each.key for each in tools)
     for hidden in ("new:tool_1", "new:tool_2", tools[70].key):
         mask = np.array([key != hidden for key in strategy.keys])
@@ -297,7 +297,9 @@ async def test_means_that_follow_changes_are_those_of_all_tools(
         assert whole.servers is not None
         assert whole.usual is not None
         numbers = np.arange(len(state.words.server_names), dtype=np.int32)
-        assert np.allclose(state.servers.some(numbers), whole.servers.some(numbers), atol=1e-5)
+        assert np.allclose(
+            state.servers.vectors_of(numbers), whole.servers.vectors_of(numbers), atol=1e-5
+        )
         query = np.asarray(whole.servers.usual, np.float32)
         assert np.allclose(state.servers.cosines(query), whole.servers.cosines(query), atol=1e-5)
         assert np.allclose(state.servers.usual, whole.servers.usual, atol=1e-5)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from toolgate.search import SearchableTool
-from toolgate.search.lexical.postings import FIELDS, Patterns, places_of, read_counts, terms_of
+from toolgate.search.lexical.postings import FIELDS, Patterns, read_counts, slots_of, terms_of
 from toolgate.search.semantic.tool_vectors import ToolVectors, singles
 from toolgate.search.semantic.vector_cache import _noted
 from toolgate.search.tokenizer import _analyse, terms
@@ -29,7 +29,7 @@ def test_words_are_counted_by_tool_and_field() -> None:
     found = {
         (term, place): patterns.table()[int(key) & 0xFFFF].tolist()
         for term, place, key in zip(
-            terms_of(read.keys).tolist(), places_of(read.keys).tolist(), read.keys, strict=True
+            terms_of(read.keys).tolist(), slots_of(read.keys).tolist(), read.keys, strict=True
         )
     }
     assert found == {

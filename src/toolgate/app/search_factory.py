@@ -157,7 +157,7 @@ class Strategies:
             for name in settings.project_optimizations
             if name not in known
         ]
-        return Experiment(main=main, control=control, share_percent=share, others=others)
+        return Experiment(main=main, control=control, share_percent=share, further=others)
 
     def embedder(self) -> Embedder:
         """What gives texts their vectors.

@@ -42,17 +42,17 @@ async def read_labelled_requests(store: Store, project_id: str) -> LabelledReque
         ArgumentError: The log has no such request, or none with its text.
         StoreError: The store cannot be read.
     """
-    wanted = UsageFilter(project_id=project_id, with_uses=True, limit=_SEARCHES_MOST)
-    logged = await store.usage(wanted)
+    usage_filter = UsageFilter(project_id=project_id, with_uses=True, limit=_SEARCHES_MOST)
+    logged = await store.usage(usage_filter)
     tools = list(_tools(await store.snapshots(project_id)))
     queries = list(_queries(logged, {str(tool["id"]) for tool in tools}))
     if not queries:
-        kept = any(each.search.query is not None for each in logged)
+        has_texts = any(entry.search.query is not None for entry in logged)
         raise ArgumentError(
             "The usage log has no request with a tool that worked"
-            + ("." if kept or not logged else " and with its text: no text was kept."),
+            + ("." if has_texts or not logged else " and with its text: no text was kept."),
             hint="Use the gateway for a while first."
-            if kept or not logged
+            if has_texts or not logged
             else "Set audit.keep_queries = true; requests from then on can be used.",
         )
     return LabelledRequests(tools=tools, queries=queries)
@@ -62,11 +62,11 @@ def _queries(logged: Iterable[UsageEntry], keys: set[str]) -> Iterator[Json]:
     """One for each text, newest first; a tool that was marked wrong later is not needed."""
     needed: dict[str, dict[str, None]] = {}
     wrong: dict[str, set[str]] = {}
-    for each in logged:
-        text = each.search.query
+    for entry in logged:
+        text = entry.search.query
         if text is None or not text.strip():
             continue
-        for use in each.uses:
+        for use in entry.uses:
             if use.outcome in {"ok", "right"} and use.tool in keys:
                 needed.setdefault(text, {})[use.tool] = None
             elif use.outcome == "wrong":
@@ -88,12 +88,12 @@ def _tools(snapshots: Iterable[StoredSnapshot]) -> Iterator[Json]:
             title = definition.get("title") or json_object(definition.get("annotations")).get(
                 "title"
             )
-            about = definition.get("description")
+            description = definition.get("description")
             yield {
                 "id": f"{snapshot.server}:{name}",
                 "server": snapshot.server,
                 "name": name,
                 "title": title if isinstance(title, str) else "",
-                "description": about if isinstance(about, str) else "",
+                "description": description if isinstance(description, str) else "",
                 "input_schema": json_object(definition.get("inputSchema")),
             }

@@ -75,15 +75,15 @@ def note_evaluations(
         )
         for subject, by, requests, shares in rows
     ]
-    kept = [*read_evaluations(path), *fresh][-MOST_KEPT:]
+    rows_kept = [*read_evaluations(path), *fresh][-MOST_KEPT:]
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = path.with_name(f"{path.name}.{os.getpid()}")
+    temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
-        made.write_bytes(b"".join(json_text.dumps(asdict(row)) + b"\n" for row in kept))
-        made.replace(path)
+        temporary.write_bytes(b"".join(json_text.dumps(asdict(row)) + b"\n" for row in rows_kept))
+        temporary.replace(path)
     finally:
         with contextlib.suppress(OSError):
-            made.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
 
 
 def read_evaluations(path: Path) -> list[Evaluation]:
@@ -102,16 +102,16 @@ def read_evaluations(path: Path) -> list[Evaluation]:
 
 def _row(line: bytes) -> Evaluation | None:
     try:
-        found = json_object(json_text.loads(line))
+        fields = json_object(json_text.loads(line))
         return Evaluation(
-            at=str(found["at"]),
-            version=str(found["version"]),
-            kind=str(found["kind"]),
-            subject=str(found["subject"]),
-            by=str(found["by"]),
-            requests=int(found["requests"]),
+            at=str(fields["at"]),
+            version=str(fields["version"]),
+            kind=str(fields["kind"]),
+            subject=str(fields["subject"]),
+            by=str(fields["by"]),
+            requests=int(fields["requests"]),
             shares={
-                str(name): float(share) for name, share in json_object(found["shares"]).items()
+                str(name): float(share) for name, share in json_object(fields["shares"]).items()
             },
         )
     except (ValueError, KeyError, TypeError):

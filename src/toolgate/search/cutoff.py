@@ -47,17 +47,17 @@ class PersonalCutoff:
 
     def shift(self, model: str) -> float:
         """How far the line moves from the calibrated one, between `LOWEST` and `HIGHEST`."""
-        known = [each for each in self.judged if each.model == model]
-        if not known:
+        searches = [search for search in self.judged if search.model == model]
+        if not searches:
             return 0.0
         steps = range(round(LOWEST / _STEP), round(HIGHEST / _STEP) + 1)
 
         def cost(step: int) -> float:
             line = step * _STEP
             wrong = sum(
-                each.weight * _MISSED if each.fitted else each.weight
-                for each in known
-                if (each.margin < line) == each.fitted
+                search.weight * _MISSED if search.fitted else search.weight
+                for search in searches
+                if (search.margin < line) == search.fitted
             )
             return wrong + abs(step) * _STAY
 

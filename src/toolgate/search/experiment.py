@@ -34,7 +34,7 @@ class Experiment:
         main: Variant | None,
         control: Variant | None = None,
         share_percent: float = 100.0,
-        others: Sequence[Variant] = (),
+        further: Sequence[Variant] = (),
     ) -> None:
         """One of `main` and `control` may be None when no conversation gets it.
 
@@ -42,7 +42,7 @@ class Experiment:
             main: What the share gets.
             control: What the others get.
             share_percent: How many conversations get `main`.
-            others: Further searches, for conversations that ask for them by name.
+            further: Further searches, for conversations that ask for them by name.
         """
         assert main is not None or control is not None
         self.main = main
@@ -50,13 +50,13 @@ class Experiment:
         self.control = control
         """What the others get."""
         self._share_percent = share_percent
-        self._others = tuple(others)
+        self._further = tuple(further)
 
     @property
     def all(self) -> tuple[Variant, ...]:
         """Those that conversations get."""
-        own = tuple(arm for arm in (self.main, self.control) if arm is not None)
-        return own + self._others
+        compared = tuple(arm for arm in (self.main, self.control) if arm is not None)
+        return compared + self._further
 
     def variant_for(self, conversation: Sequence[str], asked: str = "") -> Variant:
         """The search of a conversation, which is named by all parts together.
@@ -71,8 +71,8 @@ class Experiment:
         if self.main is None or self.control is None:
             return self.all[0]
         text = "\0".join(conversation).encode(errors="surrogatepass")
-        place = int.from_bytes(blake2b(text, digest_size=8).digest()) % _PARTS
-        return self.main if place < self._share_percent / 100 * _PARTS else self.control
+        slot = int.from_bytes(blake2b(text, digest_size=8).digest()) % _PARTS
+        return self.main if slot < self._share_percent / 100 * _PARTS else self.control
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Make these the tools of every search."""

@@ -31,7 +31,7 @@ __all__ = ["LexicalCache", "RestoredIndex"]
 
 log = logging.getLogger(__name__)
 
-_FORMAT = 1
+_FORMAT = 2
 """Counts up when the parts of the file mean something else."""
 _LEAST = 500
 """Tools of an index that is worth a file."""
@@ -74,8 +74,8 @@ class LexicalCache:
     def __init__(self, path: Path | None, weights: WordWeights) -> None:
         """Keep it there; None: nowhere. An index of other weights has another file."""
         self._weights = weights
-        self._about = _about(weights)
-        name = blake2b(self._about, digest_size=4).hexdigest()
+        self._fingerprint_of = _fingerprint_of(weights)
+        name = blake2b(self._fingerprint_of, digest_size=4).hexdigest()
         self._path = None if path is None else path.with_name(f"{path.name}-words-{name}.npz")
         self._segment: Segment | None = None
         self._has_texts = False
@@ -88,14 +88,18 @@ class LexicalCache:
         if self._path is None or len(tools) < _LEAST or not self._path.exists():
             return None
         try:
-            found = await anyio.to_thread.run_sync(self._read, self._path, tools)
+            restored_index = await anyio.to_thread.run_sync(self._read, self._path, tools)
         except Exception as error:  # noqa: BLE001 - damage can lead to any error; tools are read anew
             log.info("kept words cannot be used", extra={"reason": repr(error)})
             return None
-        if found is not None and found.is_near and found.words.index is not None:
-            self._segment = found.words.index.segments[0]
-            self._has_texts = found.has_texts
-        return found
+        if (
+            restored_index is not None
+            and restored_index.is_near
+            and restored_index.words.index is not None
+        ):
+            self._segment = restored_index.words.index.segments[0]
+            self._has_texts = restored_index.has_texts
+        return restored_index
 
     def changed(self, state: LexicalState, vectors: ToolVectors | None = None) -> None:
         """Write it soon if much of it is new."""
@@ -134,7 +138,7 @@ class LexicalCache:
             return
         state, vectors = waiting
         try:
-            await anyio.to_thread.run_sync(_write, self._path, self._about, state, vectors)
+            await anyio.to_thread.run_sync(_write, self._path, self._fingerprint_of, state, vectors)
         except OSError as error:
             log.warning("words are not kept", extra={"error": str(error)})
         else:
@@ -145,24 +149,24 @@ class LexicalCache:
 
     def _read(self, path: Path, tools: tuple[SearchableTool, ...]) -> RestoredIndex | None:
         with np.load(path, allow_pickle=False) as parts:
-            if parts["about"].tobytes() != self._about:
+            if parts["about"].tobytes() != self._fingerprint_of:
                 return None
-            places = _matched(parts["marks"], _marks(tools))
-            if np.count_nonzero(places >= 0) < _WORTH * len(tools):
+            slots = _matched(parts["marks"], _marks(tools))
+            if np.count_nonzero(slots >= 0) < _WORTH * len(tools):
                 return None
-            state = restored(_state_of(parts), tools, places.copy(), self._weights)
+            state = restored(_state_of(parts), tools, slots.copy(), self._weights)
             hashes = parts["texts"]
         texts = np.zeros((state.size, 2), np.uint64)
-        kept = np.flatnonzero(places >= 0)
-        if state.places is None:
-            texts[kept] = hashes[places[kept]]
+        stored = np.flatnonzero(slots >= 0)
+        if state.slots is None:
+            texts[stored] = hashes[slots[stored]]
         else:  # those of tools that are gone have their places too
             texts[: len(hashes)] = hashes
-        has_texts = bool(hashes[places[kept]].any(axis=1).all())
-        return RestoredIndex(state, texts, len(kept) >= _NEAR * len(tools), has_texts)
+        has_texts = bool(hashes[slots[stored]].any(axis=1).all())
+        return RestoredIndex(state, texts, len(stored) >= _NEAR * len(tools), has_texts)
 
 
-def _about(weights: WordWeights) -> bytes:
+def _fingerprint_of(weights: WordWeights) -> bytes:
     probe = [term for word in words(_PROBE) for term in terms(word)]
     fields = weights.of_fields()
     return json_text.dumps([_FORMAT, probe, fields["weights"], fields["k1"], fields["b"]])
@@ -179,17 +183,17 @@ def _marks(tools: Sequence[SearchableTool]) -> NDArray[np.uint64]:
     return np.frombuffer(marks, np.uint64).reshape(-1, 2)
 
 
-def _matched(kept: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> NDArray[np.int32]:
+def _matched(stored: NDArray[np.uint64], marks: NDArray[np.uint64]) -> NDArray[np.int32]:
     """Where each of the wanted marks is, -1 where it is not; none twice."""
-    found = np.full(len(wanted), -1, np.int32)
-    if not len(kept):
-        return found
-    order = np.argsort(kept[:, 0], kind="stable").astype(np.int32)
-    at = order[np.minimum(np.searchsorted(kept[order, 0], wanted[:, 0]), len(order) - 1)]
-    there = np.flatnonzero((kept[at] == wanted).all(axis=1) & wanted.any(axis=1))
+    slots = np.full(len(marks), -1, np.int32)
+    if not len(stored):
+        return slots
+    order = np.argsort(stored[:, 0], kind="stable").astype(np.int32)
+    at = order[np.minimum(np.searchsorted(stored[order, 0], marks[:, 0]), len(order) - 1)]
+    there = np.flatnonzero((stored[at] == marks).all(axis=1) & marks.any(axis=1))
     _, first = np.unique(at[there], return_index=True)
-    found[there[first]] = at[there[first]]
-    return found
+    slots[there[first]] = at[there[first]]
+    return slots
 
 
 def _state_of(parts: Mapping[str, NDArray[Any]]) -> LexicalState:
@@ -209,16 +213,18 @@ def _state_of(parts: Mapping[str, NDArray[Any]]) -> LexicalState:
     )
 
 
-_POSTINGS = ("begins", "places", "codes", "worth")
+_POSTINGS = ("begins", "slots", "codes", "worth")
 _NAMES = ("name_hashes", "name_ranks", "name_places")
 
 
 def _numbered(text: NDArray[np.uint8]) -> dict[str, int]:
-    found = text.tobytes().decode(errors="surrogatepass").split(_APART)
-    return {word: number for number, word in enumerate(found)}
+    texts = text.tobytes().decode(errors="surrogatepass").split(_APART)
+    return {word: number for number, word in enumerate(texts)}
 
 
-def _write(path: Path, about: bytes, state: LexicalState, vectors: ToolVectors | None) -> None:
+def _write(
+    path: Path, fingerprint: bytes, state: LexicalState, vectors: ToolVectors | None
+) -> None:
     """Write the first segment, which has nearly all tools."""
     assert state.index is not None
     segment, patterns = state.index.segments[0], state.index.patterns
@@ -228,14 +234,14 @@ def _write(path: Path, about: bytes, state: LexicalState, vectors: ToolVectors |
         texts = vectors.digests[vectors.of_tool[:size]]
     names = state.names[0]
     parts: dict[str, NDArray[Any]] = {
-        "about": np.frombuffer(about, np.uint8),
+        "about": np.frombuffer(fingerprint, np.uint8),
         "marks": _marks(state.tools[:size]),
         "texts": texts,
         "usual": np.array(state.index.usual, np.float64),
         "patterns": patterns.table().astype(np.uint16),
         "lengths": segment.lengths,
         **{name: getattr(segment, name) for name in _POSTINGS},
-        **dict(zip(_NAMES, (names.hashes, names.ranks, names.places), strict=True)),
+        **dict(zip(_NAMES, (names.hashes, names.ranks, names.slots), strict=True)),
         "servers": state.servers[:size],
         "server_names": _joined(list(state.server_names)),
         "vocabulary": _joined(list(state.vocabulary)[: segment.terms]),

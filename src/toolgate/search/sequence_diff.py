@@ -14,24 +14,24 @@ _STEP = 4_096
 
 def shared_head(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:
     """How many at the beginning of both are the same objects, or equal."""
-    at, most = 0, min(len(old), len(new))
-    while at < most and old[at : min(at + _STEP, most)] == new[at : min(at + _STEP, most)]:
-        at = min(at + _STEP, most)
-    while at < most and (old[at] is new[at] or old[at] == new[at]):
+    at, limit = 0, min(len(old), len(new))
+    while at < limit and old[at : min(at + _STEP, limit)] == new[at : min(at + _STEP, limit)]:
+        at = min(at + _STEP, limit)
+    while at < limit and (old[at] is new[at] or old[at] == new[at]):
         at += 1
     return at
 
 
 def shared_tail(old: tuple[Any, ...], new: tuple[Any, ...], head: int) -> int:
     """How many at the end of both are the same; those of `head` do not count again."""
-    at, most = 0, min(len(old), len(new)) - head
+    at, limit = 0, min(len(old), len(new)) - head
     o, n = len(old), len(new)
-    while at < most:
-        end = min(at + _STEP, most)
+    while at < limit:
+        end = min(at + _STEP, limit)
         if old[o - end : o - at] != new[n - end : n - at]:
             break
         at = end
-    while at < most and (old[o - at - 1] is new[n - at - 1] or old[o - at - 1] == new[n - at - 1]):
+    while at < limit and (old[o - at - 1] is new[n - at - 1] or old[o - at - 1] == new[n - at - 1]):
         at += 1
     return at
 

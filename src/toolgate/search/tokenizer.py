@@ -81,7 +81,7 @@ says which language a tool's name is in."""
 _HEBREW = re.compile("[\u05d0-\u05ea]{4,}")
 _HEBREW_PREFIX = frozenset("והבלמשכ")  # and, the, in, to, from, that, as: written into the word
 _stemmer_lock = threading.Lock()  # a Stemmer object is not safe to share between threads
-_known: dict[str, tuple[str, ...]] = {}
+_terms_of_word: dict[str, tuple[str, ...]] = {}
 _KNOWN_MOST = 200_000
 
 
@@ -110,13 +110,13 @@ def words_of_request(request: str) -> tuple[str, ...]:
 
 def terms(word: str) -> tuple[str, ...]:
     """What a word of `words` counts as: its parts, stemmed, and the whole where it has several."""
-    found = _known.get(word)
-    if found is None:
-        if len(_known) >= _KNOWN_MOST:
-            _known.clear()
+    stems = _terms_of_word.get(word)
+    if stems is None:
+        if len(_terms_of_word) >= _KNOWN_MOST:
+            _terms_of_word.clear()
         read = _stems_of if word.isascii() else _analyse
-        found = _known[word] = tuple(dict.fromkeys(read(word[:_LONGEST])))
-    return found
+        stems = _terms_of_word[word] = tuple(dict.fromkeys(read(word[:_LONGEST])))
+    return stems
 
 
 def is_noise(term: str) -> bool:

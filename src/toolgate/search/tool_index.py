@@ -54,14 +54,14 @@ class ToolIndex:
         """Which search a conversation gets."""
         self._version = -1
         self._changing = False
-        self._given: tuple[Indexable, ...] = ()
-        self._read: tuple[SearchableTool, ...] = ()
+        self._definitions: tuple[Indexable, ...] = ()
+        self._tools: tuple[SearchableTool, ...] = ()
         self._updating = asyncio.Lock()
 
     @property
     def tools(self) -> tuple[SearchableTool, ...]:
         """The tools that are searched, in the order of the mask."""
-        return self._read
+        return self._tools
 
     def has_version(self, version: int) -> bool:
         """Whether the searches have the tools of this version, in its order, and no others."""
@@ -74,8 +74,8 @@ class ToolIndex:
         async with self._updating:
             if version <= self._version:
                 return
-            given, read = await asyncio.to_thread(self._searchable, tuple(tools))
-            self._given, self._read = given, read
+            definitions, read = await asyncio.to_thread(self._searchable, tuple(tools))
+            self._definitions, self._tools = definitions, read
             self._changing = True
             await self.experiment.update(read)
             self._version = version
@@ -84,53 +84,53 @@ class ToolIndex:
     @property
     def vector_indexes(self) -> list[tuple[str, VectorIndex]]:
         """The searches whose vectors can be looked after, with their names in the settings."""
-        found: list[tuple[str, VectorIndex]] = []
+        indexes: list[tuple[str, VectorIndex]] = []
         for arm in self.experiment.all:
             search: object = arm.strategy
             while search is not None and not isinstance(search, VectorIndex):
                 search = getattr(search, "inner", None)  # one that asks another
             if search is not None:
-                found.append((arm.name, search))
-        return found
+                indexes.append((arm.name, search))
+        return indexes
 
     @property
     def services(self) -> list[tuple[str, ServiceBacked]]:
         """What asks services in the searches, with the names of these in the settings."""
-        found: list[tuple[str, ServiceBacked]] = []
+        services: list[tuple[str, ServiceBacked]] = []
         for arm in self.experiment.all:
             search: object = arm.strategy
             while search is not None:
                 if isinstance(search, ServiceBacked):
-                    found.append((arm.name, search))
+                    services.append((arm.name, search))
                 search = getattr(search, "inner", None)
-        return found
+        return services
 
     async def use(self, experiment: Experiment) -> None:
         """Search with others from now on, over the same tools."""
         async with self._updating:
-            await experiment.update(self._read)
+            await experiment.update(self._tools)
             self.experiment = experiment
 
     def _searchable(
         self, tools: tuple[Indexable, ...]
     ) -> tuple[tuple[Indexable, ...], tuple[SearchableTool, ...]]:
         """What is given and how it is searched; what stayed is the same object as before."""
-        old, read = self._given, self._read
+        old, read = self._definitions, self._tools
         head = shared_head(old, tools)
         tail = shared_tail(old, tools, head)
         middle = {tool.key: tool for tool in tools[head : len(tools) - tail]}
-        known = {each.key: each for each in read[head : len(read) - tail]}
+        read_before = {tool.key: tool for tool in read[head : len(read) - tail]}
         with uncollected():
-            fresh = [_fresh(tool, known.get(tool.key)) for tool in middle.values()]
+            fresh = [_fresh(tool, read_before.get(tool.key)) for tool in middle.values()]
         end = len(tools) - tail
-        given = tools
+        definitions = tools
         if len(middle) != end - head:  # a name that a server has twice counts once
-            given = (*tools[:head], *middle.values(), *tools[end:])
-        return given, exchanged(read, head, fresh, tail)
+            definitions = (*tools[:head], *middle.values(), *tools[end:])
+        return definitions, exchanged(read, head, fresh, tail)
 
 
-def _fresh(tool: Indexable, known: SearchableTool | None) -> SearchableTool:
-    return known if known is not None and known.digest == tool.digest else IndexedTool(tool)
+def _fresh(tool: Indexable, last: SearchableTool | None) -> SearchableTool:
+    return last if last is not None and last.digest == tool.digest else IndexedTool(tool)
 
 
 # A frozen object is filled by its slots themselves in a third of the time: there may be a million.

@@ -95,9 +95,9 @@ class VerifiedEmbedder:
             )
 
 
-def _failed(what: str) -> EmbedderError:
+def _failed(reason: str) -> EmbedderError:
     return EmbedderError(
-        f"The embedder does not pass its test: {what}.",
+        f"The embedder does not pass its test: {reason}.",
         allowed="Search goes on with words alone.",
         hint="Check search.embedder and its options, then run: toolgate embedder test",
     )

@@ -122,15 +122,15 @@ def export(
             )
     shutil.copyfile(plan.tokenizer, folder / "tokenizer.json")
     written = onnx.load(str(target))
-    said = {"pooling": plan.pooling, "max_length": str(plan.max_length), **prefixes}
+    properties = {"pooling": plan.pooling, "max_length": str(plan.max_length), **prefixes}
     onnx.helper.set_model_props(
-        written, {PREFIX + name: value for name, value in said.items() if value}
+        written, {PREFIX + name: value for name, value in properties.items() if value}
     )
     onnx.save(written, str(target))
-    made = build(Options(folder=str(folder), query_prefix="", document_prefix=""))
-    vectors = anyio.run(made.embed, _SAMPLES, "document")
-    wanted = _original(torch, transformers, model, plan)
-    cosine = float((vectors * wanted).sum(axis=1).min())
+    exported = build(Options(folder=str(folder), query_prefix="", document_prefix=""))
+    vectors = anyio.run(exported.embed, _SAMPLES, "document")
+    expected = _original(torch, transformers, model, plan)
+    cosine = float((vectors * expected).sum(axis=1).min())
     if cosine < _LEAST:
         raise EmbedderError(
             f"The exported model gives other vectors than its original: cosine {cosine:.2f}.",
@@ -182,7 +182,7 @@ def _plan(source: Path) -> _ExportPlan:
         json_object(_json(weights / "sentence_bert_config.json")).get("max_seq_length"),
         json_object(_json(weights / "config.json")).get("max_position_embeddings"),
     ]
-    known = [limit for limit in limits if isinstance(limit, int) and limit > 0]
+    lengths = [limit for limit in limits if isinstance(limit, int) and limit > 0]
     prompts = json_object(
         json_object(_json(source / "config_sentence_transformers.json")).get("prompts")
     )
@@ -190,17 +190,17 @@ def _plan(source: Path) -> _ExportPlan:
         weights=weights,
         tokenizer=weights / "tokenizer.json",
         pooling=_pooling(source, pooling),
-        max_length=min([*known, 8_192]),
+        max_length=min([*lengths, 8_192]),
         query_prefix=str(prompts.get("query") or ""),
         document_prefix=str(prompts.get("document") or prompts.get("passage") or ""),
     )
 
 
-def _pooling(source: Path, said: Json) -> str:
+def _pooling(source: Path, config: Json) -> str:
     """`mean` or `cls`; older folders name it by a flag each, newer ones by one word."""
-    chosen = {name.removeprefix("pooling_mode_") for name, value in said.items() if value is True}
+    chosen = {name.removeprefix("pooling_mode_") for name, value in config.items() if value is True}
     chosen &= {"mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens", "lasttoken"}
-    word = str(said.get("pooling_mode") or said.get("pooling") or "")
+    word = str(config.get("pooling_mode") or config.get("pooling") or "")
     if word:
         chosen = {word}
     if chosen <= {"mean_tokens", "mean"} and chosen:
@@ -210,9 +210,9 @@ def _pooling(source: Path, said: Json) -> str:
     raise _unfit(source, f"pools by {', '.join(sorted(chosen)) or 'nothing'}")
 
 
-def _unfit(source: Path, what: str) -> OptionError:
+def _unfit(source: Path, reason: str) -> OptionError:
     return OptionError(
-        f"The folder {str(source)!r} {what}.",
+        f"The folder {str(source)!r} {reason}.",
         allowed="Allowed: models of sentence-transformers with a Transformer, a Pooling by mean or "
         "cls, and perhaps Normalize.",
         hint="Name the folder that has modules.json.",
@@ -297,10 +297,10 @@ def _original(torch: Any, transformers: Any, model: Any, plan: _ExportPlan) -> N
     rows: Sequence[NDArray[np.float32]] = []
     with torch.no_grad():
         for text in _SAMPLES:
-            given = tokenizer(
+            encoded = tokenizer(
                 text, return_tensors="pt", truncation=True, max_length=plan.max_length
             )
-            hidden = model(given["input_ids"], given["attention_mask"])[0].numpy()
+            hidden = model(encoded["input_ids"], encoded["attention_mask"])[0].numpy()
             row = hidden[0] if plan.pooling == "cls" else hidden.mean(axis=0)
             rows = [*rows, row / np.linalg.norm(row)]
     return np.array(rows, np.float32)

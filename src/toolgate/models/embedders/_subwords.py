@@ -55,8 +55,8 @@ class WordPieces:
     def _remember(self, word: str) -> tuple[int, ...]:
         if len(self._words) >= _REMEMBERED:
             self._words.clear()
-        found = self._words[word] = self._cut_name(word)
-        return found
+        pieces = self._words[word] = self._cut_name(word)
+        return pieces
 
     def _cut_name(self, word: str) -> tuple[int, ...]:
         """The pieces; `createIssue` is cut as two words, `YouTube`, a known one, as one."""

@@ -88,19 +88,19 @@ class VectorTable:
         self._begins = begins.astype(np.int32).data
         self._seconds = seconds.astype(np.int16).data
         self._first_pair = len(vocabulary)
-        self._known: dict[int, bytes] = {}
+        self._cached_rows: dict[int, bytes] = {}
         if n_rows != len(vocabulary) + len(pairs) or len(scale) != n_rows:
             raise ValueError("the parts do not fit together")
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Shape `(len(texts), dim)`: rows of length 1, or of zeros where nothing is known."""
         whole = self._codes.whole() if len(texts) > _FEW else None
-        found = np.empty((len(texts), self.dim), np.float32)
-        for row, text in zip(found, texts, strict=True):
+        vectors = np.empty((len(texts), self.dim), np.float32)
+        for row, text in zip(vectors, texts, strict=True):
             rows = self._rows(self._pieces(text))
             codes = self._few(rows) if whole is None else _halves(whole[rows])
             self._sum(row, self._scale[rows], codes)
-        return found
+        return vectors
 
     def vector(self, text: str) -> NDArray[np.float32]:
         """The one row of `vectors` for a text."""
@@ -134,22 +134,22 @@ class VectorTable:
 
     def _few(self, rows: list[int]) -> NDArray[np.uint8]:
         """The codes of some rows; requests have the same few words again and again."""
-        known = self._known
+        cached = self._cached_rows
         try:
-            found = [known[row] for row in rows]
+            parts = [cached[row] for row in rows]
         except KeyError:
             codes = self._codes.whole()
-            found = [known.get(row) or _halves(codes[row]).tobytes() for row in rows]
-            if len(known) > _REMEMBERED:
-                known.clear()
-            known.update(zip(rows, found, strict=True))
-        return np.frombuffer(b"".join(found), np.uint8).reshape(len(rows), self.dim)
+            parts = [cached.get(row) or _halves(codes[row]).tobytes() for row in rows]
+            if len(cached) > _REMEMBERED:
+                cached.clear()
+            cached.update(zip(rows, parts, strict=True))
+        return np.frombuffer(b"".join(parts), np.uint8).reshape(len(rows), self.dim)
 
 
 def _halves(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The codes one by one, in the order of the vector."""
-    found: NDArray[np.uint8] = np.concatenate((codes & 15, codes >> 4), axis=-1, dtype=np.uint8)
-    return found
+    halves: NDArray[np.uint8] = np.concatenate((codes & 15, codes >> 4), axis=-1, dtype=np.uint8)
+    return halves
 
 
 def read_table(path: Path) -> VectorTable:
@@ -190,17 +190,17 @@ class _FileRows:
             zipfile.BadZipFile: It is damaged.
         """
         with zipfile.ZipFile(path) as parts:
-            place = parts.getinfo(name)
-            with parts.open(place) as part:
+            member = parts.getinfo(name)
+            with parts.open(member) as part:
                 while part.read(_CHECKED_BYTES):
                     pass
         self._file = path.open("rb")
         weakref.finalize(self, self._file.close)
-        self._file.seek(place.header_offset + _NAME_SIZES_AT)
+        self._file.seek(member.header_offset + _NAME_SIZES_AT)
         self._file.seek(sum(struct.unpack("<HH", self._file.read(4))), 1)
         np.lib.format.read_magic(self._file)
         shape, is_fortran, kind = np.lib.format.read_array_header_1_0(self._file)
-        if place.compress_type != zipfile.ZIP_STORED or is_fortran or kind != np.uint8:
+        if member.compress_type != zipfile.ZIP_STORED or is_fortran or kind != np.uint8:
             raise ValueError("the rows are not stored as they are used")
         n_rows, n_bytes = shape
         self.shape = (int(n_rows), int(n_bytes))

@@ -80,10 +80,10 @@ async def embedded(embedder: Embedder, texts: Sequence[str], kind: TextKind) -> 
         EmbedderError: As `Embedder.embed`.
         ValueError: They are not what was promised.
     """
-    found = np.asarray(await embedder.embed(texts, kind), np.float32)
-    wanted = (len(texts), embedder.dim)
-    if found.shape != wanted:
-        raise ValueError(f"the embedder gave shape {found.shape} instead of {wanted}")
-    if not np.isfinite(found).all():
+    rows = np.asarray(await embedder.embed(texts, kind), np.float32)
+    shape = (len(texts), embedder.dim)
+    if rows.shape != shape:
+        raise ValueError(f"the embedder gave shape {rows.shape} instead of {shape}")
+    if not np.isfinite(rows).all():
         raise ValueError("the embedder gave numbers that are not finite")
-    return found
+    return rows

@@ -52,7 +52,7 @@ class BundledEmbedder:
     def __init__(self, path: Path = MODEL) -> None:
         """Take another file of the same kind instead, to try a table before it is shipped."""
         self._path = path
-        self._known: VectorTable | None = None
+        self._loaded: VectorTable | None = None
 
     @property
     def identity(self) -> str:
@@ -78,13 +78,13 @@ class BundledEmbedder:
     def computes_at_once(self, texts: Sequence[str]) -> bool:
         """Whether these are few short texts, and the file is read."""
         few = len(texts) <= 32 and sum(map(len, texts)) <= _AT_ONCE
-        return few and (self._known is not None or self._path in _tables)
+        return few and (self._loaded is not None or self._path in _tables)
 
     @property
     def _table(self) -> VectorTable:
-        if self._known is None:
-            self._known = _shared(self._path)
-        return self._known
+        if self._loaded is None:
+            self._loaded = _shared(self._path)
+        return self._loaded
 
     def _compute(self, texts: Sequence[str]) -> Vectors:
         return self._table.vectors(texts)
@@ -107,18 +107,18 @@ def _proved(table: VectorTable) -> VectorTable:
     """The table, once it gives what it gave where it was made; tables without a record pass."""
     try:
         record = json.loads(RECORD.read_text(encoding="utf-8"))
-        name, wanted = str(record["name"]), float(record["cosine"])
+        name, expected = str(record["name"]), float(record["cosine"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise _failed(f"its record {RECORD.name!r} cannot be read") from error
     cosine = float(table.vector(NEAR[0]) @ table.vector(NEAR[1]))
-    if name == table.name and abs(cosine - wanted) > _OFF:
-        raise _failed(f"two sentences have cosine {cosine:.4f} instead of {wanted:.4f}")
+    if name == table.name and abs(cosine - expected) > _OFF:
+        raise _failed(f"two sentences have cosine {cosine:.4f} instead of {expected:.4f}")
     return table
 
 
-def _failed(what: str) -> EmbedderError:
+def _failed(reason: str) -> EmbedderError:
     return EmbedderError(
-        f"The embedding model does not pass its test: {what}.",
+        f"The embedding model does not pass its test: {reason}.",
         allowed="Search goes on with words alone.",
         hint="Install Toolgate again, which brings the file back.",
     )

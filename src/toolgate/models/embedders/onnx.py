@@ -154,23 +154,25 @@ class _Model:
         folder = Path(options.folder).expanduser()
         self._folder = folder
         self._session = _session(folder, options.threads)
-        said = cast("Mapping[str, str]", self._session.get_modelmeta().custom_metadata_map)
-        told = {name: said.get(PREFIX + name) for name in ("pooling", "query_prefix")}
-        self._pooling = options.pooling or told["pooling"] or "mean"
+        properties = cast("Mapping[str, str]", self._session.get_modelmeta().custom_metadata_map)
+        written = {name: properties.get(PREFIX + name) for name in ("pooling", "query_prefix")}
+        self._pooling = options.pooling or written["pooling"] or "mean"
         self._prefixes: dict[TextKind, str] = {
-            "query": _first(options.query_prefix, told["query_prefix"]),
-            "document": _first(options.document_prefix, said.get(PREFIX + "document_prefix")),
+            "query": _first(options.query_prefix, written["query_prefix"]),
+            "document": _first(options.document_prefix, properties.get(PREFIX + "document_prefix")),
         }
-        self._length = options.max_length or _whole(said.get(PREFIX + "max_length")) or _LONGEST
+        self._length = (
+            options.max_length or _whole(properties.get(PREFIX + "max_length")) or _LONGEST
+        )
         self._normalize = options.normalize
         self._tokenizer, self._pad = _tokenizer(folder, self._length)
         pieces = int(self._tokenizer.get_vocab_size())
         self.reads: Reads = "many" if pieces > _ENGLISH_PIECES else "english"
-        self._inputs = [one.name for one in self._session.get_inputs()]
+        self._inputs = [node.name for node in self._session.get_inputs()]
         unknown = set(self._inputs) - {"input_ids", "attention_mask", "token_type_ids"}
         if "input_ids" not in self._inputs or unknown:
             raise self._failed(f"it takes {', '.join(self._inputs)}")
-        names = [one.name for one in self._session.get_outputs()]
+        names = [node.name for node in self._session.get_outputs()]
         self._output = next(
             (name for name in ("last_hidden_state", "token_embeddings") if name in names), names[0]
         )
@@ -186,11 +188,11 @@ class _Model:
     def vectors(self, texts: Sequence[str], kind: TextKind) -> Vectors:
         """Those of like length go together: what is padded costs."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
-        said = [number for number, text in enumerate(texts) if text.strip()]
-        pieces = {number: self._pieces(self._prefixes[kind] + texts[number]) for number in said}
-        said.sort(key=lambda number: len(pieces[number]))
-        for at in range(0, len(said), self._batch):
-            part = said[at : at + self._batch]
+        numbers = [number for number, text in enumerate(texts) if text.strip()]
+        pieces = {number: self._pieces(self._prefixes[kind] + texts[number]) for number in numbers}
+        numbers.sort(key=lambda number: len(pieces[number]))
+        for at in range(0, len(numbers), self._batch):
+            part = numbers[at : at + self._batch]
             vectors[part] = self._run([pieces[number] for number in part])
         return vectors
 
@@ -199,34 +201,36 @@ class _Model:
         return cast("list[int]", self._tokenizer.encode(plain).ids)
 
     def _run(self, pieces: Sequence[list[int]]) -> Vectors:
-        longest = max(1, *(len(each) for each in pieces))
+        longest = max(1, *(len(text_pieces) for text_pieces in pieces))
         ids = np.full((len(pieces), longest), self._pad, np.int64)
         mask = np.zeros((len(pieces), longest), np.int64)
-        for row, each in enumerate(pieces):
-            ids[row, : len(each)] = each
-            mask[row, : len(each)] = 1
-        given = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        for row, text_pieces in enumerate(pieces):
+            ids[row, : len(text_pieces)] = text_pieces
+            mask[row, : len(text_pieces)] = 1
+        inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         try:
-            answer = self._session.run([self._output], {name: given[name] for name in self._inputs})
+            answer = self._session.run(
+                [self._output], {name: inputs[name] for name in self._inputs}
+            )
         except Exception as error:  # its library raises many kinds
             raise self._failed(_line_of(error)) from error
-        found = np.asarray(answer[0], np.float32)
-        if found.ndim == 3:
-            found = self._pooled(found, mask)
-        if found.ndim != 2 or len(found) != len(pieces):
-            raise self._failed(f"its output {self._output!r} has shape {found.shape}")
+        output = np.asarray(answer[0], np.float32)
+        if output.ndim == 3:
+            output = self._pooled(output, mask)
+        if output.ndim != 2 or len(output) != len(pieces):
+            raise self._failed(f"its output {self._output!r} has shape {output.shape}")
         if not self._normalize:
-            return found
-        lengths = np.linalg.norm(found, axis=1, keepdims=True)
-        return np.divide(found, lengths, out=np.zeros_like(found), where=lengths > 0)
+            return output
+        lengths = np.linalg.norm(output, axis=1, keepdims=True)
+        return np.divide(output, lengths, out=np.zeros_like(output), where=lengths > 0)
 
-    def _pooled(self, found: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _pooled(self, output: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
         if self._pooling == "cls":
-            return found[:, 0]
+            return output[:, 0]
         if self._pooling != "mean":
             raise self._failed(f"its pooling {self._pooling!r} is not known")
         weights = mask.astype(np.float32)[:, :, None]
-        return (found * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
+        return (output * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1)
 
     def _digest(self) -> str:
         digest = blake2b(digest_size=6)
@@ -238,9 +242,9 @@ class _Model:
         digest.update("\0".join(map(str, more)).encode(errors="replace"))
         return digest.hexdigest()
 
-    def _failed(self, what: str) -> EmbedderError:
+    def _failed(self, reason: str) -> EmbedderError:
         return EmbedderError(
-            f"The embedding model in {str(self._folder)!r} cannot be used: {what}.",
+            f"The embedding model in {str(self._folder)!r} cannot be used: {reason}.",
             allowed="Search goes on with words alone.",
             hint="Make the folder anew with: toolgate embedder export",
         )
@@ -278,9 +282,9 @@ def _file(folder: Path, name: str) -> Path:
     path = folder / name
     if path.is_file():
         return path
-    what = f"has no {name}" if folder.is_dir() else "does not exist"
+    reason = f"has no {name}" if folder.is_dir() else "does not exist"
     raise EmbedderError(
-        f"The folder {str(folder)!r} of the embedder 'onnx' {what}.",
+        f"The folder {str(folder)!r} of the embedder 'onnx' {reason}.",
         allowed=f"It needs {_MODEL} and {_TOKENIZER}; search goes on with words alone.",
         hint="Correct folder under search.embedder_options, or run: toolgate embedder export",
     )
@@ -300,8 +304,8 @@ def _line_of(error: Exception) -> str:
     return lines[0].rpartition(" : ")[2].rpartition(" failed:")[2][:200].rstrip(". ")
 
 
-def _first(*said: str | None) -> str:
-    return next((text for text in said if text is not None), "")
+def _first(*texts: str | None) -> str:
+    return next((text for text in texts if text is not None), "")
 
 
 def _whole(text: str | None) -> int | None:

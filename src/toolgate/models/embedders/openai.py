@@ -134,9 +134,9 @@ class OpenAiEmbedder:
         prefix = options.query_prefix if kind == "query" else options.document_prefix
         vectors = np.zeros((len(texts), options.dim), np.float32)
         # The service refuses empty texts, and half surrogates are no JSON.
-        said = [number for number, text in enumerate(texts) if text.strip()]
-        for at in range(0, len(said), options.batch):
-            part = said[at : at + options.batch]
+        numbers = [number for number, text in enumerate(texts) if text.strip()]
+        for at in range(0, len(numbers), options.batch):
+            part = numbers[at : at + options.batch]
             sent = [f"{prefix}{texts[number][: options.longest]}" for number in part]
             clean = [text.encode(errors="replace").decode() for text in sent]
             vectors[part] = await self._ask(clean)
@@ -236,9 +236,9 @@ class OpenAiEmbedder:
             raise self._odd("numbers that are not finite")
         return vector
 
-    def _odd(self, what: str) -> EmbedderError:
+    def _odd(self, reason: str) -> EmbedderError:
         return EmbedderError(
-            f"The embedding service {self._options.url} answered with {what}.",
+            f"The embedding service {self._options.url} answered with {reason}.",
             hint="Check model and dim in search.embedder_options.",
         )
 
@@ -246,8 +246,8 @@ class OpenAiEmbedder:
 class _TryAgainError(Exception):
     """A failure that may pass."""
 
-    def __init__(self, what: str, after_s: float = 0.0) -> None:
-        super().__init__(what)
+    def __init__(self, reason: str, after_s: float = 0.0) -> None:
+        super().__init__(reason)
         self.after_s = after_s
 
 

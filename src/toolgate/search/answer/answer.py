@@ -147,8 +147,8 @@ class Discovery:
         """
         body = _fit(self, _as_json, _json_tokens)[0]
         if explain:
-            for one, shown in zip(self.results, body["results"], strict=False):
-                shown["reasons"] = one.reasons
+            for result, entry in zip(self.results, body["results"], strict=False):
+                entry["reasons"] = result.reasons
         return body
 
 
@@ -181,26 +181,26 @@ def compose(
             hit, by its key.
         as_text: Whether `text` is wanted; without it there are no tokens.
     """
-    found: list[DiscoveryResult] = []
+    matches: list[DiscoveryResult] = []
     for hit in answer.hits:
         try:
             definition = definitions(hit.key)
         except KeyError:
             continue
-        found.append(_found(hit, definition, down))
-    results = _with_company(_grouped(found), definitions, alternatives or {}, used_with or {})
+        matches.append(_result_of(hit, definition, down))
+    results = _with_company(_grouped(matches), definitions, alternatives or {}, used_with or {})
     keys = {result.tool_key for result in results}
     servers = {result.server_name for result in results}
-    others = {
+    unlisted = {
         server: tuple(name for name in names if f"{server}:{name}" not in keys)
         for server, names in (siblings or {}).items()
         if server in servers
     }
-    said = (cut(clean(notice), 240) for notice in (*notices, *answer.notices))
+    texts = (cut(clean(notice), 240) for notice in (*notices, *answer.notices))
     draft = Discovery(
         results=results,
-        siblings=others,
-        notices=tuple(dict.fromkeys(notice for notice in said if notice))[:_NOTICES_MOST],
+        siblings=unlisted,
+        notices=tuple(dict.fromkeys(notice for notice in texts if notice))[:_NOTICES_MOST],
         budget_tokens=budget_tokens,
         total_searched=answer.searched,
         duration_ms=round(answer.duration_ms, 2),
@@ -213,16 +213,16 @@ def compose(
     def render(discovery: Discovery, level: _DetailLevel) -> _SizedText:
         return _as_text(discovery, level, meta_tools)
 
-    written, shown = _fit(draft, render, lambda text: text.tokens)
+    written, n_shown = _fit(draft, render, lambda text: text.tokens)
     return replace(
         draft,
         text=written.text,
         tokens=written.tokens,
-        shown_keys=tuple(result.tool_key for result in results[:shown]),
+        shown_keys=tuple(result.tool_key for result in results[:n_shown]),
     )
 
 
-def _found(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryResult:
+def _result_of(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryResult:
     server, _, name = hit.key.partition(":")
     card = _card_of(definition)
     return DiscoveryResult(
@@ -294,34 +294,36 @@ def _with_company(
     """The results with what belongs to them; each companion once, and none that is a result."""
     if not alternatives and not used_with:
         return tuple(results)
-    told = {one.tool_key for one in results}
+    listed = {result.tool_key for result in results}
     full: list[DiscoveryResult] = []
-    for one in results:
+    for result in results:
         company: list[tuple[str, str]] = []
-        for key in used_with.get(one.tool_key, ()):
-            if key in told or len(company) == _BESIDE:
+        for key in used_with.get(result.tool_key, ()):
+            if key in listed or len(company) == _BESIDE:
                 continue
             try:
                 schema = _card_of(definitions(key)).input_schema
             except KeyError:
                 continue
-            told.add(key)
+            listed.add(key)
             company.append((key, clean(signature("", schema, max_chars=_BESIDE_CHARS))))
-        same = tuple(alternatives.get(one.tool_key, ()))[:_BESIDE]
-        full.append(one._replace(alternatives=same, used_with=tuple(company)))
+        same = tuple(alternatives.get(result.tool_key, ()))[:_BESIDE]
+        full.append(result._replace(alternatives=same, used_with=tuple(company)))
     return tuple(full)
 
 
-def _grouped(found: Sequence[DiscoveryResult]) -> tuple[DiscoveryResult, ...]:
+def _grouped(results: Sequence[DiscoveryResult]) -> tuple[DiscoveryResult, ...]:
     """By server, in the order of the servers' best hits; pinned ones and those that are down last.
 
     What is pinned stands behind all that was found, or it would push that out of the budget.
     """
     groups: dict[tuple[bool, bool, str], list[DiscoveryResult]] = {}
-    for one in found:
-        groups.setdefault((one.down, one.source == "core", one.server_name), []).append(one)
+    for result in results:
+        groups.setdefault((result.down, result.source == "core", result.server_name), []).append(
+            result
+        )
     ordered = sorted(groups.items(), key=lambda group: group[0][:2])
-    return tuple(one for _, group in ordered for one in group)
+    return tuple(result for _, group in ordered for result in group)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -355,7 +357,7 @@ def _levels(full: _DetailLevel) -> list[_DetailLevel]:
     least = replace(bare, description=0, signature=80)
     none = replace(least, results=min(1, results), signature=0)
     return [
-        *(replace(plain, siblings=most) for most in (12, 6)),
+        *(replace(plain, siblings=names) for names in (12, 6)),
         *(replace(alone, description=chars) for chars in (400, 250, 150, 90, 50)),
         bare,
         *(replace(bare, signature=chars) for chars in (160, 80)),
@@ -407,37 +409,37 @@ class _SizedText(NamedTuple):
 
 
 def _as_text(discovery: Discovery, level: _DetailLevel, meta_tools: Collection[str]) -> _SizedText:
-    shown = discovery.results[: level.results]
+    results = discovery.results[: level.results]
     lines: list[str] = []
-    ends = {one.server_name: place for place, one in enumerate(shown)}
-    for place, one in enumerate(shown):
-        lines += _entry(one, level)
-        if place == ends[one.server_name] and level.siblings:
-            lines += _others(one.server_name, discovery.siblings, level.siblings)
+    ends = {result.server_name: position for position, result in enumerate(results)}
+    for position, result in enumerate(results):
+        lines += _entry(result, level)
+        if position == ends[result.server_name] and level.siblings:
+            lines += _sibling_line(result.server_name, discovery.siblings, level.siblings)
     lines += [f"Note: {notice}" for notice in _left_out(discovery, level)]
-    if not shown and not lines:
+    if not results and not lines:
         lines.append("Note: No tool was found.")
-    return _sized("\n".join([*lines, *_how_to(shown, meta_tools)]))
+    return _sized("\n".join([*lines, *_how_to(results, meta_tools)]))
 
 
-def _entry(one: DiscoveryResult, level: _DetailLevel) -> list[str]:
-    marks = ["pinned" if one.source == "core" else f"{one.relevance:.2f}"]
-    marks += ["weak"] if one.weak else []
-    marks += ["read-only"] if one.annotations.get("readOnlyHint") is True else []
-    marks += ["destructive"] if _is_destructive(one.annotations) else []
-    marks += ["SERVER DOWN"] if one.down else []
-    parameters = one.parameters(level.signature) if level.signature else ""
-    lines = [f"{_key(one.tool_key)}{parameters} [{', '.join(marks)}]"]
-    if level.output and one.returns:
-        lines[0] += f" -> {one.returns}"
-    about = cut(one.description, level.description)
-    if level.explanation and one.explanation:
-        about = f"{about} ({one.explanation})".strip()
-    lines += [f"  {about}"] if about else []
-    if level.siblings and one.alternatives:
-        lines.append(f"  same as: {', '.join(map(_key, one.alternatives))}")
-    if level.siblings and one.used_with:
-        company = (_key(key) + parameters for key, parameters in one.used_with)
+def _entry(result: DiscoveryResult, level: _DetailLevel) -> list[str]:
+    marks = ["pinned" if result.source == "core" else f"{result.relevance:.2f}"]
+    marks += ["weak"] if result.weak else []
+    marks += ["read-only"] if result.annotations.get("readOnlyHint") is True else []
+    marks += ["destructive"] if _is_destructive(result.annotations) else []
+    marks += ["SERVER DOWN"] if result.down else []
+    parameters = result.parameters(level.signature) if level.signature else ""
+    lines = [f"{_key(result.tool_key)}{parameters} [{', '.join(marks)}]"]
+    if level.output and result.returns:
+        lines[0] += f" -> {result.returns}"
+    description = cut(result.description, level.description)
+    if level.explanation and result.explanation:
+        description = f"{description} ({result.explanation})".strip()
+    lines += [f"  {description}"] if description else []
+    if level.siblings and result.alternatives:
+        lines.append(f"  same as: {', '.join(map(_key, result.alternatives))}")
+    if level.siblings and result.used_with:
+        company = (_key(key) + parameters for key, parameters in result.used_with)
         lines.append(f"  often used with: {', '.join(company)}")
     return lines
 
@@ -448,8 +450,8 @@ def _is_destructive(annotations: Json) -> bool:
     )
 
 
-def _others(server: str, siblings: Mapping[str, Sequence[str]], most: int) -> list[str]:
-    names = [cut(clean(name), 48) for name in siblings.get(server, ())[:most]]
+def _sibling_line(server: str, siblings: Mapping[str, Sequence[str]], limit: int) -> list[str]:
+    names = [cut(clean(name), 48) for name in siblings.get(server, ())[:limit]]
     if not names:
         return []
     left = len(siblings[server]) - len(names)
@@ -462,8 +464,8 @@ def _key(key: str) -> str:
     return key if _SAFE_KEY.fullmatch(key) and key == clean(key) else json.dumps(key)
 
 
-def _how_to(shown: Sequence[DiscoveryResult], meta_tools: Collection[str]) -> list[str]:
-    if not shown:
+def _how_to(results: Sequence[DiscoveryResult], meta_tools: Collection[str]) -> list[str]:
+    if not results:
         return []
     ways: list[str] = []
     if "tool_execute" in meta_tools:
@@ -486,14 +488,14 @@ def _sized(text: str) -> _SizedText:
 
 
 def _as_json(discovery: Discovery, level: _DetailLevel) -> Json:
-    shown = discovery.results[: level.results]
-    body: Json = {"results": [_result(one, level) for one in shown]}
-    if level.siblings and shown:
-        servers = dict.fromkeys(one.server_name for one in shown)
-        others = {
+    results = discovery.results[: level.results]
+    body: Json = {"results": [_result(result, level) for result in results]}
+    if level.siblings and results:
+        servers = dict.fromkeys(result.server_name for result in results)
+        siblings = {
             name: list(discovery.siblings.get(name, ())[: level.siblings]) for name in servers
         }
-        body["siblings"] = {server: names for server, names in others.items() if names}
+        body["siblings"] = {server: names for server, names in siblings.items() if names}
     if notices := _left_out(discovery, level):
         body["notice"] = " ".join(notices)
     body["total_searched"] = discovery.total_searched
@@ -505,34 +507,34 @@ def _as_json(discovery: Discovery, level: _DetailLevel) -> Json:
     return body
 
 
-def _result(one: DiscoveryResult, level: _DetailLevel) -> Json:
+def _result(match: DiscoveryResult, level: _DetailLevel) -> Json:
     result: Json = {
-        "toolKey": one.tool_key,
-        "toolName": one.tool_name,
-        "serverName": one.server_name,
-        "relevance": round(one.relevance, 2),
-        "source": one.source,
+        "toolKey": match.tool_key,
+        "toolName": match.tool_name,
+        "serverName": match.server_name,
+        "relevance": round(match.relevance, 2),
+        "source": match.source,
     }
-    if one.weak:
+    if match.weak:
         result["weak"] = True
-    if about := cut(one.description, level.description):
-        result["description"] = about
-    if level.explanation and one.explanation:
-        result["explanation"] = one.explanation
+    if description := cut(match.description, level.description):
+        result["description"] = description
+    if level.explanation and match.explanation:
+        result["explanation"] = match.explanation
     if level.signature:
-        result["signature"] = clean(one.tool_name) + one.parameters(level.signature)
-    if one.annotations:
-        result["annotations"] = one.annotations
-    if level.output and one.output_schema is not None:
-        result["outputSchema"] = one.output_schema
-    if one.down:
+        result["signature"] = clean(match.tool_name) + match.parameters(level.signature)
+    if match.annotations:
+        result["annotations"] = match.annotations
+    if level.output and match.output_schema is not None:
+        result["outputSchema"] = match.output_schema
+    if match.down:
         result["down"] = True
-    if level.siblings and one.alternatives:
-        result["alternatives"] = list(one.alternatives)
-    if level.siblings and one.used_with:
+    if level.siblings and match.alternatives:
+        result["alternatives"] = list(match.alternatives)
+    if level.siblings and match.used_with:
         result["usedWith"] = [
             {"toolKey": key, "signature": clean(key.partition(":")[2]) + parameters}
-            for key, parameters in one.used_with
+            for key, parameters in match.used_with
         ]
     return result
 

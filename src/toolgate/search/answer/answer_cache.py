@@ -57,11 +57,11 @@ class AnswerCache:
         """The answer that was kept for it in this state of the index."""
         if key is None or state is not self._state:
             return None
-        found = self._answers.get(key)
-        if found is None or self._clock() >= found[0]:
+        entry = self._answers.get(key)
+        if entry is None or self._clock() >= entry[0]:
             return None
         self._answers.move_to_end(key)
-        return found[1]
+        return entry[1]
 
     def put(self, state: object, key: Hashable | None, answer: SearchAnswer) -> None:
         """Remember an answer; those of other states are forgotten."""

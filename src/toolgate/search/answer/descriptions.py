@@ -50,9 +50,9 @@ def describe_tools(
     Each tool gets an equal share of what is left. One that needs more loses first its output
     schema, then the texts inside its schema, then the schema itself for its signature.
     """
-    shown: list[Json] = []
-    said = " ".join(cut(clean(notice), _NOTICE_CHARS) for notice in notices)
-    left = budget_tokens - _RESERVE_TOKENS - estimate_tokens(said)
+    entries: list[Json] = []
+    remarks = " ".join(cut(clean(notice), _NOTICE_CHARS) for notice in notices)
+    left = budget_tokens - _RESERVE_TOKENS - estimate_tokens(remarks)
     omitted: list[str] = []
     for number, (key, definition) in enumerate(tools):
         share = left // max(len(tools) - number, 1)
@@ -67,16 +67,16 @@ def describe_tools(
         if entry is None:
             omitted.append(key)
             continue
-        shown.append(entry)
+        entries.append(entry)
         left -= _tokens(entry)
-    notice = said
+    notice = remarks
     if omitted:
         names = cut(clean(", ".join(omitted)), 120)
         left_out = f"Left out for the budget: {names}. Describe fewer tools at a time."
-        notice = f"{said} {left_out}".strip()
-    lines = [json_text.dumps(entry).decode() for entry in shown]
+        notice = f"{remarks} {left_out}".strip()
+    lines = [json_text.dumps(entry).decode() for entry in entries]
     text = "\n".join([*lines, notice] if notice else lines)
-    return Description(tools=tuple(shown), notice=notice, text=text, tokens=estimate_tokens(text))
+    return Description(tools=tuple(entries), notice=notice, text=text, tokens=estimate_tokens(text))
 
 
 def _tokens(entry: Json) -> int:

@@ -57,16 +57,16 @@ class Groups:
 
     def find(self, name: str) -> frozenset[str] | None:
         """The tools of a group, whatever the case of its name; None: there is none."""
-        wanted = fold(name.strip())
-        return next((keys for own, keys in self.keys.items() if fold(own) == wanted), None)
+        folded = fold(name.strip())
+        return next((keys for group, keys in self.keys.items() if fold(group) == folded), None)
 
-    def nearest(self, vector: NDArray[np.float32], most: int) -> list[str]:
+    def nearest(self, vector: NDArray[np.float32], limit: int) -> list[str]:
         """Names of the groups that are nearest to a request, the nearest first."""
         if not self.centres:
             return []
         names = list(self.centres)
         scores = np.round(np.stack([self.centres[name] for name in names]) @ vector, 5)
-        return [names[at] for at in np.argsort(-scores, kind="stable")[:most].tolist()]
+        return [names[at] for at in np.argsort(-scores, kind="stable")[:limit].tolist()]
 
 
 def grouped(
@@ -86,32 +86,32 @@ def grouped(
     """
     if not derive and not named:
         return Groups()
-    found: dict[str, set[str]] = {}
+    groups: dict[str, set[str]] = {}
     taken: set[str] = set()
     for name, patterns in (named or {}).items():
-        keys = {tool.key for tool in tools if any(_matches(tool, each) for each in patterns)}
-        found[name] = keys
+        keys = {tool.key for tool in tools if any(_matches(tool, pattern) for pattern in patterns)}
+        groups[name] = keys
         taken |= keys
-    own = {tool.server for tool in tools if tool.key in taken}
-    places: dict[str, list[int]] = {}
+    named_servers = {tool.server for tool in tools if tool.key in taken}
+    positions: dict[str, list[int]] = {}
     for at, tool in enumerate(tools):
-        if tool.server not in own:
-            places.setdefault(tool.server, []).append(at)
+        if tool.server not in named_servers:
+            positions.setdefault(tool.server, []).append(at)
     derived: frozenset[str] = frozenset()
-    if derive and len(places) >= _LEAST_SERVERS:
-        servers = sorted(places)
-        documents = [_words_of(tools[at] for at in places[server]) for server in servers]
-        number = _clusters(_vectors(servers, places, documents, rows))
+    if derive and len(positions) >= _LEAST_SERVERS:
+        servers = sorted(positions)
+        documents = [_words_of(tools[at] for at in positions[server]) for server in servers]
+        number = _clusters(_vectors(servers, positions, documents, rows))
         of_group: dict[int, list[int]] = {}
         for at, group in enumerate(number):
             of_group.setdefault(group, []).append(at)
-        names = _names(documents, [of_group[group] for group in sorted(of_group)], set(found))
+        names = _names(documents, [of_group[group] for group in sorted(of_group)], set(groups))
         for name, group in zip(names, sorted(of_group), strict=True):
-            found[name] = {
-                tools[place].key for at in of_group[group] for place in places[servers[at]]
+            groups[name] = {
+                tools[position].key for at in of_group[group] for position in positions[servers[at]]
             }
         derived = frozenset(names)
-    keys = {name: frozenset(members) for name, members in found.items()}
+    keys = {name: frozenset(members) for name, members in groups.items()}
     return Groups(keys=keys, derived=derived, centres=_centres(tools, rows, keys))
 
 
@@ -128,9 +128,9 @@ def _centres(
 ) -> dict[str, NDArray[np.float32]]:
     if rows is None or not len(rows):
         return {}
-    place = {tool.key: at for at, tool in enumerate(tools)}
+    position = {tool.key: at for at, tool in enumerate(tools)}
     return {
-        name: _unit(rows[sorted(place[key] for key in members)].mean(axis=0))
+        name: _unit(rows[sorted(position[key] for key in members)].mean(axis=0))
         for name, members in keys.items()
         if members
     }
@@ -138,7 +138,7 @@ def _centres(
 
 def _vectors(
     servers: Sequence[str],
-    places: Mapping[str, Sequence[int]],
+    positions: Mapping[str, Sequence[int]],
     documents: Sequence[Counter[str]],
     rows: NDArray[np.float32] | None,
 ) -> NDArray[np.float32]:
@@ -155,7 +155,7 @@ def _vectors(
     by_words = _unit_rows(by_words)
     if rows is None or not len(rows):
         return by_words
-    meant = np.stack([rows[list(places[server])].mean(axis=0) for server in servers])
+    meant = np.stack([rows[list(positions[server])].mean(axis=0) for server in servers])
     meant = _unit_rows(meant - meant.mean(axis=0))  # what all share tells none from the others
     return _unit_rows(np.hstack([meant, np.float32(_WORD_WEIGHT) * by_words]))
 
@@ -178,26 +178,26 @@ def _clusters(rows: NDArray[np.float32]) -> list[int]:
         number = fresh
         centres = np.stack(
             [
-                _unit(rows[number == each].mean(axis=0))
-                if (number == each).any()
-                else centres[each]
-                for each in range(len(centres))
+                _unit(rows[number == cluster].mean(axis=0))
+                if (number == cluster).any()
+                else centres[cluster]
+                for cluster in range(len(centres))
             ]
         )
-    return [int(each) for each in number]
+    return [int(cluster) for cluster in number]
 
 
 def _words_of(tools: Iterable[SearchableTool]) -> Counter[str]:
     """The words of a server: how many of its tools have each, its name counting for several."""
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     server = ""
     for tool in tools:
         server = tool.server
         text = f"{' '.join(split_identifier(tool.name))} {tool.description[:400]}"
-        found.update({fold(word) for word in words(text)})
+        counts.update({fold(word) for word in words(text)})
     for part in split_identifier(server):
-        found[fold(part)] += 3
-    return Counter({word: n for word, n in found.items() if _NAME_WORD.fullmatch(word)})
+        counts[fold(part)] += 3
+    return Counter({word: n for word, n in counts.items() if _NAME_WORD.fullmatch(word)})
 
 
 def _names(

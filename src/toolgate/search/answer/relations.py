@@ -42,7 +42,7 @@ class Relations:
 
     def __init__(self, named: Callable[[], Mapping[str, Sequence[str]]]) -> None:
         self._named = named
-        self._known: tuple[object, ...] = ()
+        self._computed_for: tuple[object, ...] = ()
         self._task: asyncio.Task[None] | None = None
         self._strategy: object = None
         self._keeper: _HasVectors | None = None
@@ -63,12 +63,16 @@ class Relations:
         # While vectors are being computed, once with none and once with all of them is enough.
         whole = keeper is not None and not keeper.backlog
         named = self._named()
-        wanted = version, whole, tuple(sorted((k, tuple(v)) for k, v in named.items()))
-        if wanted == self._known or (self._task is not None and not self._task.done()):
+        inputs = version, whole, tuple(sorted((k, tuple(v)) for k, v in named.items()))
+        if inputs == self._computed_for or (self._task is not None and not self._task.done()):
             return
-        if self._known and wanted[2] == self._known[2] and monotonic() < self._rests_until:
+        if (
+            self._computed_for
+            and inputs[2] == self._computed_for[2]
+            and monotonic() < self._rests_until
+        ):
             return
-        self._known = wanted
+        self._computed_for = inputs
         rows = keeper.vectors() if keeper and whole and len(tools) <= _MOST else None
         if rows is not None and len(rows) != len(tools):
             rows = None

@@ -41,7 +41,7 @@ def _cleaned(text: str) -> str:
     if flat.isprintable():
         return flat
     text = _ESCAPE.sub("", text)
-    kept = "".join(
+    visible = "".join(
         letter
         if letter.isprintable() or letter in _JOINERS
         else " "
@@ -49,7 +49,7 @@ def _cleaned(text: str) -> str:
         else ""
         for letter in text
     )
-    return _BLANKS.sub(" ", kept).strip()
+    return _BLANKS.sub(" ", visible).strip()
 
 
 def summary(description: str) -> str:
@@ -72,7 +72,7 @@ def cut(text: str, max_chars: int) -> str:
 @lru_cache(maxsize=1_024)
 def _cut(text: str, max_chars: int) -> str:
     """The same for a longer one; the same descriptions are cut again and again."""
-    ends = [found.end() for found in _SENTENCE.finditer(text, 0, max_chars + 1)]
+    ends = [match.end() for match in _SENTENCE.finditer(text, 0, max_chars + 1)]
     if ends and (whole := [end for end in ends if end <= max_chars]) and whole[-1] >= 16:
         return text[: whole[-1]]
     short = text[: max_chars - 1]

@@ -41,11 +41,11 @@ def signature(name: str, schema: object, *, max_chars: int = 400) -> str:
     parts: list[str] = []
     length = 0
     for key in _ordered(properties, required):
-        shown = _name(key) if key in required else f"{_name(key)}?"
+        written = _name(key) if key in required else f"{_name(key)}?"
         kind = reader.kind(properties[key], (), 1)
-        part = shown if kind == "string" else f"{shown}: {kind}"
+        part = written if kind == "string" else f"{written}: {kind}"
         if length + len(part) > max_chars:
-            part = f"{shown}: …"
+            part = f"{written}: …"
         if length + len(part) > max_chars:
             parts.append(f"…{len(properties) - len(parts)} more")
             break
@@ -101,15 +101,21 @@ class _SchemaReader:
         kind = node.get("type")
         if isinstance(kind, list):
             return self._either(
-                [{**node, "type": one} for one in cast("list[Any]", kind)[:6]], seen, depth
+                [{**node, "type": kind_name} for kind_name in cast("list[Any]", kind)[:6]],
+                seen,
+                depth,
             )
         if kind == "array" or (kind is None and ("items" in node or "prefixItems" in node)):
             return self._array(node, seen, depth)
         if kind == "object" or (kind is None and ("properties" in node or "allOf" in node)):
             return self._object(node, seen, depth)
         if kind == "string":
-            given = node.get("format")
-            return given if isinstance(given, str) and given in _FORMATS else "string"
+            text_format = node.get("format")
+            return (
+                text_format
+                if isinstance(text_format, str) and text_format in _FORMATS
+                else "string"
+            )
         return _NAMES.get(kind, _name(kind)[:20]) if isinstance(kind, str) else "any"
 
     def properties(self, schema: object, seen: tuple[str, ...]) -> tuple[Json, set[str]]:
@@ -126,21 +132,21 @@ class _SchemaReader:
             for part in cast("list[Any]", parts)[:20]:
                 more, needed = self.properties(part, (*seen, ""))
                 members, required = {**members, **more}, required | needed
-        if isinstance(own := node.get("properties"), dict):
-            members = {**members, **cast("Json", own)}
+        if isinstance(direct := node.get("properties"), dict):
+            members = {**members, **cast("Json", direct)}
         if isinstance(needed := node.get("required"), list):
             names = cast("list[object]", needed)
             required = required | {name for name in names if isinstance(name, str)}
         return members, required
 
     def _either(self, schemas: Sequence[object], seen: tuple[str, ...], depth: int) -> str:
-        kinds = dict.fromkeys(self.kind(one, seen, depth) for one in schemas[:6])
+        kinds = dict.fromkeys(self.kind(schema, seen, depth) for schema in schemas[:6])
         several = [kind for kind in kinds if kind != "null"] or ["null"]
         return "|".join(several)
 
     def _array(self, node: Json, seen: tuple[str, ...], depth: int) -> str:
-        if isinstance(places := node.get("prefixItems"), list) and places:
-            inner = [self.kind(one, seen, depth) for one in cast("list[Any]", places)[:6]]
+        if isinstance(positions := node.get("prefixItems"), list) and positions:
+            inner = [self.kind(item, seen, depth) for item in cast("list[Any]", positions)[:6]]
             return f"[{', '.join(inner)}]"
         items: object = node.get("items", True)
         kind = "any" if isinstance(items, list) else self.kind(items, seen, depth)
@@ -175,27 +181,27 @@ def _resolve(root: object, ref: str) -> object:
     """What a reference within the schema points to; None for all others."""
     if not ref.startswith("#") or len(ref) > 500:
         return None
-    found = root
+    target = root
     for step in ref[1:].split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
-        if isinstance(found, Mapping):
-            found = cast("Mapping[str, object]", found).get(key)
-        elif isinstance(found, list) and key.isdecimal() and len(key) < 6:
-            several = cast("list[object]", found)
-            found = several[int(key)] if int(key) < len(several) else None
+        if isinstance(target, Mapping):
+            target = cast("Mapping[str, object]", target).get(key)
+        elif isinstance(target, list) and key.isdecimal() and len(key) < 6:
+            several = cast("list[object]", target)
+            target = several[int(key)] if int(key) < len(several) else None
         else:
             return None
-    return found
+    return target
 
 
 def _choice(values: Sequence[Any]) -> str:
-    shown: list[str] = []
+    literals: list[str] = []
     for value in values:
         literal = _literal(value)
-        if shown and sum(map(len, shown)) + len(shown) + len(literal) > _ENUM_CHARS:
-            return f"{'|'.join(shown)}|…{len(values) - len(shown)} more"
-        shown.append(literal)
-    return "|".join(shown)
+        if literals and sum(map(len, literals)) + len(literals) + len(literal) > _ENUM_CHARS:
+            return f"{'|'.join(literals)}|…{len(values) - len(literals)} more"
+        literals.append(literal)
+    return "|".join(literals)
 
 
 def _literal(value: object) -> str:

@@ -22,13 +22,13 @@ noise. Of 0.75, 0.5, 0.35 and 0.2 the highest that loses nothing to words alone
 (tests/search/test_languages.py); requests over English tools gain as much with each of them."""
 
 
-def clauses_of(text: str, most: int) -> list[str]:
-    """The clauses of a request, at most `most`; none where there are fewer than two."""
+def clauses_of(text: str, limit: int) -> list[str]:
+    """The clauses of a request, at most `limit`; none where there are fewer than two."""
     if not _may_have_several(text):
         return []
     parts = (part.strip(" ,.;:-\t") for part in _CUT.split(text))
-    found = [part for part in parts if len(part.split()) >= _SHORTEST][:most]
-    return found if len(found) > 1 else []
+    clauses = [part for part in parts if len(part.split()) >= _SHORTEST][:limit]
+    return clauses if len(clauses) > 1 else []
 
 
 def _may_have_several(text: str) -> bool:

@@ -27,10 +27,10 @@ from toolgate.search.lexical.postings import (
     WordIndex,
     build_segment,
     mean_lengths,
-    places_of,
     read_counts,
+    slots_of,
     terms_of,
-    with_places,
+    with_slots,
 )
 from toolgate.search.lexical.stop_words import stop_words_of
 from toolgate.search.sequence_diff import exchanged, shared_head, shared_tail
@@ -95,7 +95,7 @@ _DRIFT_MOST = 0.05
 """How far the mean length of a field may have moved before all is weighed anew."""
 _LANES = 16
 _TINY = float(np.finfo(np.float32).tiny)
-_WAYS = 5
+_N_SPELLINGS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,7 +159,7 @@ class LexicalState:
     until a large index gets tools in its middle, or loses some.
     """
 
-    given: tuple[SearchableTool, ...] = ()
+    tools_in_order: tuple[SearchableTool, ...] = ()
     """The tools, by position."""
     keys: tuple[str, ...] = ()
     """Theirs."""
@@ -167,7 +167,7 @@ class LexicalState:
     """The tools by place; later states may share and lengthen it."""
     size: int = 0
     """Places, those of tools that are gone included."""
-    places: NDArray[np.int32] | None = None
+    slots: NDArray[np.int32] | None = None
     """Place of each position; None: they are the same."""
     live: NDArray[np.bool_] | None = None
     """Which places have a tool; None: all of them."""
@@ -182,14 +182,15 @@ class LexicalState:
     index: WordIndex | None = None
     """The arrays that are shared between states."""
 
-    def called(self, way: str) -> list[tuple[int, int]]:
+    def slots_named(self, spelling: str) -> list[tuple[int, int]]:
         """What people call so: the rank of that way, 0 for the key itself, and the place."""
-        wanted = _checksum(way)
+        checksum = _checksum(spelling)
         return [
-            (rank, place)
+            (rank, slot)
             for names in self.names
-            for rank, place in names.find(wanted)
-            if (self.live is None or self.live[place]) and _ways(self.tools[place])[rank] == way
+            for rank, slot in names.find(checksum)
+            if (self.live is None or self.live[slot])
+            and _spellings(self.tools[slot])[rank] == spelling
         ]
 
 
@@ -204,50 +205,50 @@ class NameIndex:
     """Checksums of names, sorted."""
     ranks: NDArray[np.uint8]
     """How strongly each name means its tool; lower is stronger."""
-    places: NDArray[np.int32]
+    slots: NDArray[np.int32]
     """Place of the tool of each name."""
 
-    def find(self, wanted: int) -> list[tuple[int, int]]:
+    def find(self, checksum: int) -> list[tuple[int, int]]:
         """Rank and place of what has this hash."""
         hashes = self.hashes.data
-        begin = bisect_left(hashes, wanted)
-        if begin == len(hashes) or hashes[begin] != wanted:
+        begin = bisect_left(hashes, checksum)
+        if begin == len(hashes) or hashes[begin] != checksum:
             return []
-        end = bisect_right(hashes, wanted, begin)
+        end = bisect_right(hashes, checksum, begin)
         return list(
-            zip(self.ranks[begin:end].tolist(), self.places[begin:end].tolist(), strict=True)
+            zip(self.ranks[begin:end].tolist(), self.slots[begin:end].tolist(), strict=True)
         )
 
 
 def _names_of(tools: Iterable[SearchableTool], first: int) -> NameIndex:
-    hashes = [[_checksum(way) for way in _ways(tool)] for tool in tools]
-    table = np.array(hashes, np.uint32).reshape(-1, _WAYS)
-    ranks = np.tile(np.arange(_WAYS, dtype=np.uint8), len(table))
-    places = np.repeat(np.arange(first, first + len(table), dtype=np.int32), _WAYS)
-    return _sorted(NameIndex(table.reshape(-1), ranks, places))
+    hashes = [[_checksum(spelling) for spelling in _spellings(tool)] for tool in tools]
+    table = np.array(hashes, np.uint32).reshape(-1, _N_SPELLINGS)
+    ranks = np.tile(np.arange(_N_SPELLINGS, dtype=np.uint8), len(table))
+    slots = np.repeat(np.arange(first, first + len(table), dtype=np.int32), _N_SPELLINGS)
+    return _sorted(NameIndex(table.reshape(-1), ranks, slots))
 
 
-def _checksum(way: str) -> int:
-    return crc32(way.encode(errors="surrogatepass"))
+def _checksum(spelling: str) -> int:
+    return crc32(spelling.encode(errors="surrogatepass"))
 
 
 def _sorted(names: NameIndex) -> NameIndex:
     by_hash = np.argsort(names.hashes, kind="stable")
-    return NameIndex(names.hashes[by_hash], names.ranks[by_hash], names.places[by_hash])
+    return NameIndex(names.hashes[by_hash], names.ranks[by_hash], names.slots[by_hash])
 
 
 class ParsedQuery(NamedTuple):
     """The words of one request, as the index knows them."""
 
-    found: dict[int, str]
+    terms: dict[int, str]
     """The word as it was written, by the number of its term."""
     unknown: tuple[str, ...] = ()
     """Words, as they were written, of terms that no tool has."""
     only_common: bool = False
     """Whether it has words, but none that says anything."""
-    said: int = 0
+    n_words: int = 0
     """All its words, those that say nothing too."""
-    most: float = 0.0
+    max_score: float = 0.0
     """The highest score that a tool could have for it."""
 
 
@@ -270,34 +271,34 @@ def build_state(
 
 
 def restored(
-    kept: LexicalState,
+    stored: LexicalState,
     tools: tuple[SearchableTool, ...],
-    places: NDArray[np.int32],
+    slots: NDArray[np.int32],
     weights: WordWeights,
 ) -> LexicalState:
     """The index of these tools, of which most are in a segment that was read before.
 
     Args:
-        kept: That segment, without its tools.
+        stored: That segment, without its tools.
         tools: All tools.
-        places: Where each of them is in it; -1: it is to be read.
+        slots: Where each of them is in it; -1: it is to be read.
         weights: Those that the segment was weighed with.
     """
-    assert kept.index is not None
-    listed = [_NOBODY] * kept.size
-    for place, tool in zip(places.tolist(), tools, strict=True):
-        if place >= 0:
-            listed[place] = tool
-    there = np.zeros(kept.size, np.bool_)
-    there[places[places >= 0]] = True
+    assert stored.index is not None
+    listed = [_NOBODY] * stored.size
+    for slot, tool in zip(slots.tolist(), tools, strict=True):
+        if slot >= 0:
+            listed[slot] = tool
+    there = np.zeros(stored.size, np.bool_)
+    there[slots[slots >= 0]] = True
     gone = np.flatnonzero(~there)
-    fresh = tuple(tools[at] for at in np.flatnonzero(places < 0).tolist())
-    last = replace(kept, tools=listed)
-    if not len(gone) and not fresh and bool((np.diff(places) == 1).all()):
-        return replace(last, given=tools, keys=tuple(tool.key for tool in tools))
-    change = _IndexChange(places, fresh, gone, 0, 0)
+    fresh = tuple(tools[at] for at in np.flatnonzero(slots < 0).tolist())
+    last = replace(stored, tools=listed)
+    if not len(gone) and not fresh and bool((np.diff(slots) == 1).all()):
+        return replace(last, tools_in_order=tools, keys=tuple(tool.key for tool in tools))
+    change = _IndexChange(slots, fresh, gone, 0, 0)
     if len(tools) > SEGMENTED_FROM:
-        away = kept.index.segments[0].terms_at(gone)
+        away = stored.index.segments[0].terms_at(gone)
         state = _appended(last, tools, change, weights, away)
         if state is not None:
             return state
@@ -312,7 +313,7 @@ _NOBODY = SearchableTool(key="", server="", name="")
 class _IndexChange:
     """What is different from the state before."""
 
-    places: NDArray[np.int32]
+    slots: NDArray[np.int32]
     """Place of each tool in the state before; -1: it is new or another one now."""
     fresh: tuple[SearchableTool, ...]
     """The tools of those."""
@@ -325,31 +326,31 @@ class _IndexChange:
 
     def leaving(self, last: LexicalState) -> list[SearchableTool]:
         """The tools that are not there any more."""
-        places: list[int] = self.gone.tolist()
-        return [last.tools[place] for place in places]
+        slots: list[int] = self.gone.tolist()
+        return [last.tools[slot] for slot in slots]
 
 
 def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _IndexChange:
     """Most of a catalog stays: what is before and after all that changed is only compared."""
-    old, before = last.given, _places(last)
+    old, before = last.tools_in_order, _slots(last)
     head = shared_head(old, tools)
     tail = shared_tail(old, tools, head)
-    known = {old[at].key: at for at in range(head, len(old) - tail)}
-    places = np.full(len(tools), -1, np.int32)
-    places[:head] = before[:head]
-    places[len(tools) - tail :] = before[len(old) - tail :]
+    old_positions = {old[at].key: at for at in range(head, len(old) - tail)}
+    slots = np.full(len(tools), -1, np.int32)
+    slots[:head] = before[:head]
+    slots[len(tools) - tail :] = before[len(old) - tail :]
     for at in range(head, len(tools) - tail):
-        was = known.get(tools[at].key)
+        was = old_positions.get(tools[at].key)
         if was is not None and _same(old[was], tools[at]):
-            places[at] = before[was]
-            del known[tools[at].key]
-    gone = np.sort(before[list(known.values())].astype(np.int64))
-    fresh = tuple(tools[at] for at in np.flatnonzero(places < 0).tolist())
-    return _IndexChange(places, fresh, gone, head, tail)
+            slots[at] = before[was]
+            del old_positions[tools[at].key]
+    gone = np.sort(before[list(old_positions.values())].astype(np.int64))
+    fresh = tuple(tools[at] for at in np.flatnonzero(slots < 0).tolist())
+    return _IndexChange(slots, fresh, gone, head, tail)
 
 
-def _places(state: LexicalState) -> NDArray[np.int32]:
-    return np.arange(state.size, dtype=np.int32) if state.places is None else state.places
+def _slots(state: LexicalState) -> NDArray[np.int32]:
+    return np.arange(state.size, dtype=np.int32) if state.slots is None else state.slots
 
 
 def _read(
@@ -363,14 +364,14 @@ def _numbered(
     names: dict[str, int], tools: Iterable[SearchableTool], size: int
 ) -> NDArray[np.int32]:
     """Numbers of the tools' servers; new ones are added."""
-    known: dict[str, int] = {}
-    found = np.empty(size, np.int32)
+    numbers: dict[str, int] = {}
+    server_of = np.empty(size, np.int32)
     for at, tool in enumerate(tools):
-        number = known.get(tool.server)
+        number = numbers.get(tool.server)
         if number is None:
-            number = known[tool.server] = names.setdefault(fold(tool.server), len(names))
-        found[at] = number
-    return found
+            number = numbers[tool.server] = names.setdefault(fold(tool.server), len(names))
+        server_of[at] = number
+    return server_of
 
 
 def _rebuilt(
@@ -382,22 +383,22 @@ def _rebuilt(
     """All in one segment, places as positions; what was read before is not read again."""
     vocabulary = last.vocabulary
     patterns = last.index.patterns if last.index else Patterns()
-    fresh_at = np.flatnonzero(change.places < 0).astype(np.int32)
+    fresh_at = np.flatnonzero(change.slots < 0).astype(np.int32)
     counts: list[TermCounts] = []
     names: list[NameIndex] = []
     moved = np.full(last.size + 1, -1, np.int32)
-    kept = change.places >= 0
-    moved[change.places[kept]] = np.flatnonzero(kept)
+    stays = change.slots >= 0
+    moved[change.slots[stays]] = np.flatnonzero(stays)
     servers = np.empty(len(tools), np.int32)
     if last.index:
         counts = [_moved(segment, moved, len(tools)) for segment in last.index.segments]
         names = [_renamed(part, moved) for part in last.names]
-        servers[kept] = last.servers[change.places[kept]]
+        servers[stays] = last.servers[change.slots[stays]]
     if len(change.fresh):
         read = _read(vocabulary, patterns, change.fresh, 0)
-        called = _names_of(change.fresh, 0)
+        slots_named = _names_of(change.fresh, 0)
         counts.append(_placed(read, fresh_at, len(tools)))
-        names.append(NameIndex(called.hashes, called.ranks, fresh_at[called.places]))
+        names.append(NameIndex(slots_named.hashes, slots_named.ranks, fresh_at[slots_named.slots]))
         servers[fresh_at] = _numbered(last.server_names, change.fresh, len(change.fresh))
     lengths = np.zeros((FIELDS, len(tools)), np.uint16)
     for part in counts:
@@ -414,7 +415,7 @@ def _rebuilt(
         **weights.of_fields(),
     )
     return LexicalState(
-        given=tools,
+        tools_in_order=tools,
         keys=tuple(tool.key for tool in tools),
         tools=list(tools),
         size=len(tools),
@@ -431,7 +432,7 @@ def _joined(names: Sequence[NameIndex]) -> NameIndex:
         NameIndex(
             np.concatenate([part.hashes for part in names]),
             np.concatenate([part.ranks for part in names]),
-            np.concatenate([part.places for part in names]),
+            np.concatenate([part.slots for part in names]),
         )
     )
 
@@ -439,25 +440,25 @@ def _joined(names: Sequence[NameIndex]) -> NameIndex:
 def _moved(segment: Segment, moved: NDArray[np.int32], size: int) -> TermCounts:
     """A segment's counts under new places; those of tools that are gone are left out."""
     keys = segment.keys()
-    new = moved[segment.places]
+    new = moved[segment.slots]
     stays = new >= 0
     lengths = np.zeros((FIELDS, size), np.uint16)
     there = moved[segment.first : segment.first + segment.lengths.shape[1]]
     lengths[:, there[there >= 0]] = segment.lengths[:, there >= 0]
-    return TermCounts(with_places(keys[stays], new[stays]), lengths)
+    return TermCounts(with_slots(keys[stays], new[stays]), lengths)
 
 
 def _renamed(names: NameIndex, moved: NDArray[np.int32]) -> NameIndex:
-    new = moved[names.places]
+    new = moved[names.slots]
     stays = new >= 0
     return NameIndex(names.hashes[stays], names.ranks[stays], new[stays])
 
 
-def _placed(read: TermCounts, places: NDArray[np.int32], size: int) -> TermCounts:
+def _placed(read: TermCounts, slots: NDArray[np.int32], size: int) -> TermCounts:
     """Counts of tools that were numbered from 0, at their places."""
     lengths = np.zeros((FIELDS, size), np.uint16)
-    lengths[:, places] = read.lengths
-    return TermCounts(with_places(read.keys, places[places_of(read.keys)]), lengths)
+    lengths[:, slots] = read.lengths
+    return TermCounts(with_slots(read.keys, slots[slots_of(read.keys)]), lengths)
 
 
 def _appended(
@@ -506,15 +507,15 @@ def _appended(
         listed = listed[: last.size]  # another state has gone on from the one before
     listed.extend(change.fresh)
     size = last.size + len(change.fresh)
-    places = change.places
-    places[places < 0] = np.arange(last.size, size, dtype=np.int32)
+    slots = change.slots
+    slots[slots < 0] = np.arange(last.size, size, dtype=np.int32)
     live = np.ones(size, np.bool_)
     live[gone] = False
     names = last.names
     if change.fresh:
         names = (*names[:1], _joined([*names[1:], _names_of(change.fresh, last.size)]))
     return LexicalState(
-        given=tools,
+        tools_in_order=tools,
         keys=exchanged(
             last.keys,
             change.head,
@@ -523,7 +524,7 @@ def _appended(
         ),
         tools=listed,
         size=size,
-        places=places,
+        slots=slots,
         live=live,
         servers=np.concatenate(
             [last.servers, _numbered(last.server_names, change.fresh, len(change.fresh))]
@@ -537,7 +538,7 @@ def _appended(
 
 def parse_query(state: LexicalState, text: str) -> ParsedQuery:
     """The words of a request that count."""
-    found: dict[int, str] = {}
+    numbers: dict[int, str] = {}
     unknown: dict[str, str] = {}
     common, small = False, stop_words_of(text)
     every = words_of_request(text)
@@ -551,15 +552,19 @@ def parse_query(state: LexicalState, text: str) -> ParsedQuery:
         telling, has_common = _telling(word)
         common = common or has_common
         for term in telling:
-            if len(found) + len(unknown) < _QUERY_TERMS:
+            if len(numbers) + len(unknown) < _QUERY_TERMS:
                 number = number_of(term, terms_known)
                 if number < terms_known and rarity[number]:
-                    found.setdefault(number, word)
+                    numbers.setdefault(number, word)
                 else:
                     unknown.setdefault(term, word)
-    telling_any = bool(found or unknown)
-    most = state.index.most(list(found), len(unknown)) if state.index and found else 0.0
-    return ParsedQuery(found, tuple(unknown.values()), common and not telling_any, len(every), most)
+    telling_any = bool(numbers or unknown)
+    max_score = (
+        state.index.max_score(list(numbers), len(unknown)) if state.index and numbers else 0.0
+    )
+    return ParsedQuery(
+        numbers, tuple(unknown.values()), common and not telling_any, len(every), max_score
+    )
 
 
 @lru_cache(maxsize=_WORDS_REMEMBERED)
@@ -577,10 +582,10 @@ _NO_DF = np.zeros(0, np.int64)
 
 def coverage(state: LexicalState, asked: ParsedQuery) -> NDArray[np.float32]:
     """Share of the request that each place covers, in [0, 1)."""
-    if state.index is None or not asked.found:
+    if state.index is None or not asked.terms:
         return np.zeros(state.size, np.float32)
-    scores = state.index.scores(asked.found)
-    scores /= asked.most
+    scores = state.index.scores(asked.terms)
+    scores /= asked.max_score
     return scores
 
 
@@ -597,8 +602,8 @@ class _TermReader:
     def read(self, tool: SearchableTool) -> list[Iterable[int]]:
         """For each field the numbers of its terms, as often as they occur."""
         return [
-            chain.from_iterable(map(numbers, words(text[:most])))
-            for (numbers, most), text in zip(self._fields, _texts(tool), strict=True)
+            chain.from_iterable(map(numbers, words(text[:limit])))
+            for (numbers, limit), text in zip(self._fields, _texts(tool), strict=True)
         ]
 
 
@@ -612,20 +617,20 @@ class _TermNumbers(dict[str, tuple[int, ...]]):
 
     def __missing__(self, word: str) -> tuple[int, ...]:
         number = self._vocabulary
-        found = self[word] = tuple(
+        numbers = self[word] = tuple(
             number.setdefault(term, len(number))
             for term in terms(word)
             if not (self._is_prose and is_noise(term))
         )
-        return found
+        return numbers
 
 
 def is_current(state: LexicalState, tools: tuple[SearchableTool, ...]) -> bool:
     """Whether these are the tools of the index."""
-    if len(tools) != len(state.given):
+    if len(tools) != len(state.tools_in_order):
         return False
-    head = shared_head(state.given, tools)
-    return all(_same(state.given[at], tools[at]) for at in range(head, len(tools)))
+    head = shared_head(state.tools_in_order, tools)
+    return all(_same(state.tools_in_order[at], tools[at]) for at in range(head, len(tools)))
 
 
 def _same(old: SearchableTool, new: SearchableTool) -> bool:
@@ -649,9 +654,12 @@ def _texts(tool: SearchableTool) -> tuple[str, ...]:
     )
 
 
-def _ways(tool: SearchableTool) -> tuple[str, ...]:
+def _spellings(tool: SearchableTool) -> tuple[str, ...]:
     whole = tool.key, f"{tool.server}__{tool.name}", tool.name
-    return (*(fold(way) for way in whole), *(_plain(way) or way for way in (tool.key, tool.name)))
+    return (
+        *(fold(spelling) for spelling in whole),
+        *(_plain(spelling) or spelling for spelling in (tool.key, tool.name)),
+    )
 
 
 def _plain(name: str) -> str:
@@ -673,7 +681,7 @@ def quoted_strings(query: str) -> list[str]:
     """The quoted strings of a request, folded."""
     if query.isascii() and not ('"' in query or "'" in query or "`" in query):
         return []
-    return [fold(one or other) for one, other in _QUOTED.findall(query)]
+    return [fold(text or other) for text, other in _QUOTED.findall(query)]
 
 
 def exact_matches(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, int]:
@@ -686,12 +694,12 @@ def exact_matches(state: LexicalState, query: str, quoted: Sequence[str]) -> dic
         if not (word.isascii() and word.isalnum())
     ]
     within = [*quoted, *(word for word in written if not word.isalnum())]
-    found: dict[int, int] = {}
-    for ways, further in ((whole, 0), (within, 4)):
-        for way in filter(None, ways):
-            for rank, place in state.called(way):
-                found[place] = min(found.get(place, 9), rank + further)
-    return found
+    ranks: dict[int, int] = {}
+    for spellings, further in ((whole, 0), (within, 4)):
+        for spelling in filter(None, spellings):
+            for rank, slot in state.slots_named(spelling):
+                ranks[slot] = min(ranks.get(slot, 9), rank + further)
+    return ranks
 
 
 def positions_with_quotes(
@@ -699,23 +707,23 @@ def positions_with_quotes(
     scores: NDArray[np.float32],
     query: str,
     quoted: Sequence[str],
-    places: NDArray[np.int64] | None = None,
+    slots: NDArray[np.int64] | None = None,
 ) -> list[int]:
     """Positions of those of the best tools whose texts have all the quoted strings.
 
     One quoted word counts in short requests alone: in long ones it is mostly a value for a tool.
     """
     if quoted and len(query.split()) > _SHORT_WORDS:
-        quoted = [one for one in quoted if " " in one]
+        quoted = [phrase for phrase in quoted if " " in phrase]
     if not quoted:
         return []
-    candidates = best_positions(state, scores, _PHRASE_CANDIDATES, places)
-    where = candidates if places is None else places[candidates].tolist()
+    candidates = best_positions(state, scores, _PHRASE_CANDIDATES, slots)
+    where = candidates if slots is None else slots[candidates].tolist()
     texts = {
-        at: fold(" ".join(_texts(state.tools[place])))
-        for at, place in zip(candidates, where, strict=True)
+        at: fold(" ".join(_texts(state.tools[slot])))
+        for at, slot in zip(candidates, where, strict=True)
     }
-    return [at for at, text in texts.items() if all(_stands_in(text, one) for one in quoted)]
+    return [at for at, text in texts.items() if all(_stands_in(text, phrase) for phrase in quoted)]
 
 
 def _stands_in(text: str, phrase: str) -> bool:
@@ -731,31 +739,31 @@ def allowed_by(
 ) -> tuple[NDArray[np.bool_] | None, int, list[str]]:
     """Which places may be found, None for all; how many these are; and what is to be said."""
     mask = request.mask
-    if mask is not None and len(mask) != len(state.given):
+    if mask is not None and len(mask) != len(state.tools_in_order):
         # A mask made for another state of the index says nothing about this one.
         nobody = np.zeros(state.size, np.bool_)
         return nobody, 0, ["The tools changed during the search. Search again."]
     if mask is None:
-        allowed, count = state.live, len(state.given)
+        allowed, count = state.live, len(state.tools_in_order)
     else:
         allowed = np.asarray(mask, np.bool_)
         count = int(np.count_nonzero(allowed))
-        if state.places is not None:
+        if state.slots is not None:
             by_place = np.zeros(state.size, np.bool_)
-            by_place[state.places] = allowed
+            by_place[state.slots] = allowed
             allowed = by_place
     if not request.servers:
         return allowed, count, []
-    wanted = {name: state.server_names.get(fold(name), -1) for name in request.servers}
+    numbers = {name: state.server_names.get(fold(name), -1) for name in request.servers}
     notices: list[str] = []
     within = np.zeros(state.size, np.bool_)
-    for name, number in wanted.items():
-        own = state.servers == number
+    for name, number in numbers.items():
+        of_server = state.servers == number
         if allowed is not None:
-            own &= allowed
-        if not own.any():
+            of_server &= allowed
+        if not of_server.any():
             notices.append(f"Server {name[:64]!r} has no tool here.")
-        within |= own
+        within |= of_server
     return within, int(np.count_nonzero(within)), notices
 
 
@@ -763,22 +771,22 @@ def best_positions(
     state: LexicalState,
     scores: NDArray[np.float32],
     limit: int,
-    places: NDArray[np.int64] | None = None,
+    slots: NDArray[np.int64] | None = None,
 ) -> list[int]:
     """Where the best are, none with a score of 0; equal scores in order of key.
 
-    `places` are those of the scores; None: one score for each place.
+    `slots` are those of the scores; None: one score for each place.
     """
     if limit <= 0:
         return []
-    found = highest_scores(scores, limit)
-    lost = -scores[found]
+    highest = highest_scores(scores, limit)
+    lost = -scores[highest]
     order = lost.argsort(kind="stable")
-    ranked: list[int] = found[order].tolist()
+    ranked: list[int] = highest[order].tolist()
     reached: list[float] = lost[order].tolist()
     if len(set(reached)) < len(reached):
-        where: list[int] = ranked if places is None else places[ranked].tolist()
-        keys = [state.tools[place].key for place in where]
+        where: list[int] = ranked if slots is None else slots[ranked].tolist()
+        keys = [state.tools[slot].key for slot in where]
         every = zip(reached, keys, ranked, strict=True)
         return [at for _, _, at in nsmallest(limit, every)]
     return ranked[:limit]
@@ -791,14 +799,14 @@ def highest_scores(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]
         # The limit-th of the highest of each lane is no more than the limit-th of all.
         lanes = np.maximum.reduce(scores[: rows * _LANES].reshape(_LANES, rows), axis=0)
         lanes.partition(-limit)
-        (found,) = (scores >= max(float(lanes[-limit]), _TINY)).nonzero()
-        if len(found) > limit:
-            reached = scores[found]
-            found = found[reached >= _least_of(reached, limit)]
+        (positions,) = (scores >= max(float(lanes[-limit]), _TINY)).nonzero()
+        if len(positions) > limit:
+            reached = scores[positions]
+            positions = positions[reached >= _least_of(reached, limit)]
     else:
         least = _least_of(scores, limit) if len(scores) > limit else 0.0
-        (found,) = (scores >= max(least, _TINY)).nonzero()
-    return found
+        (positions,) = (scores >= max(least, _TINY)).nonzero()
+    return positions
 
 
 def _least_of(scores: NDArray[np.float32], limit: int) -> float:
@@ -821,30 +829,30 @@ def interleave_hits(
     for hit in (hit for hits in (*lists, *then) for hit in hits):
         if hit.key not in best or hit.relevance > best[hit.key].relevance:
             best[hit.key] = hit
-    found: dict[str, Hit] = {}
+    merged: dict[str, Hit] = {}
     for group in (lists, then):
         for turn in range(max((len(hits) for hits in group), default=0)):
             for hits in group:
-                if turn < len(hits) and len(found) < limit:
-                    found.setdefault(hits[turn].key, best[hits[turn].key])
-    return list(found.values())
+                if turn < len(hits) and len(merged) < limit:
+                    merged.setdefault(hits[turn].key, best[hits[turn].key])
+    return list(merged.values())
 
 
 def missing_words_notice(
     state: LexicalState, asked: ParsedQuery, allowed: NDArray[np.bool_] | None
 ) -> str:
     """Which words of a short request no visible tool has; long requests tell a story."""
-    if state.index is None or len(asked.found) + len(asked.unknown) > _SHORT:
+    if state.index is None or len(asked.terms) + len(asked.unknown) > _SHORT:
         return ""
     # Words of hidden tools count as missing: a notice must not tell that they are somewhere.
-    hidden = (word for number, word in asked.found.items() if not state.index.has(number, allowed))
+    hidden = (word for number, word in asked.terms.items() if not state.index.has(number, allowed))
     missing = ", ".join(repr(word[:40]) for word in dict.fromkeys((*asked.unknown, *hidden)))
     return f"Weak match: no tool here mentions {missing}." if missing else ""
 
 
 def no_match_notice(asked: ParsedQuery) -> str:
     """Why there is no hit at all."""
-    if asked.found or asked.unknown:
+    if asked.terms or asked.unknown:
         return (
             "Nothing fits: no tool here has any of these words. "
             "Say it in other words, or name the kind of thing that is needed."
@@ -870,51 +878,53 @@ class WordMatch(NamedTuple):
 _UNMATCHED = WordMatch({}, 0.0)
 
 
-def matched_words(
-    state: LexicalState, places: Sequence[int], asked: ParsedQuery
-) -> list[WordMatch]:
+def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery) -> list[WordMatch]:
     """What each tool has of the request."""
     if state.index is None:
-        return [_UNMATCHED for _ in places]
-    fields = state.index.fields_of(asked.found, places)
+        return [_UNMATCHED for _ in slots]
+    fields = state.index.fields_of(asked.terms, slots)
     rarity = state.index.idf.data
-    found: list[WordMatch] = []
-    for at, said in zip(places, fields, strict=True):
-        has = set(chain.from_iterable(said.values()))
-        share = sum(map(rarity.__getitem__, has)) / asked.most if has else 0.0
-        found.append(WordMatch(_by_name(state, at, said, asked), share) if has else _UNMATCHED)
-    return found
+    matches: list[WordMatch] = []
+    for at, terms_by_field in zip(slots, fields, strict=True):
+        has = set(chain.from_iterable(terms_by_field.values()))
+        share = sum(map(rarity.__getitem__, has)) / asked.max_score if has else 0.0
+        matches.append(
+            WordMatch(_by_name(state, at, terms_by_field, asked), share) if has else _UNMATCHED
+        )
+    return matches
 
 
 def _by_name(
-    state: LexicalState, place: int, fields: dict[int, list[int]], asked: ParsedQuery
+    state: LexicalState, slot: int, fields: dict[int, list[int]], asked: ParsedQuery
 ) -> dict[str, list[str]]:
-    tool = state.tools[place]
+    tool = state.tools[slot]
     matched: dict[str, list[str]] = {}
-    said: set[int] = set()
+    seen: set[int] = set()
     for row in sorted(fields):
-        found = [number for number in fields[row] if number not in said]
-        if not found:
+        numbers = [number for number in fields[row] if number not in seen]
+        if not numbers:
             continue
-        said.update(found)
+        seen.update(numbers)
         name = _FIELDS[row]
         if name == "name":
-            matched[name] = _named(state, _words_of_name(tool.name), found)
+            matched[name] = _named(state, _words_of_name(tool.name), numbers)
         elif name == "server":
             matched[name] = [tool.server]
         elif name == "parameters":
-            names = dict.fromkeys([each for each, _ in tool.parameters])
-            matched["parameter"] = _named(state, map(_whole_name, names), found)
+            names = dict.fromkeys([name for name, _ in tool.parameters])
+            matched["parameter"] = _named(state, map(_whole_name, names), numbers)
         elif name != "parameter texts":
-            matched[name] = list(dict.fromkeys(asked.found[number] for number in found))
+            matched[name] = list(dict.fromkeys(asked.terms[number] for number in numbers))
     return matched
 
 
-def _named(state: LexicalState, names: Iterable[_Name], found: Iterable[int]) -> list[str]:
+def _named(state: LexicalState, names: Iterable[_Name], numbers: Iterable[int]) -> list[str]:
     """Those names that have one of the terms."""
     number = state.vocabulary.get
-    wanted: set[int | None] = set(found)
-    return [name for name, said in names if not wanted.isdisjoint(map(number, said))]
+    term_numbers: set[int | None] = set(numbers)
+    return [
+        name for name, name_terms in names if not term_numbers.isdisjoint(map(number, name_terms))
+    ]
 
 
 @lru_cache(maxsize=_NAMES_REMEMBERED)
@@ -931,5 +941,5 @@ def _whole_name(name: str) -> _Name:
 
 def explanation_of(matched: dict[str, list[str]]) -> str:
     """One short sentence of what matched, the strongest field first."""
-    parts = [f'{label} "{" ".join(found[:4])}"' for label, found in matched.items() if found]
+    parts = [f'{label} "{" ".join(texts[:4])}"' for label, texts in matched.items() if texts]
     return f"matches {', '.join(parts[:3])}" if parts else "matches a parameter's description"

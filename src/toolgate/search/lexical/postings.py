@@ -23,10 +23,10 @@ __all__ = [
     "WordIndex",
     "build_segment",
     "mean_lengths",
-    "places_of",
     "read_counts",
+    "slots_of",
     "terms_of",
-    "with_places",
+    "with_slots",
 ]
 
 FIELDS = 6
@@ -51,7 +51,7 @@ Weights: TypeAlias = tuple[float, ...]
 class Patterns:
     """Numbers for how often a term is in each field: few of all possible cases occur."""
 
-    def __init__(self, known: Iterable[Sequence[int]] = ()) -> None:
+    def __init__(self, table: Iterable[Sequence[int]] = ()) -> None:
         """Take the rows of a table that others gave, in their order; nothing begins with few."""
         self._codes: dict[int, int] = {}
         self._counts: list[tuple[int, ...]] = []
@@ -60,19 +60,19 @@ class Patterns:
         each_once = (
             tuple(fields >> row & 1 for row in range(FIELDS)) for fields in range(1 << FIELDS)
         )
-        for counts in known or each_once:
+        for counts in table or each_once:
             self._add(tuple(counts))
 
     def code(self, packed: int) -> int:
         """Number of counts that are packed, 16 bits a field, the first field lowest."""
-        found = self._codes.get(packed)
-        if found is None:
+        code = self._codes.get(packed)
+        if code is None:
             counts = tuple(packed >> 16 * row & 0xFFFF for row in range(FIELDS))
             if len(self._counts) >= _CODES_MOST:
-                found = self._codes[_packed(tuple(min(1, count) for count in counts))]
+                code = self._codes[_packed(tuple(min(1, count) for count in counts))]
             else:
-                found = self._add(counts)
-        return found
+                code = self._add(counts)
+        return code
 
     def table(self) -> NDArray[np.float32]:
         """Shape (codes, fields): what each number means."""
@@ -82,11 +82,11 @@ class Patterns:
 
     def fields_of(self, code: int) -> tuple[int, ...]:
         """The fields that have the term."""
-        found = self._fields.get(code)
-        if found is None:
-            found = tuple(row for row, count in enumerate(self._counts[code]) if count)
-            self._fields[code] = found
-        return found
+        rows = self._fields.get(code)
+        if rows is None:
+            rows = tuple(row for row, count in enumerate(self._counts[code]) if count)
+            self._fields[code] = rows
+        return rows
 
     def _add(self, counts: tuple[int, ...]) -> int:
         self._codes[_packed(counts)] = len(self._counts)
@@ -169,8 +169,8 @@ def _counted(
     begins = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
     kinds, which = np.unique(np.add.reduceat(counts, begins), return_inverse=True)
     codes = np.array([patterns.code(_spread(kind)) for kind in kinds.tolist()], np.uint64)
-    found: NDArray[np.uint64] = keys[begins] | codes[which]
-    return found
+    counted: NDArray[np.uint64] = keys[begins] | codes[which]
+    return counted
 
 
 def _spread(counts: int) -> int:
@@ -191,7 +191,7 @@ class Segment:
     begins: NDArray[np.int64]
     """Where the postings of each term begin; one more than there are terms."""
 
-    places: NDArray[np.int32]
+    slots: NDArray[np.int32]
     """The tools of each term, ascending."""
 
     codes: NDArray[np.uint16]
@@ -207,18 +207,18 @@ class Segment:
 
     def terms_at(self, gone: NDArray[np.int64]) -> NDArray[np.int64]:
         """The terms of the tools at some places, each as often as tools have it."""
-        wanted = np.zeros(self.lengths.shape[1], np.bool_)
-        wanted[gone - self.first] = True
-        postings = np.flatnonzero(wanted[self.places - self.first])
+        is_gone = np.zeros(self.lengths.shape[1], np.bool_)
+        is_gone[gone - self.first] = True
+        postings = np.flatnonzero(is_gone[self.slots - self.first])
         return np.searchsorted(self.begins, postings, "right") - 1
 
     def keys(self) -> NDArray[np.uint64]:
         """Its postings as `TermCounts` has them."""
-        found = np.repeat(np.arange(self.terms, dtype=np.uint64), np.diff(self.begins))
-        found <<= np.uint64(_TERM_SHIFT)
-        found |= self.places.astype(np.uint64) << np.uint64(_PLACE_SHIFT)
-        found |= self.codes
-        return found
+        keys = np.repeat(np.arange(self.terms, dtype=np.uint64), np.diff(self.begins))
+        keys <<= np.uint64(_TERM_SHIFT)
+        keys |= self.slots.astype(np.uint64) << np.uint64(_PLACE_SHIFT)
+        keys |= self.codes
+        return keys
 
 
 def mean_lengths(
@@ -239,8 +239,8 @@ def mean_lengths(
             total -= away.sum(axis=1, dtype=np.int64)
         first += part.shape[1]
     return tuple(
-        each / count if count else 0.0
-        for each, count in zip(total.tolist(), having.tolist(), strict=True)
+        length / count if count else 0.0
+        for length, count in zip(total.tolist(), having.tolist(), strict=True)
     )
 
 
@@ -249,15 +249,15 @@ def terms_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     return (keys >> np.uint64(_TERM_SHIFT)).astype(np.int64)
 
 
-def places_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
+def slots_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The place of each count."""
     return ((keys >> np.uint64(_PLACE_SHIFT)) & np.uint64(_PLACE_BITS)).astype(np.int64)
 
 
-def with_places(keys: NDArray[np.uint64], places: NDArray[np.int32]) -> NDArray[np.uint64]:
+def with_slots(keys: NDArray[np.uint64], slots: NDArray[np.int32]) -> NDArray[np.uint64]:
     """The same counts at other places."""
     bare = keys & ~np.uint64(_PLACE_BITS << _PLACE_SHIFT)
-    return bare | (places.astype(np.uint64) << np.uint64(_PLACE_SHIFT))
+    return bare | (slots.astype(np.uint64) << np.uint64(_PLACE_SHIFT))
 
 
 def build_segment(
@@ -291,7 +291,7 @@ def build_segment(
     codes = (keys & np.uint64(_CODES_MOST - 1)).astype(np.uint16)
     keys >>= np.uint64(_PLACE_SHIFT)
     keys &= np.uint64(_PLACE_BITS)
-    places = keys.astype(np.int32)
+    slots = keys.astype(np.int32)
     del keys
     table = patterns.table()
     factors = [
@@ -299,15 +299,15 @@ def build_segment(
         for row, weight in enumerate(weights)
         if weight and usual[row]
     ]
-    worth = np.empty(len(places), np.float32)
-    for begin in range(0, len(places), _BLOCK):
+    worth = np.empty(len(slots), np.float32)
+    for begin in range(0, len(slots), _BLOCK):
         part = slice(begin, begin + _BLOCK)
-        tools, kinds = places[part] - first, codes[part]
+        tools, kinds = slots[part] - first, codes[part]
         total = np.zeros(len(tools), np.float32)
         for row, factor in factors:
             total += table[:, row][kinds] * factor[tools]
         worth[part] = total / (np.float32(k1) + total)
-    return Segment(first, lengths, begins, places, codes, worth)
+    return Segment(first, lengths, begins, slots, codes, worth)
 
 
 class WordIndex:
@@ -351,22 +351,22 @@ class WordIndex:
         self.n_used = int(np.count_nonzero(df))
         self._rarest = float(np.log1p((self.live + 0.5) / 0.5))
 
-    def scores(self, found: Iterable[int]) -> NDArray[np.float32]:
+    def scores(self, terms_asked: Iterable[int]) -> NDArray[np.float32]:
         """BM25F of each place for these terms."""
         scores = np.zeros(self.size, np.float32)
-        places: list[NDArray[np.int32]] = []
+        slots: list[NDArray[np.int32]] = []
         worth: list[NDArray[np.float32]] = []
         rarity = self.idf.data  # single numbers of a view cost a third of the array's
         for segment in self.segments:
             begins, terms = segment.begins.data, segment.terms
-            for number in found:
+            for number in terms_asked:
                 if number < terms:
                     begin, end = begins[number], begins[number + 1]
                     if begin < end:
-                        places.append(segment.places[begin:end])
+                        slots.append(segment.slots[begin:end])
                         worth.append(segment.worth[begin:end] * rarity[number])
-        if places:
-            np.add.at(scores, np.concatenate(places), np.concatenate(worth))
+        if slots:
+            np.add.at(scores, np.concatenate(slots), np.concatenate(worth))
         if len(self.gone):
             scores[self.gone] = 0
         return scores
@@ -378,31 +378,33 @@ class WordIndex:
         for segment in self.segments:
             if number < segment.terms:
                 begin, end = segment.begins[number : number + 2]
-                if allowed[segment.places[begin:end]].any():
+                if allowed[segment.slots[begin:end]].any():
                     return True
         return False
 
-    def fields_of(self, found: Iterable[int], places: Sequence[int]) -> list[dict[int, list[int]]]:
+    def fields_of(
+        self, terms_asked: Iterable[int], slots: Sequence[int]
+    ) -> list[dict[int, list[int]]]:
         """For each of these places, the terms by the field that has them."""
-        matched: list[dict[int, list[int]]] = [{} for _ in places]
+        matched: list[dict[int, list[int]]] = [{} for _ in slots]
         fields_of = self.patterns.fields_of
         for segment in self.segments:
             begins, terms = segment.begins.data, segment.terms
-            owners, codes = segment.places.data, segment.codes.data
-            for number in found:
+            owners, codes = segment.slots.data, segment.codes.data
+            for number in terms_asked:
                 if number >= terms:
                     continue
                 begin, end = begins[number], begins[number + 1]
                 if begin == end:
                     continue
                 # A few single looks cost less than the same in whole arrays.
-                for fields, place in zip(matched, places, strict=True):
-                    at = bisect_left(owners, place, begin, end)
-                    if at < end and owners[at] == place:
+                for fields, slot in zip(matched, slots, strict=True):
+                    at = bisect_left(owners, slot, begin, end)
+                    if at < end and owners[at] == slot:
                         for row in fields_of(codes[at]):
                             fields.setdefault(row, []).append(number)
         return matched
 
-    def most(self, found: list[int], unknown: int) -> float:
+    def max_score(self, terms_asked: list[int], unknown: int) -> float:
         """The highest score that a request of these words could have; `unknown` are in no tool."""
-        return float(np.add.reduce(self.idf[found])) + unknown * self._rarest
+        return float(np.add.reduce(self.idf[terms_asked])) + unknown * self._rarest

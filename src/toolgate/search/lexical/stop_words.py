@@ -35,12 +35,12 @@ def stop_words_of(text: str) -> frozenset[str]:
     in English name songs and streets. Languages that show equally many, as near ones do, give the
     words of both.
     """
-    said = set(map(str.lower if text.isascii() else fold, words_of_request(text)))
-    least = max(1, 2 * len(said & IGNORED))
-    if sum(map(_LANGUAGES.__contains__, said)) <= least:
+    folded = set(map(str.lower if text.isascii() else fold, words_of_request(text)))
+    least = max(1, 2 * len(folded & IGNORED))
+    if sum(map(_LANGUAGES.__contains__, folded)) <= least:
         return _NONE  # however these are shared out
-    counts = Counter(code for word in said for code in _LANGUAGES.get(word, ()))
-    most = max(counts.values(), default=0)
-    if most <= least:
+    counts = Counter(code for word in folded for code in _LANGUAGES.get(word, ()))
+    highest = max(counts.values(), default=0)
+    if highest <= least:
         return _NONE
-    return _NONE.union(*(_LISTS[code] for code, count in counts.items() if count == most))
+    return _NONE.union(*(_LISTS[code] for code, count in counts.items() if count == highest))

@@ -22,7 +22,7 @@ _FILE = Path(__file__).with_name("background_texts.json")
 _MODELS = "bundled-"
 """The line with a yardstick is fitted to these models; others would be asked for nothing."""
 
-_made: dict[str, NDArray[np.float32]] = {}
+_vectors_by_model: dict[str, NDArray[np.float32]] = {}
 
 
 async def background_vectors(embedder: Embedder) -> NDArray[np.float32] | None:
@@ -32,14 +32,14 @@ async def background_vectors(embedder: Embedder) -> NDArray[np.float32] | None:
     """
     try:
         model = embedder.identity
-        if model.startswith(_MODELS) and model not in _made:
-            _made[model] = await embedded(embedder, _texts(), "document")
+        if model.startswith(_MODELS) and model not in _vectors_by_model:
+            _vectors_by_model[model] = await embedded(embedder, _texts(), "document")
     except Exception:  # noqa: BLE001 - an embedder of anybody; search goes on without it
         return None
-    return _made.get(model)
+    return _vectors_by_model.get(model)
 
 
 @cache
 def _texts() -> tuple[str, ...]:
-    found = json_object(json.loads(_FILE.read_text(encoding="utf-8")))
-    return tuple(str(text) for texts in found.values() for text in texts)
+    texts_by_topic = json_object(json.loads(_FILE.read_text(encoding="utf-8")))
+    return tuple(str(text) for texts in texts_by_topic.values() for text in texts)

@@ -65,13 +65,13 @@ class Evidence(NamedTuple):
     rivals: float = 0.0
     """How many tools have about the score of the best, from `rivals_of`."""
 
-    found: float = 0.0
+    word_share: float = 0.0
     """Share of what the request's words say that the tool has, in [0, 1]."""
 
     words: int = 0
     """Words of the request that say something."""
 
-    said: int = 0
+    n_words: int = 0
     """All its words."""
 
     behind: float = 0.0
@@ -86,7 +86,7 @@ class Evidence(NamedTuple):
     @property
     def telling(self) -> float:
         """Share of the request's words that say something, in [0, 1]."""
-        return self.words / max(1, self.words, self.said)
+        return self.words / max(1, self.words, self.n_words)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,7 @@ class CutoffModel:
     """How much more each unit of `brevity` needs."""
     size: float
     """How much more each unit of `chance` needs."""
-    found: float
+    word_share: float
     """How much each unit of `mostly` takes back."""
 
     def margin(self, evidence: Evidence, cosine: float) -> float:
@@ -114,9 +114,9 @@ class CutoffModel:
         return near - (
             self.cut
             + self.short * shortness(evidence.words)
-            + self.brief * brevity(evidence.said)
+            + self.brief * brevity(evidence.n_words)
             + self.size * chance(evidence.tools)
-            - self.found * mostly(evidence.found)
+            - self.word_share * mostly(evidence.word_share)
         )
 
 
@@ -181,7 +181,7 @@ def rivals_of(scores: Sequence[float]) -> float:
     if not scores:
         return 0.0
     highest_scores = max(scores)
-    there = sum(map(math.exp, [_RIVAL_HEAT * (each - highest_scores) for each in scores]))
+    there = sum(map(math.exp, [_RIVAL_HEAT * (score - highest_scores) for score in scores]))
     lacking = max(0, COMPETITORS - len(scores)) * math.exp(-_RIVAL_HEAT * _USUAL_GAP)
     return math.log(there + lacking)
 
@@ -191,9 +191,9 @@ def shortness(words: int) -> float:
     return math.exp(-words / _SHORT_WORDS)
 
 
-def brevity(said: int) -> float:
+def brevity(n_words: int) -> float:
     """How brief a request of so many words is: 0.37 for up to five, near 0 for twenty."""
-    return math.exp(-max(_BRIEFEST, said) / _BRIEF_WORDS)
+    return math.exp(-max(_BRIEFEST, n_words) / _BRIEF_WORDS)
 
 
 def chance(tools: int) -> float:
@@ -201,16 +201,20 @@ def chance(tools: int) -> float:
     return math.sqrt(2 * math.log(max(1, tools)))
 
 
-def mostly(found: float) -> float:
+def mostly(word_share: float) -> float:
     """How much more than half of what a request says a tool has, in [0, 0.5]."""
-    return max(0.0, found - _MOST_WORDS)
+    return max(0.0, word_share - _MOST_WORDS)
 
 
 def read_calibration(path: Path = _FILE) -> Calibration:
     """The fitted weights that come with the package."""
-    found = json.loads(path.read_text(encoding="utf-8"))
+    fitted = json.loads(path.read_text(encoding="utf-8"))
     return Calibration(
-        **found["hits"],
-        line=CutoffModel(**found["line"]),
-        line_alone=CutoffModel(**found["line_alone"]),
+        **fitted["hits"], line=_cutoff(fitted["line"]), line_alone=_cutoff(fitted["line_alone"])
     )
+
+
+def _cutoff(weights: dict[str, float]) -> CutoffModel:
+    """A cutoff as the file has it; the file calls the share of words `found`."""
+    named = {("word_share" if name == "found" else name): value for name, value in weights.items()}
+    return CutoffModel(**named)

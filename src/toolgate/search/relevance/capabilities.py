@@ -23,14 +23,14 @@ _READ_CHARS = 2_000
 def capabilities_of(name: str, description: str) -> tuple[str, ...]:
     """Capabilities in the order of the list, each once."""
     text = " ".join((*split_identifier(name), description[:_READ_CHARS]))
-    found = {term for word in words(text) for term in terms(word)}
+    text_terms = {term for word in words(text) for term in terms(word)}
     return tuple(
         dict.fromkeys(
             capability
             for rule in _rules()
-            if not found.isdisjoint(rule.words)
-            if found.isdisjoint(rule.without)
-            if not rule.beside or not found.isdisjoint(rule.beside)
+            if not text_terms.isdisjoint(rule.words)
+            if text_terms.isdisjoint(rule.without)
+            if not rule.beside or not text_terms.isdisjoint(rule.beside)
             for capability in rule.capabilities
         )
     )

@@ -104,13 +104,13 @@ class UsageHistory:
     Belongs to one event loop; a vote in another thread sees a state that was.
     """
 
-    def __init__(self, dim: int, *, half_life_s: float, most: int = 4_000) -> None:
+    def __init__(self, dim: int, *, half_life_s: float, max_requests: int = 4_000) -> None:
         self._rows = np.zeros((64, dim), np.float32)
         self._size = 0
-        self._places: dict[bytes, int] = {}
+        self._slots: dict[bytes, int] = {}
         self._worths: list[dict[str, _ToolWorth]] = []
         self._half_life_s = half_life_s
-        self._most = most
+        self._max_requests = max_requests
 
     def __len__(self) -> int:
         return self._size
@@ -124,28 +124,28 @@ class UsageHistory:
             signal: 1 worked, 2 called right, -2 called wrong.
             at_s: When, in seconds of any clock that all calls here share.
         """
-        place = self._places.get(vector)
-        if place is None:
+        slot = self._slots.get(vector)
+        if slot is None:
             row = np.frombuffer(vector, "<f2").astype(np.float32)
             length = float(np.linalg.norm(row))
             if len(row) != self._rows.shape[1] or not 0.1 < length < np.inf:
                 return
-            if self._size >= self._most + self._most // 4:
+            if self._size >= self._max_requests + self._max_requests // 4:
                 self._forget()
             if self._size == len(self._rows):
                 grown = np.zeros((2 * self._size, len(row)), np.float32)
                 grown[: self._size] = self._rows
                 self._rows = grown
-            place = self._size
-            self._rows[place] = row / length
+            slot = self._size
+            self._rows[slot] = row / length
             self._worths.append({})
-            self._places[vector] = place
+            self._slots[vector] = slot
             self._size += 1
-        old = self._worths[place].get(key, _ToolWorth(0.0, at_s))
+        old = self._worths[slot].get(key, _ToolWorth(0.0, at_s))
         last = max(old.at_s, at_s)
         value = self._faded(old, last) + self._faded(_ToolWorth(signal, at_s), last)
         # A fresh dict: who votes meanwhile goes on with the one that it has.
-        self._worths[place] = {**self._worths[place], key: _ToolWorth(value, last)}
+        self._worths[slot] = {**self._worths[slot], key: _ToolWorth(value, last)}
 
     def votes(self, vector: NDArray[np.float32], weights: UsageWeights, now_s: float) -> UsageVotes:
         """What the nearest logged requests vote for; the same for the same log and moment."""
@@ -163,20 +163,20 @@ class UsageHistory:
         votes: dict[str, float] = {}
         worth: dict[str, float] = {}
         best = float(cosines[near[0]])
-        places: list[int] = near.tolist()
-        for at in places:
+        slots: list[int] = near.tolist()
+        for at in slots:
             vote = float(cosines[at]) ** weights.power
-            for key, each in self._worths[at].items():
-                value = max(-1.0, min(1.0, self._faded(each, now_s)))
+            for key, tool_worth in self._worths[at].items():
+                value = max(-1.0, min(1.0, self._faded(tool_worth, now_s)))
                 votes[key] = votes.get(key, 0.0) + vote * value
                 worth[key] = max(worth.get(key, 0.0), abs(value))
-        most = max((abs(vote) for vote in votes.values()), default=0.0)
-        if most <= 0:
+        strongest = max((abs(vote) for vote in votes.values()), default=0.0)
+        if strongest <= 0:
             return UsageVotes()
         gate = (best - weights.trust_from) / (weights.trust_full - weights.trust_from)
         return UsageVotes(
             trust=min(1.0, max(0.0, gate)),
-            shares={key: vote / most * worth[key] for key, vote in votes.items() if vote},
+            shares={key: vote / strongest * worth[key] for key, vote in votes.items() if vote},
         )
 
     def _faded(self, worth: "_ToolWorth", now_s: float) -> float:
@@ -184,17 +184,15 @@ class UsageHistory:
 
     def _forget(self) -> None:
         """Keep the requests that were used last."""
-        last = [max(each.at_s for each in worths.values()) for worths in self._worths]
-        kept = sorted(sorted(range(self._size), key=last.__getitem__)[-self._most :])
+        last = [max(tool_worth.at_s for tool_worth in worths.values()) for worths in self._worths]
+        survivors = sorted(sorted(range(self._size), key=last.__getitem__)[-self._max_requests :])
         rows = np.zeros_like(self._rows)
-        rows[: len(kept)] = self._rows[kept]
-        place_of = {old: new for new, old in enumerate(kept)}
+        rows[: len(survivors)] = self._rows[survivors]
+        place_of = {old: new for new, old in enumerate(survivors)}
         self._size = 0
-        self._rows, self._worths = rows, [self._worths[at] for at in kept]
-        self._places = {
-            vector: place_of[at] for vector, at in self._places.items() if at in place_of
-        }
-        self._size = len(kept)
+        self._rows, self._worths = rows, [self._worths[at] for at in survivors]
+        self._slots = {vector: place_of[at] for vector, at in self._slots.items() if at in place_of}
+        self._size = len(survivors)
 
 
 @dataclass(frozen=True)
@@ -218,32 +216,32 @@ class UsageBoost:
                 plain[at] = score
         return plain
 
-    def told(self, place: int) -> str:
+    def reason(self, slot: int) -> str:
         """A few words for people about a tool that was raised; empty for the others."""
-        vote = self.votes.get(place, 0.0)
+        vote = self.votes.get(slot, 0.0)
         if vote >= _TOLD:
             return "used for similar requests"
         if vote <= -_TOLD:
             return "called wrong for a similar request"
-        return "its server was just used" if place in self.siblings else ""
+        return "its server was just used" if slot in self.siblings else ""
 
-    def fields(self, place: int) -> Mapping[str, object]:
+    def fields(self, slot: int) -> Mapping[str, object]:
         """The same for programs; empty where it did nothing."""
-        found: dict[str, object] = {}
-        if place in self.votes:
-            found["usage"] = round(self.votes[place], 4)
-        if place in self.siblings:
-            found["recent"] = True
-        return found
+        fields: dict[str, object] = {}
+        if slot in self.votes:
+            fields["usage"] = round(self.votes[slot], 4)
+        if slot in self.siblings:
+            fields["recent"] = True
+        return fields
 
-    def is_source(self, place: int) -> bool:
+    def is_source(self, slot: int) -> bool:
         """Whether a tool was raised by what was used for similar requests."""
-        return self.votes.get(place, 0.0) >= _TOLD
+        return self.votes.get(slot, 0.0) >= _TOLD
 
-    def relevance(self, place: int, relevance: float) -> float:
+    def relevance(self, slot: int, relevance: float) -> float:
         """The relevance of a tool, with what its use for similar requests says."""
-        said = max(0.0, self.votes.get(place, 0.0))
-        return 1 - (1 - relevance) * (1 - _SURE * said)
+        vote = max(0.0, self.votes.get(slot, 0.0))
+        return 1 - (1 - relevance) * (1 - _SURE * vote)
 
 
 def apply_usage(
@@ -251,7 +249,7 @@ def apply_usage(
     votes: Mapping[int, float],
     weights: UsageWeights,
     *,
-    places: NDArray[np.int64] | None = None,
+    slots: NDArray[np.int64] | None = None,
     siblings: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.float32], UsageBoost]:
     """Scores with the votes in them, and what that changed.
@@ -260,7 +258,7 @@ def apply_usage(
         scores: In [0, 1]; 0 for what was not found.
         votes: Trust times share by place.
         weights: How much they count.
-        places: Those of the scores, ascending; None: one score for each place.
+        slots: Those of the scores, ascending; None: one score for each place.
         siblings: Which of the scores belong to servers just used; they are raised a little, and
             what was not found stays so.
     """
@@ -270,12 +268,12 @@ def apply_usage(
     if siblings is not None and weights.recent_weight:
         near = np.flatnonzero(siblings & (scores > 0)).tolist()
         changed[near] += np.float32(weights.recent_weight)
-    for place, vote in votes.items():
-        at = place if places is None else int(places.searchsorted(place))
+    for slot, vote in votes.items():
+        at = slot if slots is None else int(slots.searchsorted(slot))
         before[at] = float(changed[at])
         # Called wrong pushes down and never out.
         changed[at] = max(0.1 * before[at], before[at] + weights.weight * vote)
-    owners = near if places is None else places[near].tolist()
+    owners = near if slots is None else slots[near].tolist()
     return np.round(changed, _DECIMALS), UsageBoost(votes, frozenset(owners), before)
 
 
@@ -287,14 +285,14 @@ def mix_in_unboosted(ranked: Sequence[int], plain: Sequence[int], share: float) 
         plain: Positions, best first, without it.
         share: Of the places, in [0, 1].
     """
-    kept = round(share * _BLOCK)
-    if not kept or list(ranked) == list(plain):
+    reserved = round(share * _BLOCK)
+    if not reserved or list(ranked) == list(plain):
         return list(ranked)
-    found: dict[int, None] = {}
+    mixed: dict[int, None] = {}
     waiting = list(ranked)
-    while waiting and len(found) < len(ranked):
-        owed = [at for at in plain[: kept * (len(found) // _BLOCK + 1)] if at not in found]
-        left = _BLOCK - len(found) % _BLOCK
-        found[owed[0] if len(owed) >= left else waiting[0]] = None
-        waiting = [at for at in waiting if at not in found]
-    return list(found)
+    while waiting and len(mixed) < len(ranked):
+        owed = [at for at in plain[: reserved * (len(mixed) // _BLOCK + 1)] if at not in mixed]
+        left = _BLOCK - len(mixed) % _BLOCK
+        mixed[owed[0] if len(owed) >= left else waiting[0]] = None
+        waiting = [at for at in waiting if at not in mixed]
+    return list(mixed)

@@ -51,24 +51,24 @@ class DatabaseSearch:
         """
         assert state.vectors is not None
         mean = await self._usual(state)
-        wanted: dict[str, set[int]] = {}
+        rows_by_text: dict[str, set[int]] = {}
         for text, vector in vectors.items():
             if vector.any():
                 rows = await self._nearest_rows(state, vector, allowed)
-                wanted[text] = {*rows, *_best_by_words(state, text)}
-        rows = np.array(sorted(set[int]().union(*wanted.values())), np.int64)
+                rows_by_text[text] = {*rows, *_best_by_words(state, text)}
+        rows = np.array(sorted(set[int]().union(*rows_by_text.values())), np.int64)
         exact = np.zeros((len(rows), self.space.dim), np.float32)
         there = np.zeros(len(rows), np.bool_)
 
-        def put(places: NDArray[np.int64], found: NDArray[np.float16]) -> None:
-            exact[places] = found
-            there[places] = True
+        def put(slots: NDArray[np.int64], vectors_read: NDArray[np.float16]) -> None:
+            exact[slots] = vectors_read
+            there[slots] = True
 
         hashes = [state.vectors.digests[row].tobytes() for row in rows.tolist()]
         await self._store.load(self.space, hashes, put)
         rows, exact = rows[there], exact[there]
-        near = {text: _cosines(state, rows, exact, vectors[text], mean) for text in wanted}
-        return replace(state, near={text: found for text, found in near.items() if found})
+        near = {text: _cosines(state, rows, exact, vectors[text], mean) for text in rows_by_text}
+        return replace(state, near={text: cosines for text, cosines in near.items() if cosines})
 
     async def _nearest_rows(
         self, state: HybridState, vector: NDArray[np.float32], allowed: NDArray[np.bool_] | None
@@ -76,40 +76,40 @@ class DatabaseSearch:
         vectors, live = state.vectors, state.words.live
         assert vectors is not None
         if allowed is None and live is None:
-            found = await self._store.nearest(self.space, vector, limit=_NEAREST)
-            return _rows_of(state, [one.text_hash for one in found])
+            matches = await self._store.nearest(self.space, vector, limit=_NEAREST)
+            return _rows_of(state, [match.text_hash for match in matches])
         mask = np.ones(len(vectors.of_tool), np.bool_) if live is None else live
         mask = mask if allowed is None else mask & allowed
         may = np.zeros(len(vectors.digests), np.bool_)
         may[vectors.of_tool[mask]] = True
         if int(may.sum()) > _MOST_NAMED:
-            found = await self._store.nearest(self.space, vector, limit=_UNFILTERED)
-            rows = [row for row in _rows_of(state, [o.text_hash for o in found]) if may[row]]
+            matches = await self._store.nearest(self.space, vector, limit=_UNFILTERED)
+            rows = [row for row in _rows_of(state, [o.text_hash for o in matches]) if may[row]]
             if len(rows) >= _ENOUGH:
                 return rows[:_NEAREST]
         named = [vectors.digests[row].tobytes() for row in np.flatnonzero(may).tolist()]
-        found = await self._store.nearest(self.space, vector, limit=_NEAREST, allowed=named)
-        return _rows_of(state, [one.text_hash for one in found])
+        matches = await self._store.nearest(self.space, vector, limit=_NEAREST, allowed=named)
+        return _rows_of(state, [match.text_hash for match in matches])
 
     async def _usual(self, state: HybridState) -> NDArray[np.float32]:
         """Mean of all vectors, from a sample: hashes are as good as chance."""
         vectors = state.vectors
         assert vectors is not None
-        known = int(np.count_nonzero(vectors.there))
-        if self._mean is None or known > 1.1 * self._mean_of:
+        n_vectors = int(np.count_nonzero(vectors.there))
+        if self._mean is None or n_vectors > 1.1 * self._mean_of:
             rows = np.flatnonzero(vectors.there)
             rows = rows[:: max(1, len(rows) // _SAMPLE)].tolist()
             total, count = np.zeros(self.space.dim, np.float64), 0
 
-            def put(places: NDArray[np.int64], found: NDArray[np.float16]) -> None:
+            def put(slots: NDArray[np.int64], vectors_read: NDArray[np.float16]) -> None:
                 nonlocal count
-                total[:] += found.sum(axis=0, dtype=np.float64)
-                count += len(places)
+                total[:] += vectors_read.sum(axis=0, dtype=np.float64)
+                count += len(slots)
 
             hashes = [vectors.digests[row].tobytes() for row in rows]
             await self._store.load(self.space, hashes, put)
             self._mean = (total / max(1, count)).astype(np.float32)
-            self._mean_of = known
+            self._mean_of = n_vectors
         return self._mean
 
 
@@ -123,8 +123,8 @@ def _best_by_words(state: HybridState, text: str) -> list[int]:
 def _rows_of(state: HybridState, hashes: Sequence[bytes]) -> list[int]:
     vectors = state.vectors
     assert vectors is not None
-    wanted = np.frombuffer(b"".join(hashes), np.uint64).reshape(-1, 2)
-    rows = rows_of(vectors.digests, wanted)
+    digests = np.frombuffer(b"".join(hashes), np.uint64).reshape(-1, 2)
+    rows = rows_of(vectors.digests, digests)
     return rows[rows >= 0].tolist()
 
 
@@ -138,8 +138,8 @@ def _cosines(
     assert state.vectors is not None
     if not len(rows):
         return None
-    found = np.round(exact @ query, DECIMALS)
+    values = np.round(exact @ query, DECIMALS)
     low = round(float(mean @ query), DECIMALS)
     by_row = np.full(len(state.vectors.digests), low, np.float32)
-    by_row[rows] = found
-    return Cosines(by_row[state.vectors.of_tool], low, float(found.max()))
+    by_row[rows] = values
+    return Cosines(by_row[state.vectors.of_tool], low, float(values.max()))

@@ -50,12 +50,12 @@ class EmbeddingQueue:
     def __init__(
         self,
         embedder: Embedder,
-        kept: VectorCache | None = None,
+        cache: VectorCache | None = None,
         metrics: SearchMetrics | None = None,
     ) -> None:
         self._embedder = embedder
         self._metrics = metrics or SearchMetrics()
-        self._kept = kept or VectorCache(None, self._metrics)
+        self._cache = cache or VectorCache(None, self._metrics)
         self._task: asyncio.Task[None] | None = None
         self._house: asyncio.Task[None] | None = None
         self._has_vectors = asyncio.Event()
@@ -92,8 +92,8 @@ class EmbeddingQueue:
             log.warning("embedder failed", extra={"error": str(error)})
             self._metrics.failed(str(error), utc_now())
             return None
-        self._kept.use(self.space)
-        dim = 0 if elsewhere and self._kept.is_there else self.space.dim
+        self._cache.use(self.space)
+        dim = 0 if elsewhere and self._cache.is_there else self.space.dim
         return await anyio.to_thread.run_sync(align_vectors, last, tools, size, dim, texts)
 
     async def start(
@@ -102,7 +102,7 @@ class EmbeddingQueue:
         grown: Callable[[ToolVectors], Awaitable[None]],
         *,
         wait_s: float,
-        places: NDArray[np.int32] | None = None,
+        slots: NDArray[np.int32] | None = None,
     ) -> None:
         """Read or compute what is missing; waits for it, or for a failure, at most `wait_s`.
 
@@ -110,21 +110,21 @@ class EmbeddingQueue:
             vectors: Of the tools; empty rows are filled as they come.
             grown: Called when further rows are filled.
             wait_s: Seconds to wait.
-            places: Those of `vectors` that have a tool; None: all.
+            slots: Those of `vectors` that have a tool; None: all.
         """
-        if vectors.there.all() and not self._kept.is_there and not self._distrusted:
+        if vectors.there.all() and not self._cache.is_there and not self._distrusted:
             return
-        if self._house is None and self._kept.is_there:
+        if self._house is None and self._cache.is_there:
             self._house = asyncio.create_task(self._keep_house())
         tried = asyncio.Event()
         self._has_vectors = asyncio.Event()
-        self._task = asyncio.create_task(self._fill(vectors, grown, tried, places))
+        self._task = asyncio.create_task(self._fill(vectors, grown, tried, slots))
         with anyio.move_on_after(wait_s):
             await tried.wait()
 
-    def distrust(self, vectors: ToolVectors, places: Sequence[int]) -> None:
+    def distrust(self, vectors: ToolVectors, slots: Sequence[int]) -> None:
         """Compute the vectors of some tools anew at the next start, even where they are there."""
-        rows = np.unique(vectors.of_tool[np.array(places, np.int64)]).tolist()
+        rows = np.unique(vectors.of_tool[np.array(slots, np.int64)]).tolist()
         self._distrusted.update(vectors.digests[row].tobytes() for row in rows)
 
     async def stop(self) -> None:
@@ -144,7 +144,7 @@ class EmbeddingQueue:
             await asyncio.gather(self._house, return_exceptions=True)
             self._house = None
         with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_FLUSH_S):
-            await self._kept.flush()
+            await self._cache.flush()
 
     async def ready(self) -> None:
         """Wait until nothing is missing."""
@@ -165,7 +165,7 @@ class EmbeddingQueue:
         vectors: ToolVectors,
         grown: Callable[[ToolVectors], Awaitable[None]],
         tried: asyncio.Event,
-        places: NDArray[np.int32] | None,
+        slots: NDArray[np.int32] | None,
     ) -> None:
         try:
             self.phase = "loading"
@@ -184,7 +184,7 @@ class EmbeddingQueue:
         try:
             self.phase = "keeping"
             # Nobody tells when a place that failed works again.
-            while not await self._kept.settle(vectors, places):
+            while not await self._cache.settle(vectors, slots):
                 self.phase = "resting"
                 await anyio.sleep(_SETTLE_AGAIN_S)
         except Exception:
@@ -196,7 +196,7 @@ class EmbeddingQueue:
         pause_s = _FIRST_CLEAN_UP_S
         while True:
             await anyio.sleep(pause_s)
-            await self._kept.prune()
+            await self._cache.prune()
             pause_s = _CLEAN_UP_S
 
     async def _load(
@@ -206,13 +206,13 @@ class EmbeddingQueue:
         missing, anew = empty_rows(vectors), np.zeros(0, np.int64)
         if self._distrusted:
             texts = list(self._distrusted)
-            wanted = np.frombuffer(b"".join(texts), np.uint64).reshape(-1, 2)
-            anew = rows_of(vectors.digests, wanted)
-            known = zip(texts, anew.tolist(), strict=True)
-            self._distrusted = {text for text, row in known if row >= 0}
+            hashes = np.frombuffer(b"".join(texts), np.uint64).reshape(-1, 2)
+            anew = rows_of(vectors.digests, hashes)
+            row_of = zip(texts, anew.tolist(), strict=True)
+            self._distrusted = {text for text, row in row_of if row >= 0}
             anew = anew[anew >= 0]
             missing = np.setdiff1d(missing, anew)
-        left = await self._kept.load(vectors, missing)
+        left = await self._cache.load(vectors, missing)
         if len(left) < len(missing):
             await grown(vectors)
         return np.concatenate([left, anew])
@@ -231,7 +231,7 @@ class EmbeddingQueue:
         while waiting:
             batch = [waiting.popleft() for _ in range(min(_BATCH, len(waiting)))]
             try:
-                found = await self._rows_of(batch)
+                embeddings = await self._rows_of(batch)
             except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
                 log.warning(
                     "vectors of tools failed", extra={"error": str(error), "texts": len(batch)}
@@ -244,33 +244,33 @@ class EmbeddingQueue:
                 continue
             failures = 0
             # As they are kept, so that a restart changes no score.
-            halves = found.astype(np.float16)
-            places = [wanted.row for wanted in batch]
-            digests = [wanted.digest for wanted in batch]
-            self._kept.add(digests, halves)
+            halves = embeddings.astype(np.float16)
+            slots = [text.row for text in batch]
+            digests = [text.digest for text in batch]
+            self._cache.add(digests, halves)
             if vectors.rows.shape[1]:
-                vectors.rows[places] = halves
-            elif not await self._kept.flush():  # it is nowhere else
+                vectors.rows[slots] = halves
+            elif not await self._cache.flush():  # it is nowhere else
                 tried.set()
                 waiting.extendleft(reversed(batch))
                 await anyio.sleep(_SETTLE_AGAIN_S)
                 continue
-            vectors.there[places] = True
+            vectors.there[slots] = True
             self._distrusted.difference_update(digests)
             self.left = len(waiting)
             await grown(vectors)
-            if self._kept.is_due:
-                await self._kept.flush()
+            if self._cache.is_due:
+                await self._cache.flush()
 
     async def _rows_of(self, batch: Sequence[PendingText]) -> Vectors:
         texts = list(
-            dict.fromkeys(text for wanted in batch for text in (wanted.split, wanted.rich))
+            dict.fromkeys(text for pending in batch for text in (pending.split, pending.rich))
         )
-        found = await embedded(self._embedder, texts, "document")
+        embeddings = await embedded(self._embedder, texts, "document")
         row_of = {text: row for row, text in enumerate(texts)}
-        split = found[[row_of[wanted.split] for wanted in batch]]
-        return (split + found[[row_of[wanted.rich] for wanted in batch]]) * np.float32(0.5)
+        split = embeddings[[row_of[pending.split] for pending in batch]]
+        return (split + embeddings[[row_of[pending.rich] for pending in batch]]) * np.float32(0.5)
 
 
 def _by_size(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[PendingText]:
-    return sorted(pending_texts(vectors, rows), key=lambda wanted: (wanted.size, wanted.row))
+    return sorted(pending_texts(vectors, rows), key=lambda pending: (pending.size, pending.row))

@@ -91,9 +91,11 @@ def state_of(
     usual = _usual(words, vectors, last) if vectors.heads is not None else None
     servers = None
     if vectors.there.any() and not elsewhere:
-        known = last.servers if last is not None else None
-        changed = _servers_changed(last, words, there) if last is not None and known else None
-        servers = server_vectors(words, vectors, known, changed)
+        last_servers = last.servers if last is not None else None
+        changed = (
+            _servers_changed(last, words, there) if last is not None and last_servers else None
+        )
+        servers = server_vectors(words, vectors, last_servers, changed)
     return HybridState(words, vectors, there, missing, usual, in_order, servers)
 
 
@@ -105,8 +107,8 @@ def _servers_changed(
         return changed_servers(last.words, words)
     if last.there is None:
         return None
-    came = ~last.there if there is None else ~last.there & there
-    return np.unique(words.servers[: words.size][came]) if came.any() else None
+    is_new = ~last.there if there is None else ~last.there & there
+    return np.unique(words.servers[: words.size][is_new]) if is_new.any() else None
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,7 @@ def _usual(words: LexicalState, vectors: ToolVectors, last: HybridState | None) 
     if not heads.there.all():
         counted &= heads.there[of_tool]
     total = np.zeros(heads.rows.shape[1], np.float64)
-    came, went = counted, np.zeros(0, np.int64)
+    is_new, went = counted, np.zeros(0, np.int64)
     if (
         last is not None
         and last.usual is not None
@@ -145,11 +147,11 @@ def _usual(words: LexicalState, vectors: ToolVectors, last: HybridState | None) 
         before = np.zeros(words.size, np.bool_)
         before[: len(last.usual.counted)] = last.usual.counted
         total = last.usual.total.copy()
-        came, went = counted & ~before, np.flatnonzero(before & ~counted)
+        is_new, went = counted & ~before, np.flatnonzero(before & ~counted)
         total -= heads.rows[of_tool[went]].sum(axis=0, dtype=np.float64)
-    places = np.flatnonzero(came)
-    for begin in range(0, len(places), 1 << 14):
-        rows = of_tool[places[begin : begin + (1 << 14)]]
+    slots = np.flatnonzero(is_new)
+    for begin in range(0, len(slots), 1 << 14):
+        rows = of_tool[slots[begin : begin + (1 << 14)]]
         total += heads.rows[rows].sum(axis=0, dtype=np.float64)
     return MeanHead(counted, total)
 
@@ -179,7 +181,7 @@ class TextScores(NamedTuple):
 
 def score_text(
     shares: NDArray[np.float32],
-    most: float,
+    highest_share: float,
     cosines: Cosines | None,
     weight: float,
     there: NDArray[np.bool_] | None,
@@ -190,14 +192,14 @@ def score_text(
 
     Args:
         shares: Shares of the words that the tools cover.
-        most: The largest share of all tools.
+        highest_share: The largest share of all tools.
         cosines: None: words alone decide.
         weight: Of meaning; words have the rest.
         there: Which of the tools have a vector; None: all of them.
         servers: How near the tools' servers are, in [0, 1]; None: they do not count.
         server_weight: Of the servers, beside meaning and words.
     """
-    lexical = np.divide(shares, most, dtype=np.float32) if most > 0 else shares
+    lexical = np.divide(shares, highest_share, dtype=np.float32) if highest_share > 0 else shares
     if cosines is None:
         return TextScores(lexical, None, None, shares)
     low, high = cosines.low, cosines.high
@@ -224,25 +226,25 @@ def cosines_of(state: HybridState, queries: Sequence[NDArray[np.float32]]) -> li
         return [None for _ in queries]
     heads = vectors.heads
     if heads is None:
-        found = _products(vectors.rows, queries)
-        found.round(DECIMALS, out=found)
+        products = _products(vectors.rows, queries)
+        products.round(DECIMALS, out=products)
     else:
-        found = _products(heads.rows, [query @ heads.basis for query in queries])
-    made: list[Cosines | None] = []
-    for query, row in zip(queries, found, strict=True):
+        products = _products(heads.rows, [query @ heads.basis for query in queries])
+    cosines: list[Cosines | None] = []
+    for query, row in zip(queries, products, strict=True):
         values = row if state.in_order else row[vectors.of_tool]
         if heads is not None and state.usual is not None:
             low = float(state.usual.head @ (query @ heads.basis) + heads.rest @ query)
             high = _high(state, row, query)
-            made.append(None if high is None else Cosines(values, low, high))
+            cosines.append(None if high is None else Cosines(values, low, high))
             continue
         seen = values if state.there is None else values[state.there]
         if not len(seen):
-            made.append(None)
+            cosines.append(None)
             continue
         low = float(np.add.reduce(seen, dtype=np.float64)) / len(seen)
-        made.append(Cosines(values, low, float(np.maximum.reduce(seen))))
-    return made
+        cosines.append(Cosines(values, low, float(np.maximum.reduce(seen))))
+    return cosines
 
 
 def _high(
@@ -260,11 +262,11 @@ def _high(
 
 
 def exact_at(
-    state: HybridState, places: NDArray[np.int64], queries: Sequence[NDArray[np.float32]]
+    state: HybridState, slots: NDArray[np.int64], queries: Sequence[NDArray[np.float32]]
 ) -> list[NDArray[np.float32]]:
     """Cosines at some places."""
     assert state.vectors is not None
-    rows = places if state.in_order else state.vectors.of_tool[places]
+    rows = slots if state.in_order else state.vectors.of_tool[slots]
     near = singles(state.vectors.rows[rows])
     return [np.round(near @ query, DECIMALS) for query in queries]
 
@@ -273,10 +275,10 @@ def _products(
     rows: NDArray[np.float32], queries: Sequence[NDArray[np.float32]]
 ) -> NDArray[np.float32]:
     """Shape (queries, rows): the memory is read once, whatever the number of queries."""
-    found = np.empty((len(queries), len(rows)), np.float32)
+    products = np.empty((len(queries), len(rows)), np.float32)
     step = len(rows) if len(queries) == 1 else max(1, _BLOCK_NUMBERS // rows.shape[1])
     for begin in range(0, len(rows), step or 1):
         block = rows[begin : begin + step]
         for at, query in enumerate(queries):
-            np.dot(block, query, out=found[at, begin : begin + step])
-    return found
+            np.dot(block, query, out=products[at, begin : begin + step])
+    return products

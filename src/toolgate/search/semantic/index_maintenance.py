@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from toolgate.search.semantic.first_stage import HybridState
 from toolgate.types import Json
 
-__all__ = ["VectorIndex", "per_server", "places_of"]
+__all__ = ["VectorIndex", "per_server", "slots_of"]
 
 
 @runtime_checkable
@@ -36,25 +36,25 @@ class VectorIndex(Protocol):
         ...
 
 
-def places_of(state: HybridState, servers: Collection[str] | None) -> NDArray[np.int64]:
+def slots_of(state: HybridState, servers: Collection[str] | None) -> NDArray[np.int64]:
     """Places of the tools of some servers; None: of all."""
     words = state.words
-    places = np.arange(words.size) if words.places is None else words.places.astype(np.int64)
+    slots = np.arange(words.size) if words.slots is None else words.slots.astype(np.int64)
     if servers is None:
-        return places
-    wanted = frozenset(servers)
-    return places[[words.tools[place].server in wanted for place in places.tolist()]]
+        return slots
+    names = frozenset(servers)
+    return slots[[words.tools[slot].server in names for slot in slots.tolist()]]
 
 
 def per_server(state: HybridState) -> list[Json]:
     """Tools and vectors of each server, in the order of the tools."""
-    found: dict[str, Json] = {}
+    rows: dict[str, Json] = {}
     there = state.there
-    places: list[int] = places_of(state, None).tolist()
-    for place in places:
-        name = state.words.tools[place].server
-        row = found.setdefault(name, {"name": name, "tools": 0, "vectors": 0})
+    slots: list[int] = slots_of(state, None).tolist()
+    for slot in slots:
+        name = state.words.tools[slot].server
+        row = rows.setdefault(name, {"name": name, "tools": 0, "vectors": 0})
         row["tools"] += 1
-        if state.vectors is not None and (there is None or there[place]):
+        if state.vectors is not None and (there is None or there[slot]):
             row["vectors"] += 1
-    return list(found.values())
+    return list(rows.values())

@@ -127,14 +127,14 @@ class CountingEmbedder:
         began = perf_counter()
         try:
             with observe("embed", kind=kind, texts=len(texts)):
-                found = await self._embedder.embed(texts, kind)
+                vectors = await self._embedder.embed(texts, kind)
         except BaseException:
             work.failures += 1
             raise
         finally:
             work.seconds += perf_counter() - began
         work.texts += len(texts)
-        return found
+        return vectors
 
     def computes_at_once(self, texts: Sequence[str]) -> bool:
         """Whether the embedder computes these texts on the spot."""

@@ -57,44 +57,47 @@ def find_near_duplicates(
     for at in range(len(tools)):
         for name in {names[at], bare[at]}:
             same.setdefault(name, []).append(at)
-    found: dict[int, dict[int, float]] = {}
+    neighbours: dict[int, dict[int, float]] = {}
     texts: dict[int, frozenset[str]] = {}
 
-    def nearness(one: int, other: int) -> float:
-        if rows is not None and lengths is not None and lengths[one] and lengths[other]:
-            return round(float(rows[one] @ rows[other] / (lengths[one] * lengths[other])), 4)
-        for at in (one, other):
+    def nearness(first: int, other: int) -> float:
+        if rows is not None and lengths is not None and lengths[first] and lengths[other]:
+            return round(float(rows[first] @ rows[other] / (lengths[first] * lengths[other])), 4)
+        for at in (first, other):
             if at not in texts:
                 texts[at] = _text_of(tools[at])
-        share = _overlap(texts[one], texts[other])
+        share = _overlap(texts[first], texts[other])
         return _SAME_NAME + share / 10 if share >= _SHARED_TEXT else 0.0
 
     pairs: set[tuple[int, int]] = set()
-    for places in (*same.values(), *(each for each in blocks.values() if len(each) <= _BLOCK_MOST)):
+    for positions in (
+        *same.values(),
+        *(members for members in blocks.values() if len(members) <= _BLOCK_MOST),
+    ):
         if len(pairs) >= _PAIRS_MOST:
             break
-        for first, one in enumerate(places):
-            for other in places[first + 1 : first + _BLOCK_MOST]:
-                if tools[one].server != tools[other].server:
-                    pairs.add((one, other))
-    for one, other in sorted(pairs):
-        shared = max(_overlap(names[one], names[other]), _overlap(bare[one], bare[other]))
+        for number, first in enumerate(positions):
+            for other in positions[number + 1 : number + _BLOCK_MOST]:
+                if tools[first].server != tools[other].server:
+                    pairs.add((first, other))
+    for first, other in sorted(pairs):
+        shared = max(_overlap(names[first], names[other]), _overlap(bare[first], bare[other]))
         least = _SAME_NAME if shared == 1 else _LIKE_NAME if shared >= _SHARED_NAME else 2.0
-        if least <= 1 and (near := nearness(one, other)) >= least:
-            found.setdefault(one, {})[other] = near
-            found.setdefault(other, {})[one] = near
+        if least <= 1 and (near := nearness(first, other)) >= least:
+            neighbours.setdefault(first, {})[other] = near
+            neighbours.setdefault(other, {})[first] = near
     return {
         tools[at].key: tuple(
             tools[other].key
             for other in sorted(near, key=lambda other: (-near[other], tools[other].key))[:_MOST]
         )
-        for at, near in sorted(found.items())
+        for at, near in sorted(neighbours.items())
     }
 
 
 def _name_of(tool: SearchableTool) -> frozenset[str]:
-    own = {term for part in split_identifier(tool.name) for term in terms(part)}
-    return frozenset(own) or frozenset({fold(tool.name)})
+    name_terms = {term for part in split_identifier(tool.name) for term in terms(part)}
+    return frozenset(name_terms) or frozenset({fold(tool.name)})
 
 
 def _without_server(name: frozenset[str], tool: SearchableTool) -> frozenset[str]:
@@ -107,6 +110,6 @@ def _text_of(tool: SearchableTool) -> frozenset[str]:
     return frozenset(term for word in words(tool.description[:1_000]) for term in terms(word))
 
 
-def _overlap(one: frozenset[str], other: frozenset[str]) -> float:
-    every = len(one | other)
-    return len(one & other) / every if every else 0.0
+def _overlap(first: frozenset[str], other: frozenset[str]) -> float:
+    every = len(first | other)
+    return len(first & other) / every if every else 0.0

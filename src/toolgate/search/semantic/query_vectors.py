@@ -44,7 +44,7 @@ class QueryVectors:
         self._max_entries = max_entries
         self._ttl_s = ttl_s
         self._clock = clock
-        self._known: OrderedDict[str, tuple[float, NDArray[np.float32]]] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[float, NDArray[np.float32]]] = OrderedDict()
         self._failures = 0
         self._resting_until = 0.0
         self.trouble = ""
@@ -52,13 +52,13 @@ class QueryVectors:
 
     async def vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]] | None:
         """Vectors by text, or None when there are none now; never raises."""
-        now = self._clock()
-        found = {text: self._known[text] for text in texts if self._is_known(text, now)}
-        fresh = [text for text in dict.fromkeys(texts) if text not in found]
-        self._metrics.vectors_remembered += len(found)
-        self._metrics.vectors_asked += len(found) + len(fresh)
+        now_s = self._clock()
+        entries = {text: self._cache[text] for text in texts if self._is_known(text, now_s)}
+        fresh = [text for text in dict.fromkeys(texts) if text not in entries]
+        self._metrics.vectors_remembered += len(entries)
+        self._metrics.vectors_asked += len(entries) + len(fresh)
         if fresh:
-            if now < self._resting_until:
+            if now_s < self._resting_until:
                 self.trouble = "failed several times, and is left alone for a while"
                 return None
             try:
@@ -72,22 +72,22 @@ class QueryVectors:
                 return None
             self._failures = 0
             until = self._clock() + self._ttl_s
-            found.update((text, (until, row)) for text, row in zip(fresh, rows, strict=True))
+            entries.update((text, (until, row)) for text, row in zip(fresh, rows, strict=True))
         self.trouble = ""
-        self._remember(found)
-        return {text: row for text, (_, row) in found.items()}
+        self._remember(entries)
+        return {text: row for text, (_, row) in entries.items()}
 
-    def _is_known(self, text: str, now: float) -> bool:
-        known = self._known.get(text)
-        return known is not None and now < known[0]
+    def _is_known(self, text: str, now_s: float) -> bool:
+        entry = self._cache.get(text)
+        return entry is not None and now_s < entry[0]
 
-    def _remember(self, found: dict[str, tuple[float, NDArray[np.float32]]]) -> None:
-        known = self._known
-        for text, kept in found.items():
-            known[text] = kept
-            known.move_to_end(text)
-        while len(known) > self._max_entries:
-            known.popitem(last=False)
+    def _remember(self, entries: dict[str, tuple[float, NDArray[np.float32]]]) -> None:
+        cache = self._cache
+        for text, entry in entries.items():
+            cache[text] = entry
+            cache.move_to_end(text)
+        while len(cache) > self._max_entries:
+            cache.popitem(last=False)
 
     def _failed(self, error: Exception) -> None:
         self._failures += 1

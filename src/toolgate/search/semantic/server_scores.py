@@ -53,23 +53,23 @@ class ServerVectors:
 
     def cosines(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         """How near each server is."""
-        found = self.rows @ query
+        cosines = self.rows @ query
         if len(self.renewed):
-            longer = np.zeros(max(len(found), int(self.renewed[-1]) + 1), np.float32)
-            longer[: len(found)] = found
-            found = longer
-            found[self.renewed] = self.instead @ query
-        return found
+            longer = np.zeros(max(len(cosines), int(self.renewed[-1]) + 1), np.float32)
+            longer[: len(cosines)] = cosines
+            cosines = longer
+            cosines[self.renewed] = self.instead @ query
+        return cosines
 
-    def some(self, numbers: NDArray[np.int32]) -> NDArray[np.float32]:
+    def vectors_of(self, numbers: NDArray[np.int32]) -> NDArray[np.float32]:
         """The vectors of a few servers."""
-        found = self.rows[np.minimum(numbers, len(self.rows) - 1)]
-        found[numbers >= len(self.rows)] = 0
+        vectors = self.rows[np.minimum(numbers, len(self.rows) - 1)]
+        vectors[numbers >= len(self.rows)] = 0
         if len(self.renewed):
             at = np.minimum(self.renewed.searchsorted(numbers), len(self.renewed) - 1)
-            others = np.flatnonzero(self.renewed[at] == numbers)
-            found[others] = self.instead[at[others]]
-        return found
+            replaced = np.flatnonzero(self.renewed[at] == numbers)
+            vectors[replaced] = self.instead[at[replaced]]
+        return vectors
 
 
 def server_vectors(
@@ -90,7 +90,7 @@ def server_vectors(
         rows = _rows_of(words, vectors, np.arange(len(words.server_names), dtype=np.int32))
         return _whole(rows)
     renewed = np.union1d(last.renewed, changed)
-    before, after = last.some(changed), _rows_of(words, vectors, changed)
+    before, after = last.vectors_of(changed), _rows_of(words, vectors, changed)
     instead = np.zeros((len(renewed), last.rows.shape[1]), np.float32)
     instead[renewed.searchsorted(last.renewed)] = last.instead
     instead[renewed.searchsorted(changed)] = after
@@ -118,19 +118,19 @@ def _rows_of(
     """The vectors of some servers, whose numbers ascend."""
     is_wanted = np.zeros(len(words.server_names), np.bool_)
     is_wanted[numbers] = True
-    wanted = is_wanted[words.servers[: words.size]]
+    is_counted = is_wanted[words.servers[: words.size]]
     if words.live is not None:
-        wanted &= words.live
-    places = np.flatnonzero(wanted)
-    owners = numbers.searchsorted(words.servers[places])
+        is_counted &= words.live
+    slots = np.flatnonzero(is_counted)
+    owners = numbers.searchsorted(words.servers[slots])
     by_server = np.argsort(owners, kind="stable")
-    places, owners = places[by_server], owners[by_server]
+    slots, owners = slots[by_server], owners[by_server]
     rows = np.zeros((len(numbers), vectors.rows.shape[1]), np.float32)
-    for begin in range(0, len(places), _BLOCK):
-        some = slice(begin, begin + _BLOCK)
-        starts = np.flatnonzero(np.diff(owners[some], prepend=-1))
-        near = singles(vectors.rows[vectors.of_tool[places[some]]])
-        rows[owners[some][starts]] += _sums(near, starts)
+    for begin in range(0, len(slots), _BLOCK):
+        block = slice(begin, begin + _BLOCK)
+        starts = np.flatnonzero(np.diff(owners[block], prepend=-1))
+        near = singles(vectors.rows[vectors.of_tool[slots[block]]])
+        rows[owners[block][starts]] += _sums(near, starts)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
     return rows
 
@@ -141,17 +141,17 @@ def _sums(rows: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.fl
     That adds to the first the sum of all others, which it adds up one after the other up to seven.
     """
     counts = np.diff(starts, append=len(rows))
-    found = rows[starts]
-    some = np.flatnonzero((counts > 1) & (counts <= _FEW))
-    others = rows[starts[some] + 1]
+    sums = rows[starts]
+    small = np.flatnonzero((counts > 1) & (counts <= _FEW))
+    rest = rows[starts[small] + 1]
     for at in range(2, _FEW):
-        those = np.flatnonzero(counts[some] > at)
-        others[those] += rows[starts[some[those]] + at]
-    found[some] += others
+        those = np.flatnonzero(counts[small] > at)
+        rest[those] += rows[starts[small[those]] + at]
+    sums[small] += rest
     for at in np.flatnonzero(counts > _FEW).tolist():
-        own = rows[starts[at] : starts[at] + counts[at]]
-        found[at] = np.add.reduceat(own, [0], axis=0)[0]
-    return found
+        server_rows = rows[starts[at] : starts[at] + counts[at]]
+        sums[at] = np.add.reduceat(server_rows, [0], axis=0)[0]
+    return sums
 
 
 def changed_servers(before: LexicalState, after: LexicalState) -> NDArray[np.int32] | None:
@@ -181,14 +181,14 @@ def nearness(
         few: Whether the tools are a small part of all; then the nearest server is one of theirs.
     """
     if few:
-        some, places = np.unique(owners, return_inverse=True)
-        cosines = servers.some(some) @ query
+        numbers, slots = np.unique(owners, return_inverse=True)
+        cosines = servers.vectors_of(numbers) @ query
     else:
-        cosines, places = servers.cosines(query), owners
+        cosines, slots = servers.cosines(query), owners
     cosines = cosines.round(_DECIMALS)
     low = (servers.usual @ query).round(_DECIMALS)
     high = np.maximum.reduce(cosines)
     if high - low < _LEAST:
         return np.zeros(len(owners), np.float32)
     scaled: NDArray[np.float32] = np.maximum(cosines - low, 0) / (high - low)
-    return scaled[places]
+    return scaled[slots]

@@ -61,10 +61,10 @@ def texts_of(tool: SearchableTool) -> tuple[str, str]:
     alone finds less (measured on five sets: the mean is worth 0.01 R@5).
     """
     head = f"{_in_words(tool.server)} {' '.join(split_identifier(tool.name))}".strip()
-    about, title = tool.description[:_DESCRIPTION_CHARS], tool.title
+    description, title = tool.description[:_DESCRIPTION_CHARS], tool.title
     if title and title != tool.name:
-        about = f"{title}. {about}"
-    split = f"{head}: {about}".strip()
+        description = f"{title}. {description}"
+    split = f"{head}: {description}".strip()
     parameters: list[str] = []
     left = _PARAMETER_CHARS
     for name, text in tool.parameters:
@@ -178,17 +178,17 @@ def _hashes(
     texts: TextHashes | None,
 ) -> TextHashes:
     """Hashes of the texts of the tools; those that are not known are read."""
-    found = np.zeros((size, 2), np.uint64) if texts is None else texts[:size].copy()
+    hashes = np.zeros((size, 2), np.uint64) if texts is None else texts[:size].copy()
     if last is not None:
         before = zip(last.tools[: len(last.of_tool)], last.of_tool.tolist(), strict=True)
         row_of = {id(tool): row for tool, row in before}
-        known = [(at, row_of[id(tools[at])]) for at in range(size) if id(tools[at]) in row_of]
-        if known:
-            places, rows = np.array(known, np.int64).T
-            found[places] = last.digests[rows]
-    for at in np.flatnonzero(~found.any(axis=1)).tolist():
-        found[at] = np.frombuffer(_digest(tools[at]), np.uint64)
-    return found
+        slot_rows = [(at, row_of[id(tools[at])]) for at in range(size) if id(tools[at]) in row_of]
+        if slot_rows:
+            slots, rows = np.array(slot_rows, np.int64).T
+            hashes[slots] = last.digests[rows]
+    for at in np.flatnonzero(~hashes.any(axis=1)).tolist():
+        hashes[at] = np.frombuffer(_digest(tools[at]), np.uint64)
+    return hashes
 
 
 def split_hashes(hashes: TextHashes) -> list[bytes]:
@@ -224,13 +224,13 @@ def _renewed(
 def _lengthened(last: ToolVectors, tools: Sequence[SearchableTool], size: int) -> ToolVectors:
     """The same vectors, and those of the tools at the end; what was before is not looked at."""
     count, before = len(last.digests), len(last.of_tool)
-    every = [_digest(tools[place]) for place in range(before, size)]
+    every = [_digest(tools[slot]) for slot in range(before, size)]
     texts = list(dict.fromkeys(every))
     hashes = np.frombuffer(b"".join(texts), np.uint64).reshape(-1, 2)
-    known = rows_of(last.digests, hashes)
-    fresh = np.flatnonzero(known < 0)
-    known[fresh] = np.arange(count, count + len(fresh))
-    row_of = dict(zip(texts, known.tolist(), strict=True))
+    rows = rows_of(last.digests, hashes)
+    fresh = np.flatnonzero(rows < 0)
+    rows[fresh] = np.arange(count, count + len(fresh))
+    row_of = dict(zip(texts, rows.tolist(), strict=True))
     of_tool = np.concatenate([last.of_tool, np.array([row_of[text] for text in every], np.int32)])
     total = count + len(fresh)
     heads = last.heads
@@ -246,26 +246,26 @@ def _lengthened(last: ToolVectors, tools: Sequence[SearchableTool], size: int) -
     )
 
 
-def rows_of(digests: TextHashes, wanted: TextHashes) -> NDArray[np.int64]:
+def rows_of(digests: TextHashes, hashes: TextHashes) -> NDArray[np.int64]:
     """The row of each of the wanted hashes, -1 where there is none.
 
     No dictionary, which would take more memory than all else that is kept of a text.
     """
-    order = np.argsort(wanted[:, 0], kind="stable")
-    ordered = wanted[order]
-    found = np.full(len(wanted), -1, np.int64)
-    if len(wanted):
-        at = np.minimum(ordered[:, 0].searchsorted(digests[:, 0]), len(wanted) - 1)
+    order = np.argsort(hashes[:, 0], kind="stable")
+    ordered = hashes[order]
+    rows = np.full(len(hashes), -1, np.int64)
+    if len(hashes):
+        at = np.minimum(ordered[:, 0].searchsorted(digests[:, 0]), len(hashes) - 1)
         same = np.flatnonzero(ordered[at, 0] == digests[:, 0])
         same = same[ordered[at[same], 1] == digests[same, 1]]
-        found[order[at[same]]] = same
-    return found
+        rows[order[at[same]]] = same
+    return rows
 
 
 def _flags(flags: NDArray[np.bool_], total: int) -> NDArray[np.bool_]:
-    found = np.zeros(total, np.bool_)
-    found[: len(flags)] = flags
-    return found
+    longer = np.zeros(total, np.bool_)
+    longer[: len(flags)] = flags
+    return longer
 
 
 def _longer(rows: NDArray[Any], total: int) -> NDArray[Any]:
@@ -289,12 +289,12 @@ def pending_texts(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[Pending
     """The texts of some rows, to be embedded; none of a row whose tools are gone."""
     is_wanted = np.zeros(len(vectors.digests), np.bool_)
     is_wanted[rows] = True
-    found: dict[int, PendingText] = {}
-    for place in np.flatnonzero(is_wanted[vectors.of_tool]).tolist():
-        row, tool = int(vectors.of_tool[place]), vectors.tools[place]
-        if row not in found and tool.key:
-            found[row] = PendingText(row, tool, vectors.digests[row].tobytes())
-    return list(found.values())
+    pending: dict[int, PendingText] = {}
+    for slot in np.flatnonzero(is_wanted[vectors.of_tool]).tolist():
+        row, tool = int(vectors.of_tool[slot]), vectors.tools[slot]
+        if row not in pending and tool.key:
+            pending[row] = PendingText(row, tool, vectors.digests[row].tobytes())
+    return list(pending.values())
 
 
 def _digest(tool: SearchableTool) -> bytes:
@@ -313,9 +313,9 @@ def singles(rows: NDArray[Any]) -> NDArray[np.float32]:
     bits = rows.view(np.int16).astype(np.int32)
     bits <<= 13
     bits &= _HALF_BITS
-    found = bits.view(np.float32)
-    found *= _HALF_SCALE
-    return found
+    floats = bits.view(np.float32)
+    floats *= _HALF_SCALE
+    return floats
 
 
 def with_heads(vectors: ToolVectors) -> ToolVectors:
@@ -330,13 +330,13 @@ def with_heads(vectors: ToolVectors) -> ToolVectors:
         mean = _mean(rows, there)
         rest = (mean - basis @ (mean @ basis)).astype(np.float32)
         heads = Heads(basis, np.zeros(shape, np.float32)[: len(rows)], np.zeros_like(there), rest)
-    made = heads.there.copy()
-    missing = np.flatnonzero(there & ~made)
+    filled = heads.there.copy()
+    missing = np.flatnonzero(there & ~filled)
     for begin in range(0, len(missing), _BLOCK):
         at = missing[begin : begin + _BLOCK]
         heads.rows[at] = singles(rows[at]) @ heads.basis
-    made[missing] = True
-    return replace(vectors, heads=replace(heads, there=made))
+    filled[missing] = True
+    return replace(vectors, heads=replace(heads, there=filled))
 
 
 def _mean(rows: NDArray[Any], there: NDArray[np.bool_]) -> NDArray[np.float32]:

@@ -98,14 +98,14 @@ class VectorCache:
         hashes = split_hashes(vectors.digests[rows])
         if not vectors.rows.shape[1]:
             with observe("vectors_known", texts=len(hashes)):
-                known = await self._tried(lambda: _within(_LOAD_S, store.known(space, hashes)))
-            if known is not None:
-                vectors.there[rows[known]] = True
+                is_stored = await self._tried(lambda: _within(_LOAD_S, store.known(space, hashes)))
+            if is_stored is not None:
+                vectors.there[rows[is_stored]] = True
             return rows[~vectors.there[rows]]
 
-        def put(places: NDArray[np.int64], found: NDArray[np.float16]) -> None:
-            at = rows[places]
-            vectors.rows[at] = found
+        def put(slots: NDArray[np.int64], vectors_read: NDArray[np.float16]) -> None:
+            at = rows[slots]
+            vectors.rows[at] = vectors_read
             vectors.there[at] = True
 
         with observe("vectors_load", texts=len(hashes)):
@@ -129,9 +129,9 @@ class VectorCache:
             with observe("vectors_near", texts=len(vectors)):
                 return await _within(timeout_s, self._elsewhere.near(state, vectors, allowed))
         except (StoreError, TimeoutError) as error:
-            shown = str(error) or f"no answer within {timeout_s:g} s"
-            self._metrics.failed(f"Vectors cannot be searched: {shown}", utc_now())
-            log.warning("vectors were not searched", extra={"error": shown})
+            reason = str(error) or f"no answer within {timeout_s:g} s"
+            self._metrics.failed(f"Vectors cannot be searched: {reason}", utc_now())
+            log.warning("vectors were not searched", extra={"error": reason})
             return None
 
     def add(self, hashes: Sequence[bytes], rows: NDArray[np.float16]) -> None:
@@ -169,12 +169,12 @@ class VectorCache:
 
     # ------------------------------------------------------------------ tools
 
-    async def settle(self, vectors: ToolVectors, places: NDArray[np.int32] | None) -> bool:
+    async def settle(self, vectors: ToolVectors, slots: NDArray[np.int32] | None) -> bool:
         """Note which tool has which text, and let the place prepare for searches.
 
         Args:
             vectors: Of the tools.
-            places: Those that have a tool; None: all.
+            slots: Those that have a tool; None: all.
 
         Gives:
             Whether that is done; False: the place fails, and it should be tried again.
@@ -192,13 +192,13 @@ class VectorCache:
             self._linked = await self._tried(lambda: store.links(self._project_id))
         if self._linked is None:
             return False
-        noted = await anyio.to_thread.run_sync(_noted, self._noted, vectors, places)
+        noted = await anyio.to_thread.run_sync(_noted, self._noted, vectors, slots)
         self._forgotten &= noted.owned.keys()
         changed = await anyio.to_thread.run_sync(_changed, self._linked, noted)
         for server in changed:
             if server not in self._forgotten:
-                own = noted.owned[server]
-                if not await self._link(store, space, server, vectors, own):
+                slots_of_server = noted.owned[server]
+                if not await self._link(store, space, server, vectors, slots_of_server):
                     return False
         if not self._forgotten:
             self._noted = replace(noted, fresh=None)
@@ -212,19 +212,19 @@ class VectorCache:
         space: VectorSpace,
         server: str,
         vectors: ToolVectors,
-        own: list[int],
+        slots: list[int],
     ) -> bool:
         """Keep the tools of a server, with those of their vectors that are in memory only."""
-        links = await anyio.to_thread.run_sync(_links, vectors, own)
+        links = await anyio.to_thread.run_sync(_links, vectors, slots)
         row_of = {
-            link.text_hash: int(vectors.of_tool[at]) for link, at in zip(links, own, strict=True)
+            link.text_hash: int(vectors.of_tool[at]) for link, at in zip(links, slots, strict=True)
         }
         hashes = [text for text, row in row_of.items() if vectors.there[row]]
         hashes = hashes if vectors.rows.shape[1] else []
-        known = await self._tried(lambda: store.known(space, hashes))
-        if known is None:
+        is_stored = await self._tried(lambda: store.known(space, hashes))
+        if is_stored is None:
             return False
-        for text, is_known in zip(hashes, known.tolist(), strict=True):
+        for text, is_known in zip(hashes, is_stored.tolist(), strict=True):
             if not is_known:
                 self._unsaved[text] = vectors.rows[row_of[text]].astype(np.float16)
         await self.flush()
@@ -278,19 +278,19 @@ class VectorCache:
     async def _tried(self, work: Callable[[], Awaitable[T]]) -> T | None:
         """What the work gives, or None when it failed."""
         try:
-            found = await work()
+            result = await work()
         except Exception as error:  # noqa: BLE001 - a place of anybody; memory goes on
-            shown = error.failed if isinstance(error, StoreError) else repr(error)
-            self._metrics.failed(f"Vectors cannot be kept: {shown}", utc_now())
+            reason = error.failed if isinstance(error, StoreError) else repr(error)
+            self._metrics.failed(f"Vectors cannot be kept: {reason}", utc_now())
             self._resting_until = monotonic() + _REST_S
             if not self._is_failing:
-                log.warning("vectors are not kept", extra={"error": shown})
+                log.warning("vectors are not kept", extra={"error": reason})
             self._is_failing = True
             return None
         if self._is_failing:
             log.info("vectors are kept again")
         self._is_failing = False
-        return found
+        return result
 
 
 async def _within(limit_s: float, work: Awaitable[T]) -> T:
@@ -312,55 +312,55 @@ class _SavedLinks:
 
 
 def _noted(
-    last: _SavedLinks | None, vectors: ToolVectors, places: NDArray[np.int32] | None
+    last: _SavedLinks | None, vectors: ToolVectors, slots: NDArray[np.int32] | None
 ) -> _SavedLinks:
     """Which tools are whose; only what came or went since `last` is looked at."""
     size, tools = len(vectors.of_tool), vectors.tools
-    live = np.full(size, places is None)
-    if places is not None:
-        live[places] = True
+    live = np.full(size, slots is None)
+    if slots is not None:
+        live[slots] = True
     owned: dict[str, list[int]] = {}
     fresh: set[str] | None = None
     if last is not None and last.vectors.tools is tools and len(last.live) <= size:
         before = len(last.live)
         gone = np.flatnonzero(last.live & ~live[:before]).tolist()
-        came = (before + np.flatnonzero(live[before:])).tolist()
+        added = (before + np.flatnonzero(live[before:])).tolist()
         if not np.any(live[:before] & ~last.live):
-            fresh = {tools[place].server for place in (*gone, *came)}
+            fresh = {tools[slot].server for slot in (*gone, *added)}
             owned = dict(last.owned)
             for server in fresh:
-                owned[server] = [place for place in owned.get(server, ()) if live[place]]
-            for place in came:
-                owned[tools[place].server].append(place)
+                owned[server] = [slot for slot in owned.get(server, ()) if live[slot]]
+            for slot in added:
+                owned[tools[slot].server].append(slot)
             for server in [server for server in fresh if not owned[server]]:
                 del owned[server]
     if fresh is None:
         owned = {}
-        for place in np.flatnonzero(live).tolist():
-            owned.setdefault(tools[place].server, []).append(place)
+        for slot in np.flatnonzero(live).tolist():
+            owned.setdefault(tools[slot].server, []).append(slot)
     return _SavedLinks(vectors, live, owned, None if fresh is None else frozenset(fresh))
 
 
 def _changed(linked: Mapping[str, Mapping[str, bytes]], noted: _SavedLinks) -> list[str]:
     """Servers whose tools have other texts than those that are linked."""
     tools, of_tool, digests = noted.vectors.tools, noted.vectors.of_tool, noted.vectors.digests
-    some = noted.owned if noted.fresh is None else noted.fresh & noted.owned.keys()
+    servers = noted.owned if noted.fresh is None else noted.fresh & noted.owned.keys()
     return [
         server
-        for server in some
+        for server in servers
         if linked.get(server)
         != {tools[at].name: digests[of_tool[at]].tobytes() for at in noted.owned[server]}
     ]
 
 
-def _links(vectors: ToolVectors, places: Sequence[int]) -> list[TextLink]:
+def _links(vectors: ToolVectors, slots: Sequence[int]) -> list[TextLink]:
     links: list[TextLink] = []
-    for place in places:
-        tool = vectors.tools[place]
+    for slot in slots:
+        tool = vectors.tools[slot]
         links.append(
             TextLink(
                 tool=tool.name,
-                text_hash=vectors.digests[vectors.of_tool[place]].tobytes(),
+                text_hash=vectors.digests[vectors.of_tool[slot]].tobytes(),
                 description=tool.description,
                 enriched=texts_of(tool)[1],
                 definition_hash=tool.digest,

@@ -54,9 +54,9 @@ def request_body(
     query_chars: int,
 ) -> Json:
     """The body that asks for a search over these tools, each as `tool_body` gives it."""
-    given = [query.strip() for query in request.queries if query.strip()][:queries]
+    texts = [query.strip() for query in request.queries if query.strip()][:queries]
     body: Json = {
-        "query": [query[:query_chars] for query in given],
+        "query": [query[:query_chars] for query in texts],
         "tools": tools,
         "maxResults": request.limit,
     }
@@ -133,26 +133,30 @@ def read_answer(
             hits.setdefault(hit.key, hit)
     if results and not hits:
         raise ServiceError("an answer that names only tools which were not sent")
-    said = [one for one in json_array(json_object(answer).get("notices")) if isinstance(one, str)]
-    notices = [cut(clean(one[:2_000]), _NOTICE_CHARS) for one in said[:_NOTICES]]
-    return list(hits.values()), [one for one in notices if one]
+    sent_notices = [
+        notice
+        for notice in json_array(json_object(answer).get("notices"))
+        if isinstance(notice, str)
+    ]
+    notices = [cut(clean(notice[:2_000]), _NOTICE_CHARS) for notice in sent_notices[:_NOTICES]]
+    return list(hits.values()), [notice for notice in notices if notice]
 
 
 def _hit(result: object, query: str) -> Hit:
-    found = json_object(result)
-    key, explanation = found.get("toolKey"), found.get("explanation")
+    fields_sent = json_object(result)
+    key, explanation = fields_sent.get("toolKey"), fields_sent.get("explanation")
     if not isinstance(key, str):
         raise ServiceError("a result without toolKey")
     if not isinstance(explanation, str | None):
         raise ServiceError("an explanation that is no text")
     fields: Json = {"query": query[:200]}
-    if found.get("weak") is True:
+    if fields_sent.get("weak") is True:
         fields["weak"] = True
-    said = cut(clean((explanation or "")[:2_000]), _EXPLANATION_CHARS)
+    reason = cut(clean((explanation or "")[:2_000]), _EXPLANATION_CHARS)
     return Hit(
         key=key,
-        relevance=round(share_of(found.get("relevance")), 4),
-        explanation=said if len(said) > 2 else "chosen by the search service",
+        relevance=round(share_of(fields_sent.get("relevance")), 4),
+        explanation=reason if len(reason) > 2 else "chosen by the search service",
         fields=fields,
         source="cloud",
     )

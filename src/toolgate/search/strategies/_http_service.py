@@ -51,15 +51,15 @@ class ServiceOptions:
     local: str = "hybrid"
     """The local search: `hybrid` or `bm25`."""
 
-    def check(self, own: str) -> None:
-        """Check what all of them have; `own` is the name of the strategy, no local search.
+    def check(self, strategy: str) -> None:
+        """Check what all of them have; `strategy` is its own name, no local search.
 
         Raises:
             OptionError: One cannot be used.
         """
         check_ranges(self, {"timeout_s": (0.1, 60), "failures": (1, 100), "cooldown_s": (0, 3_600)})
         check_url(self.url)
-        if self.local in {own, "off"}:
+        if self.local in {strategy, "off"}:
             raise unfit("local", self.local, "hybrid, bm25, or another search that ranks here")
 
 
@@ -149,7 +149,7 @@ class CircuitBreaker:
     def __init__(
         self, *, failures: int, cooldown_s: float, clock: Callable[[], float] = monotonic
     ) -> None:
-        self._most = failures
+        self._max_failures = failures
         self._cooldown_s = cooldown_s
         self._clock = clock
         self._failures = 0
@@ -158,7 +158,7 @@ class CircuitBreaker:
     @property
     def is_open(self) -> bool:
         """Whether the service is left alone, or was not asked again since."""
-        return self._failures >= self._most
+        return self._failures >= self._max_failures
 
     def allows(self) -> bool:
         """Whether to ask now."""

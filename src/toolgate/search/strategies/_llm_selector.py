@@ -60,10 +60,10 @@ def messages_for(
     request: SearchRequest, candidates: Sequence[Hit], tools: dict[str, SearchableTool]
 ) -> list[Json]:
     """What the model is told. Candidates are numbered from 1 in their order."""
-    shown: list[Json] = []
+    entries: list[Json] = []
     for number, hit in enumerate(candidates, start=1):
         tool = tools[hit.key]
-        shown.append(
+        entries.append(
             {
                 "tool": number,
                 "name": cut(clean(tool.name[:_NAME_CHARS]), _NAME_CHARS),
@@ -73,12 +73,12 @@ def messages_for(
                 ),
             }
         )
-    given = [query.strip()[:_QUERY_CHARS] for query in request.queries if query.strip()]
+    queries = [query.strip()[:_QUERY_CHARS] for query in request.queries if query.strip()]
     task: Json = {
-        "request": given[:_QUERIES],
+        "request": queries[:_QUERIES],
         "context": request.context.strip()[:_QUERY_CHARS],
         "most": request.limit,
-        "tools": shown,
+        "tools": entries,
     }
     return [
         {"role": "system", "content": _TASK},
@@ -100,7 +100,7 @@ def picked(text: str, candidates: Sequence[Hit]) -> list[Hit]:
     picks: object = json_object(answer).get("picks")
     if not isinstance(picks, list):
         raise ServiceError("an answer without a list of picks")
-    found: dict[int, Hit] = {}
+    hits: dict[int, Hit] = {}
     for pick in map(json_object, cast("list[object]", picks)):
         number, why = pick.get("tool"), pick.get("why", "")
         if not isinstance(number, int) or isinstance(number, bool):
@@ -109,8 +109,8 @@ def picked(text: str, candidates: Sequence[Hit]) -> list[Hit]:
             raise ServiceError("the number of a tool that it was not shown")
         if not isinstance(why, str):
             raise ServiceError("a reason that is no text")
-        found.setdefault(number, _hit(candidates[number - 1], pick.get("relevance"), why))
-    return list(found.values())
+        hits.setdefault(number, _hit(candidates[number - 1], pick.get("relevance"), why))
+    return list(hits.values())
 
 
 def _hit(candidate: Hit, relevance: object, why: str) -> Hit:

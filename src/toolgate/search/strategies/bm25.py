@@ -88,15 +88,17 @@ class Bm25Search:
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Make these the tools of the index; only new and changed ones are read."""
-        wanted = tuple(tools)
+        new_tools = tuple(tools)
         async with self._updating:
-            if is_current(self._state, wanted):
+            if is_current(self._state, new_tools):
                 return
-            restored = None if self._state.keys else await self._words.read(wanted)
+            restored = None if self._state.keys else await self._words.read(new_tools)
             self._state = (
                 restored.words
                 if restored
-                else await anyio.to_thread.run_sync(build_state, self._state, wanted, self._options)
+                else await anyio.to_thread.run_sync(
+                    build_state, self._state, new_tools, self._options
+                )
             )
             self._words.changed(self._state)
 
@@ -115,9 +117,9 @@ class Bm25Search:
             weak: list[list[Hit]] = []
             queries = [query for query in request.queries if query.strip()]
             for query in queries[:QUERIES]:
-                found, notice = self._search_one(state, query, allowed, request)
-                is_weak = any(hit.fields.get("weak") for hit in found)
-                (weak if is_weak else fitting).append(found)
+                query_hits, notice = self._search_one(state, query, allowed, request)
+                is_weak = any(hit.fields.get("weak") for hit in query_hits)
+                (weak if is_weak else fitting).append(query_hits)
                 if notice and notice not in notices:
                     notices.append(notice)
             if len(queries) > QUERIES:
@@ -158,8 +160,8 @@ class Bm25Search:
         best = best_positions(state, scores, request.limit)
         matched = matched_words(state, best, asked)
         hits = [
-            _hit(state, at, float(scores[at]), said.words, query)
-            for at, said in zip(best, matched, strict=True)
+            _hit(state, at, float(scores[at]), match.words, query)
+            for at, match in zip(best, matched, strict=True)
         ]
         hits = [hit for hit in hits if hit.relevance >= request.threshold]
         if not hits and len(best):
@@ -185,16 +187,16 @@ class Bm25Search:
             weight = np.float32(self._options.context_weight)
             scores = np.where(scores > 0, (scores + weight * context) / (1 + weight), scores)
         for key, prior in request.priors.items():
-            for rank, position in state.called(fold(key)):
+            for rank, position in state.slots_named(fold(key)):
                 if rank == 0:
                     scores[position] = min(0.99, scores[position] + max(0.0, prior))
         return scores
 
 
 def _hit(
-    state: LexicalState, place: int, score: float, matched: dict[str, list[str]], query: str
+    state: LexicalState, slot: int, score: float, matched: dict[str, list[str]], query: str
 ) -> Hit:
-    tool = state.tools[place]
+    tool = state.tools[slot]
     if score >= _EXACT:
         return Hit(
             key=tool.key,

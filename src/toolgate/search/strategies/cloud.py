@@ -108,10 +108,10 @@ class CloudSearch:
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Make these the tools of the index."""
-        wanted = tuple(tools)
+        new_tools = tuple(tools)
         async with self._updating:
-            await self._local.update(wanted)
-            self._tools = {tool.key: tool for tool in wanted}
+            await self._local.update(new_tools)
+            self._tools = {tool.key: tool for tool in new_tools}
 
     async def ready(self) -> None:
         """Wait until the local search has all that it needs."""
@@ -125,22 +125,22 @@ class CloudSearch:
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """The tools that fit best, chosen by the service if it answers."""
         started = perf_counter()
-        most = self._options.max_tools
-        tools = list(islice(self._allowed(request), most + 1))
+        limit = self._options.max_tools
+        tools = list(islice(self._allowed(request), limit + 1))
         local = await self._local.search(request)
         if not tools or not any(query.strip() for query in request.queries):
             return local
         if not self._breaker.allows():
             return _fallen_back(local, SUSPENDED)
-        if len(tools) > most:
+        if len(tools) > limit:
             tools = await self._nearest(request, tools)
         try:
             chosen, notices = await self._ask(request, tools)
         except ServiceError as error:
             log.warning("cloud search failed", extra={"reason": str(error)})
             self._breaker.failed()
-            took = (perf_counter() - started) * 1000
-            return replace(_fallen_back(local, str(error)), duration_ms=took)
+            duration_ms = (perf_counter() - started) * 1000
+            return replace(_fallen_back(local, str(error)), duration_ms=duration_ms)
         self._breaker.succeeded()
         hits, below = answered(chosen, local.hits, request)
         if not chosen and not hits and not notices:
@@ -156,13 +156,13 @@ class CloudSearch:
 
     def _allowed(self, request: SearchRequest) -> Iterator[SearchableTool]:
         """The tools that may be found; none where mask and index do not belong together."""
-        keys, known, mask = self._local.keys, self._tools, request.mask
+        keys, tools, mask = self._local.keys, self._tools, request.mask
         if mask is not None and len(mask) != len(keys):
             return
         servers = {fold(server) for server in request.servers}
-        places = range(len(keys)) if mask is None else np.flatnonzero(mask).tolist()
-        for place in places:
-            tool = known.get(keys[place])
+        slots = range(len(keys)) if mask is None else np.flatnonzero(mask).tolist()
+        for slot in slots:
+            tool = tools.get(keys[slot])
             if tool is not None and (not servers or fold(tool.server) in servers):
                 yield tool
 
@@ -170,10 +170,10 @@ class CloudSearch:
         self, request: SearchRequest, tools: list[SearchableTool]
     ) -> list[SearchableTool]:
         """As many tools as may be sent: the best by the local search, then some of the others."""
-        most, known = self._options.max_tools, self._tools
-        near = await self._local.search(replace(request, limit=most, threshold=0.0))
-        first = {hit.key: known[hit.key] for hit in near.hits if hit.key in known}
-        return list((first | {tool.key: tool for tool in tools}).values())[:most]
+        limit, tools_by_key = self._options.max_tools, self._tools
+        near = await self._local.search(replace(request, limit=limit, threshold=0.0))
+        first = {hit.key: tools_by_key[hit.key] for hit in near.hits if hit.key in tools_by_key}
+        return list((first | {tool.key: tool for tool in tools}).values())[:limit]
 
     async def _ask(
         self, request: SearchRequest, tools: Sequence[SearchableTool]
@@ -190,13 +190,13 @@ class CloudSearch:
 
     def _sent_form(self, tool: SearchableTool) -> Json:
         """A tool as it is sent; remembered, since reading its definition takes long."""
-        known = self._sent.get(tool.key)
-        if known is None or known[0] != tool.digest:
+        cached = self._sent.get(tool.key)
+        if cached is None or cached[0] != tool.digest:
             if len(self._sent) >= 2 * self._options.max_tools:
                 self._sent.clear()
-            known = (tool.digest, tool_body(tool, self._options.description_chars))
-            self._sent[tool.key] = known
-        return known[1]
+            cached = (tool.digest, tool_body(tool, self._options.description_chars))
+            self._sent[tool.key] = cached
+        return cached[1]
 
 
 def _fallen_back(local: SearchAnswer, reason: str) -> SearchAnswer:

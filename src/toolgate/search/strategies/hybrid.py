@@ -81,7 +81,7 @@ from toolgate.search.semantic.first_stage import (
     score_text,
     state_of,
 )
-from toolgate.search.semantic.index_maintenance import VectorIndex, per_server, places_of
+from toolgate.search.semantic.index_maintenance import VectorIndex, per_server, slots_of
 from toolgate.search.semantic.metrics import CountingEmbedder, SearchMetrics
 from toolgate.search.semantic.query_vectors import QueryVectors
 from toolgate.search.semantic.server_scores import nearness
@@ -204,7 +204,7 @@ class _Ranking(NamedTuple):
 
     query: str
     asked: ParsedQuery
-    places: NDArray[np.int64] | None
+    slots: NDArray[np.int64] | None
     """The places that were looked at; None: all of them."""
     scores: NDArray[np.float32]
     parts: tuple[TextScores, ...]
@@ -237,8 +237,8 @@ class HybridSearch:
         self._state = HybridState()
         self._updating = anyio.Lock()
         counting = CountingEmbedder(embedder, self.metrics)
-        self._kept = VectorCache(vectors, self.metrics)
-        self._filler = EmbeddingQueue(counting, self._kept, self.metrics)
+        self._vector_cache = VectorCache(vectors, self.metrics)
+        self._filler = EmbeddingQueue(counting, self._vector_cache, self.metrics)
         self._words = LexicalCache(index_file, options.lexical)
         self._asked = QueryVectors(
             counting,
@@ -262,24 +262,24 @@ class HybridSearch:
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Make these the tools of the index; only new and changed ones are read and embedded."""
-        wanted = tuple(tools)
+        new_tools = tuple(tools)
         async with self._updating:
-            if is_current(self._state.words, wanted):
+            if is_current(self._state.words, new_tools):
                 return
             await self._filler.stop()
-            restored = None if self._state.words.keys else await self._words.read(wanted)
+            restored = None if self._state.words.keys else await self._words.read(new_tools)
             words = (
                 restored.words
                 if restored
                 else await anyio.to_thread.run_sync(
-                    build_state, self._state.words, wanted, self._options.lexical
+                    build_state, self._state.words, new_tools, self._options.lexical
                 )
             )
             vectors = await self._filler.align_vectors(
                 self._state.vectors,
                 words.tools,
                 words.size,
-                elsewhere=len(wanted) > self._options.database_above,
+                elsewhere=len(new_tools) > self._options.database_above,
                 texts=restored.texts if restored else None,
             )
             if vectors is not None and self._yardstick is None:
@@ -294,7 +294,7 @@ class HybridSearch:
             vectors,
             self._grown,
             wait_s=self._options.embedding_wait_s,
-            places=self._state.words.places,
+            slots=self._state.words.slots,
         )
 
     async def _grown(self, vectors: ToolVectors) -> None:
@@ -303,8 +303,8 @@ class HybridSearch:
         if len(state.words.keys) < FIRST_LOOK_FROM:
             self._state = state_of(state.words, vectors, state)
             return
-        filled, known = np.count_nonzero(vectors.there), len(state.words.keys) - state.missing
-        if filled < len(vectors.there) and filled < known * _GROWTH:
+        filled, n_embedded = np.count_nonzero(vectors.there), len(state.words.keys) - state.missing
+        if filled < len(vectors.there) and filled < n_embedded * _GROWTH:
             return
         if state.vectors is not None and vectors.heads is None:
             vectors = replace(vectors, heads=state.vectors.heads)
@@ -327,11 +327,11 @@ class HybridSearch:
 
     async def index_status(self) -> Json:
         """How the index stands: model, tools, vectors, backlog, what was counted."""
-        state, space, counts = self._state, self._filler.space, await self._kept.counts()
-        place: Json = {
-            "is_there": self._kept.is_there,
-            "is_failing": self._kept.is_failing,
-            "notice": self._kept.notice,
+        state, space, counts = self._state, self._filler.space, await self._vector_cache.counts()
+        slot: Json = {
+            "is_there": self._vector_cache.is_there,
+            "is_failing": self._vector_cache.is_failing,
+            "notice": self._vector_cache.notice,
             **({} if counts is None else vars(counts)),
         }
         return {
@@ -342,7 +342,7 @@ class HybridSearch:
             "backlog": max(state.missing, self._filler.left),
             "phase": self._filler.phase,
             "servers": per_server(state),
-            "kept": place,
+            "kept": slot,
             "last_error": self.metrics.last_error or None,
             "last_error_at": self.metrics.last_error_at or None,
             "counted": self.metrics.as_json(),
@@ -355,16 +355,16 @@ class HybridSearch:
             if state.vectors is None:
                 return 0
             await self._filler.stop()
-            places = places_of(state, servers)
-            self._kept.remember(servers)
-            self._filler.distrust(state.vectors, places.tolist())
+            slots = slots_of(state, servers)
+            self._vector_cache.remember(servers)
+            self._filler.distrust(state.vectors, slots.tolist())
             await self._fill(state.vectors)
-            return len(places)
+            return len(slots)
 
     async def forget(self, server: str) -> int:
         """Remove what is kept of a server; what is in memory serves on."""
         await self._words.forget()
-        return await self._kept.forget(server)
+        return await self._vector_cache.forget(server)
 
     # ------------------------------------------------------------------ searching
 
@@ -375,8 +375,8 @@ class HybridSearch:
         started = perf_counter()
         state = self._state
         key = self._answered.key_of(request)
-        if (kept := self._answered.get(state, key)) is not None:
-            answer = replace(kept, duration_ms=(perf_counter() - started) * 1000)
+        if (cached := self._answered.get(state, key)) is not None:
+            answer = replace(cached, duration_ms=(perf_counter() - started) * 1000)
             self.metrics.answers_kept += 1
             self.metrics.searched(answer.duration_ms)
             return answer
@@ -385,8 +385,10 @@ class HybridSearch:
         hits: list[Hit] = []
         read: list[SearchedQuery] = []
         if searched:
-            hits, found, read, fallback = await self._search_all(state, request, allowed, searched)
-            notices += [notice for notice in found if notice not in notices]
+            hits, query_notices, read, fallback = await self._search_all(
+                state, request, allowed, searched
+            )
+            notices += [notice for notice in query_notices if notice not in notices]
         elif not notices:
             notices.append("There is no tool to search.")
         duration_ms = (perf_counter() - started) * 1000
@@ -428,8 +430,8 @@ class HybridSearch:
         if state.vectors is None or state.missing == len(state.words.keys) or state.is_elsewhere:
             return None
         rows = state.vectors.of_tool
-        if state.words.places is not None:
-            rows = rows[state.words.places]
+        if state.words.slots is not None:
+            rows = rows[state.words.slots]
         return state.vectors.rows[rows]
 
     # ------------------------------------------------------------------ ranking
@@ -443,13 +445,13 @@ class HybridSearch:
     ) -> tuple[list[Hit], list[str], list[SearchedQuery], str]:
         notices: list[str] = []
         fallback = ""
-        given = [query.strip() for query in request.queries if query.strip()]
-        if not given:
+        written = [query.strip() for query in request.queries if query.strip()]
+        if not written:
             return [], ["The query is empty. Say in a few words what the tool should do."], [], ""
-        if len(given) > QUERIES:
-            notices.append(f"Only the first {QUERIES} of {len(given)} queries were searched.")
-        queries = [query[:QUERY_CHARS] for query in given[:QUERIES]]
-        if any(len(query) > QUERY_CHARS for query in given[:QUERIES]):
+        if len(written) > QUERIES:
+            notices.append(f"Only the first {QUERIES} of {len(written)} queries were searched.")
+        queries = [query[:QUERY_CHARS] for query in written[:QUERIES]]
+        if any(len(query) > QUERY_CHARS for query in written[:QUERIES]):
             notices.append(f"Only the first {QUERY_CHARS} characters of a query were searched.")
         parts = {query: clauses_of(query, self._options.clauses) for query in queries}
         context = request.context.strip()[:QUERY_CHARS]
@@ -474,7 +476,7 @@ class HybridSearch:
         if vectors:
             self._reads = self._embedder.reads  # it has answered, so its files are read
         if vectors and state.is_elsewhere:
-            near = await self._kept.near(
+            near = await self._vector_cache.near(
                 state, vectors, allowed, timeout_s=self._options.database_timeout_s
             )
             if near is None:
@@ -510,35 +512,35 @@ class HybridSearch:
         words = state.words
         asked = [parse_query(words, text) for text in texts.all]
         raised = self._raised(state, request)
-        if not asked[0].found and not asked[0].unknown:
+        if not asked[0].terms and not asked[0].unknown:
             # Words such as "what is the" are near to everything and mean nothing.
             silent = _silent(words.size)
             scores = self._combined([silent], _Texts(texts.query, (), ""), raised, None)
             return _Ranking(texts.query, asked[0], None, scores, (silent,), _UNLIFTED)
         votes = self._votes(state, texts.query, vectors, request)
-        shares = [coverage(words, each) for each in asked]
+        shares = [coverage(words, parsed) for parsed in asked]
         cosines = self._cosines(state, texts, vectors)
         looks = self._looks(state, texts, shares, cosines, vectors, None)
         scores = self._combined(looks, texts, raised, None)
-        places = None
+        slots = None
         if state.vectors is not None and state.vectors.heads is not None:
             sure = [
                 *raised,
                 *votes,
                 *exact_matches(words, texts.query, quoted_strings(texts.query)),
             ]
-            places = _first(scores, allowed, sure)
-            whole = self._cosines_at(state, places, texts, vectors, cosines)
-            looks = self._looks(state, texts, shares, whole, vectors, places)
-            scores = self._combined(looks, texts, raised, places)
-        clauses = looks[: len(texts.own)]
-        siblings = _servers_used(state, request, places)
+            slots = _first(scores, allowed, sure)
+            whole = self._cosines_at(state, slots, texts, vectors, cosines)
+            looks = self._looks(state, texts, shares, whole, vectors, slots)
+            scores = self._combined(looks, texts, raised, slots)
+        clauses = looks[: len(texts.parts)]
+        siblings = _servers_used(state, request, slots)
         lift = _UNLIFTED
         if votes or siblings is not None:
             usage = self._options.usage
-            scores, lift = apply_usage(scores, votes, usage, places=places, siblings=siblings)
+            scores, lift = apply_usage(scores, votes, usage, slots=slots, siblings=siblings)
         common = self._common(clauses, texts, vectors)
-        return _Ranking(texts.query, asked[0], places, scores, tuple(clauses), lift, common)
+        return _Ranking(texts.query, asked[0], slots, scores, tuple(clauses), lift, common)
 
     def _common(
         self,
@@ -551,7 +553,7 @@ class HybridSearch:
             return ()
         return tuple(
             0.0 if part.cosines is None else float((self._yardstick @ vectors[text]).max())
-            for part, text in zip(parts, texts.own, strict=True)
+            for part, text in zip(parts, texts.parts, strict=True)
         )
 
     def _readable(self, text: str) -> float:
@@ -566,25 +568,25 @@ class HybridSearch:
         shares: Sequence[NDArray[np.float32]],
         cosines: Sequence[Cosines | None],
         vectors: dict[str, NDArray[np.float32]],
-        places: NDArray[np.int64] | None,
+        slots: NDArray[np.int64] | None,
     ) -> list[TextScores]:
         """Each text scored over all places, or over some; servers count where they are few."""
         options, servers = self._options, state.servers
         large = state.vectors is not None and state.vectors.heads is not None
-        there = state.there if places is None or state.there is None else state.there[places]
+        there = state.there if slots is None or state.there is None else state.there[slots]
         owners = state.words.servers[: state.words.size]
-        if places is not None:
-            owners = owners[places]
-        found: list[TextScores] = []
+        if slots is not None:
+            owners = owners[slots]
+        scored: list[TextScores] = []
         for text, share, cosine in zip(texts.all, shares, cosines, strict=True):
             readable = self._readable(text)
             near = None
-            counts = options.server_weight > 0 and not (large and places is None)
+            counts = options.server_weight > 0 and not (large and slots is None)
             if servers is not None and cosine is not None and counts:
-                near = nearness(servers, owners, vectors[text], few=places is not None)
-            found.append(
+                near = nearness(servers, owners, vectors[text], few=slots is not None)
+            scored.append(
                 score_text(
-                    share if places is None else share[places],
+                    share if slots is None else share[slots],
                     float(np.maximum.reduce(share, initial=0.0)),
                     cosine,
                     options.dense_weight * readable,
@@ -593,7 +595,7 @@ class HybridSearch:
                     options.server_weight * readable,
                 )
             )
-        return found
+        return scored
 
     def _cosines(
         self, state: HybridState, texts: "_Texts", vectors: dict[str, NDArray[np.float32]]
@@ -602,28 +604,30 @@ class HybridSearch:
         if state.is_elsewhere:
             near = state.near or {}
             return [near.get(text) if self._readable(text) > 0 else None for text in texts.all]
-        wanted = {
+        query_vectors = {
             at: vectors[text]
             for at, text in enumerate(texts.all)
             if text in vectors and vectors[text].any() and self._readable(text) > 0
         }
-        found = dict(zip(wanted, cosines_of(state, list(wanted.values())), strict=True))
-        return [found.get(at) for at in range(len(texts.all))]
+        cosines = dict(
+            zip(query_vectors, cosines_of(state, list(query_vectors.values())), strict=True)
+        )
+        return [cosines.get(at) for at in range(len(texts.all))]
 
     def _cosines_at(
         self,
         state: HybridState,
-        places: NDArray[np.int64],
+        slots: NDArray[np.int64],
         texts: "_Texts",
         vectors: dict[str, NDArray[np.float32]],
         rough: Sequence[Cosines | None],
     ) -> list[Cosines | None]:
         """The same at some places, exactly."""
-        wanted = [at for at, cosine in enumerate(rough) if cosine is not None]
-        values = exact_at(state, places, [vectors[texts.all[at]] for at in wanted])
-        found = dict(zip(wanted, values, strict=True))
+        readable = [at for at, cosine in enumerate(rough) if cosine is not None]
+        values = exact_at(state, slots, [vectors[texts.all[at]] for at in readable])
+        by_text = dict(zip(readable, values, strict=True))
         return [
-            None if cosine is None else _highest_of(cosine, found[at])
+            None if cosine is None else _highest_of(cosine, by_text[at])
             for at, cosine in enumerate(rough)
         ]
 
@@ -632,17 +636,17 @@ class HybridSearch:
         looks: Sequence[TextScores],
         texts: "_Texts",
         raised: dict[int, float],
-        places: NDArray[np.int64] | None,
+        slots: NDArray[np.int64] | None,
     ) -> NDArray[np.float32]:
         """The scores of a request from those of its parts."""
         scores = looks[0].sums
         if texts.clauses:
             weight = np.float32(self._options.clause_weight)
-            best = np.maximum.reduce([look.sums for look in looks[1 : len(texts.own)]])
+            best = np.maximum.reduce([part.sums for part in looks[1 : len(texts.parts)]])
             scores = (1 - weight) * scores + weight * best
         scores = scores.round(DECIMALS)
-        for place, prior in raised.items():
-            at = place if places is None else int(places.searchsorted(place))
+        for slot, prior in raised.items():
+            at = slot if slots is None else int(slots.searchsorted(slot))
             scores[at] = min(1.0, scores[at] + prior)
         if texts.context:
             weight = self._options.context_weight
@@ -664,19 +668,19 @@ class HybridSearch:
             return {}
         votes = request.learned.votes(vectors[query], self._embedder.identity, usage)
         return {
-            place: votes.trust * share
+            slot: votes.trust * share
             for key, share in votes.shares.items()
             if votes.trust > 0
-            for rank, place in state.words.called(fold(key))
+            for rank, slot in state.words.slots_named(fold(key))
             if rank == 0
         }
 
     def _raised(self, state: HybridState, request: SearchRequest) -> dict[int, float]:
         """What is added to the scores of single places."""
         return {
-            place: max(0.0, prior)
+            slot: max(0.0, prior)
             for key, prior in request.priors.items()
-            for rank, place in state.words.called(fold(key))
+            for rank, slot in state.words.slots_named(fold(key))
             if rank == 0
         }
 
@@ -691,35 +695,37 @@ class HybridSearch:
         searched: int,
     ) -> tuple[list[Hit], bool, str]:
         """The hits of one query, whether they fit, and what is to be said."""
-        words, query, places = state.words, ranking.query, ranking.places
+        words, query, slots = state.words, ranking.query, ranking.slots
         scores = ranking.scores
         if allowed is not None:
-            scores = scores * (allowed if places is None else allowed[places])
+            scores = scores * (allowed if slots is None else allowed[slots])
         elif scores is ranking.scores:
             scores = scores.copy()
         quoted = quoted_strings(query)
-        for at in positions_with_quotes(words, scores, query, quoted, places):
+        for at in positions_with_quotes(words, scores, query, quoted, slots):
             scores[at] += _PHRASE
-        for place, rank in exact_matches(words, query, quoted).items():
-            if allowed is None or allowed[place]:
-                at = place if places is None else int(places.searchsorted(place))
+        for slot, rank in exact_matches(words, query, quoted).items():
+            if allowed is None or allowed[slot]:
+                at = slot if slots is None else int(slots.searchsorted(slot))
                 scores[at] = _EXACT + 1 - rank / 10
-        rivals = best_positions(words, scores, max(request.limit, COMPETITORS), places)
+        rivals = best_positions(words, scores, max(request.limit, COMPETITORS), slots)
         best = rivals[: request.limit]
         if ranking.lift.before:
             plain = ranking.lift.without(scores, below=_PHRASE)
-            known = best_positions(words, plain, request.limit, places)
-            best = mix_in_unboosted(best, known, self._options.usage.explore)
-        shown = best if places is None else places[best].tolist()
-        matched = matched_words(words, shown, ranking.asked)
-        found = [each.share for each in matched]
-        evidence = self._evidence(state, ranking, best, rivals, found, searched)
+            hit_evidence = best_positions(words, plain, request.limit, slots)
+            best = mix_in_unboosted(best, hit_evidence, self._options.usage.explore)
+        slots_shown = best if slots is None else slots[best].tolist()
+        matched = matched_words(words, slots_shown, ranking.asked)
+        word_shares = [match.share for match in matched]
+        evidence = self._evidence(state, ranking, best, rivals, word_shares, searched)
         hits: list[Hit] = []
         highest_scores = 1.0
-        for at, place, said, known in zip(best, shown, matched, evidence, strict=True):
+        for at, slot, match, hit_evidence in zip(best, slots_shown, matched, evidence, strict=True):
             # The order is that of relevance: none is higher than the one before it.
             score = float(scores[at])
-            hit = self._hit(state, ranking, at, place, said.words, score, known, highest_scores)
+            hit = self._hit(
+                state, ranking, at, slot, match.words, score, hit_evidence, highest_scores
+            )
             hits.append(hit)
             highest_scores = hit.relevance
         if not hits:
@@ -732,11 +738,11 @@ class HybridSearch:
         fits = _fits(hits[0], shift)
         if not fits:
             below = hits[0].fields["margin"] - shift
-            most = round(_WEAK_MOST * exp(_WEAKER * min(0.0, below)), 4)
+            ceiling = round(_WEAK_MOST * exp(_WEAKER * min(0.0, below)), 4)
             hits = [
                 replace(
                     hit,
-                    relevance=min(most, hit.relevance),
+                    relevance=min(ceiling, hit.relevance),
                     fields={**hit.fields, "weak": True},
                 )
                 for hit in hits
@@ -768,7 +774,7 @@ class HybridSearch:
         ranking: _Ranking,
         best: Sequence[int],
         rivals: Sequence[int],
-        found: Sequence[float],
+        word_shares: Sequence[float],
         searched: int,
     ) -> list[Evidence]:
         """What speaks for each of the best, compared with its rivals."""
@@ -778,30 +784,30 @@ class HybridSearch:
         if not best:
             return []
         reached: list[float] = plain[rivals].tolist()
-        own: list[float] = plain[best].tolist()
+        scores: list[float] = plain[best].tolist()
         shares: list[float] = _highest_at(best, [part.shares for part in ranking.parts]).tolist()
         first = max(reached)
         among = rivals[:COMPETITORS]
         equals = rivals_of(reached[:COMPETITORS])
         cosines = _cosines_of(state, ranking, [*among, *best])
-        near = [each for each in cosines[: len(among)] if each is not None]
+        near = [cosine for cosine in cosines[: len(among)] if cosine is not None]
         nearest, ahead = max(near, default=0.0), _ahead(ranking, among)
-        asked = len(ranking.asked.found) + len(ranking.asked.unknown)
+        asked = len(ranking.asked.terms) + len(ranking.asked.unknown)
         return [
             Evidence(
                 cosine=cosine,
                 covered=covered,
                 gap=max(0.0, first - score),
                 rivals=equals,
-                found=share,
+                word_share=share,
                 words=asked,
-                said=max(asked, ranking.asked.said),
+                n_words=max(asked, ranking.asked.n_words),
                 behind=0.0 if cosine is None else max(0.0, nearest - cosine),
                 tools=searched,
                 ahead=ahead,
             )
             for cosine, covered, score, share in zip(
-                cosines[len(among) :], shares, own, found, strict=True
+                cosines[len(among) :], shares, scores, word_shares, strict=True
             )
         ]
 
@@ -810,13 +816,13 @@ class HybridSearch:
         state: HybridState,
         ranking: _Ranking,
         at: int,
-        place: int,
+        slot: int,
         matched: dict[str, list[str]],
         score: float,
         evidence: Evidence,
         highest_scores: float,
     ) -> Hit:
-        tool = state.words.tools[place]
+        tool = state.words.tools[slot]
         if score >= _EXACT:
             return Hit(
                 key=tool.key,
@@ -825,15 +831,15 @@ class HybridSearch:
                 fields={"query": ranking.query[:200]},
                 source="exact",
             )
-        relevance = ranking.lift.relevance(place, self._calibration.relevance(evidence))
-        said = [explanation_of(matched)] if matched else []
+        relevance = ranking.lift.relevance(slot, self._calibration.relevance(evidence))
+        reasons = [explanation_of(matched)] if matched else []
         if evidence.cosine is not None:
-            said.append(f"similar in meaning ({evidence.cosine:.2f})")
+            reasons.append(f"similar in meaning ({evidence.cosine:.2f})")
         if score >= _PHRASE:
             relevance = max(relevance, _SURE)
-            said.insert(0, "has the quoted text")
-        if used := ranking.lift.told(place):
-            said.insert(0, used)
+            reasons.insert(0, "has the quoted text")
+        if used := ranking.lift.reason(slot):
+            reasons.insert(0, used)
         part = ranking.parts[0]
         if len(ranking.parts) > 1:
             part = max(ranking.parts, key=lambda part: float(part.sums[at]))
@@ -843,23 +849,23 @@ class HybridSearch:
             "matched": matched,
             "cosine": evidence.cosine,
             "covered": round(evidence.covered, 4),
-            "found": round(evidence.found, 4),
+            "found": round(evidence.word_share, 4),
             "words": evidence.words,
-            "said": evidence.said,
+            "said": evidence.n_words,
             "ahead": None if evidence.ahead is None else round(evidence.ahead, 4),
             "rivals": round(evidence.rivals, 4),
             "margin": round(self._calibration.margin(evidence), 4),
             "score": round(float(ranking.scores[at]), 4),
-            **ranking.lift.fields(place),
+            **ranking.lift.fields(slot),
             **({"quoted": True} if score >= _PHRASE else {}),
         }
         by = "vector" if by_meaning else "lexical"
         return Hit(
             key=tool.key,
             relevance=min(highest_scores, round(relevance, 4)),
-            explanation=", ".join(said) or "was suggested",
+            explanation=", ".join(reasons) or "was suggested",
             fields=fields,
-            source="usage" if ranking.lift.is_source(place) else by,
+            source="usage" if ranking.lift.is_source(slot) else by,
         )
 
 
@@ -872,14 +878,14 @@ class _Texts:
     context: str
 
     @cached_property
-    def own(self) -> tuple[str, ...]:
+    def parts(self) -> tuple[str, ...]:
         """The query and its clauses."""
         return (self.query, *self.clauses)
 
     @cached_property
     def all(self) -> tuple[str, ...]:
         """The same and the context, if there is one."""
-        return (*self.own, self.context) if self.context else self.own
+        return (*self.parts, self.context) if self.context else self.parts
 
 
 def _fits(best: Hit, shift: float) -> bool:
@@ -889,25 +895,27 @@ def _fits(best: Hit, shift: float) -> bool:
     return best.fields["margin"] >= shift or "quoted" in best.fields
 
 
-def _cosines_of(state: HybridState, ranking: _Ranking, some: Sequence[int]) -> list[float | None]:
+def _cosines_of(
+    state: HybridState, ranking: _Ranking, positions: Sequence[int]
+) -> list[float | None]:
     """Best cosines of the request or one of its clauses; None without a vector."""
-    given = [part.cosines for part in ranking.parts if part.cosines is not None]
-    if not given or not some:
-        return [None for _ in some]
-    best = _highest_at(some, given).astype(np.float64).round(4)
-    found: list[float | None] = best.tolist()
+    with_vectors = [part.cosines for part in ranking.parts if part.cosines is not None]
+    if not with_vectors or not positions:
+        return [None for _ in positions]
+    best = _highest_at(positions, with_vectors).astype(np.float64).round(4)
+    cosines: list[float | None] = best.tolist()
     if state.there is not None:
-        at = np.array(some, np.int64)
-        there = state.there[at if ranking.places is None else ranking.places[at]]
-        found = [
-            cosine if is_there else None for cosine, is_there in zip(found, there, strict=True)
+        at = np.array(positions, np.int64)
+        there = state.there[at if ranking.slots is None else ranking.slots[at]]
+        cosines = [
+            cosine if is_there else None for cosine, is_there in zip(cosines, there, strict=True)
         ]
-    return found
+    return cosines
 
 
-def _ahead(ranking: _Ranking, some: Sequence[int]) -> float | None:
+def _ahead(ranking: _Ranking, positions: Sequence[int]) -> float | None:
     """How much nearer the nearest of some tools is than what tools do in general, at best."""
-    at = np.array(some, np.int64)
+    at = np.array(positions, np.int64)
     return max(
         (
             float(part.cosines[at].max()) - common
@@ -918,27 +926,29 @@ def _ahead(ranking: _Ranking, some: Sequence[int]) -> float | None:
     )
 
 
-def _highest_at(some: Sequence[int], values: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
+def _highest_at(
+    positions: Sequence[int], values: Sequence[NDArray[np.float32]]
+) -> NDArray[np.float32]:
     """The highest of some values, position by position, at a few of them."""
-    at = np.array(some, np.int64)
+    at = np.array(positions, np.int64)
     if len(values) == 1:
         return values[0][at]
-    return np.maximum.reduce([each[at] for each in values])
+    return np.maximum.reduce([column[at] for column in values])
 
 
 def _servers_used(
-    state: HybridState, request: SearchRequest, places: NDArray[np.int64] | None
+    state: HybridState, request: SearchRequest, slots: NDArray[np.int64] | None
 ) -> NDArray[np.bool_] | None:
     """Which tools are of servers that the conversation used just now; None: none was."""
     used = {
-        int(state.words.servers[place])
+        int(state.words.servers[slot])
         for key in request.recent
-        for rank, place in state.words.called(fold(key))
+        for rank, slot in state.words.slots_named(fold(key))
         if rank == 0
     }
     if not used:
         return None
-    servers = state.words.servers if places is None else state.words.servers[places]
+    servers = state.words.servers if slots is None else state.words.servers[slots]
     return np.isin(servers, list(used))
 
 
@@ -951,9 +961,9 @@ def _first(
     best = highest_scores(rough, _FIRST)
     if not sure:
         return best
-    found = np.concatenate([best, np.array(sure, np.int64)])
-    found.sort()
-    return found[np.concatenate([[True], found[1:] != found[:-1]])]
+    slots = np.concatenate([best, np.array(sure, np.int64)])
+    slots.sort()
+    return slots[np.concatenate([[True], slots[1:] != slots[:-1]])]
 
 
 def _highest_of(rough: Cosines, values: NDArray[np.float32]) -> Cosines:

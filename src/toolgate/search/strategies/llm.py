@@ -141,12 +141,12 @@ class ModelSearch:
 
     async def update(self, tools: Sequence[SearchableTool]) -> None:
         """Make these the tools of the index."""
-        wanted = tuple(tools)
+        new_tools = tuple(tools)
         async with self._updating:
             # A candidate must always be known here: both states are there while it changes.
-            self._tools = {**self._tools, **{tool.key: tool for tool in wanted}}
-            await self._base.update(wanted)
-            self._tools = {tool.key: tool for tool in wanted}
+            self._tools = {**self._tools, **{tool.key: tool for tool in new_tools}}
+            await self._base.update(new_tools)
+            self._tools = {tool.key: tool for tool in new_tools}
 
     async def ready(self) -> None:
         """Wait until the ranking has all that it needs."""
@@ -178,11 +178,11 @@ class ModelSearch:
             log.warning(
                 "model picked no tools", extra={"reason": reason, "error": type(error).__name__}
             )
-            took = (perf_counter() - started) * 1000
-            return replace(_fallen_back(ranked, request, reason), duration_ms=took)
+            duration_ms = (perf_counter() - started) * 1000
+            return replace(_fallen_back(ranked, request, reason), duration_ms=duration_ms)
         self._breaker.succeeded()
-        found = self._answer(ranked, picks, request)
-        return replace(found, duration_ms=(perf_counter() - started) * 1000)
+        answer = self._answer(ranked, picks, request)
+        return replace(answer, duration_ms=(perf_counter() - started) * 1000)
 
     def _reason_of(self, error: Exception) -> str:
         """Why nothing came, without a text that may hold secrets."""
@@ -218,10 +218,10 @@ def _ranked(ranked: SearchAnswer, request: SearchRequest) -> SearchAnswer:
 
 def _fallen_back(ranked: SearchAnswer, request: SearchRequest, reason: str) -> SearchAnswer:
     """The ranked list, marked as what it is."""
-    found = _ranked(ranked, request)
+    answer = _ranked(ranked, request)
     notice = f"The model did not choose ({reason}); this is the list as it was ranked."
-    fallback = "; ".join(filter(None, (f"llm: {reason}", found.fallback)))
-    return replace(found, notices=(notice, *found.notices), fallback=fallback)
+    fallback = "; ".join(filter(None, (f"llm: {reason}", answer.fallback)))
+    return replace(answer, notices=(notice, *answer.notices), fallback=fallback)
 
 
 _: type[SearchStrategy] = ModelSearch

@@ -58,7 +58,7 @@ class _UsageReader(Protocol):
         self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
     ) -> None: ...
 
-    async def usage(self, wanted: UsageFilter) -> list[UsageEntry]: ...
+    async def usage(self, usage_filter: UsageFilter) -> list[UsageEntry]: ...
 
     async def clear_usage(self, project_id: str) -> int: ...
 
@@ -107,8 +107,8 @@ class Learned:
 
     def votes(self, vector: NDArray[np.float32], model: str, weights: UsageWeights) -> UsageVotes:
         """What earlier requests say to this one; `model` is the identity of its embedder."""
-        known = self.by_model.get(model)
-        return known.votes(vector, weights, self.now_s) if known is not None else UsageVotes()
+        history = self.by_model.get(model)
+        return history.votes(vector, weights, self.now_s) if history is not None else UsageVotes()
 
 
 @dataclass
@@ -159,12 +159,12 @@ class Learning:
         *,
         rules: Callable[[], UsageSettings],
         keep_queries: Callable[[], bool],
-        now: Callable[[], str] = utc_now,
+        clock: Callable[[], str] = utc_now,
     ) -> None:
         self._store = store
         self._rules = rules
         self._keep_queries = keep_queries
-        self._now = now
+        self._clock = clock
         self._writer = UsageLogWriter(store)
         self._projects: dict[str, _Project] = {}
         self._talks: OrderedDict[tuple[str, str, str], _ConversationUse] = OrderedDict()
@@ -172,8 +172,8 @@ class Learning:
 
     async def aclose(self) -> None:
         """Write what is left."""
-        for look in self._looks.values():
-            look.cancel()
+        for task in self._looks.values():
+            task.cancel()
         await asyncio.gather(*self._looks.values(), return_exceptions=True)
         await self._writer.aclose()
 
@@ -189,7 +189,7 @@ class Learning:
             return None
         project = await self._project(caller.project_id)
         line = self._line(project, caller) if self._rules().adapt_line else _CALIBRATED
-        judged = tuple([(each.margin, each.fitted) for each in line.judged])
+        judged = tuple([(search.margin, search.fitted) for search in line.judged])
         version = caller.project_id, len(project.seen), judged
         now_s = self._now_s() if project.by_model else 0.0  # nobody votes who could have aged
         return Learned(project.by_model, now_s, line, version)
@@ -203,32 +203,32 @@ class Learning:
         return tuple(dict.fromkeys(key for key, at_s in talk.used if at_s >= since))
 
     def used_together(
-        self, project_id: str, keys: Collection[str], most: int = 3
+        self, project_id: str, keys: Collection[str], limit: int = 3
     ) -> dict[str, list[str]]:
         """Tools that were often used with each of these, the most frequent first."""
         project = self._projects.get(project_id)
         if project is None or not self._rules().enabled or not self._rules().together:
             return {}
-        found: dict[str, list[str]] = {}
+        companions: dict[str, list[str]] = {}
         for key in keys:
             if key not in project.pairs:
                 continue
             counts = project.pairs[key]
             least = max(_TOGETHER_LEAST, _TOGETHER_SHARE * project.uses[key])
-            others = sorted(
+            frequent = sorted(
                 (other for other, count in counts.items() if count >= least),
                 key=lambda other: (-counts[other], other),
             )
-            if others:
-                found[key] = others[:most]
-        return found
+            if frequent:
+                companions[key] = frequent[:limit]
+        return companions
 
     async def status(self, caller: Caller) -> LearningStatus:
         """How much was learned in the caller's project."""
         project = await self._project(caller.project_id)
         return LearningStatus(
             enabled=self._rules().enabled,
-            requests=sum(len(each) for each in project.by_model.values()),
+            requests=sum(len(history) for history in project.by_model.values()),
             tools=len(project.uses),
             pairs=sum(
                 count >= _TOGETHER_LEAST
@@ -265,31 +265,33 @@ class Learning:
             return
         talk = self._talk(caller)
         single = len(asked) == 1
-        for each in asked:
-            found = [hit for hit in hits if single or hit.fields.get("query") == each.query[:200]]
-            vector = b"" if each.vector is None else each.vector.astype(_HALF).tobytes()
+        for query in asked:
+            query_hits = [
+                hit for hit in hits if single or hit.fields.get("query") == query.query[:200]
+            ]
+            vector = b"" if query.vector is None else query.vector.astype(_HALF).tobytes()
             search = StoredSearch(
                 search_id=new_id(),
-                at=self._now(),
+                at=self._clock(),
                 project_id=caller.project_id,
                 caller_id=caller.caller_id,
                 conversation=caller.conversation,
                 model=model if vector else "",
                 vector=vector,
-                shown=tuple((hit.key, hit.relevance) for hit in found),
-                margin=each.margin,
-                weak=not each.fits,
-                query=each.query[:_QUERY_CHARS] if self._keep_queries() else None,
+                shown=tuple((hit.key, hit.relevance) for hit in query_hits),
+                margin=query.margin,
+                weak=not query.fits,
+                query=query.query[:_QUERY_CHARS] if self._keep_queries() else None,
             )
             self._writer.put(search)
-            keys = frozenset(hit.key for hit in found)
+            keys = frozenset(hit.key for hit in query_hits)
             talk.searches.appendleft((search, keys))
         if talk.searches and beside:
             # What stands beside the hits belongs to the search as a whole: to its first query.
-            place = min(len(asked), len(talk.searches)) - 1
-            if place >= 0:
-                search, keys = talk.searches[place]
-                talk.searches[place] = search, keys | frozenset(beside)
+            slot = min(len(asked), len(talk.searches)) - 1
+            if slot >= 0:
+                search, keys = talk.searches[slot]
+                talk.searches[slot] = search, keys | frozenset(beside)
 
     def note_call(self, caller: Caller, key: str, *, ok: bool) -> None:
         """Take the end of a call: it belongs to the last search here that showed its tool."""
@@ -308,11 +310,11 @@ class Learning:
         search = next((search for search, keys in talk.searches if key in keys), None)
         if search is None:
             await self.flush()
-            wanted = UsageFilter(
+            usage_filter = UsageFilter(
                 project_id=caller.project_id, caller_id=caller.caller_id, limit=100
             )
-            for logged in await self._store.usage(wanted):
-                if key in {shown for shown, _ in logged.search.shown}:
+            for logged in await self._store.usage(usage_filter):
+                if key in {tool for tool, _ in logged.search.shown}:
                     search = logged.search
                     break
         if search is None:
@@ -334,16 +336,16 @@ class Learning:
     def _note(
         self, talk: _ConversationUse, search: StoredSearch, key: str, outcome: UseOutcome
     ) -> None:
-        what = search.search_id, key, outcome
-        if what in talk.noted:
+        event = search.search_id, key, outcome
+        if event in talk.noted:
             return
         if len(talk.noted) > 100 * _SEARCHES:
             talk.noted.clear()
-        talk.noted.add(what)
+        talk.noted.add(event)
         use = StoredUse(
             use_id=new_id(),
             search_id=search.search_id,
-            at=self._now(),
+            at=self._clock(),
             project_id=search.project_id,
             tool=key,
             outcome=outcome,
@@ -365,29 +367,29 @@ class Learning:
         if looking is None and (
             project.looked_s is None or now_s - project.looked_s > _LOOK_AGAIN_S
         ):
-            looking = asyncio.create_task(self._look(project_id, project))
+            looking = asyncio.create_task(self._read_log(project_id, project))
             self._looks[project_id] = looking
             looking.add_done_callback(lambda _: self._looks.pop(project_id, None))
         if first and looking is not None:
             await asyncio.wait({looking}, timeout=_FIRST_LOOK_S)
         return project
 
-    async def _look(self, project_id: str, project: _Project) -> None:
+    async def _read_log(self, project_id: str, project: _Project) -> None:
         """Read what other processes, or earlier ones, wrote to the log."""
         # Another process may write a use a moment after it happened.
-        now = utc_text(datetime.fromisoformat(self._now()) - timedelta(seconds=_LOOK_AGAIN_S))
-        wanted = UsageFilter(
+        read_at = utc_text(datetime.fromisoformat(self._clock()) - timedelta(seconds=_LOOK_AGAIN_S))
+        usage_filter = UsageFilter(
             project_id=project_id, with_uses=True, since=project.looked_at, limit=_LOADED_MOST
         )
         try:
-            found = await self._store.usage(wanted)
+            entries = await self._store.usage(usage_filter)
         except Exception as error:  # noqa: BLE001 - searches go on without what was learned
             log.warning("usage cannot be read", extra={"reason": str(error)})
-            found = []
+            entries = []
         else:
-            project.looked_at = now
+            project.looked_at = read_at
         project.looked_s = asyncio.get_running_loop().time()
-        for at, logged in enumerate(reversed(found)):
+        for at, logged in enumerate(reversed(entries)):
             for use in logged.uses:
                 self._take(project, logged.search, use)
             if at % 200 == 199:
@@ -400,14 +402,14 @@ class Learning:
         at_s = _seconds(use.at)
         signal = _SIGNALS[use.outcome]
         if signal and search.vector:
-            known = project.by_model.get(search.model)
-            if known is None:
-                known = project.by_model[search.model] = UsageHistory(
+            history = project.by_model.get(search.model)
+            if history is None:
+                history = project.by_model[search.model] = UsageHistory(
                     len(search.vector) // 2,
                     half_life_s=self._rules().half_life_days * 86_400,
-                    most=self._rules().max_requests,
+                    max_requests=self._rules().max_requests,
                 )
-            known.add(search.vector, use.tool, signal, at_s)
+            history.add(search.vector, use.tool, signal, at_s)
         if use.outcome == "ok":
             self._take_pairs(project, search, use.tool, at_s)
         if search.margin is not None and use.outcome != "error":
@@ -425,8 +427,8 @@ class Learning:
         used = project.last.setdefault(
             (search.caller_id, search.conversation), deque[tuple[str, float]](maxlen=_USED)
         )
-        others = {other for other, then in used if abs(at_s - then) <= _TOGETHER_S} - {key}
-        for other in others:
+        companions = {other for other, then in used if abs(at_s - then) <= _TOGETHER_S} - {key}
+        for other in companions:
             project.pairs.setdefault(key, Counter())[other] += 1
             project.pairs.setdefault(other, Counter())[key] += 1
         used.appendleft((key, at_s))
@@ -461,7 +463,7 @@ class Learning:
         return talk
 
     def _now_s(self) -> float:
-        return _seconds(self._now())
+        return _seconds(self._clock())
 
 
 def _seconds(at: str) -> float:

@@ -24,11 +24,12 @@ from toolgate.intents import (
     StageRequest,
     read_intents,
 )
-from toolgate.intents.semantic.classifier import fit, read_model, write_model
 from toolgate.intents.semantic.message_parts import repeats_previous, split_requests
+from toolgate.intents.semantic.model_file import read_model, write_model
 from toolgate.intents.semantic.ngrams import COLUMNS, fit_vectorizer
 from toolgate.intents.semantic.softmax import fit_softmax, softmax
 from toolgate.intents.semantic.stage import training_set_of
+from toolgate.intents.semantic.training import fit
 from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors
 from toolgate.types import PluginSpec
 

@@ -46,11 +46,7 @@ if TYPE_CHECKING:
         detection_row,
     )
     from toolgate.intents.detection.recognizer import Recognizer
-    from toolgate.intents.semantic.classifier import (
-        Prediction,
-        PromptNeighbours,
-        SemanticModel,
-    )
+    from toolgate.intents.semantic.model import Prediction, PromptNeighbours, SemanticModel
     from toolgate.intents.semantic.stage import Explanation, SemanticStage
 
 __all__ = [
@@ -103,10 +99,10 @@ _LAZY = {
     "DetectionSource": "detection.detection_log",
     "detection_row": "detection.detection_log",
     "Explanation": "semantic.stage",
-    "Prediction": "semantic.classifier",
-    "PromptNeighbours": "semantic.classifier",
+    "Prediction": "semantic.model",
+    "PromptNeighbours": "semantic.model",
     "Recognizer": "detection.recognizer",
-    "SemanticModel": "semantic.classifier",
+    "SemanticModel": "semantic.model",
     "SemanticStage": "semantic.stage",
 }
 """Names that need numpy, with their modules; imported on first use."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from toolgate.intents.arguments.reader import name_words
+from toolgate.intents.arguments.prepared_spec import name_words
 from toolgate.intents.base import ArgumentKind, ArgumentSpec
 
 __all__ = ["specs_of_schema"]

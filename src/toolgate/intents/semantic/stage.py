@@ -24,18 +24,11 @@ from toolgate.intents.base import (
     IntentCandidate,
     StageRequest,
 )
-from toolgate.intents.semantic.classifier import (
-    UNSUPPORTED,
-    Prediction,
-    SemanticModel,
-    TrainingSet,
-    fit,
-    read_model,
-    words_of,
-    write_model,
-)
 from toolgate.intents.semantic.message_parts import repeats_previous, split_requests
+from toolgate.intents.semantic.model import UNSUPPORTED, Prediction, SemanticModel, TrainingSet
+from toolgate.intents.semantic.model_file import read_model, write_model
 from toolgate.intents.semantic.ngrams import normalize_text
+from toolgate.intents.semantic.training import fit, words_of
 from toolgate.models.embedders import Embedder, embedded
 
 __all__ = ["Explanation", "SemanticStage", "training_set_of"]

@@ -1,0 +1,131 @@
+"""Argument specs with their expressions compiled, once for each reader."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from toolgate.intents.arguments.expressions import (
+    COUNTED,
+    COUNTS,
+    FILLER,
+    NAMED,
+    NO_WORDS,
+    WITH,
+    WITHOUT,
+    YES_WORDS,
+)
+from toolgate.intents.base import ArgumentSpec
+from toolgate.intents.phrases import Phrase, compile_phrase
+from toolgate.intents.text import fold
+
+__all__ = ["PreparedSpec", "name_words", "prepare_spec"]
+
+_VERBS: Final = frozenset(
+    [
+        "include",
+        "includes",
+        "show",
+        "with",
+        "is",
+        "has",
+        "enable",
+        "enabled",
+        "use",
+        "only",
+        "allow",
+    ]
+)
+"""Words of the name of a switch that say nothing about what it switches."""
+
+
+@dataclass(frozen=True)
+class PreparedSpec:
+    """A spec with its compiled expressions."""
+
+    spec: ArgumentSpec
+    """The spec."""
+    phrases: tuple[Phrase, ...]
+    """Its patterns, for names."""
+    value_of: Mapping[str, str]
+    """Folded words of values, with the value."""
+    values: re.Pattern[str] | None
+    """Finds any word of a choice; None for other kinds."""
+    words: str
+    """The words that announce it, as alternatives of an expression."""
+    patterns: tuple[re.Pattern[str], ...]
+    """What its reader looks for, best first."""
+
+
+def prepare_spec(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> PreparedSpec:
+    """Compile the expressions of a spec.
+
+    Args:
+        spec: How the parameter is filled.
+        lists: Lists that its phrases may refer to.
+
+    Raises:
+        ValueError: A phrase is invalid.
+    """
+    value_of: dict[str, str] = {}
+    for value, synonyms in spec.values.items():
+        for word in (value, value.replace("_", " "), value.replace("-", " "), *synonyms):
+            folded = fold(word).text.strip()
+            if folded:
+                value_of.setdefault(folded, value)
+    words = spec.words or (
+        () if spec.kind == "count" else (spec.name, " ".join(name_words(spec.name)))
+    )
+    if spec.kind == "boolean":
+        bare = " ".join(word for word in name_words(spec.name) if word not in _VERBS)
+        words = (*words, *([bare] if len(bare) > 2 else []))
+    announced = alternatives(fold(word).text for word in words)
+    return PreparedSpec(
+        spec=spec,
+        phrases=tuple(compile_phrase(source, lists) for source in spec.patterns),
+        value_of=value_of,
+        values=re.compile(rf"(?<![\w-])(?:{alternatives(value_of)})(?![\w-])")
+        if value_of and spec.kind == "choice"
+        else None,
+        words=announced,
+        patterns=_patterns(spec, announced),
+    )
+
+
+def _patterns(spec: ArgumentSpec, words: str) -> tuple[re.Pattern[str], ...]:
+    """What the reader of a kind looks for."""
+    patterns: list[str] = []
+    if spec.kind == "count":
+        named = alternatives((fold(spec.name).text, " ".join(name_words(spec.name))))
+        patterns = [*(pattern.pattern for pattern in COUNTS)]
+        patterns.insert(2, rf"(?<!\w)(?:{named})(?:\s+(?:of|to|is))?\s*[:=]?\s*{COUNTED}")
+        if words:
+            patterns.append(rf"(?<![\w.,:/#-]){COUNTED}\s+(?:[a-z]+\s+){{0,2}}?(?:{words})(?!\w)")
+    elif spec.kind in {"integer", "number"} and words:
+        number = r"(?P<value>-?\d{1,15}(?:[.]\d{1,15})?)(?![\w]|[.,:/-]\d)"
+        patterns = [
+            rf"(?<!\w)(?:{words}){NAMED}{number}",
+            rf"(?<![\w.,:/-]){number}\s+(?:{words})(?!\w)",
+        ]
+    elif spec.kind == "boolean" and words:
+        answers = "|".join(sorted(YES_WORDS | NO_WORDS, key=lambda word: -len(word)))
+        verb = r"\s*(?:is|ist|est|es|=|:)?\s*"
+        patterns = [
+            rf"(?<!\w)(?:{words}){verb}(?P<said>{answers})(?!\w)",
+            rf"(?<!\w)(?:{WITHOUT})\s+{FILLER}(?:{words})(?!\w)",
+            rf"(?<!\w)(?:{WITH})\s+{FILLER}(?:{words})(?!\w)",
+        ]
+        if spec.words:
+            patterns.append(rf"(?<!\w)(?:{words})(?!\w)")
+    return tuple(re.compile(pattern) for pattern in patterns)
+
+
+def name_words(name: str) -> list[str]:
+    """The words that the name of a parameter is made of: camelCase and snake_case."""
+    split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return fold(re.sub(r"[_\W]+", " ", split)).text.split()
+
+
+def alternatives(words: Iterable[str]) -> str:
+    plain = sorted({word for word in words if word}, key=lambda word: (-len(word), word))
+    return "|".join(r"\s+".join(map(re.escape, word.split())) for word in plain)

@@ -1,0 +1,293 @@
+"""One function for each kind of value: finds it in a message and gives it with its offsets."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, time
+from typing import Final, TypeAlias
+from zoneinfo import ZoneInfo
+
+from toolgate.intents.arguments.expressions import (
+    CALLED,
+    COUNTS,
+    EMAIL,
+    NAMED,
+    NO_COUNT_BEFORE,
+    ONE_PERIOD,
+    PATH,
+    PERIOD,
+    SECONDS,
+    UNIT_DAYS,
+    UNIT_FOLLOWS,
+    YES_WORDS,
+)
+from toolgate.intents.arguments.message import ArgumentMessage, Offsets
+from toolgate.intents.arguments.prepared_spec import PreparedSpec, name_words
+from toolgate.intents.base import ArgumentKind, ArgumentSpec
+from toolgate.intents.dates.parser import DateMatch, Moment
+from toolgate.intents.dates.vocabulary import NUMBERS, TIME_UNITS, UNITS
+from toolgate.intents.spelling import LEAST_LETTERS, nearest_word
+
+__all__ = ["READERS", "ReadValue", "cased", "date_value", "known_value", "within_limits"]
+
+ReadValue: TypeAlias = tuple[object, Offsets]
+"""A value and where it was read, in offsets of the source."""
+
+
+# Readers
+def _read_date(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    announced = message.announced.get(ready.spec.name)
+    announced_starts = [dated.start for dated in message.announced.values()]
+    for dated in [announced] if announced else message.dates:
+        if announced is None and dated.start in announced_starts:
+            continue
+        if any(start < dated.end and dated.start < end for start, end in message.paired):
+            continue
+        value = date_value(dated, ready.spec, message)
+        if value is not None:
+            return value, (dated.start, dated.end)
+    return None
+
+
+def date_value(dated: DateMatch, spec: ArgumentSpec, message: ArgumentMessage) -> str | None:
+    """A date as its parameter takes it; None where it does not fit, as an open end."""
+    moment: Moment | None = dated.since
+    if spec.part == "day":
+        if dated.since is None or dated.last_day != dated.since:
+            return None
+    elif spec.part == "until":
+        moment = dated.last_day if spec.inclusive else dated.until
+        if dated.until is not None and spec.past:
+            until = dated.until
+            today = message.today
+            reached = until.date() if isinstance(until, datetime) else until
+            if reached > (today.date() if isinstance(today, datetime) else today):
+                return None
+    if moment is None:
+        return None
+    if isinstance(moment, datetime):
+        return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if spec.form == "date-time":
+        zone = UTC if message.zone == "UTC" else ZoneInfo(message.zone)
+        try:
+            first = datetime.combine(moment, time(), zone).astimezone(UTC)
+        except OverflowError:
+            return None
+        return first.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.isoformat()
+
+
+def _read_count(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    text = message.folded.text
+    for number, pattern in enumerate(ready.patterns):
+        for match in pattern.finditer(text):
+            value = _count(match)
+            inner = match.span("number") if match["number"] else match.span("few")
+            if value is None or UNIT_FOLLOWS.match(text, inner[1]):
+                continue
+            # A bare number before a noun may be a year, or the number of a version or page.
+            if number > len(COUNTS) and (
+                1900 <= value <= 2199 or NO_COUNT_BEFORE.search(text, 0, inner[0])
+            ):
+                continue
+            span = message.span_of(*inner)
+            if message.is_taken(span):
+                continue
+            if any(dated.start < span[1] and span[0] < dated.end for dated in message.dates):
+                continue
+            bounded = within_limits(value, ready.spec)
+            if bounded is not None:
+                return bounded, message.span_of(match.start(), inner[1])
+    return None
+
+
+def _count(match: re.Match[str]) -> int | None:
+    if match["few"]:
+        return NUMBERS[match["few"]]
+    plain = re.sub(r"[,.' ]", "", match["number"])
+    return int(plain) if len(plain) <= 9 else None
+
+
+def within_limits(value: float, spec: ArgumentSpec) -> float | None:
+    """The value, lowered to the maximum; None below the minimum."""
+    if spec.minimum is not None and value < spec.minimum:
+        return None
+    if spec.maximum is not None and value > spec.maximum:
+        return type(value)(spec.maximum)
+    return value
+
+
+def _read_period(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    """The length of a period in the parameter's own unit, rounded up."""
+    unit_name = next(
+        (word for word in [*name_words(ready.spec.name), *ready.spec.words] if word in SECONDS),
+        "days",
+    )
+    for pattern in (PERIOD, ONE_PERIOD):
+        for match in pattern.finditer(message.folded.text):
+            count = _count(match) if pattern is PERIOD else 1
+            unit = match["unit"]
+            days = 365 if UNITS.get(unit) == "year" else UNIT_DAYS.get(UNITS.get(unit, ""), 0)
+            seconds = TIME_UNITS.get(unit, days * 86400)
+            if count is None or not seconds:
+                continue
+            value = within_limits(int(-(-count * seconds // SECONDS[unit_name])), ready.spec)
+            if value is not None:
+                return value, message.span_of(*match.span())
+    return None
+
+
+def _read_number(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    """A number beside the words that announce it."""
+    for pattern in ready.patterns:
+        for match in pattern.finditer(message.folded.text):
+            raw = match["value"]
+            if ready.spec.kind == "integer" and "." in raw:
+                continue
+            if message.is_taken(message.span_of(*match.span())):
+                continue
+            value = within_limits(
+                float(raw) if ready.spec.kind == "number" else int(raw), ready.spec
+            )
+            if value is not None:
+                return value, message.span_of(*match.span())
+    return None
+
+
+def _read_name(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    for phrase in ready.phrases:
+        for match in phrase.matches(message.folded.text):
+            groups = match.groupdict()
+            for group in ("quoted", "name", "listed"):
+                if groups.get(group) is None:
+                    continue
+                word = groups[group].strip("\"'`\u201c\u201d\u201e\u00ab\u00bb ")
+                if not word or word in ready.spec.stop or word.isdecimal():
+                    continue
+                start = match.start(group) + groups[group].index(word)
+                span = message.span_of(start, start + len(word))
+                value = known_value(ready, word) or cased(message.text(span), ready.spec)
+                return value, span
+    return None
+
+
+def known_value(ready: PreparedSpec, word: str) -> str | None:
+    """The known value that a word stands for, also with one typing error."""
+    if word in ready.value_of:
+        return ready.value_of[word]
+    if len(word) < LEAST_LETTERS - 1 or len(word) > 100:
+        return None
+    near = nearest_word(
+        word, [value_word for value_word in ready.value_of if len(value_word) >= LEAST_LETTERS]
+    )
+    return None if near is None else ready.value_of[near]
+
+
+def cased(text: str, spec: ArgumentSpec) -> str:
+    """An unknown name, written as its parameter wants it."""
+    if spec.case == "title":
+        return text[:1].upper() + text[1:]
+    return {"lower": text.lower, "upper": text.upper, "": text.strip}[spec.case]()
+
+
+def _read_choice(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    if ready.values is None:
+        return None
+    text = message.folded.text
+    match = ready.values.search(text)
+    if match is not None:
+        return ready.value_of[match[0]], message.span_of(*match.span())
+    seen: set[str] = set()
+    for match in re.finditer(r"(?<![\w-])[^\W\d_]{4,40}(?![\w-])", text):
+        if match[0] in seen:
+            continue
+        seen.add(match[0])
+        value = known_value(ready, match[0])
+        if value is not None:
+            return value, message.span_of(*match.span())
+    return None
+
+
+def _read_string(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    """A quoted text: after the words that announce it, else the next unused one."""
+    words = ready.words
+    if words:
+        called = "|".join(CALLED) if "name" in name_words(ready.spec.name) else "(?!)"
+        for match in re.finditer(rf"(?<!\w)(?:{words}|{called}){NAMED}", message.folded.text):
+            at = message.folded.start(match.end())
+            for text, span in message.quoted:
+                if span[0] == at and not message.is_taken(span):
+                    return text, span
+    for text, span in message.quoted:
+        if not message.is_taken(span):
+            return text, span
+    if words:
+        called = "|".join(CALLED) if "name" in name_words(ready.spec.name) else "(?!)"
+        pattern = rf"(?<!\w)(?:(?:{words})\s*[:=]|{called})\s*(?P<value>\w[\w.-]*\w|\w)"
+        match = re.search(pattern, message.folded.text)
+        if match is not None:
+            span = message.span_of(*match.span("value"))
+            return message.text(span), span
+    return None
+
+
+def _read_boolean(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    text = message.folded.text
+    for number, pattern in enumerate(ready.patterns):
+        match = pattern.search(text)
+        if match is not None and not message.is_taken(message.span_of(*match.span())):
+            value = match["said"] in YES_WORDS if number == 0 else number != 1
+            return value, message.span_of(*match.span())
+    return None
+
+
+def _read_email(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    del ready
+    return _first(EMAIL.finditer(message.source), message)
+
+
+def _read_url(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    del ready
+    return next(((url, span) for url, span in message.urls if not message.is_taken(span)), None)
+
+
+def _read_path(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    del ready
+    for text, span in message.quoted:
+        if (
+            not message.is_taken(span)
+            and re.search(r"[/\\]|\.\w{1,8}$", text)
+            and "://" not in text
+        ):
+            return text, span
+    # File names inside a web or mail address are part of that address.
+    addresses = [span for _, span in message.urls]
+    addresses += [match.span() for match in EMAIL.finditer(message.source)]
+    for match in PATH.finditer(message.source):
+        text = match[0].rstrip(".")
+        span = match.start(), match.start() + len(text)
+        inside = any(start < span[1] and span[0] < end for start, end in addresses)
+        if not inside and not message.is_taken(span) and any(map(str.isalpha, text)):
+            return text, span
+    return None
+
+
+def _first(matches: Iterator[re.Match[str]], message: ArgumentMessage) -> ReadValue | None:
+    return next(
+        ((match[0], match.span()) for match in matches if not message.is_taken(match.span())), None
+    )
+
+
+READERS: Final[dict[ArgumentKind, Callable[[PreparedSpec, ArgumentMessage], ReadValue | None]]] = {
+    "boolean": _read_boolean,
+    "choice": _read_choice,
+    "count": _read_count,
+    "date": _read_date,
+    "email": _read_email,
+    "integer": _read_number,
+    "name": _read_name,
+    "number": _read_number,
+    "path": _read_path,
+    "period": _read_period,
+    "string": _read_string,
+    "url": _read_url,
+}

@@ -1,0 +1,371 @@
+"""The fitted classifier: what it predicts for a message, and its nearest prompts."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.intents.base import DetectionLimits
+from toolgate.intents.semantic.ngrams import NgramVectorizer
+from toolgate.intents.semantic.scores import (
+    Floats,
+    Indices,
+    blended_score,
+    class_sums,
+    logistic,
+    unit_rows,
+)
+from toolgate.intents.semantic.softmax import LinearModel, softmax
+
+__all__ = ["UNSUPPORTED", "Prediction", "PromptNeighbours", "SemanticModel", "TrainingSet"]
+
+UNSUPPORTED = ""
+"""The class of the examples of what is known and not offered; no intent is called so."""
+
+_AT_ONCE = 500
+"""Prompts that are compared with all others together."""
+
+DEFAULT_LIMITS = DetectionLimits()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSet:
+    """What a model is fitted to."""
+
+    intents: tuple[str, ...]
+    """Names of the classes; the last is `UNSUPPORTED` if there are examples of that."""
+
+    texts: tuple[str, ...]
+    """The prompts; no two are equal as they are looked at."""
+
+    owners: tuple[int, ...]
+    """For each text the place of its intent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """What a model says of a message."""
+
+    ranked: tuple[tuple[str, float], ...]
+    """Intents with probabilities, best first; what is missing to 1 is "none of these". The first
+    one's probability is its confidence."""
+
+    accepted: bool
+    """Whether the first is sure enough to be answered."""
+
+    cut: float
+    """The confidence that was needed."""
+
+    sure: float
+    """Probability that the first and not the second is right, if one of them is."""
+
+    has_known_features: bool
+    """Whether the model knows anything of the message: a word, or a piece of one."""
+
+    nearest: str
+    """The prompt of the best intent that is most like the message; empty where it has none."""
+
+    @property
+    def intent(self) -> str:
+        """The best intent, accepted or not; may be `UNSUPPORTED`."""
+        return self.ranked[0][0] if self.ranked else UNSUPPORTED
+
+    @property
+    def confidence(self) -> float:
+        """Probability that the best intent is right."""
+        return self.ranked[0][1] if self.ranked else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptNeighbours:
+    """A prompt, and what is most like it."""
+
+    intent: str
+    """Its intent."""
+
+    prompt: str
+    """Its text."""
+
+    own_similarity: float
+    """To the nearest other prompt of its intent, in [-1, 1]; -1 where there is none."""
+
+    other_intent: str
+    """The intent of the nearest prompt of another one."""
+
+    other_prompt: str
+    """That prompt."""
+
+    other_similarity: float
+    """To that one."""
+
+    recognised: bool
+    """Whether a model that did not know it told its intent right."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SemanticModel:
+    """A fitted classifier; a value that never changes."""
+
+    training_set: TrainingSet
+    """What it was fitted to."""
+
+    grams: NgramVectorizer
+    """How texts become n-gram rows."""
+
+    share: float
+    """What the n-grams weigh beside the embedder's vector."""
+
+    linear: LinearModel
+    """Rows to classes."""
+
+    dim: int
+    """Numbers of the embedder's vector; 0 without one."""
+
+    rows: NDArray[np.int8]
+    """Shape (texts, dim + COLUMNS): vectors and n-grams side by side; times `steps` of length 1.
+    In so few bits a cosine is off by less than 0.001, and read three times as fast as in more."""
+
+    steps: Floats
+    """Shape (texts,): what a row is multiplied by."""
+
+    lengths: Floats
+    """Shape (texts,): what the rows were divided by to be of length 1."""
+
+    held_scores: Floats
+    """Score of each prompt by a model that did not know it."""
+
+    held_owners: Indices
+    """What that model took it for."""
+
+    curve: tuple[float, float]
+    """Confidence = logistic(first + second x score)."""
+
+    doubt: tuple[float, float]
+    """Probability that the best is right and not the second = logistic(first + second x margin)."""
+
+    @cached_property
+    def _by_class(self) -> tuple[Indices, ...]:
+        owners = np.asarray(self.training_set.owners, np.intp)
+        return tuple(np.flatnonzero(owners == k) for k in range(len(self.training_set.intents)))
+
+    @cached_property
+    def counted(self) -> NDArray[np.bool_]:
+        """Which texts have a held-out score: all but those of `UNSUPPORTED`."""
+        names = self.training_set.intents
+        return np.array(
+            [names[owner] != UNSUPPORTED for owner in self.training_set.owners], np.bool_
+        )
+
+    @cached_property
+    def _means(self) -> tuple[Floats, Floats]:
+        """Of each class the mean at length 1: of the vectors, and of vectors and n-grams."""
+        owners = np.asarray(self.training_set.owners, np.intp)
+        both = self._rows(slice(None))
+        vectors = both[:, : self.dim] * self.lengths[:, None]
+        count = len(self.training_set.intents)
+        return unit_rows(class_sums(vectors, owners, count)), unit_rows(
+            class_sums(both, owners, count)
+        )
+
+    @cached_property
+    def _cuts(self) -> dict[tuple[DetectionLimits, str], float]:
+        return {}
+
+    def cut(self, limits: DetectionLimits = DEFAULT_LIMITS, intent: str = "") -> float:
+        """The confidence that an answer needs.
+
+        With an `intent`, its own prompts decide together with all others: as if there were twenty
+        of the others for its own.
+        """
+        if limits.threshold is not None:
+            return limits.threshold
+        cut = self._cuts.get((limits, intent))
+        if cut is None:
+            if len(self._cuts) > 10_000:
+                self._cuts.clear()
+            cut = self._cuts[limits, intent] = self._found_cut(limits.false_alarms, intent)
+        return cut
+
+    def _found_cut(self, share: float, intent: str) -> float:
+        if not len(self.held_scores):
+            return 0.0
+        share = min(max(share, 0.0), 1.0)
+        score = float(np.quantile(self.held_scores, share))
+        if intent in self.training_set.intents:
+            intent_scores = self.held_scores[
+                self.held_owners == self.training_set.intents.index(intent)
+            ]
+            if len(intent_scores):
+                intent_score = float(np.quantile(intent_scores, share))
+                score = (len(intent_scores) * intent_score + 20 * score) / (len(intent_scores) + 20)
+        return self.confidence(score)
+
+    def confidence(self, score: float) -> float:
+        """What a score is worth."""
+        return logistic(self.curve[0] + self.curve[1] * score)
+
+    def predict(
+        self,
+        text: str,
+        vector: Floats | None,
+        *,
+        limits: DetectionLimits = DEFAULT_LIMITS,
+        pack_limits: Mapping[str, DetectionLimits] | None = None,
+        own_limits: Mapping[str, DetectionLimits] | None = None,
+        depth: int = 5,
+    ) -> Prediction:
+        """What a message is about.
+
+        Args:
+            text: The message.
+            vector: What the embedder says of it; None without one, or if it failed.
+            limits: When the answer is withheld.
+            pack_limits: Other limits for the intents of some packs, by intent.
+            own_limits: Limits that stand with single intents; their own prompts count for more.
+            depth: How many intents are named.
+        """
+        if not self.training_set.intents:
+            return Prediction(
+                ranked=(), accepted=False, cut=0.0, sure=0.0, has_known_features=False, nearest=""
+            )
+        whole = self._row(text, vector)
+        has_features = bool(whole.any())
+        logits = whole @ self.linear.weights + self.linear.constants
+        odds = softmax(logits)
+        order = np.argsort(-odds, kind="stable")[: max(depth, 2)]
+        best = int(order[0])
+        names = self.training_set.intents
+        limit = (own_limits or {}).get(names[best])
+        if limit is not None:
+            cut = self.cut(limit, names[best])
+        else:
+            cut = self.cut((pack_limits or {}).get(names[best], limits))
+        score, nearest = self._score(best, float(odds[best]), whole)
+        confidence = self.confidence(score)
+        if not has_features:
+            confidence = 0.0
+        left = min(1.0, (1 - confidence) / max(1 - float(odds[best]), 1e-9))
+        ranked = [(names[best], confidence)]
+        ranked += [(names[k], min(float(odds[k]) * left, confidence)) for k in order[1:depth]]
+        margin = float(logits[best] - logits[order[1]]) if len(order) > 1 else 99.0
+        sure = logistic(self.doubt[0] + self.doubt[1] * margin)
+        return Prediction(
+            ranked=tuple(ranked),
+            accepted=has_features and confidence >= cut and names[best] != UNSUPPORTED,
+            cut=cut,
+            sure=sure,
+            has_known_features=has_features,
+            nearest=self.training_set.texts[nearest] if nearest is not None else "",
+        )
+
+    def nearest(
+        self, text: str, vector: Floats | None, count: int = 3, intent: str = ""
+    ) -> list[tuple[str, str, float]]:
+        """Prompts that are most alike: intent, prompt, similarity in [-1, 1]."""
+        among = np.arange(len(self.training_set.texts))
+        if intent:
+            among = self._by_class[self.training_set.intents.index(intent)]
+        row = unit_rows(self._row(text, vector)[None])[0]
+        alike = np.empty(len(among), np.float32)
+        for at in range(0, len(among), 1_000):
+            part = among[at : at + 1_000]
+            alike[at : at + 1_000] = self._rows(part) @ row
+        best = np.argsort(-alike, kind="stable")[:count]
+        lessons = self.training_set
+        return [
+            (
+                lessons.intents[lessons.owners[among[k]]],
+                lessons.texts[among[k]],
+                round(float(alike[k]), 4),
+            )
+            for k in best
+        ]
+
+    def recognised(self) -> dict[str, tuple[int, int]]:
+        """By intent: how many prompts a model told right that did not know them, and how many."""
+        owners = np.asarray(self.training_set.owners, np.intp)[self.counted]
+        right = self.held_owners == owners
+        return {
+            name: (int(right[owners == k].sum()), int((owners == k).sum()))
+            for k, name in enumerate(self.training_set.intents)
+            if name != UNSUPPORTED
+        }
+
+    def neighbours(self) -> list[PromptNeighbours]:
+        """For each prompt the ones that are most like it, in its own intent and in another."""
+        names, texts, of = (
+            self.training_set.intents,
+            self.training_set.texts,
+            self.training_set.owners,
+        )
+        owners = np.asarray(self.training_set.owners, np.intp)
+        right = np.ones(len(texts), np.bool_)
+        right[self.counted] = self.held_owners == owners[self.counted]
+        rows_of_length_1 = self._rows(slice(None))
+        neighbours: list[PromptNeighbours] = []
+        for start in range(0, len(texts), _AT_ONCE):
+            alike = rows_of_length_1[start : start + _AT_ONCE] @ rows_of_length_1.T
+            here = owners[start : start + _AT_ONCE]
+            rows = np.arange(len(here))
+            alike[rows, start + rows] = -1
+            same = here[:, None] == owners
+            same_intent, other_intent = np.where(same, alike, -1), np.where(same, -1, alike)
+            nearest: list[list[int]] = np.stack(
+                [same_intent.argmax(1), other_intent.argmax(1)], axis=1
+            ).tolist()
+            for row, (nearest_same, nearest_other) in enumerate(nearest):
+                at = start + row
+                if names[of[at]] != UNSUPPORTED and names[of[nearest_other]] != UNSUPPORTED:
+                    neighbours.append(
+                        PromptNeighbours(
+                            intent=names[of[at]],
+                            prompt=texts[at],
+                            own_similarity=round(float(same_intent[row, nearest_same]), 4),
+                            other_intent=names[of[nearest_other]],
+                            other_prompt=texts[nearest_other],
+                            other_similarity=round(float(other_intent[row, nearest_other]), 4),
+                            recognised=bool(right[at]),
+                        )
+                    )
+        return neighbours
+
+    def sweep(self, shares: Sequence[float]) -> list[tuple[float, float]]:
+        """For each share of false alarms the confidence that an answer would need."""
+        return [(share, self.cut(DetectionLimits(false_alarms=share))) for share in shares]
+
+    def _row(self, text: str, vector: Floats | None) -> Floats:
+        grams = self.grams.rows([text])[0]
+        if vector is None:
+            vector = self._likely_vector(grams)
+        return np.concatenate([vector, np.float32(self.share) * grams])
+
+    def _likely_vector(self, grams: Floats) -> Floats:
+        """What the embedder would say, had it answered: what it said of prompts with such words."""
+        summed = np.zeros(self.dim, np.float32)
+        for at in range(0, len(self.rows) if self.dim else 0, 1_000):
+            part = self._rows(slice(at, at + 1_000))
+            summed += (np.maximum(part[:, self.dim :] @ grams, 0) ** 8) @ part[:, : self.dim]
+        return unit_rows(summed[None])[0]
+
+    def _rows(self, which: slice | Indices) -> Floats:
+        """Prompts as they were learned, at length 1."""
+        return self.rows[which].astype(np.float32) * self.steps[which, None]
+
+    def _score(self, best: int, odds: float, whole: Floats) -> tuple[float, int | None]:
+        """As `scored` in `fit`, for one message; and the place of the nearest prompt."""
+        members, (vector_means, means) = self._by_class[best], self._means
+        if not len(members):
+            return blended_score(odds, [0.0, 0.0]), None
+        length = max(math.sqrt(float(whole @ whole)), 1e-9)
+        member_rows, steps = self.rows[members].astype(np.float32), self.steps[members]
+        near = (member_rows @ whole) * steps
+        at = int(near.argmax())
+        parts = [float(means[best] @ whole) / length, max(float(near[at]), 0.0) / length]
+        if self.dim:
+            vector = whole[: self.dim]
+            near = (member_rows[:, : self.dim] @ vector) * steps * self.lengths[members]
+            parts += [float(vector_means[best] @ vector), max(float(near.max()), 0.0)]
+        return blended_score(odds, parts), int(members[at])

@@ -1,0 +1,77 @@
+"""Writing a fitted classifier to a file, and reading it again."""
+
+import io
+import json
+import zipfile
+
+import numpy as np
+
+from toolgate.intents.semantic.model import SemanticModel, TrainingSet
+from toolgate.intents.semantic.ngrams import COLUMNS, NgramVectorizer, fit_vectorizer
+from toolgate.intents.semantic.softmax import LinearModel
+
+__all__ = ["read_model", "write_model"]
+
+_FORMAT = "4"
+
+
+def write_model(model: SemanticModel) -> bytes:
+    """The model as a file."""
+    lessons = model.training_set
+    header = {
+        "intents": lessons.intents,
+        "texts": lessons.texts,
+        "owners": lessons.owners,
+        "share": model.share,
+        "curve": model.curve,
+        "doubt": model.doubt,
+    }
+    file = io.BytesIO()
+    buckets = np.flatnonzero(model.grams.rarity)
+    np.savez(
+        file,
+        about=np.frombuffer(json.dumps({_FORMAT: header}).encode(), np.uint8),
+        known=buckets.astype(np.uint32),
+        rarity=model.grams.rarity[buckets].astype(np.float16),
+        weights=model.linear.weights,
+        constants=model.linear.constants,
+        known_rows=model.rows,
+        steps=model.steps,
+        lengths=model.lengths,
+        held_scores=model.held_scores,
+        held_owners=model.held_owners,
+    )
+    return file.getvalue()
+
+
+def read_model(data: bytes) -> SemanticModel:
+    """The model that `write_model` wrote.
+
+    Raises:
+        ValueError: It is no such file, damaged, or of another version.
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as parts:
+            header = json.loads(parts["about"].tobytes())[_FORMAT]
+            rarity = np.zeros_like(fit_vectorizer(()).rarity)
+            rarity[parts["known"]] = parts["rarity"]
+            return SemanticModel(
+                training_set=TrainingSet(
+                    intents=tuple(header["intents"]),
+                    texts=tuple(header["texts"]),
+                    owners=tuple(header["owners"]),
+                ),
+                grams=NgramVectorizer(rarity=rarity),
+                share=float(header["share"]),
+                linear=LinearModel(weights=parts["weights"], constants=parts["constants"]),
+                dim=parts["known_rows"].shape[1] - COLUMNS,
+                rows=parts["known_rows"],
+                steps=parts["steps"],
+                lengths=parts["lengths"],
+                held_scores=parts["held_scores"],
+                held_owners=parts["held_owners"],
+                curve=(float(header["curve"][0]), float(header["curve"][1])),
+                doubt=(float(header["doubt"][0]), float(header["doubt"][1])),
+            )
+    except (OSError, EOFError, LookupError, TypeError, ValueError, zipfile.BadZipFile) as error:
+        raise ValueError(f"the model cannot be read: {error}") from error

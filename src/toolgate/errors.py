@@ -170,7 +170,7 @@ class OptionError(ConfigError, ValueError):
     option: str = ""
     """Its name in its own table, where its own implementation refuses it; else empty."""
 
-    came: str = ""
+    problem: str = ""
     """What it is, as it may be shown."""
 
 
@@ -207,13 +207,13 @@ class CredentialError(AccessError):
         self,
         failed: str,
         *,
-        came: bool = True,
+        was_presented: bool = True,
         wait_s: float = 0.0,
         allowed: str = "",
         hint: str = "",
     ) -> None:
         super().__init__(failed, allowed=allowed, hint=hint)
-        self.came = came
+        self.problem = was_presented
         """Whether a credential came at all."""
         self.wait_s = wait_s
         """Seconds before another one is looked at; 0: at once."""

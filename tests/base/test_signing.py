@@ -22,7 +22,7 @@ def test_any_change_is_noticed(payload: dict[str, object], data: st.DataObject) 
     place = data.draw(st.integers(0, len(signed) - 1))
     letter = data.draw(st.sampled_from("Aa0_-.x").filter(lambda c: c != signed[place]))
     altered = signed[:place] + letter + signed[place + 1 :]
-    assert not SIGNER.made("handle", altered)
+    assert not SIGNER.signed("handle", altered)
 
 
 @given(st.text())
@@ -33,5 +33,5 @@ def test_any_other_text_is_refused_with_a_clear_error(text: str) -> None:
 
 def test_a_string_is_good_for_its_purpose_and_its_installation_alone() -> None:
     signed = SIGNER.sign("handle", {"a": 1})
-    assert not SIGNER.made("requestState", signed)
-    assert not Signer(b"x" * 32).made("handle", signed)
+    assert not SIGNER.signed("requestState", signed)
+    assert not Signer(b"x" * 32).signed("handle", signed)

@@ -168,7 +168,7 @@ def test_imports_are_set_where_they_stand(before: str, after: str) -> None:
 
 
 def test_migrating_replaces_old_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    old = renamed_keys.Renamed(old=("server", "*", "patience"), new="timeout_s", until="0.3.0")
+    old = renamed_keys.RenamedKey(old=("server", "*", "patience"), new="timeout_s", until="0.3.0")
     monkeypatch.setattr(renamed_keys, "RENAMED", (old,))
     text = '# patience\n[server.patience]\ncommand = "patience"\npatience = 7 # patience\n'
     migrated, changes = migrate_text(text, Path("toolgate.toml"))

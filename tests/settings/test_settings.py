@@ -488,7 +488,9 @@ def test_what_the_command_line_says_goes_before_the_file(tmp_path: Path) -> None
 
 def test_an_old_name_works_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Our decision: renamed keys work one minor version."""
-    renamed = renamed_keys.Renamed(old=("server", "*", "patience"), new="timeout_s", until="0.3.0")
+    renamed = renamed_keys.RenamedKey(
+        old=("server", "*", "patience"), new="timeout_s", until="0.3.0"
+    )
     monkeypatch.setattr(renamed_keys, "RENAMED", (renamed,))
     settings = read(tmp_path, '[server.a]\ncommand = "x"\npatience = 7')
     assert settings.servers[0].timeout_s == 7

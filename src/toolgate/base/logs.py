@@ -102,7 +102,7 @@ def take_over(library: str) -> None:
     program of somebody else that program decides.
     """
     ours = (JsonLines, TextLines)
-    if not any(isinstance(each.formatter, ours) for each in logging.getLogger().handlers):
+    if not any(isinstance(handler.formatter, ours) for handler in logging.getLogger().handlers):
         return
     logger = logging.getLogger(library)
     for handler in logger.handlers[:]:
@@ -203,14 +203,14 @@ def _at(record: logging.LogRecord) -> datetime:
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:
-    found = {name: value for name, value in vars(record).items() if name not in _PLAIN}
+    fields = {name: value for name, value in vars(record).items() if name not in _PLAIN}
     request_id = REQUEST_ID.get()
     if request_id:
-        found.setdefault("request_id", request_id)
+        fields.setdefault("request_id", request_id)
     trace = current_trace()
     if trace is not None:
-        found.setdefault("trace_id", trace.trace_id)
-    return found
+        fields.setdefault("trace_id", trace.trace_id)
+    return fields
 
 
 def _traceback(record: logging.LogRecord) -> str:

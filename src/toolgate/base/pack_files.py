@@ -170,9 +170,9 @@ class PackTable:
         """A value of a plain type."""
         value = self.content.get(key, default)
         if type(value) is not kind:
-            wanted = {str: "a text", int: "a whole number", bool: "true or false"}
-            said = wanted.get(cast("Any", kind), "something else")
-            self.fail(key, f"{key!r} is {value!r}", f"It has to be {said}.")
+            type_names = {str: "a text", int: "a whole number", bool: "true or false"}
+            expected = type_names.get(cast("Any", kind), "something else")
+            self.fail(key, f"{key!r} is {value!r}", f"It has to be {expected}.")
         return cast("_T", value)
 
     def number(self, key: str) -> float | None:
@@ -193,15 +193,15 @@ class PackTable:
         """One of some words."""
         value = self.content.get(key, default)
         if value not in allowed:
-            said = ", ".join(repr(each) for each in allowed)
-            self.fail(key, f"{key!r} is {value!r}", f"Allowed: {said}.")
+            options = ", ".join(repr(value_allowed) for value_allowed in allowed)
+            self.fail(key, f"{key!r} is {value!r}", f"Allowed: {options}.")
         return value
 
     def strings(self, key: str) -> list[str]:
         """A list of texts, none of them empty."""
         value = self.content.get(key, [])
         plain = cast("list[object]", value) if isinstance(value, list) else [None]
-        if not all(isinstance(each, str) and each.strip() for each in plain):
+        if not all(isinstance(item, str) and item.strip() for item in plain):
             self.fail(key, f"{key!r} is no list of texts", f'Write it as: {key} = ["...", "..."]')
         return cast("list[str]", plain)
 
@@ -216,9 +216,9 @@ class PackTable:
         """A list of tables."""
         value = self.content.get(key, [])
         plain = cast("list[object]", value) if isinstance(value, list) else [None]
-        if not all(isinstance(each, dict) for each in plain):
+        if not all(isinstance(item, dict) for item in plain):
             self.fail(key, f"{key!r} is no list of tables", f"Write each as: [[{key}]]")
-        return [PackTable(cast("dict[str, Any]", each), self.file) for each in plain]
+        return [PackTable(cast("dict[str, Any]", item), self.file) for item in plain]
 
 
 def is_pack(folder: Path) -> bool:
@@ -238,8 +238,8 @@ def packs_in(folder: Path) -> list[Path]:
 
 def packs_at(folder: Path) -> list[Path]:
     """The packs of whoever works in a folder: itself with a `pack.toml`, and those in `packs`."""
-    own = [folder] if (folder / "pack.toml").is_file() and _has_parts(folder) else []
-    return [*own, *packs_in(folder / "packs")]
+    packs = [folder] if (folder / "pack.toml").is_file() and _has_parts(folder) else []
+    return [*packs, *packs_in(folder / "packs")]
 
 
 def _has_parts(folder: Path) -> bool:
@@ -305,7 +305,7 @@ def files_named(manifest: Path, folder: Path, suffix: str, trying: Trying) -> li
     Raises:
         PackError: The manifest cannot be used, or names a file that is not in the folder.
     """
-    found: list[Path] = []
+    files: list[Path] = []
     for line in PackFile(manifest).lines():
         if not line.endswith(suffix):
             continue
@@ -316,5 +316,5 @@ def files_named(manifest: Path, folder: Path, suffix: str, trying: Trying) -> li
                     f"{manifest}: there is no file {line!r} in {folder}.",
                     hint="Correct the line, or add the file.",
                 )
-            found.append(path)
-    return found
+            files.append(path)
+    return files

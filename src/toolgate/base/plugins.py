@@ -107,8 +107,8 @@ def _satisfies(built: object, contract: type[ContractT]) -> TypeGuard[ContractT]
 @cache
 def _shipped(kind: str) -> frozenset[str]:
     folder = import_module(f"toolgate.{FOLDERS.get(kind, kind)}")
-    found = {module.name for module in pkgutil.iter_modules(folder.__path__) if not module.ispkg}
-    return frozenset(name for name in found if name != "base" and not name.startswith("_"))
+    names = {module.name for module in pkgutil.iter_modules(folder.__path__) if not module.ispkg}
+    return frozenset(name for name in names if name != "base" and not name.startswith("_"))
 
 
 @cache
@@ -165,13 +165,13 @@ def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> obje
         return TypeAdapter(options_type).validate_python(dict(spec.options))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        own = first.get("ctx", {}).get("error")
+        problem = first.get("ctx", {}).get("error")
         nested = [str(part) for part in first["loc"]]
-        if isinstance(own, OptionError) and own.option:
+        if isinstance(problem, OptionError) and problem.option:
             raise OptionError(
-                f"Option {'.'.join([*nested, own.option])!r} of {label} is {own.came}.",
-                allowed=own.allowed,
-                hint=own.hint or f"Correct it under {_table_of(spec, nested)}.",
+                f"Option {'.'.join([*nested, problem.option])!r} of {label} is {problem.problem}.",
+                allowed=problem.allowed,
+                hint=problem.hint or f"Correct it under {_table_of(spec, nested)}.",
             ) from None
         where = ".".join(nested) or "as a whole"
         table = _table_of(spec, nested[:-1])
@@ -181,7 +181,7 @@ def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> obje
                 hint=f"Set it under {table}.",
             ) from error
         raise OptionError(
-            f"Option {where} of {label} is not valid: got {_shown(first['input'])}.",
+            f"Option {where} of {label} is not valid: got {_printable(first['input'])}.",
             allowed=f"{first['msg'].removeprefix('Value error, ').rstrip('.')}.",
             hint=f"Correct it under {table}.",
         ) from error
@@ -211,8 +211,8 @@ def _refuse_unknown(
                 hint=f"Correct or remove it under {_table_of(spec, within)}.",
             )
         if is_dataclass(kinds[name]) and isinstance(value, Mapping):
-            own = cast("Mapping[str, object]", value)
-            _refuse_unknown(cast("type[Any]", kinds[name]), own, spec, label, [*within, name])
+            nested = cast("Mapping[str, object]", value)
+            _refuse_unknown(cast("type[Any]", kinds[name]), nested, spec, label, [*within, name])
 
 
 def _table_of(spec: PluginSpec, within: Sequence[str]) -> str:
@@ -220,7 +220,7 @@ def _table_of(spec: PluginSpec, within: Sequence[str]) -> str:
     return ".".join([spec.options_at or spec.setting, *within])
 
 
-def _shown(value: object) -> str:
+def _printable(value: object) -> str:
     """A value for a message: options hold secrets (environment, headers), so only plain numbers."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)

@@ -49,7 +49,7 @@ def unfit(option: str, value: object, allowed: str, *, hint: str = "") -> Option
         f"Option {option!r} is {value!r}.", allowed=f"Allowed: {allowed}.", hint=hint
     )
     error.option = option
-    error.came = repr(value)
+    error.problem = repr(value)
     return error
 
 

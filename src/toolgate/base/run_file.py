@@ -144,12 +144,12 @@ def find(
         configuration: As it was announced.
         runs_in: Whole path of the folder where it must run; None means any.
     """
-    wanted = tuple(configuration)
+    files = tuple(configuration)
     return next(
         (
             run
             for run in find_all(folder, store)
-            if run.configuration == wanted and (runs_in is None or run.runs_in == runs_in)
+            if run.configuration == files and (runs_in is None or run.runs_in == runs_in)
         ),
         None,
     )
@@ -162,16 +162,16 @@ def find_all(folder: Path, store: str | None) -> list[RunFile]:
         folder: Run folder.
         store: URL of the store; None means any.
     """
-    wanted = _PREFIX if store is None else f"{_PREFIX}{_store_id(store)}-"
-    found: list[RunFile] = []
+    prefix = _PREFIX if store is None else f"{_PREFIX}{_store_id(store)}-"
+    run_files: list[RunFile] = []
     for run in read_all(folder):
-        if not run.path.name.startswith(wanted):
+        if not run.path.name.startswith(prefix):
             continue
         if run.is_alive():
-            found.append(run)
+            run_files.append(run)
         else:
             remove(run)
-    return found
+    return run_files
 
 
 def without_password(url: str) -> str:
@@ -196,17 +196,17 @@ def _read(path: Path) -> RunFile | None:
         return None
     if not isinstance(body, dict):
         return None
-    found = cast("dict[str, Any]", body)
+    fields = cast("dict[str, Any]", body)
     try:
         return RunFile(
-            address=str(found["address"]),
-            pid=int(found["pid"]),
-            key=str(found["key"]),
-            store=str(found["store"]),
-            configuration=tuple(map(str, found.get("configuration") or ("",))),
-            started_at=str(found["started_at"]),
-            version=str(found.get("version", "")),
-            runs_in=str(found.get("runs_in", "")),
+            address=str(fields["address"]),
+            pid=int(fields["pid"]),
+            key=str(fields["key"]),
+            store=str(fields["store"]),
+            configuration=tuple(map(str, fields.get("configuration") or ("",))),
+            started_at=str(fields["started_at"]),
+            version=str(fields.get("version", "")),
+            runs_in=str(fields.get("runs_in", "")),
             path=path,
         )
     except (KeyError, TypeError, ValueError):

@@ -30,7 +30,7 @@ class Signer:
         body = _encode(json.dumps(payload, separators=(",", ":"), ensure_ascii=True).encode())
         return f"{_VERSION}.{body}.{_encode(self._mac(purpose, body))}"
 
-    def made(self, purpose: str, text: str) -> bool:
+    def signed(self, purpose: str, text: str) -> bool:
         """Whether a string was made here for this purpose and is unaltered."""
         try:
             self.check(purpose, text)

@@ -129,7 +129,7 @@ def watch_stages(observer: Observer, *, only_recorded: bool = False) -> Callable
 
     def end() -> None:
         global _observers, _only_recorded  # noqa: PLW0603
-        _observers = tuple(one for one in _observers if one is not observer)
+        _observers = tuple(current for current in _observers if current is not observer)
         _only_recorded = _only_recorded or not _observers
 
     return end
@@ -144,7 +144,7 @@ def time_stages(clock: Clock) -> Callable[[], None]:
         _clock = None if not clocks else clocks[0] if len(clocks) == 1 else _all_clocks
 
     use((*_clocks, clock))
-    return lambda: use(tuple(one for one in _clocks if one is not clock))
+    return lambda: use(tuple(current for current in _clocks if current is not clock))
 
 
 @contextmanager
@@ -160,16 +160,16 @@ _sent: ContextVar[list[int] | None] = ContextVar("toolgate_sent", default=None)
 
 def sent_requests() -> list[int]:
     """A list that takes the ids of the requests that are sent to servers from here on."""
-    found: list[int] = []
-    _sent.set(found)
-    return found
+    sizes: list[int] = []
+    _sent.set(sizes)
+    return sizes
 
 
 def note_sent(request_id: int) -> None:
     """Remember that a request went to a server, for whoever asked; called by wires."""
-    found = _sent.get()
-    if found is not None:
-        found.append(request_id)
+    sizes = _sent.get()
+    if sizes is not None:
+        sizes.append(request_id)
 
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
@@ -208,10 +208,10 @@ def parse_trace(traceparent: object, tracestate: object = None) -> Trace | None:
 
     See https://www.w3.org/TR/trace-context/#versioning-of-traceparent.
     """
-    found = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
-    if found is None:
+    match = _TRACEPARENT.fullmatch(traceparent) if isinstance(traceparent, str) else None
+    if match is None:
         return None
-    version, trace_id, parent_id, flags, more = found.groups()
+    version, trace_id, parent_id, flags, more = match.groups()
     if version == "ff" or (version == "00" and more):
         return None
     if trace_id == "0" * 32 or parent_id == "0" * 16:
@@ -245,9 +245,9 @@ def trace_of(traceparent: object, tracestate: object = None) -> Trace:
     Where nobody records any, one that begins here is for the log and the audit alone: servers are
     not told of it, or those that record traces of their own would leave this one out.
     """
-    found = None if traceparent is None else parse_trace(traceparent, tracestate)
-    if found is not None:
-        return found
+    trace = None if traceparent is None else parse_trace(traceparent, tracestate)
+    if trace is not None:
+        return trace
     return _begin[-1]() if _begin else Trace(f"{getrandbits(128) or 1:032x}", "", "00")
 
 
@@ -256,9 +256,9 @@ def take_trace(traceparent: object, tracestate: object = None) -> None:
 
     Without one it stays in that of the request around it; else one begins, if any are recorded.
     """
-    found = parse_trace(traceparent, tracestate)
-    if found is not None:
-        _trace.set(found)
+    trace = parse_trace(traceparent, tracestate)
+    if trace is not None:
+        _trace.set(trace)
     elif _begin and _trace.get() is None:
         _trace.set(_begin[-1]())
 

@@ -92,7 +92,7 @@ class ConsoleSessions:
         if row is None or row.expires_at <= utc_now():
             raise CredentialError(
                 "Not logged in, or the session has ended.",
-                came=bool(cookie),
+                was_presented=bool(cookie),
                 hint="Log in with a token.",
             )
         nonce, sealed = row.sealed[:_NONCE_BYTES], row.sealed[_NONCE_BYTES:]

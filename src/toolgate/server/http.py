@@ -412,7 +412,7 @@ class Door:
         """Answer another user of this machine."""
         error = CredentialError(
             "This gateway is for the user that runs it, and another user of this machine asks.",
-            came=False,
+            was_presented=False,
             hint="Whoever runs it can set allow_other_users = true, or "
             'auth = "required" and give tokens.',
         )
@@ -894,7 +894,7 @@ def _opens(message: Json | None, error: AccessError) -> bool:
 
     Clients that show one in `_meta` of each request do so from the first that asks for something.
     """
-    if not isinstance(error, CredentialError) or error.came:
+    if not isinstance(error, CredentialError) or error.problem:
         return False
     return message is None or message.get("method") in {"initialize", "ping"}
 

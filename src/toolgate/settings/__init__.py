@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolgate.settings.client_files import project_folder, server_tables, translate
-from toolgate.settings.config_file import Document, parse_document, read_document, read_text
+from toolgate.settings.config_file import ConfigDocument, parse_document, read_document, read_text
 from toolgate.settings.folders import (
     audit_files,
     audit_key,
@@ -99,11 +99,11 @@ __all__ = [
     "AuthnSettings",
     "CatalogSearchSettings",
     "ChatSettings",
+    "ConfigDocument",
     "ConnectionTable",
     "CredentialSettings",
     "CredentialTable",
     "DiscoverySettings",
-    "Document",
     "DocumentModelTable",
     "DocumentSettings",
     "GuardTable",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from toolgate.settings.config_file import Document, KeyPath
+from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.variables import find_inputs, to_input_variable
 from toolgate.types import Json, json_object
 
@@ -44,7 +44,7 @@ class Translation:
     """What could not be taken over, for people."""
 
 
-def server_tables(document: Document, *, project: str = "") -> Iterator[tuple[KeyPath, Json]]:
+def server_tables(document: ConfigDocument, *, project: str = "") -> Iterator[tuple[KeyPath, Json]]:
     """The tables of a document that hold servers by name, with their paths.
 
     Args:
@@ -53,16 +53,16 @@ def server_tables(document: Document, *, project: str = "") -> Iterator[tuple[Ke
     """
     if project:
         path: KeyPath = ("projects", project, "mcpServers")
-        found = _at(document.root, path)
-        if found is not None:
-            yield path, found
+        node = _at(document.root, path)
+        if node is not None:
+            yield path, node
         return
     any_found = False
     for path in SERVER_KEYS:
-        found = _at(document.root, path)
-        if found is not None:
+        node = _at(document.root, path)
+        if node is not None:
             any_found = True
-            yield path, found
+            yield path, node
     if not any_found and document.root and all(map(_looks_like_server, document.root.values())):
         yield (), document.root
 
@@ -164,13 +164,16 @@ def _take_secrets(entry: Json, config: Json) -> None:
     if headers:
         config["headers"] = {name: value for name, value in headers.items() if value is not None}
     if isinstance(passed := entry.get("env_vars"), list):
-        own: object = config.get("env")
+        variables: object = config.get("env")
         inherited: Json = {}
         for item in cast("list[object]", passed):
             name = cast("Json", item).get("name") if isinstance(item, dict) else item
             if isinstance(name, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
                 inherited[name] = f"${{{name}:-}}"
-        config["env"] = {**inherited, **(cast("Json", own) if isinstance(own, dict) else {})}
+        config["env"] = {
+            **inherited,
+            **(cast("Json", variables) if isinstance(variables, dict) else {}),
+        }
 
 
 def _timeout_s(entry: Json, path: Path) -> float | None:
@@ -202,8 +205,8 @@ def _rewritten(value: object, notices: list[str], *, bare: bool) -> object:
             value = re.sub(r"\$([A-Za-z_][A-Za-z0-9_]*)", r"${\1}", value)
         return value
     if isinstance(value, list):
-        return [_rewritten(one, notices, bare=bare) for one in cast("list[object]", value)]
+        return [_rewritten(item, notices, bare=bare) for item in cast("list[object]", value)]
     if isinstance(value, Mapping):
         pairs = cast("Mapping[str, object]", value).items()
-        return {name: _rewritten(one, notices, bare=bare) for name, one in pairs}
+        return {name: _rewritten(item, notices, bare=bare) for name, item in pairs}
     return value

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, cast
 from toolgate.base.installation import current_installation
 from toolgate.errors import SettingError
 from toolgate.settings import (
-    Document,
+    ConfigDocument,
     config_dir,
     current_environment,
     fill_known,
@@ -210,16 +210,16 @@ _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 
 def find(machine: Machine) -> list[ClientFile]:
     """Every file of a known client that exists and names servers, or that cannot be read."""
-    found: list[ClientFile] = []
+    files: list[ClientFile] = []
     seen: set[Path] = set()
     for client in CLIENTS:
         for path in _user_files(client, machine):
-            found += _read(client, path, "user", machine, seen)
+            files += _read(client, path, "user", machine, seen)
     for folder in _project_chain(machine):
         for client in CLIENTS:
             for name in client.project_files:
-                found += _read(client, folder / name, "project", machine, seen)
-    return found
+                files += _read(client, folder / name, "project", machine, seen)
+    return files
 
 
 def launch_of_this_program(config: Path | None = None) -> Launch:
@@ -262,7 +262,7 @@ def with_toolgate(file: ClientFile, launch: Launch, taken: Sequence[FoundServer]
     return _json_with_toolgate(document, entry, gone)
 
 
-def _json_with_toolgate(document: Document, entry: Json, gone: set[tuple[str, str]]) -> str:
+def _json_with_toolgate(document: ConfigDocument, entry: Json, gone: set[tuple[str, str]]) -> str:
     text = document.text
     spans = json_spans(text)
     edits: list[tuple[int, int, str]] = []
@@ -290,7 +290,7 @@ def _json_with_toolgate(document: Document, entry: Json, gone: set[tuple[str, st
     return text
 
 
-def _toml_with_toolgate(document: Document, entry: Json, gone: set[tuple[str, str]]) -> str:
+def _toml_with_toolgate(document: ConfigDocument, entry: Json, gone: set[tuple[str, str]]) -> str:
     root = document.root
     servers = json_object(root.get("mcp_servers"))
     text = document.text
@@ -303,8 +303,8 @@ def _toml_with_toolgate(document: Document, entry: Json, gone: set[tuple[str, st
         if ("", name) not in gone and not is_toolgate(json_object(value))
     }
     text = f"{text.rstrip()}\n\n{render_table(('mcp_servers', 'toolgate'), entry)}".lstrip()
-    wanted = {**root, "mcp_servers": {**left, "toolgate": entry}}
-    if parse_document(text, document.path).root != wanted:
+    new_root = {**root, "mcp_servers": {**left, "toolgate": entry}}
+    if parse_document(text, document.path).root != new_root:
         raise SettingError(
             f"{document.path} is written in a way that cannot be changed by itself.",
             hint="Put the entry of Toolgate there by hand; the README shows it.",
@@ -356,8 +356,8 @@ def _user_files(client: Client, machine: Machine) -> Iterator[Path]:
             storage = "User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
             for editor in _EDITORS:
                 yield programs / editor / storage
-            own = home / ".cline" / "data" / "settings" / "cline_mcp_settings.json"
-            yield machine.moved("CLINE_MCP_SETTINGS_PATH", own)
+            cline = home / ".cline" / "data" / "settings" / "cline_mcp_settings.json"
+            yield machine.moved("CLINE_MCP_SETTINGS_PATH", cline)
         case "gemini":
             yield home / ".gemini" / "settings.json"
         case _:
@@ -420,7 +420,7 @@ def _read(
 def _server(
     name: str,
     entry: Any,
-    document: Document,
+    document: ConfigDocument,
     folder: Path | None,
     machine: Machine,
     *,
@@ -444,14 +444,14 @@ def _absolute(path: str, base: Path) -> str:
 def _settled(config: Json, folder: Path | None, path: Path, machine: Machine) -> Json:
     """The configuration as it means the same in a file elsewhere."""
     base = folder or path.parent
-    known = {"userHome": str(machine.home)}
+    values = {"userHome": str(machine.home)}
     if folder is not None:
-        known |= {
+        values |= {
             "workspaceFolder": str(folder),
             "workspaceFolderBasename": folder.name,
             "CLAUDE_PROJECT_DIR": str(folder),
         }
-    settled: Json = {name: fill_known(value, known) for name, value in config.items()}
+    settled: Json = {name: fill_known(value, values) for name, value in config.items()}
     if folder is not None and isinstance(settled.get("command"), str):
         settled.setdefault("cwd", str(folder))
     if isinstance(settled.get("command"), str) and re.match(r"\.{1,2}[\\/]", settled["command"]):

@@ -14,7 +14,7 @@ from toolgate.settings import jsonc
 from toolgate.types import Json, json_object
 
 __all__ = [
-    "Document",
+    "ConfigDocument",
     "KeyPath",
     "key_of",
     "parse_document",
@@ -30,7 +30,7 @@ _MAX_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
-class Document:
+class ConfigDocument:
     """A TOML or JSON file that could be parsed."""
 
     path: Path
@@ -45,7 +45,7 @@ class Document:
     is_toml: bool
     """Whether it is TOML; JSON with comments otherwise."""
 
-    def place(self, path: KeyPath = ()) -> str:
+    def location(self, path: KeyPath = ()) -> str:
         """`FILE, line N` of a key, or of the nearest key around it that can be found."""
         line = self.line(path)
         return f"{self.path}, line {line}" if line else str(self.path)
@@ -58,12 +58,12 @@ class Document:
         self, path: KeyPath, failed: str, *, allowed: str = "", hint: str = ""
     ) -> SettingError:
         """An error that names the file and the line of a key."""
-        error = SettingError(f"{self.place(path)}: {failed}", allowed=allowed, hint=hint)
+        error = SettingError(f"{self.location(path)}: {failed}", allowed=allowed, hint=hint)
         error.at = (self.path, path)
         return error
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> ConfigDocument:
     """Read and parse a file; TOML by its suffix, else JSON with comments and trailing commas.
 
     Raises:
@@ -113,7 +113,7 @@ def text_encoding(raw: bytes) -> str:
     return "utf-8-sig" if raw[:3] == b"\xef\xbb\xbf" else "utf-8"
 
 
-def parse_document(text: str, path: Path, *, is_toml: bool | None = None) -> Document:
+def parse_document(text: str, path: Path, *, is_toml: bool | None = None) -> ConfigDocument:
     """Parse the text of a file; an empty one has no keys. None goes by the suffix.
 
     Raises:
@@ -133,18 +133,18 @@ def parse_document(text: str, path: Path, *, is_toml: bool | None = None) -> Doc
         raise SettingError(
             f"{path} is no JSON object.", allowed='Expected: { "mcpServers": { … } }.'
         )
-    return Document(path=path, text=text, root=cast("Json", root), is_toml=is_toml)
+    return ConfigDocument(path=path, text=text, root=cast("Json", root), is_toml=is_toml)
 
 
 def _malformed(path: Path, text: str, error: ValueError, *, is_toml: bool) -> SettingError:
     if isinstance(error, json.JSONDecodeError):
         reason, line, column = error.msg, error.lineno, error.colno
     else:
-        found = re.search(r"\(at (?:line (\d+), column (\d+)|(end of document))\)$", str(error))
-        reason = str(error)[: found.start()].strip() if found else str(error)
-        if found and found[1]:
-            line, column = int(found[1]), int(found[2])
-        elif found:
+        match = re.search(r"\(at (?:line (\d+), column (\d+)|(end of document))\)$", str(error))
+        reason = str(error)[: match.start()].strip() if match else str(error)
+        if match and match[1]:
+            line, column = int(match[1]), int(match[2])
+        elif match:
             line = text.rstrip("\n").count("\n") + 1
             column = len(text.rstrip("\n").rpartition("\n")[2]) + 1
         else:
@@ -176,7 +176,7 @@ def _json_line(text: str, path: KeyPath) -> int:
 
 def _toml_line(text: str, path: KeyPath) -> int:
     """The line of the longest part of `path` that a header or a key names."""
-    wanted = tuple(str(part) for part in path)
+    target = tuple(str(part) for part in path)
     table: tuple[str, ...] = ()
     seen: Counter[tuple[str, ...]] = Counter()
     best, best_length = 0, 0
@@ -196,8 +196,8 @@ def _toml_line(text: str, path: KeyPath) -> int:
             if not key:
                 continue
             here = (*table, *key)
-        length = _common(here, wanted)
-        if length > best_length and length == min(len(here), len(wanted)):
+        length = _common(here, target)
+        if length > best_length and length == min(len(here), len(target)):
             best, best_length = number, length
     return best
 
@@ -216,9 +216,9 @@ def key_of(text: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def _common(one: Sequence[str], other: Sequence[str]) -> int:
+def _common(first: Sequence[str], second: Sequence[str]) -> int:
     length = 0
-    for left, right in zip(one, other, strict=False):
+    for left, right in zip(first, second, strict=False):
         if left != right:
             break
         length += 1

@@ -16,7 +16,7 @@ from typing import Any, cast
 from toolgate.errors import SettingError, UnknownServerError
 from toolgate.settings import renamed_keys
 from toolgate.settings.config_file import (
-    Document,
+    ConfigDocument,
     key_of,
     parse_document,
     read_text,
@@ -66,9 +66,9 @@ def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None
             f"The server name {name!r} stands in {path} already.",
             hint="Take another name, or change the server there.",
         )
-    wanted = {**root, "server": {**cast("Json", servers), name: _plain(config)}}
+    expected = {**root, "server": {**cast("Json", servers), name: _plain(config)}}
     gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
-    replace_file(path, f"{text}{gap}{render_table(('server', name), config)}", wanted)
+    replace_file(path, f"{text}{gap}{render_table(('server', name), config)}", expected)
 
 
 def remove_server_from_file(path: Path, name: str) -> None:
@@ -83,14 +83,16 @@ def remove_server_from_file(path: Path, name: str) -> None:
     root = parse_document(text, path, is_toml=True).root
     servers = json_object(root.get("server"))
     # A server may be called by the name that Toolgate gave it.
-    written = next((one for one in servers if name in {one, server_name(one)}), None)
+    written = next((entry for entry in servers if name in {entry, server_name(entry)}), None)
     if written is None:
         raise UnknownServerError(
             f"{path} has no server {name!r}.", allowed=f"There: {', '.join(servers) or 'none'}."
         )
     left = {other: config for other, config in servers.items() if other != written}
-    wanted = {**root, "server": left} if left else {k: v for k, v in root.items() if k != "server"}
-    replace_file(path, without_table(text, ("server", written)), wanted)
+    expected = (
+        {**root, "server": left} if left else {k: v for k, v in root.items() if k != "server"}
+    )
+    replace_file(path, without_table(text, ("server", written)), expected)
 
 
 def render_table(path: Sequence[str], config: Mapping[str, Any]) -> str:
@@ -118,7 +120,7 @@ def render_value(value: object) -> str:
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case Mapping():
             pairs = cast("Mapping[str, object]", value).items()
-            inside = ", ".join(f"{_key(key)} = {render_value(one)}" for key, one in pairs)
+            inside = ", ".join(f"{_key(key)} = {render_value(item)}" for key, item in pairs)
             return f"{{ {inside} }}" if inside else "{}"
         case _:
             return f"[{', '.join(map(render_value, cast('Sequence[object]', value)))}]"
@@ -146,8 +148,8 @@ def set_import(text: str, path: Path, values: Sequence[object]) -> str:
         while last < len(lines) and not _is_whole("".join(lines[first : last + 1])):
             last += 1
         text = "".join([*lines[:first], new, *lines[last + 1 :]])
-    wanted = {**document.root, "import": tomllib.loads(new)["import"]}
-    if parse_document(text, path, is_toml=True).root != wanted:
+    expected = {**document.root, "import": tomllib.loads(new)["import"]}
+    if parse_document(text, path, is_toml=True).root != expected:
         raise SettingError(
             f"{path}: import is written in a way that cannot be replaced.",
             hint=f"Write there by hand: {new}",
@@ -178,7 +180,7 @@ def switch_pack(path: Path, name: str, *, on: bool, by_default: bool) -> bool:
     wanted_packs = dict(packs)
     for key, belongs in (("enable", on and not by_default), ("disable", by_default and not on)):
         before = cast("list[object]", packs.get(key, []))
-        after = [*(each for each in before if each != name), *([name] if belongs else [])]
+        after = [*(pack for pack in before if pack != name), *([name] if belongs else [])]
         if after == before or (not after and key not in packs):
             continue
         changed = _with_list(changed, "packs", key, after)
@@ -222,17 +224,19 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
     document = parse_document(text, path, is_toml=True)
     changes: list[str] = []
     for renamed in renamed_keys.RENAMED:
-        for found in renamed_keys.matches(document.root, renamed.old):
-            line = parse_document(text, path, is_toml=True).line(found)
+        for path_found in renamed_keys.matches(document.root, renamed.old):
+            line = parse_document(text, path, is_toml=True).line(path_found)
             lines = text.splitlines(keepends=True)
             if renamed.table is not None:
-                text = _moved(lines, line, found, renamed)
-                changes.append(f"line {line}: {'.'.join(found)} is now {renamed.new}, at the top")
+                text = _moved(lines, line, path_found, renamed)
+                changes.append(
+                    f"line {line}: {'.'.join(path_found)} is now {renamed.new}, at the top"
+                )
                 continue
-            old = re.compile(rf"(?<![A-Za-z0-9_-]){re.escape(found[-1])}(?![A-Za-z0-9_-])")
+            old = re.compile(rf"(?<![A-Za-z0-9_-]){re.escape(path_found[-1])}(?![A-Za-z0-9_-])")
             lines[line - 1] = old.sub(renamed.new, lines[line - 1], count=1)
             text = "".join(lines)
-            changes.append(f"line {line}: {'.'.join(found)} is now {renamed.new}")
+            changes.append(f"line {line}: {'.'.join(path_found)} is now {renamed.new}")
     root = parse_document(text, path, is_toml=True).root
     if any(renamed_keys.matches(root, renamed.old) for renamed in renamed_keys.RENAMED):
         raise SettingError(
@@ -243,14 +247,14 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
 
 
 def _moved(
-    lines: list[str], number: int, found: tuple[str, ...], renamed: renamed_keys.Renamed
+    lines: list[str], number: int, key_path: tuple[str, ...], renamed: renamed_keys.RenamedKey
 ) -> str:
     """The text with a line moved to the top of the file under its new name.
 
     What only its owner can move stays as it is: an inline table, or a table below the top.
     """
     name, equals, value = lines[number - 1].partition("=")
-    if renamed.table or not equals or key_of(name)[-1:] != found[-1:]:
+    if renamed.table or not equals or key_of(name)[-1:] != key_path[-1:]:
         return "".join(lines)
     left = [*lines[: number - 1], *lines[number:]]
     at = _first_table(left)
@@ -301,7 +305,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _check(name: str, config: Mapping[str, Any]) -> None:
-    document = Document(path=Path(f"server {name!r}"), text="", root={}, is_toml=False)
+    document = ConfigDocument(path=Path(f"server {name!r}"), text="", root={}, is_toml=False)
     read_table(ServerTable, dict(config), document)
 
 
@@ -310,14 +314,14 @@ def _plain(config: Mapping[str, Any]) -> Json:
     return tomllib.loads(render_table(("server", "x"), config))["server"]["x"]
 
 
-def replace_file(path: Path, text: str, wanted: Json) -> None:
+def replace_file(path: Path, text: str, expected: Json) -> None:
     """Write a TOML text, if it says what is wanted.
 
     Raises:
         SettingError: It does not, or it cannot be written.
     """
     try:
-        fits = tomllib.loads(text) == wanted
+        fits = tomllib.loads(text) == expected
     except ValueError:
         fits = False
     if not fits:
@@ -341,30 +345,30 @@ def without_table(text: str, path: tuple[str, ...]) -> str:
 
     Comments that open the file stay, since they speak of all of it.
     """
-    kept: list[str] = []
-    held: list[str] = []  # blank lines and comments inside that may belong to the table after it
+    lines_left: list[str] = []
+    pending: list[str] = []  # blank lines and comments inside that may belong to the table after it
     inside = False
     for line in text.splitlines(keepends=True):
         bare = line.strip()
         header = key_of(bare.strip("[]")) if bare.startswith("[") and bare.endswith("]") else ()
         if header and header[: len(path)] == path:
-            above = len(kept)
-            while above and kept[above - 1].lstrip().startswith("#"):
+            above = len(lines_left)
+            while above and lines_left[above - 1].lstrip().startswith("#"):
                 above -= 1
-            kept = kept[:above] if above else kept
-            inside, held = True, []
+            lines_left = lines_left[:above] if above else lines_left
+            inside, pending = True, []
         elif header and inside:
             inside = False
-            if held and not held[0].strip() and not (kept and kept[-1].strip()):
-                held = held[1:]
-            kept += held
+            if pending and not pending[0].strip() and not (lines_left and lines_left[-1].strip()):
+                pending = pending[1:]
+            lines_left += pending
         elif inside:
-            held = [*held, line] if bare.startswith("#") else [line] if not bare else []
+            pending = [*pending, line] if bare.startswith("#") else [line] if not bare else []
         if not inside:
-            kept.append(line)
-    while inside and kept and not kept[-1].strip():
-        kept.pop()
-    return "".join(kept)
+            lines_left.append(line)
+    while inside and lines_left and not lines_left[-1].strip():
+        lines_left.pop()
+    return "".join(lines_left)
 
 
 def _key(name: str) -> str:

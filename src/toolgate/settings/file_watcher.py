@@ -58,37 +58,37 @@ async def watch(
     current: Settings | SettingError = settings
     places = (cwd / CONFIG_NAME, config_dir(environ) / CONFIG_NAME)
     files = {*settings.files, *places}
-    known: _Stamps | None = None  # the first look reads: a file may have changed since `load`
+    last_stamps: _Stamps | None = None  # the first look reads: a file may have changed since `load`
     before: _Stamps = {}
     while not stop.is_set():
-        stamps = await anyio.to_thread.run_sync(_look, files)
-        if known is None or (stamps != known and stamps == before):
-            known = stamps
-            found = await anyio.to_thread.run_sync(again)
-            if isinstance(found, Settings):
-                in_force = found
-                files = {*found.files, *places}
-            if not _is_same(found, current):
-                current = found
-                yield found
+        stamps = await anyio.to_thread.run_sync(_stamps_of, files)
+        if last_stamps is None or (stamps != last_stamps and stamps == before):
+            last_stamps = stamps
+            loaded = await anyio.to_thread.run_sync(again)
+            if isinstance(loaded, Settings):
+                in_force = loaded
+                files = {*loaded.files, *places}
+            if not _is_same(loaded, current):
+                current = loaded
+                yield loaded
         before = stamps
         with anyio.move_on_after(interval_s):
             await stop.wait()
 
 
-def _is_same(one: Settings | SettingError, other: Settings | SettingError) -> bool:
-    if isinstance(one, SettingError) and isinstance(other, SettingError):
-        return str(one) == str(other)
-    return one == other
+def _is_same(left: Settings | SettingError, right: Settings | SettingError) -> bool:
+    if isinstance(left, SettingError) and isinstance(right, SettingError):
+        return str(left) == str(right)
+    return left == right
 
 
-def _look(files: set[Path]) -> _Stamps:
+def _stamps_of(files: set[Path]) -> _Stamps:
     return {path: _stamp(path) for path in files}
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except (OSError, ValueError):
         return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)

@@ -55,8 +55,8 @@ def current_environment() -> Mapping[str, str]:
 
 def own_credentials(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
     """Token and project that `toolgate stdio` shows for a client that names none, or empty."""
-    known = _of(environ)
-    return known.get("TOOLGATE_TOKEN", ""), known.get("TOOLGATE_PROJECT", "")
+    environment = _of(environ)
+    return environment.get("TOOLGATE_TOKEN", ""), environment.get("TOOLGATE_PROJECT", "")
 
 
 def base_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -65,16 +65,16 @@ def base_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]
 
 
 def child_environment(
-    own: Mapping[str, str], environ: Mapping[str, str] | None = None
+    variables: Mapping[str, str], environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """The whole environment of a server's process: the safe minimum and what it was given."""
-    return {**base_environment(environ), **own}
+    return {**base_environment(environ), **variables}
 
 
 def home_dir(environ: Mapping[str, str] | None = None) -> Path:
     """The user's home folder."""
-    known = _of(environ)
-    home = known.get("USERPROFILE") if sys.platform == "win32" else known.get("HOME")
+    environment = _of(environ)
+    home = environment.get("USERPROFILE") if sys.platform == "win32" else environment.get("HOME")
     return Path(home) if home else Path.home()
 
 
@@ -113,21 +113,21 @@ def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
     Raises:
         SettingError: The variable is no key, or the file cannot be read or made.
     """
-    given = (current_environment() if environ is None else environ).get("TOOLGATE_AUDIT_KEY")
-    if given:
-        return _key_of(given, "TOOLGATE_AUDIT_KEY")
+    text = (current_environment() if environ is None else environ).get("TOOLGATE_AUDIT_KEY")
+    if text:
+        return _key_of(text, "TOOLGATE_AUDIT_KEY")
     path = audit_files(environ)[0]
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with contextlib.suppress(FileExistsError):
-            made = path.with_name(f"{path.name}.{os.getpid()}")
-            file = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            temporary = path.with_name(f"{path.name}.{os.getpid()}")
+            file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(file, "w", encoding="utf-8") as opened:
                 opened.write(secrets.token_hex(32))
             try:
-                os.link(made, path)
+                os.link(temporary, path)
             finally:
-                made.unlink()
+                temporary.unlink()
         return _key_of(path.read_text(encoding="utf-8").strip(), str(path))
     except OSError as error:
         raise SettingError(
@@ -138,10 +138,10 @@ def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
 
 def credential_key(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
     """`TOOLGATE_CREDENTIALS_KEY` and `TOOLGATE_CREDENTIALS_KEY_OLD`, or empty."""
-    known = _of(environ)
+    environment = _of(environ)
     return (
-        known.get("TOOLGATE_CREDENTIALS_KEY", ""),
-        known.get("TOOLGATE_CREDENTIALS_KEY_OLD", ""),
+        environment.get("TOOLGATE_CREDENTIALS_KEY", ""),
+        environment.get("TOOLGATE_CREDENTIALS_KEY_OLD", ""),
     )
 
 
@@ -152,12 +152,12 @@ def credential_key_file(environ: Mapping[str, str] | None = None) -> Path:
 
 def proxies(environ: Mapping[str, str] | None = None) -> tuple[str, str, tuple[str, ...]]:
     """The proxies for `https` and for `http`, and what is reached without, as variables say."""
-    known = _of(environ)
+    environment = _of(environ)
 
     def value(name: str) -> str:
         # A server that is run as a CGI program gets HTTP_PROXY from the request (CVE-2016-5385).
-        upper = "" if name == "http_proxy" and "REQUEST_METHOD" in known else name.upper()
-        return known.get(name) or known.get(upper, "")
+        upper = "" if name == "http_proxy" and "REQUEST_METHOD" in environment else name.upper()
+        return environment.get(name) or environment.get(upper, "")
 
     common = value("all_proxy")
     without = tuple(part.strip() for part in value("no_proxy").split(",") if part.strip())
@@ -204,13 +204,13 @@ def _is_inherited(name: str, value: str) -> bool:
 def _folder(
     xdg_name: str, linux: str, windows_name: str, environ: Mapping[str, str] | None
 ) -> Path:
-    known = _of(environ)
-    xdg = known.get(xdg_name, "")
+    environment = _of(environ)
+    xdg = environment.get(xdg_name, "")
     if Path(xdg).is_absolute():
         return Path(xdg) / "toolgate"
     home = home_dir(environ)
     if sys.platform == "win32":
-        return Path(known.get(windows_name) or home / "AppData") / "toolgate"
+        return Path(environment.get(windows_name) or home / "AppData") / "toolgate"
     if sys.platform == "darwin":
         return home / "Library" / "Application Support" / "toolgate"
     return home / linux / "toolgate"

@@ -6,7 +6,7 @@ from typing import cast
 from toolgate.errors import SettingError
 from toolgate.settings.client_files import project_folder, server_tables, translate
 from toolgate.settings.config_file import (
-    Document,
+    ConfigDocument,
     KeyPath,
     read_document,
 )
@@ -21,7 +21,7 @@ from toolgate.settings.server_collection import (
     read_server_table,
     unusable_server,
 )
-from toolgate.settings.server_entries import Place, is_toolgate
+from toolgate.settings.server_entries import EntryLocation, is_toolgate
 from toolgate.settings.table_reader import read_table
 from toolgate.settings.tables import ImportTable
 from toolgate.settings.variables import Scope
@@ -31,7 +31,7 @@ __all__ = ["import_tables", "read_import"]
 
 
 def import_tables(
-    document: Document, root: Json, scope: Scope, reading: Reading
+    document: ConfigDocument, root: Json, scope: Scope, reading: Reading
 ) -> list[tuple[ImportTable, Path, str]]:
     """What the key `import` names, with the folder and the place of each element."""
     value: object = root.get("import", [])
@@ -53,16 +53,16 @@ def import_tables(
             path,
             scope=scope,
         )
-        tables.append((table, document.path.parent, document.place(path)))
+        tables.append((table, document.path.parent, document.location(path)))
     return tables
 
 
-def read_import(table: ImportTable, folder: Path, place: str, reading: Reading) -> None:
+def read_import(table: ImportTable, folder: Path, origin: str, reading: Reading) -> None:
     """Add the servers of a file to those read so far."""
     path = folder / expand_home(table.file, reading.environ)
     if not is_file(path):
         raise SettingError(
-            f"{place}: the file {str(path)!r} does not exist.",
+            f"{origin}: the file {str(path)!r} does not exist.",
             hint="Correct the path, or take it out of the imports.",
         )
     reading.files.append(path)
@@ -70,14 +70,16 @@ def read_import(table: ImportTable, folder: Path, place: str, reading: Reading) 
     leave_out(document, reading)
     home = home_dir(reading.environ)
     project = Path(table.project) if table.project else project_folder(path, home)
-    known = editor_variables(project, reading) if project else {"userHome": str(home)}
-    scope = Scope(environ=reading.environ, known=known)
+    values = editor_variables(project, reading) if project else {"userHome": str(home)}
+    scope = Scope(environ=reading.environ, values=values)
     names: set[str] = set()
-    own: object = document.root.get("server") if document.is_toml else None
-    for name, config in json_object(own).items():
+    own_servers: object = document.root.get("server") if document.is_toml else None
+    for name, config in json_object(own_servers).items():
         names.add(name)
         if _is_selected(name, table):
-            at = Place(document=document, path=("server", name), folder=path.parent, scope=scope)
+            at = EntryLocation(
+                document=document, path=("server", name), folder=path.parent, scope=scope
+            )
             taken = table.rename.get(name, name)
             add_server(
                 taken, read_server_table(taken, cast("object", config), at, reading), at, reading
@@ -93,7 +95,7 @@ def read_import(table: ImportTable, folder: Path, place: str, reading: Reading) 
         for name, entry in servers.items():
             if not _is_selected(name, table):
                 continue
-            at = Place(
+            at = EntryLocation(
                 document=document, path=(*key, name), folder=project or path.parent, scope=scope
             )
             _import_entry(table.rename.get(name, name), entry, at, project, reading)
@@ -101,7 +103,7 @@ def read_import(table: ImportTable, folder: Path, place: str, reading: Reading) 
         reading.notices.append(f"{path} contains no servers.")
     for name in [*table.skip, *table.only, *table.rename]:
         if name not in names:
-            reading.notices.append(f"{place}: {path} has no server {name!r}.")
+            reading.notices.append(f"{origin}: {path} has no server {name!r}.")
 
 
 def _is_selected(name: str, table: ImportTable) -> bool:
@@ -109,31 +111,31 @@ def _is_selected(name: str, table: ImportTable) -> bool:
 
 
 def _import_entry(
-    name: str, entry: object, place: Place, project: Path | None, reading: Reading
+    name: str, entry: object, location: EntryLocation, project: Path | None, reading: Reading
 ) -> None:
-    where = place.document.place(place.path)
+    where = location.document.location(location.path)
     if not isinstance(entry, dict):
         reading.notices.append(f"{where}: {name!r} is no server and is left out.")
         return
     if is_toolgate(cast("Json", entry), port=reading.port):
         reading.notices.append(f"{where}: server {name!r} is Toolgate itself and is left out.")
         return
-    translation = translate(cast("Json", entry), place.document.path)
+    translation = translate(cast("Json", entry), location.document.path)
     config = translation.config
-    if name != place.path[-1]:
-        config["title"] = str(place.path[-1])
+    if name != location.path[-1]:
+        config["title"] = str(location.path[-1])
     if project is not None and "command" in config and "cwd" not in config:
         config["cwd"] = str(project)
     try:
-        spec = read_server_table(name, config, place, reading)
+        spec = read_server_table(name, config, location, reading)
     except SettingError as error:
         # The file belongs to another client; what is wrong in one entry stops no other.
-        spec = unusable_server(name, str(error), place)
+        spec = unusable_server(name, str(error), location)
     if name in reading.imported and reading.imported[name] == config:
         reading.notices.append(
             f"{where}: server {name!r} equals the one in {reading.places[name]}."
         )
         return
-    add_server(name, spec, place, reading)
+    add_server(name, spec, location, reading)
     reading.imported[name] = config
     reading.notices += [f"{where}: server {name!r}: {notice}." for notice in translation.notices]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from toolgate.types import Json
 
-__all__ = ["Repeated", "Span", "parse", "plain", "spans"]
+__all__ = ["Repeated", "TextSpan", "parse", "plain", "spans"]
 
 _SPACES = " \t\r\n"
 
@@ -36,7 +36,7 @@ class Repeated(dict[str, Any]):
     """The names that stand more than once."""
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """Where a value stands in a text."""
 
     key_start: int
@@ -96,10 +96,10 @@ class _Level:
     index: int = 0
 
 
-def spans(text: str) -> Mapping[tuple[str | int, ...], Span]:
+def spans(text: str) -> Mapping[tuple[str | int, ...], TextSpan]:
     """Where each value of a valid text stands, by its path; the last of equal names counts."""
     bare = plain(text)
-    found: dict[tuple[str | int, ...], Span] = {}
+    spans_by_path: dict[tuple[str | int, ...], TextSpan] = {}
     levels: list[_Level] = []
     at = _skip(bare, 0)
     path: tuple[str | int, ...] = ()
@@ -112,17 +112,17 @@ def spans(text: str) -> Mapping[tuple[str | int, ...], Span]:
             opened = True
         else:
             end = _end_of_scalar(bare, at)
-            found[path] = Span(key_start, at, end)
+            spans_by_path[path] = TextSpan(key_start, at, end)
             at = _skip(bare, end)
             opened = False
         # Close what ends here, then move to the next value.
         while levels and at < len(bare) and bare[at] in "}]":
             level = levels.pop()
-            found[level.path] = Span(level.key_start, level.start, at + 1)
+            spans_by_path[level.path] = TextSpan(level.key_start, level.start, at + 1)
             at = _skip(bare, at + 1)
             opened = False
         if not levels:
-            return found
+            return spans_by_path
         if not opened:
             at = _skip(bare, at + 1)  # the comma
         level = levels[-1]
@@ -137,12 +137,12 @@ def spans(text: str) -> Mapping[tuple[str | int, ...], Span]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Json:
-    found = dict(pairs)
-    if len(found) == len(pairs):
-        return found
-    repeated = Repeated(found)
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    repeated = Repeated(members)
     names = [name for name, _ in pairs]
-    repeated.names = tuple(name for name in found if names.count(name) > 1)
+    repeated.names = tuple(name for name in members if names.count(name) > 1)
     return repeated
 
 

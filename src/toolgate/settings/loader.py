@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from toolgate.errors import SettingError
 from toolgate.settings.config_file import (
-    Document,
+    ConfigDocument,
     KeyPath,
     parse_document,
     read_text,
@@ -24,7 +24,7 @@ from toolgate.settings.server_collection import (
     leave_out,
     read_server_table,
 )
-from toolgate.settings.server_entries import Place, is_toolgate
+from toolgate.settings.server_entries import EntryLocation, is_toolgate
 from toolgate.settings.table_reader import read_table
 from toolgate.settings.tables import GuardTable, ImportTable, Settings
 from toolgate.settings.validation import whole_errors
@@ -90,37 +90,37 @@ def load_errors(
     """
     environ = dict(current_environment()) if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
-    found: list[SettingError] = []
+    errors: list[SettingError] = []
     left_out: set[tuple[Path, KeyPath]] = set()
     while True:
-        others: list[SettingError] = []
-        reading = Reading(environ=environ, cwd=cwd, left_out=frozenset(left_out), errors=others)
+        later: list[SettingError] = []
+        reading = Reading(environ=environ, cwd=cwd, left_out=frozenset(left_out), errors=later)
         try:
             settings = _load(config, imports, {}, reading)
         except SettingError as error:
             if error.at is None or not error.at[1] or error.at in left_out:
-                return [*found, *others, *([] if error.at in left_out else [error])]
+                return [*errors, *later, *([] if error.at in left_out else [error])]
             if not _follows(error.at, left_out):
-                found.append(error)
+                errors.append(error)
             left_out.add(error.at)
         else:
-            return [*found, *others, *whole_errors(settings)]
+            return [*errors, *later, *whole_errors(settings)]
 
 
 def _load(
-    config: Path | None, imports: Sequence[str | Path], given: Json, reading: Reading
+    config: Path | None, imports: Sequence[str | Path], overrides: Json, reading: Reading
 ) -> Settings:
     path = find_config(config, environ=reading.environ, cwd=reading.cwd)
-    document = Document(path=_COMMAND_LINE, text="", root={}, is_toml=True)
+    document = ConfigDocument(path=_COMMAND_LINE, text="", root={}, is_toml=True)
     if path is not None:
         reading.files.append(path)
         document = _config_document(path)
         leave_out(document, reading)
-    settings, wanted = _read_config(document, given, reading)
-    wanted += [(ImportTable(file=str(name)), reading.cwd, "--import") for name in imports]
-    for table, folder, place in wanted:
+    settings, imported = _read_config(document, overrides, reading)
+    imported += [(ImportTable(file=str(name)), reading.cwd, "--import") for name in imports]
+    for table, folder, origin in imported:
         try:
-            read_import(table, folder, place, reading)
+            read_import(table, folder, origin, reading)
         except SettingError as error:
             if reading.errors is None or error.at is not None:
                 raise
@@ -130,7 +130,7 @@ def _load(
         servers=tuple(reading.servers.values()),
         config_file=path,
         imports=tuple(map(str, imports)),
-        overrides=given,
+        overrides=overrides,
         files=tuple(dict.fromkeys(reading.files)),
         notices=tuple(dict.fromkeys(reading.notices)),
     )
@@ -192,14 +192,16 @@ def server_spec(
         SettingError: A key is unknown, or a value is wrong or out of range.
     """
     environ = current_environment() if environ is None else environ
-    document = Document(path=Path(source), text="", root={}, is_toml=False)
-    place = Place(
+    document = ConfigDocument(path=Path(source), text="", root={}, is_toml=False)
+    location = EntryLocation(
         document=document,
         path=("server", name),
         folder=Path.cwd() if folder is None else folder,
-        scope=Scope(environ=environ, known={}),
+        scope=Scope(environ=environ, values={}),
     )
-    spec = read_server_table(name, dict(config), place, Reading(environ=environ, cwd=place.folder))
+    spec = read_server_table(
+        name, dict(config), location, Reading(environ=environ, cwd=location.folder)
+    )
     return replace(spec, source=source, server_id=server_id)
 
 
@@ -209,17 +211,17 @@ def guard_table(config: Mapping[str, Any], *, source: str) -> GuardTable:
     Raises:
         SettingError: A key is unknown, or a value is wrong or out of range.
     """
-    document = Document(path=Path(source), text="", root={}, is_toml=False)
+    document = ConfigDocument(path=Path(source), text="", root={}, is_toml=False)
     return replace(read_table(GuardTable, dict(config), document), source=source)
 
 
 def _overrides(overrides: Mapping[str, object]) -> Json:
-    document = Document(path=_COMMAND_LINE, text="", root={}, is_toml=True)
+    document = ConfigDocument(path=_COMMAND_LINE, text="", root={}, is_toml=True)
     read_table(Settings, dict(overrides), document)
     return dict(overrides)
 
 
-def _config_document(path: Path) -> Document:
+def _config_document(path: Path) -> ConfigDocument:
     if path.suffix.lower() in {".json", ".jsonc"}:
         raise SettingError(
             f"{path} is JSON; the configuration of Toolgate is TOML.",
@@ -229,12 +231,12 @@ def _config_document(path: Path) -> Document:
 
 
 def _read_config(
-    document: Document, overrides: Json, reading: Reading
+    document: ConfigDocument, overrides: Json, reading: Reading
 ) -> tuple[Settings, list[tuple[ImportTable, Path, str]]]:
     folder = document.path.parent
     root = with_new_names(document, reading.notices)
     _check_version(document, root)
-    scope = Scope(environ=reading.environ, known=editor_variables(folder, reading))
+    scope = Scope(environ=reading.environ, values=editor_variables(folder, reading))
     settings = read_table(
         Settings, root, document, scope=scope, apart=frozenset({"server", "import"})
     )
@@ -243,9 +245,11 @@ def _read_config(
     settings = replace(
         settings,
         permission=tuple(
-            replace(rule, source=document.place(("permission", at))) for at, rule in rules
+            replace(rule, source=document.location(("permission", at))) for at, rule in rules
         ),
-        guard=tuple(replace(guard, source=document.place(("guard", at))) for at, guard in guards),
+        guard=tuple(
+            replace(guard, source=document.location(("guard", at))) for at, guard in guards
+        ),
     )
     if overrides:
         # Read again: a whole table of the file goes under the keys of the command line.
@@ -260,28 +264,34 @@ def _read_config(
     if not isinstance(servers, dict):
         raise document.error(("server",), "server is no table.", allowed="Expected: [server.NAME].")
     for name, config in cast("Json", servers).items():
-        place = Place(document=document, path=("server", name), folder=folder, scope=scope)
+        location = EntryLocation(
+            document=document, path=("server", name), folder=folder, scope=scope
+        )
         if isinstance(config, dict) and is_toolgate(cast("Json", config), port=reading.port):
             reading.notices.append(
-                f"{document.place(place.path)}: server {name!r} is Toolgate itself and is left out."
+                f"{document.location(location.path)}: server {name!r} is Toolgate itself and is"
+                " left out."
             )
             continue
         add_server(
-            name, read_server_table(name, cast("object", config), place, reading), place, reading
+            name,
+            read_server_table(name, cast("object", config), location, reading),
+            location,
+            reading,
         )
     return settings, import_tables(document, root, scope, reading)
 
 
-def _merged(one: Json, other: Json) -> Json:
+def _merged(left: Json, right: Json) -> Json:
     """Two tables as one; `other` goes before."""
-    merged = {**one, **other}
-    for name in one.keys() & other.keys():
-        if isinstance(one[name], dict) and isinstance(other[name], dict):
-            merged[name] = _merged(one[name], other[name])
+    merged = {**left, **right}
+    for name in left.keys() & right.keys():
+        if isinstance(left[name], dict) and isinstance(right[name], dict):
+            merged[name] = _merged(left[name], right[name])
     return merged
 
 
-def _check_version(document: Document, root: Json) -> None:
+def _check_version(document: ConfigDocument, root: Json) -> None:
     version: object = root.get("version", 1)
     if version == 1 and not isinstance(version, bool):
         return
@@ -298,8 +308,8 @@ def _with_paths(settings: Settings, folder: Path, reading: Reading) -> Settings:
     """Paths as this process can use them, whatever its current folder is."""
 
     def whole(url: str) -> str:
-        prefix, found, path = url.partition(":///")
-        if not found or not urlsplit(f"{prefix}:").scheme.startswith("sqlite"):
+        prefix, separator, path = url.partition(":///")
+        if not separator or not urlsplit(f"{prefix}:").scheme.startswith("sqlite"):
             return url
         if not path or path.startswith((":memory:", "file:")):
             return url

@@ -62,44 +62,44 @@ class OtlpVariables:
 
 def otlp_variables(environ: Mapping[str, str] | None = None) -> OtlpVariables:
     """What the variables say; where they say what cannot be used, the log tells so."""
-    known = current_environment() if environ is None else environ
+    environment = current_environment() if environ is None else environ
 
-    def said(name: str) -> str:
-        found = known.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or known.get(
+    def variable(name: str) -> str:
+        value = environment.get(f"OTEL_EXPORTER_OTLP_TRACES_{name}") or environment.get(
             f"OTEL_EXPORTER_OTLP_{name}", ""
         )
-        return found.strip()
+        return value.strip()
 
     def number(name: str, default: float) -> float:
-        text = known.get(name, "").strip()
+        text = environment.get(name, "").strip()
         try:
-            found = float(text or default)
+            parsed = float(text or default)
         except ValueError:
-            found = -1.0
-        if 0 < found < 1e9:
-            return found
+            parsed = -1.0
+        if 0 < parsed < 1e9:
+            return parsed
         log.warning("variable cannot be used", extra={"variable": name, "value": text})
         return default
 
-    protocol = said("PROTOCOL")
+    protocol = variable("PROTOCOL")
     if protocol not in {"", "http/json"}:
         log.warning("spans are sent as OTLP over HTTP in JSON", extra={"asked_for": protocol})
     timeout = "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT"
-    if not known.get(timeout):
+    if not environment.get(timeout):
         timeout = "OTEL_EXPORTER_OTLP_TIMEOUT"
     queue = max(1, int(number("OTEL_BSP_MAX_QUEUE_SIZE", 2_048)))
     return OtlpVariables(
-        resource=service_attributes(known),
+        resource=service_attributes(environment),
         headers={
             name.lower(): value
-            for name, value in _pairs(said("HEADERS"), "OTEL_EXPORTER_OTLP_HEADERS")
+            for name, value in _pairs(variable("HEADERS"), "OTEL_EXPORTER_OTLP_HEADERS")
             if _NAME.fullmatch(name) and _VALUE.fullmatch(value)
         },
         timeout_s=min(_MOST_S, number(timeout, 10.0)),
-        compression=_compression(said("COMPRESSION")),
-        ca=said("CERTIFICATE"),
-        cert=said("CLIENT_CERTIFICATE"),
-        key=said("CLIENT_KEY"),
+        compression=_compression(variable("COMPRESSION")),
+        ca=variable("CERTIFICATE"),
+        cert=variable("CLIENT_CERTIFICATE"),
+        key=variable("CLIENT_KEY"),
         queue=queue,
         batch=min(queue, max(1, int(number("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)))),
         delay_s=number("OTEL_BSP_SCHEDULE_DELAY", 5_000) / 1000,
@@ -108,16 +108,18 @@ def otlp_variables(environ: Mapping[str, str] | None = None) -> OtlpVariables:
 
 def service_attributes(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Attributes of this process, `service.name` among them: `toolgate`, unless another is said."""
-    known = current_environment() if environ is None else environ
-    given = dict(_pairs(known.get("OTEL_RESOURCE_ATTRIBUTES", ""), "OTEL_RESOURCE_ATTRIBUTES"))
-    name = known.get("OTEL_SERVICE_NAME") or given.get("service.name") or "toolgate"
-    return given | {"service.name": name}
+    environment = current_environment() if environ is None else environ
+    attributes = dict(
+        _pairs(environment.get("OTEL_RESOURCE_ATTRIBUTES", ""), "OTEL_RESOURCE_ATTRIBUTES")
+    )
+    name = environment.get("OTEL_SERVICE_NAME") or attributes.get("service.name") or "toolgate"
+    return attributes | {"service.name": name}
 
 
 def _compression(text: str) -> Compression:
     match text.lower():
-        case "gzip" | "deflate" as found:
-            return found
+        case "gzip" | "deflate" as method:
+            return method
         case "" | "none":
             return ""
         case _:
@@ -127,12 +129,12 @@ def _compression(text: str) -> Compression:
 
 def _pairs(text: str, variable: str) -> list[tuple[str, str]]:
     """`key=value,key=value`, the values as in addresses (`%20`)."""
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if equals and key.strip():
-            found.append((unquote(key).strip(), unquote(value).strip()))
+            pairs.append((unquote(key).strip(), unquote(value).strip()))
         elif part.strip():
             # Never the part itself: it may be a piece of a secret.
             log.warning("part of a variable cannot be used", extra={"variable": variable})
-    return found
+    return pairs

@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from typing import cast
 
 from toolgate.settings.config_file import (
-    Document,
+    ConfigDocument,
 )
 from toolgate.settings.table_reader import dotted
 from toolgate.types import Json
 
-__all__ = ["RENAMED", "Renamed", "matches", "with_new_names"]
+__all__ = ["RENAMED", "RenamedKey", "matches", "with_new_names"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Renamed:
+class RenamedKey:
     """A key that has a new name; the old one works for one minor version, with a warning."""
 
     old: tuple[str, ...]
@@ -28,13 +28,13 @@ class Renamed:
     table: tuple[str, ...] | None = None
     """The table that it moved to, `()` for the top of the file; None: it stays in its own."""
 
-    def place(self, old: tuple[str, ...]) -> tuple[str, ...]:
+    def new_path(self, old: tuple[str, ...]) -> tuple[str, ...]:
         """Where a key that was found under its old name belongs."""
         return (*(old[:-1] if self.table is None else self.table), self.new)
 
 
-RENAMED: tuple[Renamed, ...] = (
-    Renamed(old=("search", "strategy"), new="optimization", table=(), until="0.2.0"),
+RENAMED: tuple[RenamedKey, ...] = (
+    RenamedKey(old=("search", "strategy"), new="optimization", table=(), until="0.2.0"),
 )
 """Every key that was renamed and is still understood."""
 
@@ -43,23 +43,23 @@ def matches(table: object, pattern: tuple[str, ...]) -> list[tuple[str, ...]]:
     """The paths in a table that a pattern with `*` means."""
     if not isinstance(table, dict) or not pattern:
         return []
-    found: list[tuple[str, ...]] = []
+    paths: list[tuple[str, ...]] = []
     for name, value in cast("Json", table).items():
         if pattern[0] in {"*", name}:
-            found += [(name,)] if len(pattern) == 1 else []
-            found += [(name, *rest) for rest in matches(value, pattern[1:])]
-    return found
+            paths += [(name,)] if len(pattern) == 1 else []
+            paths += [(name, *rest) for rest in matches(value, pattern[1:])]
+    return paths
 
 
-def with_new_names(document: Document, notices: list[str]) -> Json:
+def with_new_names(document: ConfigDocument, notices: list[str]) -> Json:
     """The root with renamed keys under their new names."""
     root = document.root
     for renamed in RENAMED:
         for path in list(matches(root, renamed.old)):
-            place = renamed.place(path)
-            name = renamed.new if renamed.table is None else dotted(place)
+            new_path = renamed.new_path(path)
+            name = renamed.new if renamed.table is None else dotted(new_path)
             parent = root
-            for part in place[:-1]:
+            for part in new_path[:-1]:
                 parent = parent[part]
             if renamed.new in parent:
                 raise document.error(
@@ -71,9 +71,9 @@ def with_new_names(document: Document, notices: list[str]) -> Json:
             for part in path[:-1]:
                 before = before[part]
             parent[renamed.new] = before.pop(path[-1])
-            where = " at the top of the file" if len(place) == 1 < len(path) else ""
+            where = " at the top of the file" if len(new_path) == 1 < len(path) else ""
             notices.append(
-                f"{document.place(path)}: {dotted(path)} is called {name!r} now{where}; the old "
+                f"{document.location(path)}: {dotted(path)} is called {name!r} now{where}; the old "
                 f"name works until {renamed.until}. Run: toolgate config migrate"
             )
     return root

@@ -8,12 +8,12 @@ from typing import cast
 from toolgate.base.names import fold, server_prefix
 from toolgate.errors import SettingError
 from toolgate.settings.config_file import (
-    Document,
+    ConfigDocument,
     KeyPath,
     read_text,
 )
 from toolgate.settings.folders import expand_home, home_dir
-from toolgate.settings.server_entries import Place, missing_problem, read_server
+from toolgate.settings.server_entries import EntryLocation, missing_problem, read_server
 from toolgate.settings.variables import Missing
 from toolgate.settings.variables import replace as fill
 from toolgate.types import Json, ServerSpec
@@ -47,7 +47,7 @@ class Reading:
     port: int = 7420
 
 
-def leave_out(document: Document, reading: Reading) -> None:
+def leave_out(document: ConfigDocument, reading: Reading) -> None:
     """Take out of a document what was refused before; of a list, all of it."""
     for file, path in reading.left_out:
         if file != document.path or path[:1] == ("import",) != path:
@@ -81,43 +81,45 @@ def read_env_file(path: Path) -> dict[str, str]:
     return values
 
 
-def read_server_table(name: str, config: object, place: Place, reading: Reading) -> ServerSpec:
+def read_server_table(
+    name: str, config: object, location: EntryLocation, reading: Reading
+) -> ServerSpec:
     """A server as its table describes it, with the variables of its `env_file`."""
     environment: dict[str, str] = {}
     problem = ""
     env_file: object = cast("Json", config).get("env_file") if isinstance(config, dict) else None
     if isinstance(env_file, str) and env_file:
-        where = place.document.place((*place.path, "env_file"))
+        where = location.document.location((*location.path, "env_file"))
         try:
-            path = place.folder / expand_home(fill(env_file, place.scope), reading.environ)
+            path = location.folder / expand_home(fill(env_file, location.scope), reading.environ)
             reading.files.append(path)
             environment = read_env_file(path)
         except Missing as missing:
-            problem = missing_problem(name, missing.name, place)
+            problem = missing_problem(name, missing.name, location)
         except SettingError as error:
             problem = (
                 f"{where}: server {name!r} cannot use its env_file: {error.failed} Make the file, "
                 "correct env_file, or disable the server."
             )
-    spec = read_server(name, cast("object", config), place, environment=environment)
+    spec = read_server(name, cast("object", config), location, environment=environment)
     if problem and spec.enabled:
         return replace(spec, options={}, enabled=False, problem=problem)
     return spec
 
 
-def unusable_server(name: str, problem: str, place: Place) -> ServerSpec:
+def unusable_server(name: str, problem: str, location: EntryLocation) -> ServerSpec:
     """A disabled server in place of one whose table cannot be used."""
-    spec = read_server(name, {"command": "-", "enabled": False}, place, environment={})
+    spec = read_server(name, {"command": "-", "enabled": False}, location, environment={})
     return replace(spec, options={}, problem=problem)
 
 
-def add_server(name: str, spec: ServerSpec, place: Place, reading: Reading) -> None:
+def add_server(name: str, spec: ServerSpec, location: EntryLocation, reading: Reading) -> None:
     """Add a server to those read so far.
 
     Raises:
         SettingError: There is one of this name, or of one that clients cannot tell from it.
     """
-    where = place.document.place(place.path)
+    where = location.document.location(location.path)
     if spec.name in reading.servers:
         error = SettingError(
             f"The server name {spec.name!r} stands twice: in {reading.places[spec.name]}, and in "
@@ -126,10 +128,10 @@ def add_server(name: str, spec: ServerSpec, place: Place, reading: Reading) -> N
             hint="Rename or remove one; in an imported file "
             f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
         )
-        error.at = (place.document.path, place.path)
+        error.at = (location.document.path, location.path)
         raise error
-    shown = fold(server_prefix(spec.name))
-    other = reading.shown_as.setdefault(shown, spec.name)
+    prefix = fold(server_prefix(spec.name))
+    other = reading.shown_as.setdefault(prefix, spec.name)
     if other != spec.name:
         error = SettingError(
             f"Servers {other!r} and {spec.name!r} have names that clients cannot tell apart: in "
@@ -138,7 +140,7 @@ def add_server(name: str, spec: ServerSpec, place: Place, reading: Reading) -> N
             hint="Rename one of them; in an imported file "
             f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
         )
-        error.at = (place.document.path, place.path)
+        error.at = (location.document.path, location.path)
         raise error
     reading.servers[spec.name] = spec
     reading.places[spec.name] = where

@@ -11,7 +11,7 @@ from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
 from toolgate.errors import SettingError
-from toolgate.settings.config_file import Document, KeyPath
+from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.folders import expand_home
 from toolgate.settings.table_reader import dotted, read_table
 from toolgate.settings.tables import CredentialTable, ServerTable
@@ -19,7 +19,14 @@ from toolgate.settings.variables import Missing, Scope, is_reference
 from toolgate.settings.variables import replace as fill
 from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerKind, ServerSpec
 
-__all__ = ["Place", "is_toolgate", "missing_problem", "read_server", "redact", "server_name"]
+__all__ = [
+    "EntryLocation",
+    "is_toolgate",
+    "missing_problem",
+    "read_server",
+    "redact",
+    "server_name",
+]
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 
@@ -56,10 +63,10 @@ _HIDDEN = "***"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class EntryLocation:
     """Where servers are written, and what their values are relative to."""
 
-    document: Document
+    document: ConfigDocument
     """Named in errors, with the line."""
 
     path: KeyPath
@@ -86,7 +93,7 @@ def server_name(original: str) -> str:
 
 
 def read_server(
-    name: str, config: object, place: Place, *, environment: Mapping[str, str]
+    name: str, config: object, location: EntryLocation, *, environment: Mapping[str, str]
 ) -> ServerSpec:
     """The server that a table with our own keys describes.
 
@@ -95,34 +102,36 @@ def read_server(
     Args:
         name: As its owner wrote it.
         config: The table.
-        place: Where it stands.
+        location: Where it stands.
         environment: Variables from its `env_file`; `env` wins.
 
     Raises:
         SettingError: A key is unknown, a value is wrong, or it is not clear how to reach it.
     """
-    table = read_table(ServerTable, config, place.document, place.path)
-    given = cast("Json", config)
-    kind = _kind(table, place)
+    table = read_table(ServerTable, config, location.document, location.path)
+    entry = cast("Json", config)
+    kind = _kind(table, location)
     enabled = table.enabled and not table.disabled
     problem = ""
     credentials = CredentialSpec()
     try:
-        options = _options(kind, table, place, environment)
-        credentials = _credentials(kind, table.credentials, place)
+        options = _options(kind, table, location, environment)
+        credentials = _credentials(kind, table.credentials, location)
     except Missing as missing:
         options = {}
         if enabled:
-            problem = missing_problem(name, missing.name, place)
+            problem = missing_problem(name, missing.name, location)
     tool_timeouts_s = {
-        tool: one.timeout_s for tool, one in table.tools.items() if one.timeout_s is not None
+        tool: settings.timeout_s
+        for tool, settings in table.tools.items()
+        if settings.timeout_s is not None
     }
     max_timeout_s = table.max_timeout_s
-    if "max_timeout_s" not in given:
+    if "max_timeout_s" not in entry:
         max_timeout_s = max(max_timeout_s, table.timeout_s, *tool_timeouts_s.values(), 0)
     elif max_timeout_s < table.timeout_s:
-        raise place.document.error(
-            (*place.path, "max_timeout_s"),
+        raise location.document.error(
+            (*location.path, "max_timeout_s"),
             f"max_timeout_s of server {name!r} is {max_timeout_s:g}, less than its timeout_s.",
             allowed=f"Allowed: {table.timeout_s:g} or more.",
         )
@@ -144,7 +153,7 @@ def read_server(
         tool_permissions=table.tool_permissions,
         audit=table.audit,
         credentials=credentials,
-        source=str(place.document.path),
+        source=str(location.document.path),
         problem=problem,
     )
 
@@ -166,35 +175,35 @@ def is_toolgate(config: Mapping[str, object], *, port: int = 7420) -> bool:
 
 def redact(config: Mapping[str, object]) -> Json:
     """A server's configuration as it may be shown: references to variables stay, values do not."""
-    shown: Json = dict(config)
+    redacted: Json = dict(config)
     for name in ("env", "headers", "http_headers", "environment"):
-        values = shown.get(name)
+        values = redacted.get(name)
         if isinstance(values, Mapping):
             pairs = cast("Mapping[str, object]", values).items()
-            shown[name] = {key: _hide(value) for key, value in pairs}
-    credentials = shown.get("credentials")
+            redacted[name] = {key: _hide(value) for key, value in pairs}
+    credentials = redacted.get("credentials")
     if isinstance(credentials, Mapping):
         table = cast("Mapping[str, object]", credentials)
         hidden = {"client_secret"} & table.keys()
-        shown["credentials"] = {**table, **{name: _hide(table[name]) for name in hidden}}
-    if isinstance(shown.get("proxy"), str):
-        shown["proxy"] = _hide_in_url(shown["proxy"])
-    args = shown.get("args")
+        redacted["credentials"] = {**table, **{name: _hide(table[name]) for name in hidden}}
+    if isinstance(redacted.get("proxy"), str):
+        redacted["proxy"] = _hide_in_url(redacted["proxy"])
+    args = redacted.get("args")
     if isinstance(args, Sequence) and not isinstance(args, str):
-        shown["args"] = _hide_arguments([str(part) for part in cast("Sequence[object]", args)])
+        redacted["args"] = _hide_arguments([str(part) for part in cast("Sequence[object]", args)])
     for name in ("url", "serverUrl", "httpUrl"):
-        if isinstance(shown.get(name), str):
-            shown[name] = _hide_in_url(shown[name])
-    return shown
+        if isinstance(redacted.get(name), str):
+            redacted[name] = _hide_in_url(redacted[name])
+    return redacted
 
 
-def _kind(table: ServerTable, place: Place) -> ServerKind:
+def _kind(table: ServerTable, location: EntryLocation) -> ServerKind:
     ways = [name for name in ("command", "url", "python") if getattr(table, name)]
     if len(ways) != 1:
-        came = f"has {' and '.join(ways)}" if ways else "has no command, url or python"
-        raise place.document.error(
-            place.path,
-            f"{dotted(place.path)} {came}.",
+        problem = f"has {' and '.join(ways)}" if ways else "has no command, url or python"
+        raise location.document.error(
+            location.path,
+            f"{dotted(location.path)} {problem}.",
             allowed="Expected: one of command (a program), url (an address), python (an object).",
             hint="Add what is missing, or remove the server." if not ways else "Remove the others.",
         )
@@ -204,81 +213,85 @@ def _kind(table: ServerTable, place: Place) -> ServerKind:
     key = "type" if table.type else "transport"
     kind = _KINDS.get(written.strip().lower())
     if kind is None:
-        raise place.document.error(
-            (*place.path, key),
-            f"{key} of {dotted(place.path)} is {written[:40]!r}.",
+        raise location.document.error(
+            (*location.path, key),
+            f"{key} of {dotted(location.path)} is {written[:40]!r}.",
             allowed="Allowed: stdio, http, sse.",
             hint="Correct or remove it.",
         )
     if ways == ["command"]:
         if kind != "stdio":
-            raise _contradiction(place, key, written, "command", "url")
+            raise _contradiction(location, key, written, "command", "url")
         return "stdio"
     if written and kind == "stdio":
-        raise _contradiction(place, key, written, "url", "command")
+        raise _contradiction(location, key, written, "url", "command")
     if not written:
         path = re.split(r"[?#]", _without_variables(table.url))[0]
         return "sse" if path.rstrip("/").endswith("/sse") else "http"
     return kind
 
 
-def _contradiction(place: Place, key: str, written: str, has: str, lacks: str) -> SettingError:
-    return place.document.error(
-        (*place.path, key),
-        f"{dotted(place.path)} has a {has}, but its {key} is {written[:40]!r}.",
+def _contradiction(
+    location: EntryLocation, key: str, written: str, has: str, lacks: str
+) -> SettingError:
+    return location.document.error(
+        (*location.path, key),
+        f"{dotted(location.path)} has a {has}, but its {key} is {written[:40]!r}.",
         hint=f"Remove {key}, or write a {lacks} in place of the {has}.",
     )
 
 
 def _options(
-    kind: ServerKind, table: ServerTable, place: Place, environment: Mapping[str, str]
+    kind: ServerKind, table: ServerTable, location: EntryLocation, environment: Mapping[str, str]
 ) -> Json:
     if kind == "inprocess":
-        return {"target": _target(table.python, place)}
+        return {"target": _target(table.python, location)}
     if kind == "stdio":
-        return _program(table, place, environment)
-    url = _filled(table.url, "url", place)
+        return _program(table, location, environment)
+    url = _filled(table.url, "url", location)
     headers = {
-        name: _filled(_as_text(value), f"headers.{name}", place)
+        name: _filled(_as_text(value), f"headers.{name}", location)
         for name, value in table.headers.items()
     }
-    _check_url(url, place)
+    _check_url(url, location)
     for name, value in headers.items():
         if not _HEADER_NAME.fullmatch(name) or not value.isprintable():
-            raise place.document.error(
-                (*place.path, "headers", name),
-                f"the header {name!r} of {dotted(place.path)} has a name or value that HTTP does "
-                "not allow.",
+            raise location.document.error(
+                (*location.path, "headers", name),
+                f"the header {name!r} of {dotted(location.path)} has a name or value that HTTP "
+                "does not allow.",
                 hint="Remove line breaks and other control characters.",
             )
-    return {"url": url, "headers": headers, **_way(table, place)}
+    return {"url": url, "headers": headers, **_connection(table, location)}
 
 
-def _way(table: ServerTable, place: Place) -> Json:
+def _connection(table: ServerTable, location: EntryLocation) -> Json:
     """Certificates and proxy, as far as they are set."""
-    environ = place.scope.environ
-    found: Json = {
-        name: str(place.folder / expand_home(_filled(path, f"tls.{name}", place), environ))
+    environ = location.scope.environ
+    options: Json = {
+        name: str(location.folder / expand_home(_filled(path, f"tls.{name}", location), environ))
         for name in ("ca", "cert", "key")
         if (path := getattr(table.tls, name))
     }
-    if proxy := _filled(table.proxy, "proxy", place):
+    if proxy := _filled(table.proxy, "proxy", location):
         if proxy != "none" and not re.match(r"https?://[^/\s]", proxy):
-            raise place.document.error(
-                (*place.path, "proxy"),
-                f"proxy of {dotted(place.path)} is no address of a proxy.",
+            raise location.document.error(
+                (*location.path, "proxy"),
+                f"proxy of {dotted(location.path)} is no address of a proxy.",
                 allowed='Expected: "http://HOST:PORT", or "none".',
             )
-        found["proxy"] = proxy
-    return found
+        options["proxy"] = proxy
+    return options
 
 
-def _credentials(kind: ServerKind, table: CredentialTable, place: Place) -> CredentialSpec:
+def _credentials(
+    kind: ServerKind, table: CredentialTable, location: EntryLocation
+) -> CredentialSpec:
     """What is shown to it beside what stands in its options."""
-    path = (*place.path, "credentials")
+    path = (*location.path, "credentials")
     over_http = kind in {"http", "sse"}
     if table.type != "stored" and not over_http:
-        raise place.document.error(
+        raise location.document.error(
             (*path, "type"),
             f"{dotted(path)} says {table.type!r}, and the server has no url.",
             allowed='Allowed for it: "stored".',
@@ -287,28 +300,28 @@ def _credentials(kind: ServerKind, table: CredentialTable, place: Place) -> Cred
     if table.type == "token_exchange" and table.per != "user":
         table = replace(table, per="user")
     texts = {
-        name: _filled(getattr(table, name), name, replace(place, path=path))
+        name: _filled(getattr(table, name), name, replace(location, path=path))
         for name in ("client_id", "client_secret", "issuer", "token_url", "audience")
     }
     for name in ("issuer", "token_url"):
         if texts[name]:
-            _check_url(texts[name], replace(place, path=path), name)
+            _check_url(texts[name], replace(location, path=path), name)
     if table.type in {"client_credentials", "token_exchange"} and not texts["client_id"]:
-        raise place.document.error(
+        raise location.document.error(
             path,
             f"{dotted(path)} has no client_id, which {table.type} needs.",
             hint="Register a client at the authorization server, and write its id and secret here.",
         )
     for name in table.headers:
         if not _HEADER_NAME.fullmatch(name) or not over_http:
-            raise place.document.error(
+            raise location.document.error(
                 (*path, "headers"),
                 f"{dotted(path)} names the header {name[:60]!r}, which cannot be sent.",
                 hint="Correct or remove it." if over_http else "Name variables in env instead.",
             )
     for name in table.env:
         if not name or "=" in name or "\0" in name or kind != "stdio":
-            raise place.document.error(
+            raise location.document.error(
                 (*path, "env"),
                 f"{dotted(path)} names the variable {name[:60]!r}, which cannot be set.",
                 hint="Name headers instead." if over_http else "Correct or remove it.",
@@ -323,77 +336,77 @@ def _credentials(kind: ServerKind, table: CredentialTable, place: Place) -> Cred
     )
 
 
-def _program(table: ServerTable, place: Place, environment: Mapping[str, str]) -> Json:
-    environ = place.scope.environ
-    command = expand_home(_filled(table.command, "command", place), environ)
+def _program(table: ServerTable, location: EntryLocation, environment: Mapping[str, str]) -> Json:
+    environ = location.scope.environ
+    command = expand_home(_filled(table.command, "command", location), environ)
     if command.startswith(("./", "../", ".\\", "..\\")):
-        command = str(place.folder / command)
+        command = str(location.folder / command)
     options: Json = {
         "command": command,
         "args": [
-            expand_home(_filled(_as_text(part), "args", place), environ) for part in table.args
+            expand_home(_filled(_as_text(part), "args", location), environ) for part in table.args
         ],
         "env": dict(environment),
     }
     for name, value in table.env.items():
         text = _as_text(value)
-        filled = _filled(text, f"env.{name}", place)
+        filled = _filled(text, f"env.{name}", location)
         if not name or "=" in name or "\0" in name:
-            raise place.document.error(
-                (*place.path, "env"),
+            raise location.document.error(
+                (*location.path, "env"),
                 f"{name!r} cannot be the name of a variable.",
                 allowed="Expected: letters, digits and underscores.",
             )
         if filled or not _is_optional(text):
             options["env"][name] = filled
     if table.cwd:
-        cwd = expand_home(_filled(table.cwd, "cwd", place), environ)
-        options["cwd"] = str(place.folder / cwd)
+        cwd = expand_home(_filled(table.cwd, "cwd", location), environ)
+        options["cwd"] = str(location.folder / cwd)
     return options
 
 
-def _target(python: str, place: Place) -> str:
+def _target(python: str, location: EntryLocation) -> str:
     module, colon, attribute = python.partition(":")
     names = [*module.split("."), *attribute.split(".")]
     if colon and all(name.isidentifier() for name in names):
         return python
-    raise place.document.error(
-        (*place.path, "python"),
-        f"python of {dotted(place.path)} is {python[:60]!r}.",
+    raise location.document.error(
+        (*location.path, "python"),
+        f"python of {dotted(location.path)} is {python[:60]!r}.",
         allowed='Expected: "module:attribute", such as "my_tools.server:mcp".',
     )
 
 
-def _check_url(url: str, place: Place, key: str = "url") -> None:
+def _check_url(url: str, location: EntryLocation, key: str = "url") -> None:
     try:
         parts = urlsplit(url)
         good = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         good = False
     if not good or not url.isprintable() or " " in url:
-        raise place.document.error(
-            (*place.path, key),
-            f"{key} of {dotted(place.path)} is no address of a server.",
+        raise location.document.error(
+            (*location.path, key),
+            f"{key} of {dotted(location.path)} is no address of a server.",
             allowed="Expected: http://HOST[:PORT]/PATH or https://…",
             hint="Correct it.",
         )
 
 
-def _filled(text: str, key: str, place: Place) -> str:
+def _filled(text: str, key: str, location: EntryLocation) -> str:
     """The text with its variables; refuses what no process and no header can carry."""
-    filled = fill(text, place.scope)
+    filled = fill(text, location.scope)
     if "\0" in filled or not _is_encodable(filled):
-        raise place.document.error(
-            (*place.path, *key.split(".", 1)),
-            f"{dotted(place.path)}.{key} contains a character that cannot be passed on.",
+        raise location.document.error(
+            (*location.path, *key.split(".", 1)),
+            f"{dotted(location.path)}.{key} contains a character that cannot be passed on.",
             hint="Remove NUL characters and half characters (\\ud800 to \\udfff).",
         )
     return filled
 
 
-def missing_problem(name: str, variable: str, place: Place) -> str:
+def missing_problem(name: str, variable: str, location: EntryLocation) -> str:
     """Why a server is disabled whose variable has no value."""
-    where = place.document.place(place.path)
+    where = location.document.location(location.path)
     if variable.startswith("${"):
         return (
             f"{where}: server {name!r} uses {variable}, which only its editor can fill in. "
@@ -509,20 +522,20 @@ def _hide(value: object) -> str:
 
 
 def _hide_arguments(args: list[str]) -> list[str]:
-    shown: list[str] = []
+    arguments: list[str] = []
     after_flag = False
     for part in args:
         flag, equals, value = part.partition("=")
         if after_flag and not part.startswith("-"):
-            shown.append(_hide(part))
+            arguments.append(_hide(part))
         elif equals and value and (_SECRET_FLAG.search(flag) or _SECRET_VALUE.search(value)):
-            shown.append(f"{flag}={_hide(value)}")
+            arguments.append(f"{flag}={_hide(value)}")
         elif _SECRET_VALUE.search(part) and not is_reference(part):
-            shown.append(_hide_in_url(part) if "://" in part else _HIDDEN)
+            arguments.append(_hide_in_url(part) if "://" in part else _HIDDEN)
         else:
-            shown.append(_hide_in_url(part) if "://" in part else part)
+            arguments.append(_hide_in_url(part) if "://" in part else part)
         after_flag = part.startswith("-") and not equals and bool(_SECRET_FLAG.search(part))
-    return shown
+    return arguments
 
 
 def _hide_in_url(url: str) -> str:
@@ -534,6 +547,6 @@ def _hide_in_url(url: str) -> str:
         return _HIDDEN
     netloc = f"{_HIDDEN}@{host}" if "@" in parts.netloc else host
     query = re.sub(
-        r"=([^&]*)", lambda found: f"={_hide(found[1])}" if found[1] else "=", parts.query
+        r"=([^&]*)", lambda match: f"={_hide(match[1])}" if match[1] else "=", parts.query
     )
     return urlunsplit((parts.scheme, netloc, parts.path, query, parts.fragment))

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 from toolgate.base.names import current_key
 from toolgate.errors import SettingError
-from toolgate.settings.config_file import Document, KeyPath
+from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.variables import Missing, Scope, replace
 from toolgate.types import Json
 
@@ -20,7 +20,7 @@ TableT = TypeVar("TableT")
 def read_table(
     cls: type[TableT],
     table: object,
-    document: Document,
+    document: ConfigDocument,
     path: KeyPath = (),
     *,
     scope: Scope | None = None,
@@ -41,14 +41,16 @@ def read_table(
     """
     if not isinstance(table, dict):
         raise _wrong_type(document, path, "a table", table)
-    known = {item.name: item for item in fields(cast("Any", cls)) if "derived" not in item.metadata}
+    items_by_name = {
+        item.name: item for item in fields(cast("Any", cls)) if "derived" not in item.metadata
+    }
     values: Json = {}
     for name, value in cast("Json", table).items():
         if name in apart:
             continue
-        if name not in known:
-            raise unknown_key(document, (*path, name), sorted({*known, *apart}))
-        item = known[name]
+        if name not in items_by_name:
+            raise unknown_key(document, (*path, name), sorted({*items_by_name, *apart}))
+        item = items_by_name[name]
         values[name] = _value(item.type, value, document, (*path, name), scope)
         _check_range(item, values[name], document, (*path, name))
     return cls(**values)
@@ -59,7 +61,7 @@ def dotted(path: KeyPath) -> str:
     return ".".join(str(part) for part in path)
 
 
-def unknown_key(document: Document, path: KeyPath, allowed: list[str]) -> SettingError:
+def unknown_key(document: ConfigDocument, path: KeyPath, allowed: list[str]) -> SettingError:
     """A key that does not exist, with the nearest right one."""
     name = str(path[-1])
     near = get_close_matches(name, allowed, n=1, cutoff=0.5)
@@ -76,7 +78,7 @@ def unknown_key(document: Document, path: KeyPath, allowed: list[str]) -> Settin
 
 
 def _value(
-    kind: object, value: object, document: Document, path: KeyPath, scope: Scope | None
+    kind: object, value: object, document: ConfigDocument, path: KeyPath, scope: Scope | None
 ) -> object:
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is bool:
@@ -99,7 +101,7 @@ def _value(
             return text
         raise document.error(
             path,
-            f"{dotted(path)} is {_shown(text)}.",
+            f"{dotted(path)} is {_shortened(text)}.",
             allowed=f"Allowed: {', '.join(str(item) for item in arguments)}.",
             hint="Set it to one of these.",
         )
@@ -107,13 +109,13 @@ def _value(
         if not isinstance(value, list):
             raise _wrong_type(document, path, "a list", value)
         items = enumerate(cast("list[object]", value))
-        return tuple(_value(arguments[0], one, document, (*path, at), scope) for at, one in items)
+        return tuple(_value(arguments[0], item, document, (*path, at), scope) for at, item in items)
     if origin in {Mapping, dict} or (isinstance(origin, type) and issubclass(origin, Mapping)):
         if not isinstance(value, dict):
             raise _wrong_type(document, path, "a table", value)
         pairs = cast("Json", value).items()
         return {
-            name: _value(arguments[1], one, document, (*path, name), scope) for name, one in pairs
+            name: _value(arguments[1], item, document, (*path, name), scope) for name, item in pairs
         }
     if isinstance(kind, type) and is_dataclass(kind):
         return read_table(kind, value, document, path, scope=scope)
@@ -122,31 +124,31 @@ def _value(
     return _filled(value, document, path, scope)
 
 
-def _filled(value: object, document: Document, path: KeyPath, scope: Scope | None) -> object:
+def _filled(value: object, document: ConfigDocument, path: KeyPath, scope: Scope | None) -> object:
     """A value of any kind, with the variables in its texts replaced."""
     if isinstance(value, str):
         return _text(value, document, path, scope)
     if isinstance(value, list):
         items = enumerate(cast("list[object]", value))
-        return [_filled(one, document, (*path, at), scope) for at, one in items]
+        return [_filled(item, document, (*path, at), scope) for at, item in items]
     if isinstance(value, dict):
         pairs = cast("Json", value).items()
-        return {name: _filled(one, document, (*path, name), scope) for name, one in pairs}
+        return {name: _filled(item, document, (*path, name), scope) for name, item in pairs}
     return value
 
 
 def _union(
     kinds: tuple[object, ...],
     value: object,
-    document: Document,
+    document: ConfigDocument,
     path: KeyPath,
     scope: Scope | None,
 ) -> object:
     """The first kind that fits; `str | int` and the like, where a person may write either."""
     if value is None and NoneType in kinds:
         return None
-    *others, last = [kind for kind in kinds if kind is not NoneType]
-    for kind in others:
+    *first_kinds, last = [kind for kind in kinds if kind is not NoneType]
+    for kind in first_kinds:
         try:
             return _value(kind, value, document, path, scope)
         except SettingError:
@@ -154,7 +156,7 @@ def _union(
     return _value(last, value, document, path, scope)
 
 
-def _text(value: object, document: Document, path: KeyPath, scope: Scope | None) -> str:
+def _text(value: object, document: ConfigDocument, path: KeyPath, scope: Scope | None) -> str:
     if not isinstance(value, str):
         raise _wrong_type(document, path, "a text in quotes", value)
     if scope is None:
@@ -169,33 +171,37 @@ def _text(value: object, document: Document, path: KeyPath, scope: Scope | None)
         ) from missing
 
 
-def _as_float(value: float, document: Document, path: KeyPath) -> float:
+def _as_float(value: float, document: ConfigDocument, path: KeyPath) -> float:
     try:
         return float(value)
     except OverflowError:
         raise _out_of_range(document, path, "far too large", "") from None
 
 
-def _check_range(item: "Field[Any]", value: object, document: Document, path: KeyPath) -> None:
+def _check_range(
+    item: "Field[Any]", value: object, document: ConfigDocument, path: KeyPath
+) -> None:
     if "low" not in item.metadata or value is None:
         return
     low, high = item.metadata["low"], item.metadata["high"]
     if not low <= cast("float", value) <= high:
-        shown = "far too large" if abs(cast("float", value)) >= 1e18 else str(value)
-        raise _out_of_range(document, path, shown, f"Allowed: {low:,} to {high:,}.")
+        text = "far too large" if abs(cast("float", value)) >= 1e18 else str(value)
+        raise _out_of_range(document, path, text, f"Allowed: {low:,} to {high:,}.")
 
 
-def _out_of_range(document: Document, path: KeyPath, shown: str, allowed: str) -> SettingError:
+def _out_of_range(document: ConfigDocument, path: KeyPath, text: str, allowed: str) -> SettingError:
     return document.error(
-        path, f"{dotted(path)} is {shown}.", allowed=allowed, hint="Set it to a value in between."
+        path, f"{dotted(path)} is {text}.", allowed=allowed, hint="Set it to a value in between."
     )
 
 
-def _wrong_type(document: Document, path: KeyPath, wanted: str, value: object) -> SettingError:
+def _wrong_type(
+    document: ConfigDocument, path: KeyPath, expected: str, value: object
+) -> SettingError:
     # The value itself is not shown: it may be a secret that stands in the wrong place.
     where = f"{dotted(path)} is" if path else "the document is"
     return document.error(
-        path, f"{where} {_kind(value)}.", allowed=f"Expected: {wanted}.", hint="Correct it there."
+        path, f"{where} {_kind(value)}.", allowed=f"Expected: {expected}.", hint="Correct it there."
     )
 
 
@@ -212,5 +218,5 @@ def _kind(value: object) -> str:
     return next((name for kind, name in names if isinstance(value, kind)), "a date or time")
 
 
-def _shown(text: str) -> str:
+def _shortened(text: str) -> str:
     return repr(text if len(text) <= 40 else f"{text[:39]}…")

@@ -205,9 +205,9 @@ def _search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
         and settings.mode == "meta"
         and settings.tool_names != "flat"
     ):
-        some = "" if settings.experiment_percent in {0, 100} else " for a part of the conversations"
+        part = "" if settings.experiment_percent in {0, 100} else " for a part of the conversations"
         yield SettingError(
-            f'{where}: mode is "meta", and the search is off{some}: clients could reach no tool.',
+            f'{where}: mode is "meta", and the search is off{part}: clients could reach no tool.',
             allowed='Allowed with the search off: mode = "auto" or "all".',
             hint=f'Set mode = "auto", or change optimization ({settings.optimization!r}) or '
             f"experiment_percent ({settings.experiment_percent:g}).",

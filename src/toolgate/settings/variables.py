@@ -44,7 +44,7 @@ class Scope:
     environ: Mapping[str, str]
     """Values by name."""
 
-    known: Mapping[str, str]
+    values: Mapping[str, str]
     """Names that editors define: `workspaceFolder`, `userHome` and so on."""
 
 
@@ -57,15 +57,15 @@ def replace(text: str, scope: Scope) -> str:
     if "${" not in text:
         return text
 
-    def value(found: re.Match[str]) -> str:
-        return _value(found, scope)
+    def value(match: re.Match[str]) -> str:
+        return _value(match, scope)
 
     return _VARIABLE.sub(value, text)
 
 
 def find_inputs(text: str) -> list[str]:
     """Ids of `${input:ID}` in a text."""
-    return [found["name"] for found in _VARIABLE.finditer(text) if found["kind"] == "input:"]
+    return [match["name"] for match in _VARIABLE.finditer(text) if match["kind"] == "input:"]
 
 
 def to_input_variable(input_id: str) -> str:
@@ -78,31 +78,31 @@ def is_reference(text: str) -> bool:
     return _REFERENCES.fullmatch(text) is not None
 
 
-def fill_known(value: object, known: Mapping[str, str]) -> object:
+def fill_known(value: object, values: Mapping[str, str]) -> object:
     """A value, or all texts inside it, with the names of `known` replaced and no others."""
     if isinstance(value, str):
         return _VARIABLE.sub(
-            lambda found: found[0] if found["kind"] else known.get(found["name"] or "", found[0]),
+            lambda match: match[0] if match["kind"] else values.get(match["name"] or "", match[0]),
             value,
         )
     if isinstance(value, list):
-        return [fill_known(one, known) for one in cast("list[object]", value)]
+        return [fill_known(item, values) for item in cast("list[object]", value)]
     if isinstance(value, dict):
         pairs = cast("Mapping[str, object]", value).items()
-        return {name: fill_known(one, known) for name, one in pairs}
+        return {name: fill_known(item, values) for name, item in pairs}
     return value
 
 
-def _value(found: re.Match[str], scope: Scope) -> str:
-    if found[0] == "$${":
+def _value(match: re.Match[str], scope: Scope) -> str:
+    if match[0] == "$${":
         return "${"
-    if found["separator"]:
-        return scope.known.get("pathSeparator", "/")
-    kind, name, fallback = found["kind"], found["name"], found["fallback"]
+    if match["separator"]:
+        return scope.values.get("pathSeparator", "/")
+    kind, name, fallback = match["kind"], match["name"], match["fallback"]
     if kind in {"command:", "config:"}:
-        raise Missing(found[0])
-    if kind is None and name in scope.known:
-        return scope.known[name]
+        raise Missing(match[0])
+    if kind is None and name in scope.values:
+        return scope.values[name]
     variable = to_input_variable(name) if kind == "input:" else name
     value = scope.environ.get(variable, "")
     if value or (fallback is None and variable in scope.environ):

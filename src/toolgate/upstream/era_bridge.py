@@ -66,7 +66,7 @@ class EraBridge:
     def resumes(self, params: Mapping[str, Any]) -> bool:
         """Whether a request comes back to a call that is parked here."""
         state = params.get("requestState")
-        return isinstance(state, str) and self._signer.made(_PURPOSE, state)
+        return isinstance(state, str) and self._signer.signed(_PURPOSE, state)
 
     async def drive(self, params: Mapping[str, Any], call: ClientCall, send: Send) -> Json:
         """A handshake-era client and a modern server: ask until the result is complete."""

@@ -226,7 +226,7 @@ def _credential(presented: PresentedCredentials) -> str:
         return presented.meta_token.strip()
     raise CredentialError(
         "A token is needed here, and none came.",
-        came=False,
+        was_presented=False,
         hint="Send the header Authorization: Bearer TOKEN, or _meta.token where that is impossible."
         " Make a token with: toolgate tokens create NAME",
     )

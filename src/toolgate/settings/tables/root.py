@@ -205,5 +205,5 @@ class Settings:
     @property
     def optimizations(self) -> frozenset[str]:
         """What conversations may get: `optimization`, the control, or both."""
-        given = {self.optimization} if self.experiment_percent > 0 else set[str]()
-        return frozenset(given | ({self.control} if self.experiment_percent < 100 else set()))
+        names = {self.optimization} if self.experiment_percent > 0 else set[str]()
+        return frozenset(names | ({self.control} if self.experiment_percent < 100 else set()))

@@ -10,13 +10,10 @@ import pytest
 from tests.search.hashing import HashingEmbedder
 from toolgate.search import SearchableTool, SearchRequest, lexical_cache
 from toolgate.search.lexical import index
-from toolgate.search.lexical.index import (
-    LexicalState,
-    WordWeights,
-    build_state,
-    coverage,
-    parse_query,
-)
+from toolgate.search.lexical.index import build_state
+from toolgate.search.lexical.query import coverage, parse_query
+from toolgate.search.lexical.state import LexicalState
+from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 

@@ -13,14 +13,11 @@ from tests.search.hashing import HashingEmbedder
 from toolgate.models.embedders import TextKind, Vectors
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.lexical import index as _lexical
-from toolgate.search.lexical.index import (
-    LexicalState,
-    WordWeights,
-    build_state,
-    coverage,
-    matched_words,
-    parse_query,
-)
+from toolgate.search.lexical.index import build_state
+from toolgate.search.lexical.matches import matched_words
+from toolgate.search.lexical.query import coverage, parse_query
+from toolgate.search.lexical.state import LexicalState
+from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.semantic import first_stage, server_scores, tool_vectors
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 

@@ -22,8 +22,11 @@ from numpy.typing import NDArray
 
 from toolgate.base import json_text
 from toolgate.search.base import SearchableTool
-from toolgate.search.lexical.index import LexicalState, NameIndex, WordWeights, restored
+from toolgate.search.lexical.index import restored
 from toolgate.search.lexical.postings import Patterns, Segment, WordIndex
+from toolgate.search.lexical.state import LexicalState
+from toolgate.search.lexical.tool_names import NameIndex
+from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.semantic.tool_vectors import TextHashes, ToolVectors
 from toolgate.search.tokenizer import terms, words
 

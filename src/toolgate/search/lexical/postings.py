@@ -32,10 +32,12 @@ __all__ = [
 FIELDS = 6
 """Fields of a tool."""
 
+# A posting is one 64-bit number, so that sorting numbers sorts postings: 24 bits of the term, 24 of
+# the slot, 16 of the pattern.
 _TERM_SHIFT = 40
-_PLACE_SHIFT = 16
-_PLACE_BITS = (1 << (_TERM_SHIFT - _PLACE_SHIFT)) - 1
-_CODES_MOST = 1 << _PLACE_SHIFT
+_SLOT_SHIFT = 16
+_SLOT_BITS = (1 << (_TERM_SHIFT - _SLOT_SHIFT)) - 1
+_CODES_MOST = 1 << _SLOT_SHIFT
 _COUNT_BITS = 10
 _COUNT_MOST = (1 << _COUNT_BITS) - 1
 """A word that is repeated more often in a field counts no more."""
@@ -157,7 +159,7 @@ def _counted(
     if not numbers:
         return np.zeros(0, np.uint64)
     tools, fields = np.divmod(np.arange(len(sizes), dtype=np.uint64), np.uint64(FIELDS))
-    owners = (tools + np.uint64(first)) << np.uint64(_PLACE_SHIFT) | fields
+    owners = (tools + np.uint64(first)) << np.uint64(_SLOT_SHIFT) | fields
     keys = np.frombuffer(numbers, np.int64).astype(np.uint64) << np.uint64(_TERM_SHIFT)
     keys |= np.repeat(owners, sizes)
     keys.sort()
@@ -216,7 +218,7 @@ class Segment:
         """Its postings as `TermCounts` has them."""
         keys = np.repeat(np.arange(self.terms, dtype=np.uint64), np.diff(self.begins))
         keys <<= np.uint64(_TERM_SHIFT)
-        keys |= self.slots.astype(np.uint64) << np.uint64(_PLACE_SHIFT)
+        keys |= self.slots.astype(np.uint64) << np.uint64(_SLOT_SHIFT)
         keys |= self.codes
         return keys
 
@@ -251,13 +253,13 @@ def terms_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
 
 def slots_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The place of each count."""
-    return ((keys >> np.uint64(_PLACE_SHIFT)) & np.uint64(_PLACE_BITS)).astype(np.int64)
+    return ((keys >> np.uint64(_SLOT_SHIFT)) & np.uint64(_SLOT_BITS)).astype(np.int64)
 
 
 def with_slots(keys: NDArray[np.uint64], slots: NDArray[np.int32]) -> NDArray[np.uint64]:
     """The same counts at other places."""
-    bare = keys & ~np.uint64(_PLACE_BITS << _PLACE_SHIFT)
-    return bare | (slots.astype(np.uint64) << np.uint64(_PLACE_SHIFT))
+    bare = keys & ~np.uint64(_SLOT_BITS << _SLOT_SHIFT)
+    return bare | (slots.astype(np.uint64) << np.uint64(_SLOT_SHIFT))
 
 
 def build_segment(
@@ -289,8 +291,8 @@ def build_segment(
     bounds = np.arange(n_terms + 1, dtype=np.uint64) << np.uint64(_TERM_SHIFT)
     begins = np.searchsorted(keys, bounds).astype(np.int64)
     codes = (keys & np.uint64(_CODES_MOST - 1)).astype(np.uint16)
-    keys >>= np.uint64(_PLACE_SHIFT)
-    keys &= np.uint64(_PLACE_BITS)
+    keys >>= np.uint64(_SLOT_SHIFT)
+    keys &= np.uint64(_SLOT_BITS)
     slots = keys.astype(np.int32)
     del keys
     table = patterns.table()
@@ -303,6 +305,8 @@ def build_segment(
     for begin in range(0, len(slots), _BLOCK):
         part = slice(begin, begin + _BLOCK)
         tools, kinds = slots[part] - first, codes[part]
+        # BM25F (Robertson, Zaragoza, Taylor 2004): repetitions are added over the fields, each
+        # weighed and divided by the field's relative length, and only then saturated with k1.
         total = np.zeros(len(tools), np.float32)
         for row, factor in factors:
             total += table[:, row][kinds] * factor[tools]
@@ -347,6 +351,7 @@ class WordIndex:
             self.gone_df[: len(gone_df)] = gone_df
         df = np.maximum(df - self.gone_df, 0)
         self.df = df
+        # The idf of BM25 as Lucene has it: the 1 inside the logarithm keeps it above 0.
         self.idf = np.log1p((self.live - df + 0.5) / (df + 0.5)).astype(np.float32)
         self.n_used = int(np.count_nonzero(df))
         self._rarest = float(np.log1p((self.live + 0.5) / 0.5))

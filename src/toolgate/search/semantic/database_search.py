@@ -10,7 +10,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.lexical.index import coverage, highest_scores, parse_query
+from toolgate.search.lexical.query import coverage, parse_query
+from toolgate.search.lexical.ranking import highest_scores
 from toolgate.search.semantic.first_stage import DECIMALS, Cosines, HybridState
 from toolgate.search.semantic.tool_vectors import rows_of
 from toolgate.store.vectors import VectorSpace, VectorStore

@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.lexical.index import LexicalState
+from toolgate.search.lexical.state import LexicalState
 from toolgate.search.semantic.tool_vectors import ToolVectors, singles
 
 __all__ = ["ServerVectors", "changed_servers", "nearness", "server_vectors"]

@@ -16,27 +16,26 @@ from numpy.typing import NDArray
 
 from toolgate.base.ranges import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
-from toolgate.search.lexical.index import (
-    QUERIES,
-    QUERY_CHARS,
-    LexicalState,
-    ParsedQuery,
-    WordWeights,
-    allowed_by,
-    best_positions,
-    build_state,
-    coverage,
+from toolgate.search.lexical.index import build_state, is_current
+from toolgate.search.lexical.matches import (
     exact_matches,
     explanation_of,
-    interleave_hits,
-    is_current,
     matched_words,
-    missing_words_notice,
-    no_match_notice,
-    parse_query,
     positions_with_quotes,
     quoted_strings,
 )
+from toolgate.search.lexical.query import (
+    QUERIES,
+    QUERY_CHARS,
+    ParsedQuery,
+    coverage,
+    missing_words_notice,
+    no_match_notice,
+    parse_query,
+)
+from toolgate.search.lexical.ranking import allowed_by, best_positions, interleave_hits
+from toolgate.search.lexical.state import LexicalState
+from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.tokenizer import fold
 

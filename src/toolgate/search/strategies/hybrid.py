@@ -35,26 +35,29 @@ from toolgate.search import (
 )
 from toolgate.search.answer.answer_cache import AnswerCache
 from toolgate.search.lexical.clauses import clauses_of, readable_share
-from toolgate.search.lexical.index import (
-    QUERIES,
-    QUERY_CHARS,
-    ParsedQuery,
-    WordWeights,
-    allowed_by,
-    best_positions,
-    build_state,
-    coverage,
+from toolgate.search.lexical.index import build_state, is_current
+from toolgate.search.lexical.matches import (
     exact_matches,
     explanation_of,
-    highest_scores,
-    interleave_hits,
-    is_current,
     matched_words,
-    no_match_notice,
-    parse_query,
     positions_with_quotes,
     quoted_strings,
 )
+from toolgate.search.lexical.query import (
+    QUERIES,
+    QUERY_CHARS,
+    ParsedQuery,
+    coverage,
+    no_match_notice,
+    parse_query,
+)
+from toolgate.search.lexical.ranking import (
+    allowed_by,
+    best_positions,
+    highest_scores,
+    interleave_hits,
+)
+from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.relevance.background_similarity import background_vectors
 from toolgate.search.relevance.calibration import (

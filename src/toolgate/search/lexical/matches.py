@@ -1,0 +1,182 @@
+"""Which words, names and quoted strings of a request a tool has."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.search.lexical.query import WORDS_REMEMBERED, ParsedQuery
+from toolgate.search.lexical.ranking import best_positions
+from toolgate.search.lexical.state import LexicalState
+from toolgate.search.lexical.tool_names import plain_name
+from toolgate.search.lexical.tool_texts import FIELD_NAMES, field_texts
+from toolgate.search.tokenizer import (
+    fold,
+    split_identifier,
+    terms,
+    words,
+)
+
+__all__ = [
+    "WordMatch",
+    "exact_matches",
+    "explanation_of",
+    "matched_words",
+    "positions_with_quotes",
+    "quoted_strings",
+]
+
+_PHRASE_CANDIDATES = 50
+"""Best tools whose texts are searched for quoted strings: reading texts is slow; chosen."""
+_SHORT_WORDS = 6
+"""Words of a request up to which a single quoted word counts; chosen."""
+_NAMES_REMEMBERED = 4_096
+"""Names of tools whose words are remembered; chosen."""
+_QUOTES = "\"'`“”„«»"
+_AROUND = f"{_QUOTES}.,;:!?()[]"
+"""What stands around a word and is no part of it."""
+_QUOTED = re.compile(r"""["“”„«»`]([^"“”„«»`]{2,100})["“”„«»`]|(?<!\w)'([^']{2,100})'(?!\w)""")
+
+
+def quoted_strings(query: str) -> list[str]:
+    """The quoted strings of a request, folded."""
+    if query.isascii() and not ('"' in query or "'" in query or "`" in query):
+        return []
+    return [fold(text or other) for text, other in _QUOTED.findall(query)]
+
+
+def exact_matches(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, int]:
+    """Tools that the request calls by name, with the rank of the way; lower is more exact."""
+    bare = query.strip(_QUOTES)
+    whole = [fold(bare), plain_name(bare)] if len(bare) <= 200 else []
+    written = [
+        fold(word.strip(_AROUND))
+        for word in query.split()
+        if not (word.isascii() and word.isalnum())
+    ]
+    within = [*quoted, *(word for word in written if not word.isalnum())]
+    ranks: dict[int, int] = {}
+    for spellings, further in ((whole, 0), (within, 4)):
+        for spelling in filter(None, spellings):
+            for rank, slot in state.slots_named(spelling):
+                ranks[slot] = min(ranks.get(slot, 9), rank + further)
+    return ranks
+
+
+def positions_with_quotes(
+    state: LexicalState,
+    scores: NDArray[np.float32],
+    query: str,
+    quoted: Sequence[str],
+    slots: NDArray[np.int64] | None = None,
+) -> list[int]:
+    """Positions of those of the best tools whose texts have all the quoted strings.
+
+    One quoted word counts in short requests alone: in long ones it is mostly a value for a tool.
+    """
+    if quoted and len(query.split()) > _SHORT_WORDS:
+        quoted = [phrase for phrase in quoted if " " in phrase]
+    if not quoted:
+        return []
+    candidates = best_positions(state, scores, _PHRASE_CANDIDATES, slots)
+    where = candidates if slots is None else slots[candidates].tolist()
+    texts = {
+        at: fold(" ".join(field_texts(state.tools[slot])))
+        for at, slot in zip(candidates, where, strict=True)
+    }
+    return [at for at, text in texts.items() if all(_stands_in(text, phrase) for phrase in quoted)]
+
+
+def _stands_in(text: str, phrase: str) -> bool:
+    """Whether a folded text has a phrase; a word only as a whole one."""
+    if phrase not in text:
+        return False
+    is_word = phrase.isalnum()
+    return not is_word or re.search(rf"(?<![^\W_]){phrase}(?![^\W_])", text) is not None
+
+
+_Name: TypeAlias = tuple[str, tuple[str, ...]]
+"""A name, or a word of one, with its terms."""
+
+
+class WordMatch(NamedTuple):
+    """What a tool has of a request."""
+
+    words: dict[str, list[str]]
+    """By the weightiest field with them."""
+    share: float
+    """Of what the request's words say, the rare ones most, in [0, 1]."""
+
+
+_UNMATCHED = WordMatch({}, 0.0)
+
+
+def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery) -> list[WordMatch]:
+    """What each tool has of the request."""
+    if state.index is None:
+        return [_UNMATCHED for _ in slots]
+    fields = state.index.fields_of(asked.terms, slots)
+    rarity = state.index.idf.data
+    matches: list[WordMatch] = []
+    for at, terms_by_field in zip(slots, fields, strict=True):
+        has = set(chain.from_iterable(terms_by_field.values()))
+        share = sum(map(rarity.__getitem__, has)) / asked.max_score if has else 0.0
+        matches.append(
+            WordMatch(_by_name(state, at, terms_by_field, asked), share) if has else _UNMATCHED
+        )
+    return matches
+
+
+def _by_name(
+    state: LexicalState, slot: int, fields: dict[int, list[int]], asked: ParsedQuery
+) -> dict[str, list[str]]:
+    tool = state.tools[slot]
+    matched: dict[str, list[str]] = {}
+    seen: set[int] = set()
+    for row in sorted(fields):
+        numbers = [number for number in fields[row] if number not in seen]
+        if not numbers:
+            continue
+        seen.update(numbers)
+        name = FIELD_NAMES[row]
+        if name == "name":
+            matched[name] = _named(state, _words_of_name(tool.name), numbers)
+        elif name == "server":
+            matched[name] = [tool.server]
+        elif name == "parameters":
+            names = dict.fromkeys([name for name, _ in tool.parameters])
+            matched["parameter"] = _named(state, map(_whole_name, names), numbers)
+        elif name != "parameter texts":
+            matched[name] = list(dict.fromkeys(asked.terms[number] for number in numbers))
+    return matched
+
+
+def _named(state: LexicalState, names: Iterable[_Name], numbers: Iterable[int]) -> list[str]:
+    """Those names that have one of the terms."""
+    number = state.vocabulary.get
+    term_numbers: set[int | None] = set(numbers)
+    return [
+        name for name, name_terms in names if not term_numbers.isdisjoint(map(number, name_terms))
+    ]
+
+
+@lru_cache(maxsize=_NAMES_REMEMBERED)
+def _words_of_name(name: str) -> tuple[_Name, ...]:
+    """Remembered: the same tools are found again and again."""
+    return tuple(map(_whole_name, dict.fromkeys(split_identifier(name))))
+
+
+@lru_cache(maxsize=WORDS_REMEMBERED)
+def _whole_name(name: str) -> _Name:
+    """Remembered: parameters have the same few names again and again."""
+    return name, tuple(term for word in words(name) for term in terms(word))
+
+
+def explanation_of(matched: dict[str, list[str]]) -> str:
+    """One short sentence of what matched, the strongest field first."""
+    parts = [f'{label} "{" ".join(texts[:4])}"' for label, texts in matched.items() if texts]
+    return f"matches {', '.join(parts[:3])}" if parts else "matches a parameter's description"

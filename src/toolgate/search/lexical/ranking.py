@@ -1,0 +1,124 @@
+"""Picks the best scores, restricts a search to allowed tools, and merges lists of hits."""
+
+from collections.abc import Sequence
+from heapq import nsmallest
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.search.base import Hit, SearchRequest
+from toolgate.search.lexical.state import LexicalState
+from toolgate.search.tokenizer import (
+    fold,
+)
+
+__all__ = ["allowed_by", "best_positions", "highest_scores", "interleave_hits"]
+
+_LANES = 16
+"""Rows into which scores are folded for their highest; chosen."""
+_TINY = float(np.finfo(np.float32).tiny)
+"""The smallest score that is not 0."""
+
+
+def allowed_by(
+    state: LexicalState, request: SearchRequest
+) -> tuple[NDArray[np.bool_] | None, int, list[str]]:
+    """Which places may be found, None for all; how many these are; and what is to be said."""
+    mask = request.mask
+    if mask is not None and len(mask) != len(state.tools_in_order):
+        # A mask made for another state of the index says nothing about this one.
+        nobody = np.zeros(state.size, np.bool_)
+        return nobody, 0, ["The tools changed during the search. Search again."]
+    if mask is None:
+        allowed, count = state.live, len(state.tools_in_order)
+    else:
+        allowed = np.asarray(mask, np.bool_)
+        count = int(np.count_nonzero(allowed))
+        if state.slots is not None:
+            by_place = np.zeros(state.size, np.bool_)
+            by_place[state.slots] = allowed
+            allowed = by_place
+    if not request.servers:
+        return allowed, count, []
+    numbers = {name: state.server_names.get(fold(name), -1) for name in request.servers}
+    notices: list[str] = []
+    within = np.zeros(state.size, np.bool_)
+    for name, number in numbers.items():
+        of_server = state.servers == number
+        if allowed is not None:
+            of_server &= allowed
+        if not of_server.any():
+            notices.append(f"Server {name[:64]!r} has no tool here.")
+        within |= of_server
+    return within, int(np.count_nonzero(within)), notices
+
+
+def best_positions(
+    state: LexicalState,
+    scores: NDArray[np.float32],
+    limit: int,
+    slots: NDArray[np.int64] | None = None,
+) -> list[int]:
+    """Where the best are, none with a score of 0; equal scores in order of key.
+
+    `slots` are those of the scores; None: one score for each place.
+    """
+    if limit <= 0:
+        return []
+    highest = highest_scores(scores, limit)
+    lost = -scores[highest]
+    order = lost.argsort(kind="stable")
+    ranked: list[int] = highest[order].tolist()
+    reached: list[float] = lost[order].tolist()
+    if len(set(reached)) < len(reached):
+        where: list[int] = ranked if slots is None else slots[ranked].tolist()
+        keys = [state.tools[slot].key for slot in where]
+        every = zip(reached, keys, ranked, strict=True)
+        return [at for _, _, at in nsmallest(limit, every)]
+    return ranked[:limit]
+
+
+def highest_scores(scores: NDArray[np.float32], limit: int) -> NDArray[np.int64]:
+    """Where the highest scores above 0 are, and all that are equal to the least of these."""
+    rows = len(scores) // _LANES
+    if rows > 4 * limit:
+        # The limit-th of the highest of each lane is no more than the limit-th of all.
+        lanes = np.maximum.reduce(scores[: rows * _LANES].reshape(_LANES, rows), axis=0)
+        lanes.partition(-limit)
+        (positions,) = (scores >= max(float(lanes[-limit]), _TINY)).nonzero()
+        if len(positions) > limit:
+            reached = scores[positions]
+            positions = positions[reached >= _least_of(reached, limit)]
+    else:
+        least = _least_of(scores, limit) if len(scores) > limit else 0.0
+        (positions,) = (scores >= max(least, _TINY)).nonzero()
+    return positions
+
+
+def _least_of(scores: NDArray[np.float32], limit: int) -> float:
+    """The `limit`-th of the highest."""
+    cut = scores.copy()
+    cut.partition(-limit)
+    return float(cut[-limit])
+
+
+def interleave_hits(
+    lists: Sequence[Sequence[Hit]], limit: int, *, then: Sequence[Sequence[Hit]] = ()
+) -> list[Hit]:
+    """The hits of several requests by turns, each tool once with its best relevance.
+
+    Those of `then` follow when all others are dealt.
+    """
+    if len(lists) + len(then) == 1:
+        return list((lists or then)[0][:limit])
+    best: dict[str, Hit] = {}
+    for hit in (hit for hits in (*lists, *then) for hit in hits):
+        if hit.key not in best or hit.relevance > best[hit.key].relevance:
+            best[hit.key] = hit
+    merged: dict[str, Hit] = {}
+    for group in (lists, then):
+        for turn in range(max((len(hits) for hits in group), default=0)):
+            for hits in group:
+                if turn < len(hits) and len(merged) < limit:
+                    merged.setdefault(hits[turn].key, best[hits[turn].key])
+    return list(merged.values())

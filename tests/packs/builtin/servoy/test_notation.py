@@ -17,7 +17,7 @@ from tests.packs.builtin.servoy.workspaces import (
     text_in,
 )
 from toolgate.packs.builtin.servoy._answers import as_json
-from toolgate.packs.builtin.servoy._file_format import (
+from toolgate.packs.builtin.servoy.files.notation import (
     Fields,
     FileStyle,
     Items,

@@ -19,9 +19,9 @@ from tests.packs.builtin.servoy.workspaces import (
     solution,
 )
 from toolgate import Caller
-from toolgate.packs.builtin.servoy import _files as disk
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._undo_log import FileChange, UndoLog, state_folder
+from toolgate.packs.builtin.servoy.files import disk
+from toolgate.packs.builtin.servoy.files.undo_log import FileChange, UndoLog, state_folder
 from toolgate.settings import data_dir
 
 pytestmark = pytest.mark.anyio
@@ -395,7 +395,7 @@ def test_a_damaged_memory_is_told_and_nothing_is_changed(tmp_path: Path) -> None
 HOLD = """
 import sys
 from pathlib import Path
-from toolgate.packs.builtin.servoy._files import locked
+from toolgate.packs.builtin.servoy.files.disk import locked
 
 with locked(Path(sys.argv[1])):
     print("held", flush=True)

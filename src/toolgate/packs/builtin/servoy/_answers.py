@@ -7,7 +7,7 @@ from typing import Annotated, Any, ParamSpec, TypeAlias
 from pydantic import BeforeValidator
 
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._file_format import Fields, Items, Value
+from toolgate.packs.builtin.servoy.files.notation import Fields, Items, Value
 
 __all__ = [
     "Answer",

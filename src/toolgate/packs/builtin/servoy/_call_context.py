@@ -13,9 +13,9 @@ from typing import Final, cast
 
 from toolgate import Context
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._live_database import LiveServer
-from toolgate.packs.builtin.servoy._schema import Databases, Server
-from toolgate.packs.builtin.servoy._workspace import Solution, StoredObject, Workspace
+from toolgate.packs.builtin.servoy.database.live_server import LiveServer
+from toolgate.packs.builtin.servoy.database.tables import Databases, Server
+from toolgate.packs.builtin.servoy.files.workspace import Solution, StoredObject, Workspace
 
 __all__ = ["ACTIVE", "Options", "ServoyCall", "servoy_call"]
 

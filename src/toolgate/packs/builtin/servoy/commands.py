@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from toolgate.errors import ArgumentError
-from toolgate.packs.builtin.servoy._roundtrip_check import (
+from toolgate.packs.builtin.servoy.files.roundtrip import (
     SUFFIXES,
     RoundtripResult,
     check_roundtrip,

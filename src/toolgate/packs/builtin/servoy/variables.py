@@ -8,7 +8,7 @@ from threading import Lock
 from toolgate import Context
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._workspace import walk
+from toolgate.packs.builtin.servoy.files.workspace import walk
 
 __all__ = ["variables"]
 

@@ -6,7 +6,7 @@ from toolgate import Context, tool
 from toolgate.packs.builtin.servoy._answers import Text, answer, refusals_as_answers, require_text
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._schema import (
+from toolgate.packs.builtin.servoy.database.tables import (
     DbTable,
     ForeignKey,
     Server,

@@ -12,13 +12,18 @@ from toolgate.packs.builtin.servoy._answers import (
 )
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._forms import ElementKind, elements_of, styles_of, summary_of
-from toolgate.packs.builtin.servoy._objects import (
+from toolgate.packs.builtin.servoy.files.workspace import StoredObject
+from toolgate.packs.builtin.servoy.objects.changes import (
     name_suggestion,
     objects_in_scope,
     unreadable_files,
 )
-from toolgate.packs.builtin.servoy._workspace import StoredObject
+from toolgate.packs.builtin.servoy.objects.forms import (
+    ElementKind,
+    elements_of,
+    styles_of,
+    summary_of,
+)
 
 READS = {"readOnlyHint": True, "openWorldHint": False}
 

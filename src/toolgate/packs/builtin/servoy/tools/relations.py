@@ -14,7 +14,9 @@ from toolgate.packs.builtin.servoy._answers import (
 )
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._objects import (
+from toolgate.packs.builtin.servoy.files.references import format_references, references_to
+from toolgate.packs.builtin.servoy.files.workspace import StoredObject
+from toolgate.packs.builtin.servoy.objects.changes import (
     RenameResult,
     approval_question,
     delete_objects,
@@ -26,8 +28,7 @@ from toolgate.packs.builtin.servoy._objects import (
     rename_object,
     unreadable_files,
 )
-from toolgate.packs.builtin.servoy._references import format_references, references_to
-from toolgate.packs.builtin.servoy._relations import (
+from toolgate.packs.builtin.servoy.objects.relations import (
     RelationEnds,
     create_relation,
     ends_of,
@@ -36,7 +37,6 @@ from toolgate.packs.builtin.servoy._relations import (
     relation_not_found,
     update_relation,
 )
-from toolgate.packs.builtin.servoy._workspace import StoredObject
 
 READS = {"readOnlyHint": True, "openWorldHint": False}
 WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}

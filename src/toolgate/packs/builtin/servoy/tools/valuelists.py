@@ -15,7 +15,9 @@ from toolgate.packs.builtin.servoy._answers import (
 )
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._objects import (
+from toolgate.packs.builtin.servoy.files.references import format_references, references_to
+from toolgate.packs.builtin.servoy.files.workspace import StoredObject, text_of
+from toolgate.packs.builtin.servoy.objects.changes import (
     RenameResult,
     approval_question,
     delete_objects,
@@ -27,8 +29,7 @@ from toolgate.packs.builtin.servoy._objects import (
     rename_object,
     unreadable_files,
 )
-from toolgate.packs.builtin.servoy._references import format_references, references_to
-from toolgate.packs.builtin.servoy._valuelists import (
+from toolgate.packs.builtin.servoy.objects.value_lists import (
     CUSTOM,
     DATABASE,
     METHOD,
@@ -41,7 +42,6 @@ from toolgate.packs.builtin.servoy._valuelists import (
     update_value_list,
     values_of,
 )
-from toolgate.packs.builtin.servoy._workspace import StoredObject, text_of
 
 READS = {"readOnlyHint": True, "openWorldHint": False}
 WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from toolgate.packs.builtin.servoy._file_format import NotationError, decode_file, encode_file
-from toolgate.packs.builtin.servoy._workspace import walk
+from toolgate.packs.builtin.servoy.files.notation import NotationError, decode_file, encode_file
+from toolgate.packs.builtin.servoy.files.workspace import walk
 
 __all__ = ["SUFFIXES", "RoundtripResult", "check_roundtrip"]
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from toolgate.packs.builtin.servoy._answers import as_json
-from toolgate.packs.builtin.servoy._file_format import Fields, Items
-from toolgate.packs.builtin.servoy._workspace import (
+from toolgate.packs.builtin.servoy.files.notation import Fields, Items
+from toolgate.packs.builtin.servoy.files.workspace import (
     Solution,
     StoredObject,
     Workspace,

@@ -9,17 +9,17 @@ from typing import Any, Final
 from toolgate.packs.builtin.servoy._answers import as_json
 from toolgate.packs.builtin.servoy._call_context import ServoyCall
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._file_format import (
+from toolgate.packs.builtin.servoy.files.notation import (
     Fields,
     ServoyFile,
     Value,
     encode_file,
     insert_member,
 )
-from toolgate.packs.builtin.servoy._names import check_name
-from toolgate.packs.builtin.servoy._references import Reference, references_to
-from toolgate.packs.builtin.servoy._undo_log import FileChange
-from toolgate.packs.builtin.servoy._workspace import KINDS, Kind, StoredObject
+from toolgate.packs.builtin.servoy.files.references import Reference, references_to
+from toolgate.packs.builtin.servoy.files.undo_log import FileChange
+from toolgate.packs.builtin.servoy.files.workspace import KINDS, Kind, StoredObject
+from toolgate.packs.builtin.servoy.objects.names import check_name
 
 __all__ = [
     "ENCAPSULATIONS",

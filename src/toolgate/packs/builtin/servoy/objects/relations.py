@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from toolgate.packs.builtin.servoy._call_context import ServoyCall
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._file_format import Fields, Items, Value
-from toolgate.packs.builtin.servoy._objects import (
+from toolgate.packs.builtin.servoy.database.tables import DbColumn, DbTable, group_of, parse_source
+from toolgate.packs.builtin.servoy.files.notation import Fields, Items, Value
+from toolgate.packs.builtin.servoy.files.workspace import StoredObject, number_of, text_of
+from toolgate.packs.builtin.servoy.objects.changes import (
     ENCAPSULATIONS,
     boolean_property,
     check_properties,
@@ -21,8 +23,6 @@ from toolgate.packs.builtin.servoy._objects import (
     set_property,
     text_property,
 )
-from toolgate.packs.builtin.servoy._schema import DbColumn, DbTable, group_of, parse_source
-from toolgate.packs.builtin.servoy._workspace import StoredObject, number_of, text_of
 
 __all__ = [
     "PROPERTIES",

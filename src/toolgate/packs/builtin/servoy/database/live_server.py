@@ -10,7 +10,7 @@ from sqlalchemy import types as sql
 
 from toolgate.errors import ToolgateError
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._schema import DbColumn, DbTable
+from toolgate.packs.builtin.servoy.database.tables import DbColumn, DbTable
 
 __all__ = ["LiveServer"]
 

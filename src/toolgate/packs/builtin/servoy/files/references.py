@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from toolgate.packs.builtin.servoy._workspace import Kind, Workspace
+from toolgate.packs.builtin.servoy.files.workspace import Kind, Workspace
 
 __all__ = ["Reference", "format_references", "references_to"]
 

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, cast
 
-from toolgate.packs.builtin.servoy import _files as disk
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
+from toolgate.packs.builtin.servoy.files import disk
 from toolgate.settings import data_dir
 
 __all__ = ["FileChange", "UndoLog", "UndoRecord", "state_folder"]

@@ -8,9 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from toolgate.packs.builtin.servoy import _files as disk
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._file_format import (
+from toolgate.packs.builtin.servoy.files import disk
+from toolgate.packs.builtin.servoy.files.notation import (
     Dialect,
     Fields,
     FileStyle,
@@ -19,7 +19,7 @@ from toolgate.packs.builtin.servoy._file_format import (
     Value,
     decode_file,
 )
-from toolgate.packs.builtin.servoy._undo_log import UndoLog
+from toolgate.packs.builtin.servoy.files.undo_log import UndoLog
 
 __all__ = [
     "KINDS",

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Final, Protocol
 
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy._file_format import Fields, Items
-from toolgate.packs.builtin.servoy._workspace import Workspace, number_of, read_file, text_of
+from toolgate.packs.builtin.servoy.files.notation import Fields, Items
+from toolgate.packs.builtin.servoy.files.workspace import Workspace, number_of, read_file, text_of
 
 __all__ = [
     "Databases",

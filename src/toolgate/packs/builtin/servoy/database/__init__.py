@@ -1,0 +1,1 @@
+"""Tables and columns, from definitions in the workspace or from connected databases."""

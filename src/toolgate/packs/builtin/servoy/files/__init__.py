@@ -1,0 +1,1 @@
+"""The files of a workspace: their notation, reading and writing, references, undo."""

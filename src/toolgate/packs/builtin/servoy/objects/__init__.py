@@ -1,0 +1,1 @@
+"""What solutions are made of: relations, value lists and forms."""

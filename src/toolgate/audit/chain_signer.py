@@ -32,7 +32,9 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+# Records that are checked at a time. Chosen.
 _PAGE: Final = 5_000
+# Faults that are reported; a broken chain has as many as it has records. Chosen.
 _MOST_FAULTS: Final = 100
 
 

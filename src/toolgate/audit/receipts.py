@@ -24,9 +24,13 @@ _REMEMBERED = 1000
 """Conversations whose discoveries are known."""
 _DISCOVERIES = 20
 """Discoveries of a conversation to which a call may point."""
+# Characters of a query that are recorded. Chosen.
 _QUERY_CHARS = 2000
+# Bytes from which a text is hashed in a thread. Chosen.
 _LARGE_BYTES = 2**18
+# Characters of a value that a record keeps. Chosen.
 _MOST_KEPT = 32_768
+# Names of arguments whose shape is recorded, and characters of each. Chosen.
 _MOST_NAMES = 20
 _LONGEST_NAME = 32
 

@@ -19,7 +19,9 @@ __all__ = ["Recorder", "RecorderStatus"]
 
 log = logging.getLogger(__name__)
 
+# Records written at a time. Chosen.
 _BATCH = 500
+# Seconds between attempts while the store does not work. Chosen.
 _LONGEST_PAUSE_S = 5.0
 
 

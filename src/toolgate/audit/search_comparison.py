@@ -9,6 +9,7 @@ from toolgate.types import AuditRecord, Json, json_array
 
 __all__ = ["SearchReport", "compare_searches"]
 
+# Records that are read at a time. Chosen.
 _PAGE = 1_000
 _MOST = 200_000
 """Searches that are read, the newest; more say nothing more about a share."""

@@ -20,9 +20,12 @@ from toolgate.types import AuditRecord
 __all__ = ["FileSink", "Sink", "SyslogSink", "sinks_of"]
 
 _FACILITY: Final = 13  # log audit, RFC 5424 section 6.2.1
+# Severities of RFC 5424, section 6.2.1.
 _NOTICE: Final = 5
 _INFO: Final = 6
+# Bytes of one message over UDP, below the 65,507 that IPv4 carries.
 _LONGEST_DATAGRAM: Final = 60_000
+# Seconds for a connection to the syslog server. Chosen.
 _CONNECT_S: Final = 5.0
 
 

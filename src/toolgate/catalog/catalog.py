@@ -37,7 +37,9 @@ CatalogChange = Literal["tools", "prompts", "resources"]
 
 _SETTLE_S = 0.02
 """Servers often announce several changes at once; they are listed once."""
+# Seconds before a server whose listing failed is listed again. Chosen.
 _RETRY_S = 5.0
+# Seconds that a listing is believed at least, whatever `ttlMs` says. Chosen.
 _SHORTEST_TTL_S = 30.0
 _STEP = 1_024
 """Servers that are compared at a time."""

@@ -9,7 +9,10 @@ from toolgate.catalog.snapshot import Snapshot
 
 __all__ = ["Menu", "MenuRules"]
 
+# Share of `auto_tokens` below which all tools are listed again. Chosen, so that a listing near the
+# limit does not change with every tool.
 _BACK_BELOW = 0.75
+# Listings that are kept as bytes, one for each set of permissions. Chosen.
 _KEPT = 64
 
 

@@ -66,12 +66,15 @@ LOOPBACK: Final = 2
 LINK_LOCAL: Final = 3
 """Of the link, or of no use at all."""
 
+# Seconds for a connection. Chosen.
 CONNECT_S: Final = 10.0
 KEEP_ALIVE_S: Final = 4.0
 """Seconds an idle connection is kept: less than the 5 of uvicorn and Node, so that a request does
 not meet a connection which the server is closing."""
 
+# Seconds for a whole answer of `fetch`. Chosen.
 ANSWER_S: Final = 15.0
+# Bytes of such an answer. Chosen: metadata and tokens have a few thousand.
 MAX_BYTES: Final = 2**20
 
 _SHARED = ip_network("100.64.0.0/10")

@@ -28,6 +28,7 @@ from toolgate.upstream.call import ClientCall
 
 __all__ = ["EraBridge"]
 
+# Rounds of questions in one call. Chosen: a server that asks for ever must not hold a client.
 _MAX_ROUNDS = 10
 _PURPOSE = "requestState"
 

@@ -29,9 +29,13 @@ log = logging.getLogger(__name__)
 _KNOWN_HANDSHAKES = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _SILENCE_S = 5.0
 """How long a server may ignore `server/discover` before it is also greeted with `initialize`."""
+# Error code of the modern era: the server speaks other versions than the one it was asked in.
 _UNSUPPORTED_VERSION = -32022
+# https://www.jsonrpc.org/specification#error_object
 _METHOD_NOT_FOUND = -32601
+# Seconds in which a server has to accept a log level. Chosen: a call must not wait long for that.
 _LOG_GUARD_S = 1.0
+# Seconds a subscription has to last before its end counts as an accident. Chosen.
 _STEADY_S = 10.0
 _CHANGES: dict[str, Literal["tools", "prompts", "resources"]] = {
     "notifications/tools/list_changed": "tools",

@@ -18,6 +18,7 @@ FleetObserver = ServerObserver[UpstreamServer]
 WireMaker = Callable[[ServerSpec], Wire]
 """Builds the wire of a server; `app` knows how."""
 
+# Seconds for servers to end before they are left alone. Chosen: beyond what ending a child takes.
 _END_S = 10.0
 
 

@@ -19,8 +19,12 @@ from toolgate.errors import ArgumentError
 
 __all__ = ["InvalidJsonError", "read_json", "write_json"]
 
+# Bytes from which a text is read without the collector, and searched for lost digits value by
+# value. Chosen.
 _MANY_BYTES = 2**20
+# Values of a text that are looked at for lost digits. Chosen.
 _MANY_VALUES = 10_000
+# Whole numbers below are exact in orjson; larger ones become floats there.
 _BEYOND_64_BITS = 2.0**63
 
 _ESCAPE = re.compile(

@@ -18,6 +18,7 @@ _MAX_PAGES = 1000
 _MAX_NAME_CHARS = 1000
 """Characters of a tool's name; chosen far beyond any real one."""
 
+# https://www.jsonrpc.org/specification#error_object
 _METHOD_NOT_FOUND = -32601
 
 

@@ -48,15 +48,23 @@ __all__ = ["UpstreamServer"]
 
 log = logging.getLogger(__name__)
 
+# Seconds for a connection and its greeting. Chosen: `npx` and `uvx` may download the server first.
 _CONNECT_S = 90.0
+# Seconds that a call waits for a connection that is being made. Chosen.
 _CONNECT_WAIT_S = 10.0
+# Seconds for one page of a listing. Chosen.
 _LIST_S = 60.0
+# Seconds before the first retry; doubled each time. Chosen.
 _BACKOFF_FIRST_S = 0.25
+# Seconds between retries at most. Chosen: a server that is up again is used within half a minute.
 _BACKOFF_MAX_S = 30.0
+# The same for a server that was there and died: callers wait for it. Chosen.
 _RESTART_MAX_S = 2.0
+# Seconds after which the end of a connection is an accident and not a crash loop. Chosen.
 _STABLE_S = 10.0
 _LOGIN_WAIT_S = 120.0
 """How long a call waits whose caller has opened the page of a login."""
+# Lines of standard error that a status shows. Chosen.
 _TAIL_LINES = 50
 
 

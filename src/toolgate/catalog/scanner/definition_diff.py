@@ -10,6 +10,7 @@ from toolgate.types import Json, json_object
 
 __all__ = ["Difference", "differences"]
 
+# Lines of a difference that are shown. Chosen: nobody reads more before deciding.
 _MOST_LINES: Final = 200
 
 

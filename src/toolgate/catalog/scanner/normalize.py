@@ -58,6 +58,7 @@ _HEX: Final = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){16,}")
 _ESCAPES: Final = re.compile(
     r"(?:\\u00[0-9a-fA-F]{2}|\\x[0-9a-fA-F]{2}|&#x?[0-9a-fA-F]+;|%[0-9A-Fa-f]{2}){8,}"
 )
+# Share of letters and spaces from which decoded bytes count as text. Chosen.
 _READABLE: Final = 0.85
 _ROT13: Final = str.maketrans(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ",

@@ -29,6 +29,7 @@ QuarantineMode = Literal["off", "suspicious", "changed", "new"]
 """What is held back: nothing; what the scanner finds suspicious; every change, too; every new tool,
 too."""
 
+# Chosen.
 _NEW_PARAMETER: Final = 0.4
 _NEEDED: Final = 0.7
 """Weights of parameters that came with a change, all optional or some required: alone they are

@@ -31,7 +31,9 @@ from toolgate.types import Json
 
 __all__ = ["OtherServersTools", "ScanFinding", "Scanner", "is_suspicious"]
 
+# Characters around a match that a person is shown. Chosen.
 _EXCERPT: Final = 160
+# Levels of a schema that are read. Chosen: deeper ones hide something.
 _MOST_DEPTH: Final = 40
 _NAME: Final = " (name)"
 """End of the path of a name, beside that of its value."""

@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 POLL_S = 0.4
 """Seconds between two looks at the store: a revocation in another process holds within a second."""
 
+# Seconds between two writes of when tokens were used. Chosen: one write for many calls.
 _TOUCH_S = 10.0
 
 

@@ -17,9 +17,13 @@ from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity
 
 __all__ = ["Admission", "PresentedCredentials"]
 
+# Characters of the name of a project that a request may give. Chosen.
 _MAX_WORD = 200
+# Failures of one address within `_WITHIN_S` seconds, after which new credentials are refused
+# unseen. Chosen.
 _FAILURES = 10
 _WITHIN_S = 60.0
+# Addresses, and credentials, that are remembered for that. Chosen.
 _REMEMBERED = 10_000
 
 

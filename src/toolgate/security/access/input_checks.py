@@ -12,9 +12,11 @@ from toolgate.types import Json, json_array
 __all__ = ["check_name", "check_project_settings", "checked_limits", "expiry_of"]
 
 
+# Characters of a name. Chosen: it has to fit into a table.
 _MOST_NAME = 64
 
 
+# Ten years in seconds.
 _LONGEST_S = 3650 * 86_400.0
 
 

@@ -27,6 +27,7 @@ Charge: TypeAlias = Callable[[int], None]
 
 _MINUTE_S = 60.0
 _A_DAY = timedelta(days=1)
+# Callers, and tools, that are counted at a time; idle ones are forgotten first. Chosen.
 _REMEMBERED = 50_000
 
 

@@ -35,6 +35,7 @@ because they are parts of others. `approve`: saying yes or no to calls that wait
 
 _KINDS = ("any", "server", "tool", "resource", "prompt", "right")
 _WHO = re.compile(r"everyone|(?:token|role|user|group|project):.+", re.DOTALL)
+# Characters of a pattern. Chosen: names of tools are shorter.
 _LONGEST = 500
 
 

@@ -31,13 +31,17 @@ log = logging.getLogger(__name__)
 _ALGORITHMS = frozenset(
     {"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 )
+# Seconds for the provider's keys. Chosen: a request waits for them.
 _FETCH_S = 5.0
 _AGAIN_S = 10.0
 """Seconds before keys are fetched again because a token names one that is not known."""
+# Bytes of a token. Chosen: servers refuse headers beyond 8 to 16 KiB.
 _LONGEST = 16 * 2**10
+# Checked tokens that are remembered. Chosen.
 _KEPT = 10_000
 _KEPT_S = 60.0
 """Seconds that a checked token is not checked again."""
+# Bytes of the provider's metadata or keys. Chosen.
 _MOST_BYTES = 2**20
 _LAST_SECOND = 253_402_300_799
 """Of the year 9999."""

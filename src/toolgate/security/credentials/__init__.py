@@ -3,25 +3,19 @@
 Knows no wire: `upstream` asks a `ConnectionCredential` for headers and variables.
 """
 
+from toolgate.security.credentials.credential_values import current_values
 from toolgate.security.credentials.key_sources import KeySource, key_source, source_of
 from toolgate.security.credentials.keychain import Keychain, KeyRotation
+from toolgate.security.credentials.login_view import LoginPage, LoginRights, LoginView, StartedLogin
 from toolgate.security.credentials.logins import (
     CALLBACK,
     DOCUMENT,
     LOGIN_COOKIE,
     PAGE,
-    LoginPage,
-    LoginRights,
     Logins,
-    LoginView,
-    StartedLogin,
     is_browser_mark,
 )
-from toolgate.security.credentials.provider import (
-    ConnectionCredential,
-    CredentialProvider,
-    current_values,
-)
+from toolgate.security.credentials.provider import ConnectionCredential, CredentialProvider
 from toolgate.security.credentials.sealed_configs import SealedConfigs, has_plain_secrets
 from toolgate.security.credentials.subject import EVERYBODY, describe_subject, key_of, subject_of
 from toolgate.security.credentials.vault import DecryptedCredential, Vault

@@ -39,6 +39,7 @@ __all__ = [
     "source_of",
 ]
 
+# Bytes of a key for AES-256.
 _BYTES = 32
 
 

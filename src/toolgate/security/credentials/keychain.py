@@ -20,6 +20,7 @@ from toolgate.store import CredentialKey, CredentialRows, StoredCredential, Wrap
 
 __all__ = ["KeyRotation", "Keychain", "associated_data"]
 
+# Attempts to encrypt a row anew that others change meanwhile. Chosen.
 _TRIES = 20
 
 

@@ -5,7 +5,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,19 +13,22 @@ from toolgate.base.ids import new_id, utc_now
 from toolgate.base.lazy_loading import load
 from toolgate.base.signing import Signer
 from toolgate.errors import ArgumentError, ForbiddenError, HandleError, UnknownServerError
-from toolgate.security.credentials.provider import (
-    CredentialProvider,
-    origin_of,
-    public_details,
-    with_tokens,
+from toolgate.security.credentials.credential_values import origin_of, public_details, with_tokens
+from toolgate.security.credentials.login_view import (
+    LoginPage,
+    LoginRights,
+    LoginView,
+    StartedLogin,
+    login_view,
 )
+from toolgate.security.credentials.provider import CredentialProvider
 from toolgate.security.credentials.subject import EVERYBODY, key_of, subject_named, subject_of
 from toolgate.security.credentials.vault import DecryptedCredential
 from toolgate.settings import CredentialSettings
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
 
-__all__ = ["LoginPage", "LoginRights", "LoginView", "Logins", "StartedLogin", "is_browser_mark"]
+__all__ = ["Logins", "is_browser_mark"]
 
 CALLBACK = "/oauth/callback"
 PAGE = "/oauth/login/"
@@ -36,84 +39,8 @@ LOGIN_COOKIE = "toolgate_login"
 _PURPOSE = "login"
 _MARK = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# Characters of a header or variable. Chosen: servers refuse headers beyond 8 to 16 KiB.
 _MOST = 16 * 2**10
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoginView:
-    """A credential as people see it; nothing of it is secret."""
-
-    server: str
-    """The server."""
-
-    subject: str
-    """Whose it is: empty for everybody, `user:NAME`, `caller:ID` or `project:NAME`."""
-
-    form: str
-    """`oauth` or `static`."""
-
-    state: str
-    """`good`, or `ended`: somebody has to log in again."""
-
-    reason: str = ""
-    """Why it has ended."""
-
-    scopes: tuple[str, ...] = ()
-    """What it allows."""
-
-    issuer: str = ""
-    """The authorization server."""
-
-    names: tuple[str, ...] = ()
-    """Names of the headers and variables that were given."""
-
-    expires_at: str | None = None
-    """When the present token ends; UTC, ISO 8601."""
-
-    renews: bool = False
-    """Whether it is renewed by itself."""
-
-    by: str = ""
-    """Who logged in or gave it."""
-
-    updated_at: str = ""
-    """When it was written last; UTC, ISO 8601."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StartedLogin:
-    """A login that has begun."""
-
-    url: str
-    """Where a person goes on, with a browser."""
-
-    state: str = ""
-    """Names the login in the answer; empty where `url` is a page of the gateway."""
-
-    expires_in_s: float = 0.0
-    """Seconds that there are for it."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoginPage:
-    """What the page of a login is about."""
-
-    server: str
-    """The server."""
-
-    subject: str
-    """Whose login it is."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoginRights:
-    """What has to be asked before anything is done."""
-
-    manages: Callable[[Caller], bool]
-    """Whether somebody looks after servers."""
-
-    reaches: Callable[[Caller, str], bool]
-    """Whether a server is there for somebody."""
 
 
 class Logins:
@@ -160,7 +87,7 @@ class Logins:
         manages = self._rights.manages(caller)
         subjects = {spec.name: subject_of(spec, caller) for spec in self._specs()}
         return [
-            _view(credential)
+            login_view(credential)
             for credential in await self._desk.vault.all(server)
             if manages
             or (
@@ -520,7 +447,7 @@ class Logins:
         await self._desk.vault.save(key, secret, details)
         credential = await self._desk.vault.get(key, fresh=True)
         assert credential is not None
-        return _view(credential)
+        return login_view(credential)
 
     async def _forget_client(self, spec: ServerSpec, pending: Json) -> None:
         """A registration that is not accepted any more is made anew the next time."""
@@ -604,24 +531,6 @@ def _with_scopes(target: Any, more: str) -> Any:
         return target
     both = dict.fromkeys([*target.scopes.split(), *more.split()])
     return replace(target, scopes=" ".join(both))
-
-
-def _view(credential: DecryptedCredential) -> LoginView:
-    details = credential.details
-    return LoginView(
-        server=credential.key.server,
-        subject=credential.key.subject,
-        form=str(details.get("form") or ""),
-        state=str(details.get("state") or ""),
-        reason=str(details.get("reason") or ""),
-        scopes=tuple(details.get("scopes") or ()),
-        issuer=str(details.get("issuer") or ""),
-        names=tuple(details.get("names") or ()),
-        expires_at=details.get("expires_at"),
-        renews=bool(details.get("renews")),
-        by=str(details.get("by") or ""),
-        updated_at=str(details.get("updated_at") or ""),
-    )
 
 
 def _unknown(name: str) -> UnknownServerError:

@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 import anyio
 
@@ -21,27 +20,32 @@ from toolgate.errors import (
     StoreError,
     UnreachableError,
 )
+from toolgate.security.credentials.credential_values import (
+    bearer_header,
+    origin_of,
+    public_details,
+    with_tokens,
+)
 from toolgate.security.credentials.subject import EVERYBODY, describe_subject, key_of, subject_of
 from toolgate.security.credentials.vault import DecryptedCredential, Vault
 from toolgate.store import CredentialKey
 from toolgate.types import Caller, Json, ServerSpec, json_object
 
-__all__ = [
-    "ConnectionCredential",
-    "CredentialProvider",
-    "current_values",
-    "origin_of",
-    "public_details",
-    "with_tokens",
-]
+__all__ = ["ConnectionCredential", "CredentialProvider"]
 
 log = logging.getLogger(__name__)
 
+# Seconds for which one process may renew a login. Chosen: longer than any answer takes.
 _LEASE_S = 30.0
+# Seconds between looks whether another process has renewed it. Chosen.
 _LOOK_AGAIN_S = 0.05
+# A token is renewed this many seconds, and this share of its lifetime, before it expires.
+# Chosen: a call that is under way must not lose its token.
 _EARLY_S = 60.0
 _EARLY_SHARE = 0.2
+# Tokens of callers that are remembered for an exchange. Chosen.
 _CALLERS = 10_000
+# Attempts to write a renewed login. Chosen.
 _SAVES = 3
 _INSUFFICIENT = re.compile(r'error="?insufficient_scope')
 _SCOPE = re.compile(r'scope="([^"]*)"')
@@ -118,9 +122,9 @@ class CredentialProvider:
         """
         settings = spec.credentials
         if settings.type == "client_credentials":
-            return _bearer(await self._own_token(spec))
+            return bearer_header(await self._own_token(spec))
         if settings.type == "token_exchange":
-            return _bearer(await self._exchanged(spec, subject))
+            return bearer_header(await self._exchanged(spec, subject))
         credential = await self._find(spec, subject)
         if credential is None:
             if settings.type == "oauth" or settings.headers:
@@ -133,8 +137,8 @@ class CredentialProvider:
                 spec, _subject_of(credential), ended=str(credential.secret["ended"])
             )
         if self._is_due(credential.secret):
-            return _bearer(await self._renewed(spec, credential.key, used=""))
-        return _bearer(str(credential.secret["access_token"]))
+            return bearer_header(await self._renewed(spec, credential.key, used=""))
+        return bearer_header(str(credential.secret["access_token"]))
 
     async def environment(self, spec: ServerSpec, subject: str) -> Mapping[str, str]:
         """Variables for a process that is about to be started; raises as `headers`."""
@@ -498,64 +502,8 @@ class ConnectionCredential:
         )
 
 
-def origin_of(spec: ServerSpec) -> str | None:
-    """What a credential belongs to: one that was got for another address is not shown."""
-    url = spec.options.get("url")
-    if not isinstance(url, str):
-        return None
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
-
-
-def current_values(
-    credential: DecryptedCredential | None, spec: ServerSpec
-) -> dict[str, dict[str, str]]:
-    """Headers and variables of a credential as it is, without renewing it."""
-    if credential is None or credential.secret.get("origin") not in {None, origin_of(spec)}:
-        return {}
-    if credential.secret.get("form") == "static":
-        values = {"headers": credential.secret["headers"], "env": credential.secret["env"]}
-        return {name: dict(values) for name, values in values.items() if values}
-    token = credential.secret.get("access_token")
-    return {"headers": _bearer(str(token))} if token else {}
-
-
-def with_tokens(secret: Json, tokens: Any, obtained_at: float) -> Json:
-    """A login with the tokens that came."""
-    renewed = {
-        **secret,
-        "access_token": tokens.access_token,
-        "refresh_token": tokens.refresh_token or secret.get("refresh_token"),
-        "scope": tokens.scope or secret.get("scope") or "",
-        "expires_at": None,
-        "lifetime_s": None,
-    }
-    if tokens.expires_in is not None:
-        renewed |= {"expires_at": obtained_at + tokens.expires_in, "lifetime_s": tokens.expires_in}
-    renewed.pop("ended", None)
-    return renewed
-
-
-def public_details(secret: Json, before: Json) -> Json:
-    """What may be shown of a login."""
-    expires_at = secret.get("expires_at")
-    return {
-        **{name: value for name, value in before.items() if name not in {"reason", "updated_at"}},
-        "form": "oauth",
-        "state": "good",
-        "issuer": secret.get("issuer") or "",
-        "scopes": str(secret.get("scope") or "").split(),
-        "expires_at": utc_text_of(expires_at) if expires_at is not None else None,
-        "renews": bool(secret.get("refresh_token")),
-    }
-
-
 def _subject_of(credential: DecryptedCredential) -> str:
     return credential.key.subject
-
-
-def _bearer(token: str) -> dict[str, str]:
-    return {"authorization": f"Bearer {token}"}
 
 
 def _is_bearer(challenge: str) -> bool:

@@ -41,7 +41,9 @@ __all__ = ["ApprovalRecorder", "Approvals", "Clearance", "hash_of"]
 
 _PURPOSE = "approval"
 _QUESTION = "approval"
+# Seconds between looks whether another process has decided. Chosen.
 _LOOK_S = 1.0
+# Characters that people are shown of arguments, of a comment, and of arguments in a client. Chosen.
 _SHOWN_CHARS = 4_000
 _MOST_COMMENT = 1_000
 _ASKED_CHARS = 1_500

@@ -20,6 +20,7 @@ __all__ = ["CallGuard", "CallGuards", "GuardedTool"]
 
 _DEEPEST = 100
 """Levels of arguments; jsonschema-rs ends the process at some tens of thousands."""
+# Combinations of project and tool whose guards are kept. Chosen.
 _KEPT = 50_000
 _LONGEST_SQL = 20_000
 """Characters; looking at more would hold up other calls."""

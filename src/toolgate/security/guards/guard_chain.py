@@ -14,6 +14,7 @@ from toolgate.types import Caller, Json, Peer, json_array, json_object
 
 __all__ = ["CallGuardChain", "GuardedCall"]
 
+# Characters of a value that are inspected in the loop; larger ones go to a thread. Chosen.
 _SMALL: Final = 65_536
 
 

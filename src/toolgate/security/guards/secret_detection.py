@@ -22,6 +22,7 @@ __all__ = ["SecretDetector", "SecretMatch", "SecretScanner", "secret_detectors",
 _DATA = Path(__file__).with_name("secrets.toml")
 _LONGEST = 4 * 2**20
 """Characters of one text that are looked at; what is longer is data, such as a picture."""
+# Levels of a value that are searched; Python's own limit of recursion is 1,000. Chosen.
 _DEEPEST = 200
 
 _PLACEHOLDER = re.compile(

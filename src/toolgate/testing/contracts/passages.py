@@ -33,6 +33,7 @@ __all__ = [
     "some_vectors",
 ]
 
+# Numbers of a vector. Chosen: enough for directions of chance to differ.
 DIM = 8
 DOCUMENTS = ("d0", "d1", "d2", "d3", "rare")
 """All that are put on a shelf."""

@@ -54,6 +54,7 @@ EndServer: TypeAlias = Callable[[Wire], Awaitable[None]]
 """Ends the server under a wire."""
 
 HEADERS = {"mcp-protocol-version": LEGACY_VERSION}
+# Bytes of a message, above the 30 MB of the largest in these tests.
 MAX_MESSAGE_BYTES = 40 * 2**20
 
 

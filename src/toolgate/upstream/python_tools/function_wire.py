@@ -31,9 +31,11 @@ __all__ = ["FunctionWire"]
 _VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", LEGACY_VERSION)
 
 
+# https://www.jsonrpc.org/specification#error_object
 _INVALID_PARAMS = -32602
 
 
+# https://www.jsonrpc.org/specification#error_object
 _METHOD_NOT_FOUND = -32601
 
 

@@ -34,8 +34,11 @@ __all__ = [
     "context_in",
 ]
 
+# https://www.jsonrpc.org/specification#error_object
 _INVALID_PARAMS: Final = -32602
+# https://modelcontextprotocol.io/specification/2025-11-25/server/resources#error-handling
 _NOT_FOUND: Final = -32002
+# Bytes of a file that is served as a resource. Chosen: more would not fit into any model.
 _MOST_BYTES: Final = 32 * 2**20
 _MARK: Final = "toolgate/call"
 _PLACE: Final = re.compile(r"\{\{\s*([a-z][a-z0-9_]*)\s*\}\}")

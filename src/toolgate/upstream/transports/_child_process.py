@@ -30,8 +30,11 @@ READ_BYTES = 2**18
 PIPE_BYTES = 2**20
 """Size of the pipe for standard output where it can be chosen: fewer turns for large messages."""
 
+# Lines of standard error that are remembered. Chosen.
 TAIL_LINES = 50
+# Characters of each. Chosen.
 TAIL_LINE_LENGTH = 500
+# Seconds between looks whether a process group has ended: the system does not announce that.
 POLL_S = 0.02
 
 _STYLE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]*[0-~])")

@@ -43,8 +43,11 @@ JSON_AND_EVENTS: Final = {
     "content-type": "application/json",
 }
 
+# Redirects that are followed. Chosen: browsers follow 20, servers of tools need one or two.
 MOST_HOPS = 5
+# Bytes of a body that are sent at a time, so that a large one does not hold up the loop. Chosen.
 SEND_PIECE_BYTES = 2**18
+# Seconds for the rest of a body, so that its connection can be used again. Chosen.
 DRAIN_S = 1.0
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)

@@ -40,7 +40,9 @@ server of the handshake era may not take a notification before its handshake."""
 
 BIG_BYTES = 2**18
 
+# https://www.jsonrpc.org/specification#error_object
 METHOD_NOT_FOUND = -32601
+# https://www.jsonrpc.org/specification#error_object
 INTERNAL_ERROR = -32603
 
 _KEY = rb'\s*"id"\s*:\s*(\d{1,18})\s*'

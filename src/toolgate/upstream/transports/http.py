@@ -57,6 +57,7 @@ SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
 LAST_EVENT: Final = "last-event-id"
 
+# Bounds of the `retry` that a server may ask for, and its default, in seconds. Chosen.
 SHORTEST_DELAY_S = 0.1
 FIRST_DELAY_S = 1.0
 LONGEST_DELAY_S = 60.0
@@ -66,6 +67,7 @@ MOST_RESUMPTIONS = 5
 CLOSE_S = 2.0
 """Seconds for telling the server that a call or the session is over."""
 
+# Seconds for sending a notification. Chosen.
 NOTIFY_S = 10.0
 
 _SESSION_IS_GONE = re.compile(r"session|not initialized", re.IGNORECASE)

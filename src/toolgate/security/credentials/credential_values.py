@@ -1,0 +1,67 @@
+"""What a stored credential holds: as headers and variables, and as details without secrets."""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from toolgate.base.ids import utc_text_of
+from toolgate.security.credentials.vault import DecryptedCredential
+from toolgate.types import Json, ServerSpec
+
+__all__ = ["bearer_header", "current_values", "origin_of", "public_details", "with_tokens"]
+
+
+def origin_of(spec: ServerSpec) -> str | None:
+    """What a credential belongs to: one that was got for another address is not shown."""
+    url = spec.options.get("url")
+    if not isinstance(url, str):
+        return None
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
+
+
+def current_values(
+    credential: DecryptedCredential | None, spec: ServerSpec
+) -> dict[str, dict[str, str]]:
+    """Headers and variables of a credential as it is, without renewing it."""
+    if credential is None or credential.secret.get("origin") not in {None, origin_of(spec)}:
+        return {}
+    if credential.secret.get("form") == "static":
+        values = {"headers": credential.secret["headers"], "env": credential.secret["env"]}
+        return {name: dict(values) for name, values in values.items() if values}
+    token = credential.secret.get("access_token")
+    return {"headers": bearer_header(str(token))} if token else {}
+
+
+def with_tokens(secret: Json, tokens: Any, obtained_at: float) -> Json:
+    """A login with the tokens that came."""
+    renewed = {
+        **secret,
+        "access_token": tokens.access_token,
+        "refresh_token": tokens.refresh_token or secret.get("refresh_token"),
+        "scope": tokens.scope or secret.get("scope") or "",
+        "expires_at": None,
+        "lifetime_s": None,
+    }
+    if tokens.expires_in is not None:
+        renewed |= {"expires_at": obtained_at + tokens.expires_in, "lifetime_s": tokens.expires_in}
+    renewed.pop("ended", None)
+    return renewed
+
+
+def public_details(secret: Json, before: Json) -> Json:
+    """What may be shown of a login."""
+    expires_at = secret.get("expires_at")
+    return {
+        **{name: value for name, value in before.items() if name not in {"reason", "updated_at"}},
+        "form": "oauth",
+        "state": "good",
+        "issuer": secret.get("issuer") or "",
+        "scopes": str(secret.get("scope") or "").split(),
+        "expires_at": utc_text_of(expires_at) if expires_at is not None else None,
+        "renews": bool(secret.get("refresh_token")),
+    }
+
+
+def bearer_header(token: str) -> dict[str, str]:
+    """The header with an access token (RFC 6750)."""
+    return {"authorization": f"Bearer {token}"}

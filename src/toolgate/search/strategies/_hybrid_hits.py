@@ -1,0 +1,299 @@
+"""Turns the scores of a request into hits with a calibrated relevance; says whether they fit."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.models.embedders import Embedder
+from toolgate.search.base import (
+    Hit,
+    SearchRequest,
+)
+from toolgate.search.lexical.matches import (
+    exact_matches,
+    explanation_of,
+    matched_words,
+    positions_with_quotes,
+    quoted_strings,
+)
+from toolgate.search.lexical.query import (
+    no_match_notice,
+)
+from toolgate.search.lexical.ranking import (
+    best_positions,
+)
+from toolgate.search.relevance.calibration import (
+    COMPETITORS,
+    Calibration,
+    Evidence,
+    rivals_of,
+)
+from toolgate.search.relevance.usage_votes import (
+    mix_in_unboosted,
+)
+from toolgate.search.semantic.first_stage import (
+    HybridState,
+)
+from toolgate.search.strategies._hybrid_options import Options
+from toolgate.search.strategies._hybrid_ranking import Ranking
+
+__all__ = ["HitBuilder"]
+
+# Three tiers of scores: the weighted sum in (0, 1], the same and a quoted string, a name.
+PHRASE_SCORE = 2.0
+EXACT_SCORE = 4.0
+_SURE = 0.9
+"""Relevance of a tool that has the quoted text, at least; it fits wherever the cutoff
+is; chosen."""
+_WEAK_MOST = 0.39
+"""Relevance of a tool that is listed although nothing fits, at most; chosen."""
+_WEAKER = 2.0
+"""How fast that falls: half a cosine below the cutoff it is a third; chosen."""
+_WORKED = 0.5
+"""Trust times share from which a tool fits because it worked for a request like this one;
+chosen."""
+
+
+_NOTHING_FITS = (
+    "Nothing fits well: these are the nearest tools, all of them weak. "
+    "Say it in other words, or name the kind of thing that is needed."
+)
+
+
+class HitBuilder:
+    """Makes hits of rankings."""
+
+    def __init__(self, options: Options, embedder: Embedder, calibration: Calibration) -> None:
+        """Make hits as `options` say, with the relevance that `calibration` gives them."""
+        self._options = options
+        self._embedder = embedder
+        self._calibration = calibration
+
+    def build(
+        self,
+        state: HybridState,
+        ranking: Ranking,
+        allowed: NDArray[np.bool_] | None,
+        request: SearchRequest,
+        searched: int,
+    ) -> tuple[list[Hit], bool, str]:
+        """The hits of one query, whether they fit, and what is to be said."""
+        words, slots = state.words, ranking.slots
+        scores = _with_names_and_quotes(state, ranking, allowed)
+        rivals = best_positions(words, scores, max(request.limit, COMPETITORS), slots)
+        best = rivals[: request.limit]
+        if ranking.lift.before:
+            plain = ranking.lift.without(scores, below=PHRASE_SCORE)
+            unboosted = best_positions(words, plain, request.limit, slots)
+            best = mix_in_unboosted(best, unboosted, self._options.usage.explore)
+        best_slots = best if slots is None else slots[best].tolist()
+        matched = matched_words(words, best_slots, ranking.asked)
+        word_shares = [match.share for match in matched]
+        evidence = self._evidence(state, ranking, best, rivals, word_shares, searched)
+        hits: list[Hit] = []
+        ceiling = 1.0
+        for at, slot, match, proof in zip(best, best_slots, matched, evidence, strict=True):
+            score = float(scores[at])
+            hit = self._hit(state, ranking, at, slot, match.words, score, proof, ceiling)
+            hits.append(hit)
+            # The order is that of relevance: none is higher than the one before it.
+            ceiling = hit.relevance
+        if not hits:
+            return [], False, no_match_notice(ranking.asked)
+        shift = 0.0
+        if request.learned is not None and state.vectors is not None:
+            shift = request.learned.line.shift(self._embedder.identity)
+        if shift:
+            hits = [replace(hit, fields={**hit.fields, "line_shift": shift}) for hit in hits]
+        fits = _fits(hits[0], shift)
+        if not fits:
+            hits = _weakened(hits, shift)
+        above = [hit for hit in hits if hit.relevance >= request.threshold]
+        if not above:
+            notice = (
+                f"No tool reaches the relevance of {request.threshold:g} that was asked for. "
+                "Ask with a lower threshold."
+            )
+            return [], False, notice
+        return above, fits, "" if fits else _NOTHING_FITS
+
+    def _evidence(
+        self,
+        state: HybridState,
+        ranking: Ranking,
+        best: Sequence[int],
+        rivals: Sequence[int],
+        word_shares: Sequence[float],
+        searched: int,
+    ) -> list[Evidence]:
+        """What speaks for each of the best, compared with its rivals."""
+        plain = ranking.scores
+        if ranking.lift.before:
+            plain = ranking.lift.without(plain, below=PHRASE_SCORE)
+        if not best:
+            return []
+        reached: list[float] = plain[rivals].tolist()
+        scores: list[float] = plain[best].tolist()
+        shares: list[float] = _highest_at(best, [part.shares for part in ranking.parts]).tolist()
+        first = max(reached)
+        among = rivals[:COMPETITORS]
+        equals = rivals_of(reached[:COMPETITORS])
+        cosines = _cosines_of(state, ranking, [*among, *best])
+        near = [cosine for cosine in cosines[: len(among)] if cosine is not None]
+        nearest, ahead = max(near, default=0.0), _ahead(ranking, among)
+        asked = len(ranking.asked.terms) + len(ranking.asked.unknown)
+        return [
+            Evidence(
+                cosine=cosine,
+                covered=covered,
+                gap=max(0.0, first - score),
+                rivals=equals,
+                word_share=share,
+                words=asked,
+                n_words=max(asked, ranking.asked.n_words),
+                behind=0.0 if cosine is None else max(0.0, nearest - cosine),
+                tools=searched,
+                ahead=ahead,
+            )
+            for cosine, covered, score, share in zip(
+                cosines[len(among) :], shares, scores, word_shares, strict=True
+            )
+        ]
+
+    def _hit(
+        self,
+        state: HybridState,
+        ranking: Ranking,
+        at: int,
+        slot: int,
+        matched: dict[str, list[str]],
+        score: float,
+        evidence: Evidence,
+        highest_scores: float,
+    ) -> Hit:
+        tool = state.words.tools[slot]
+        if score >= EXACT_SCORE:
+            return Hit(
+                key=tool.key,
+                relevance=1.0,
+                explanation="has exactly this name",
+                fields={"query": ranking.query[:200]},
+                source="exact",
+            )
+        relevance = ranking.lift.relevance(slot, self._calibration.relevance(evidence))
+        reasons = [explanation_of(matched)] if matched else []
+        if evidence.cosine is not None:
+            reasons.append(f"similar in meaning ({evidence.cosine:.2f})")
+        if score >= PHRASE_SCORE:
+            relevance = max(relevance, _SURE)
+            reasons.insert(0, "has the quoted text")
+        if used := ranking.lift.reason(slot):
+            reasons.insert(0, used)
+        part = ranking.parts[0]
+        if len(ranking.parts) > 1:
+            part = max(ranking.parts, key=lambda part: float(part.sums[at]))
+        by_meaning = part.dense is not None and 2 * part.dense[at] > part.sums[at]
+        fields: dict[str, object] = {
+            "query": ranking.query[:200],
+            "matched": matched,
+            "cosine": evidence.cosine,
+            "covered": round(evidence.covered, 4),
+            "found": round(evidence.word_share, 4),
+            "words": evidence.words,
+            "said": evidence.n_words,
+            "ahead": None if evidence.ahead is None else round(evidence.ahead, 4),
+            "rivals": round(evidence.rivals, 4),
+            "margin": round(self._calibration.margin(evidence), 4),
+            "score": round(float(ranking.scores[at]), 4),
+            **ranking.lift.fields(slot),
+            **({"quoted": True} if score >= PHRASE_SCORE else {}),
+        }
+        by = "vector" if by_meaning else "lexical"
+        return Hit(
+            key=tool.key,
+            relevance=min(highest_scores, round(relevance, 4)),
+            explanation=", ".join(reasons) or "was suggested",
+            fields=fields,
+            source="usage" if ranking.lift.is_source(slot) else by,
+        )
+
+
+def _with_names_and_quotes(
+    state: HybridState, ranking: Ranking, allowed: NDArray[np.bool_] | None
+) -> NDArray[np.float32]:
+    """The scores of allowed tools, those that are named or quoted in the tiers above the others."""
+    query, slots = ranking.query, ranking.slots
+    if allowed is None:
+        scores = ranking.scores.copy()
+    else:
+        scores = ranking.scores * (allowed if slots is None else allowed[slots])
+    quoted = quoted_strings(query)
+    for at in positions_with_quotes(state.words, scores, query, quoted, slots):
+        scores[at] += PHRASE_SCORE
+    for slot, rank in exact_matches(state.words, query, quoted).items():
+        if allowed is None or allowed[slot]:
+            at = slot if slots is None else int(slots.searchsorted(slot))
+            # Ranks go from 0 to 8: the more exact spelling is higher, and all above the quotes.
+            scores[at] = EXACT_SCORE + 1 - rank / 10
+    return scores
+
+
+def _weakened(hits: Sequence[Hit], shift: float) -> list[Hit]:
+    """Hits below the cutoff with the lower relevance that goes with it, marked as weak."""
+    below = hits[0].fields["margin"] - shift
+    ceiling = round(_WEAK_MOST * exp(_WEAKER * min(0.0, below)), 4)
+    return [
+        replace(hit, relevance=min(ceiling, hit.relevance), fields={**hit.fields, "weak": True})
+        for hit in hits
+    ]
+
+
+def _fits(best: Hit, shift: float) -> bool:
+    """Whether the best hit fits; `shift` is what use has done to the line."""
+    if best.source == "exact" or best.fields.get("usage", 0.0) >= _WORKED:
+        return True
+    return best.fields["margin"] >= shift or "quoted" in best.fields
+
+
+def _cosines_of(
+    state: HybridState, ranking: Ranking, positions: Sequence[int]
+) -> list[float | None]:
+    """Best cosines of the request or one of its clauses; None without a vector."""
+    with_vectors = [part.cosines for part in ranking.parts if part.cosines is not None]
+    if not with_vectors or not positions:
+        return [None for _ in positions]
+    best = _highest_at(positions, with_vectors).astype(np.float64).round(4)
+    cosines: list[float | None] = best.tolist()
+    if state.there is not None:
+        at = np.array(positions, np.int64)
+        there = state.there[at if ranking.slots is None else ranking.slots[at]]
+        cosines = [
+            cosine if is_there else None for cosine, is_there in zip(cosines, there, strict=True)
+        ]
+    return cosines
+
+
+def _ahead(ranking: Ranking, positions: Sequence[int]) -> float | None:
+    """How much nearer the nearest of some tools is than what tools do in general, at best."""
+    at = np.array(positions, np.int64)
+    return max(
+        (
+            float(part.cosines[at].max()) - common
+            for part, common in zip(ranking.parts, ranking.common, strict=False)
+            if part.cosines is not None
+        ),
+        default=None,
+    )
+
+
+def _highest_at(
+    positions: Sequence[int], values: Sequence[NDArray[np.float32]]
+) -> NDArray[np.float32]:
+    """The highest of some values, position by position, at a few of them."""
+    at = np.array(positions, np.int64)
+    if len(values) == 1:
+        return values[0][at]
+    return np.maximum.reduce([column[at] for column in values])

@@ -1,0 +1,341 @@
+"""Scores all tools for one request: meaning, words, servers, context and earlier use in one sum.
+
+    sum = (dense_weight * meaning + (1 - dense_weight) * words + server_weight * server)
+          / (1 + server_weight)
+
+Meaning and words are brought to [0, 1] over the tools first (`first_stage.score_text`). How the
+weights were chosen and what each part is worth: `docs/search.md`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.models.embedders import Embedder, Reads
+from toolgate.search.base import (
+    SearchRequest,
+)
+from toolgate.search.lexical.clauses import readable_share
+from toolgate.search.lexical.matches import (
+    exact_matches,
+    quoted_strings,
+)
+from toolgate.search.lexical.query import (
+    ParsedQuery,
+    coverage,
+    parse_query,
+)
+from toolgate.search.lexical.ranking import (
+    highest_scores,
+)
+from toolgate.search.relevance.usage_votes import (
+    UsageBoost,
+    apply_usage,
+)
+from toolgate.search.semantic.first_stage import (
+    DECIMALS,
+    Cosines,
+    HybridState,
+    TextScores,
+    cosines_of,
+    exact_at,
+    score_text,
+)
+from toolgate.search.semantic.server_scores import nearness
+from toolgate.search.strategies._hybrid_options import Options
+from toolgate.search.tokenizer import fold
+
+__all__ = ["HybridRanker", "QueryTexts", "Ranking"]
+
+_FIRST = 2_000
+"""Tools of a large index whose whole vectors are read, the best of the first stage; how often that
+finds the same: `docs/growth.md`."""
+
+
+@dataclass(frozen=True)
+class QueryTexts:
+    """What a query is scored by."""
+
+    query: str
+    clauses: tuple[str, ...]
+    context: str
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The query and its clauses."""
+        return (self.query, *self.clauses)
+
+    @cached_property
+    def all(self) -> tuple[str, ...]:
+        """The same and the context, if there is one."""
+        return (*self.parts, self.context) if self.context else self.parts
+
+
+class Ranking(NamedTuple):
+    """A request scored over tools."""
+
+    query: str
+    asked: ParsedQuery
+    slots: NDArray[np.int64] | None
+    """The places that were looked at; None: all of them."""
+    scores: NDArray[np.float32]
+    parts: tuple[TextScores, ...]
+    lift: UsageBoost
+    """What earlier use did to the scores."""
+    common: tuple[float, ...] = ()
+    """How near each part is to what tools do in general; empty: nobody knows."""
+
+
+_UNLIFTED = UsageBoost()
+
+
+class HybridRanker:
+    """Scores tools for one request after the other, over any state of the index."""
+
+    def __init__(
+        self,
+        options: Options,
+        embedder: Embedder,
+        reads: Reads,
+        background: NDArray[np.float32] | None,
+    ) -> None:
+        """Rank with these weights.
+
+        Args:
+            options: The weights.
+            embedder: Gave the vectors.
+            reads: What languages it reads.
+            background: Vectors of what tools do in general; None: nobody knows.
+        """
+        self._options = options
+        self._embedder = embedder
+        self._reads = reads
+        self._background = background
+
+    def rank(
+        self,
+        state: HybridState,
+        texts: QueryTexts,
+        vectors: dict[str, NDArray[np.float32]],
+        request: SearchRequest,
+        allowed: NDArray[np.bool_] | None,
+    ) -> Ranking:
+        words = state.words
+        asked = [parse_query(words, text) for text in texts.all]
+        raised = self._raised(state, request)
+        if not asked[0].terms and not asked[0].unknown:
+            # Words such as "what is the" are near to everything and mean nothing.
+            silent = _silent(words.size)
+            scores = self._combined([silent], QueryTexts(texts.query, (), ""), raised, None)
+            return Ranking(texts.query, asked[0], None, scores, (silent,), _UNLIFTED)
+        votes = self._votes(state, texts.query, vectors, request)
+        shares = [coverage(words, parsed) for parsed in asked]
+        cosines = self._cosines(state, texts, vectors)
+        looks = self._looks(state, texts, shares, cosines, vectors, None)
+        scores = self._combined(looks, texts, raised, None)
+        slots = None
+        if state.vectors is not None and state.vectors.heads is not None:
+            sure = [
+                *raised,
+                *votes,
+                *exact_matches(words, texts.query, quoted_strings(texts.query)),
+            ]
+            slots = _first(scores, allowed, sure)
+            whole = self._cosines_at(state, slots, texts, vectors, cosines)
+            looks = self._looks(state, texts, shares, whole, vectors, slots)
+            scores = self._combined(looks, texts, raised, slots)
+        clauses = looks[: len(texts.parts)]
+        siblings = _servers_used(state, request, slots)
+        lift = _UNLIFTED
+        if votes or siblings is not None:
+            usage = self._options.usage
+            scores, lift = apply_usage(scores, votes, usage, slots=slots, siblings=siblings)
+        common = self._common(clauses, texts, vectors)
+        return Ranking(texts.query, asked[0], slots, scores, tuple(clauses), lift, common)
+
+    def _common(
+        self,
+        parts: Sequence[TextScores],
+        texts: QueryTexts,
+        vectors: dict[str, NDArray[np.float32]],
+    ) -> tuple[float, ...]:
+        """How near each part is to what tools do in general; empty: nobody knows."""
+        if self._background is None:
+            return ()
+        return tuple(
+            0.0 if part.cosines is None else float((self._background @ vectors[text]).max())
+            for part, text in zip(parts, texts.parts, strict=True)
+        )
+
+    def _readable(self, text: str) -> float:
+        """How far the model can read a text, in [0, 1]."""
+        is_gated = self._options.script_gate and self._reads == "english"
+        return readable_share(text) if is_gated else 1.0
+
+    def _looks(
+        self,
+        state: HybridState,
+        texts: QueryTexts,
+        shares: Sequence[NDArray[np.float32]],
+        cosines: Sequence[Cosines | None],
+        vectors: dict[str, NDArray[np.float32]],
+        slots: NDArray[np.int64] | None,
+    ) -> list[TextScores]:
+        """Each text scored over all places, or over some; servers count where they are few."""
+        options, servers = self._options, state.servers
+        large = state.vectors is not None and state.vectors.heads is not None
+        there = state.there if slots is None or state.there is None else state.there[slots]
+        owners = state.words.servers[: state.words.size]
+        if slots is not None:
+            owners = owners[slots]
+        scored: list[TextScores] = []
+        for text, share, cosine in zip(texts.all, shares, cosines, strict=True):
+            readable = self._readable(text)
+            near = None
+            counts = options.server_weight > 0 and not (large and slots is None)
+            if servers is not None and cosine is not None and counts:
+                near = nearness(servers, owners, vectors[text], few=slots is not None)
+            scored.append(
+                score_text(
+                    share if slots is None else share[slots],
+                    float(np.maximum.reduce(share, initial=0.0)),
+                    cosine,
+                    options.dense_weight * readable,
+                    there,
+                    near,
+                    options.server_weight * readable,
+                )
+            )
+        return scored
+
+    def _cosines(
+        self, state: HybridState, texts: QueryTexts, vectors: dict[str, NDArray[np.float32]]
+    ) -> list[Cosines | None]:
+        """Of each text; None where words alone decide."""
+        if state.is_elsewhere:
+            near = state.near or {}
+            return [near.get(text) if self._readable(text) > 0 else None for text in texts.all]
+        query_vectors = {
+            at: vectors[text]
+            for at, text in enumerate(texts.all)
+            if text in vectors and vectors[text].any() and self._readable(text) > 0
+        }
+        cosines = dict(
+            zip(query_vectors, cosines_of(state, list(query_vectors.values())), strict=True)
+        )
+        return [cosines.get(at) for at in range(len(texts.all))]
+
+    def _cosines_at(
+        self,
+        state: HybridState,
+        slots: NDArray[np.int64],
+        texts: QueryTexts,
+        vectors: dict[str, NDArray[np.float32]],
+        rough: Sequence[Cosines | None],
+    ) -> list[Cosines | None]:
+        """The same at some places, exactly."""
+        readable = [at for at, cosine in enumerate(rough) if cosine is not None]
+        values = exact_at(state, slots, [vectors[texts.all[at]] for at in readable])
+        by_text = dict(zip(readable, values, strict=True))
+        return [
+            None if cosine is None else _highest_of(cosine, by_text[at])
+            for at, cosine in enumerate(rough)
+        ]
+
+    def _combined(
+        self,
+        looks: Sequence[TextScores],
+        texts: QueryTexts,
+        raised: dict[int, float],
+        slots: NDArray[np.int64] | None,
+    ) -> NDArray[np.float32]:
+        """The scores of a request from those of its parts."""
+        scores = looks[0].sums
+        if texts.clauses:
+            weight = np.float32(self._options.clause_weight)
+            best = np.maximum.reduce([part.sums for part in looks[1 : len(texts.parts)]])
+            scores = (1 - weight) * scores + weight * best
+        scores = scores.round(DECIMALS)
+        for slot, prior in raised.items():
+            at = slot if slots is None else int(slots.searchsorted(slot))
+            scores[at] = min(1.0, scores[at] + prior)
+        if texts.context:
+            weight = self._options.context_weight
+            mixed = (scores + np.float32(weight) * looks[-1].sums) / np.float32(1 + weight)
+            # What scored nothing goes on scoring nothing.
+            scores = np.where(scores > 0, np.round(mixed, DECIMALS), 0)
+        return scores
+
+    def _votes(
+        self,
+        state: HybridState,
+        query: str,
+        vectors: dict[str, NDArray[np.float32]],
+        request: SearchRequest,
+    ) -> dict[int, float]:
+        """What earlier requests say about single places: trust times share."""
+        usage = self._options.usage
+        if request.learned is None or query not in vectors or not usage.weight:
+            return {}
+        votes = request.learned.votes(vectors[query], self._embedder.identity, usage)
+        return {
+            slot: votes.trust * share
+            for key, share in votes.shares.items()
+            if votes.trust > 0
+            for rank, slot in state.words.slots_named(fold(key))
+            if rank == 0
+        }
+
+    def _raised(self, state: HybridState, request: SearchRequest) -> dict[int, float]:
+        """What is added to the scores of single places."""
+        return {
+            slot: max(0.0, prior)
+            for key, prior in request.priors.items()
+            for rank, slot in state.words.slots_named(fold(key))
+            if rank == 0
+        }
+
+
+def _servers_used(
+    state: HybridState, request: SearchRequest, slots: NDArray[np.int64] | None
+) -> NDArray[np.bool_] | None:
+    """Which tools are of servers that the conversation used just now; None: none was."""
+    used = {
+        int(state.words.servers[slot])
+        for key in request.recent
+        for rank, slot in state.words.slots_named(fold(key))
+        if rank == 0
+    }
+    if not used:
+        return None
+    servers = state.words.servers if slots is None else state.words.servers[slots]
+    return np.isin(servers, list(used))
+
+
+def _first(
+    rough: NDArray[np.float32], allowed: NDArray[np.bool_] | None, sure: Sequence[int]
+) -> NDArray[np.int64]:
+    """The places to look at, ascending: the best that are allowed, and those that are sure."""
+    if allowed is not None:
+        rough = rough * allowed
+    best = highest_scores(rough, _FIRST)
+    if not sure:
+        return best
+    slots = np.concatenate([best, np.array(sure, np.int64)])
+    slots.sort()
+    return slots[np.concatenate([[True], slots[1:] != slots[:-1]])]
+
+
+def _highest_of(rough: Cosines, values: NDArray[np.float32]) -> Cosines:
+    """Cosines at the places that are looked at whole, where the highest is nearly always."""
+    return Cosines(values, rough.low, max(rough.high, float(values.max(initial=-1.0))))
+
+
+def _silent(size: int) -> TextScores:
+    """A part that says nothing about any tool."""
+    zeros = np.zeros(size, np.float32)
+    return TextScores(zeros, None, None, zeros)

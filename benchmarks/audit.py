@@ -76,7 +76,7 @@ async def _measure(url: str, count: int) -> dict[str, float]:
         began = perf_counter()
         random = Random(7)
         for start in range(0, count, 2_000):
-            await store.append_audit([_record(random, n) for n in range(start, start + 2_000)])
+            await store.audit.append([_record(random, n) for n in range(start, start + 2_000)])
         found["write, s"] = perf_counter() - began
         sealer = ChainSigner(bytes(32))
         await sign_chain_end(store, sealer, after=0)
@@ -96,7 +96,7 @@ async def _list(store: Store, wanted: AuditFilter) -> float:
     times: list[float] = []
     for _ in range(6):
         began = perf_counter()
-        await store.audit(wanted)
+        await store.audit.select(wanted)
         times.append((perf_counter() - began) * 1000)
     return median(times[1:])
 

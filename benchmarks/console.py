@@ -184,7 +184,7 @@ async def _pages(url: str, size: Size) -> dict[str, Taken]:
     async with memory_app(servers, settings, store_url=url, wait_s=120) as app:
         random = Random(7)
         records = [_record(random, n) for n in range(2_000)]
-        await app.store.append_audit(records)
+        await app.store.audit.append(records)
         assert isinstance(app.store, SqlAccess)
         number = len(records)
         while number < size.records:
@@ -193,7 +193,7 @@ async def _pages(url: str, size: Size) -> dict[str, Taken]:
         await app.store.maintaining(_settle)
         recent = [replace(one, at=utc_now(), phase="outcome") for one in records[-500:]]
         last = [replace(one, record_id=f"{one.record_id[:-4]}beef") for one in recent[:300]]
-        await app.store.append_audit(last)
+        await app.store.audit.append(last)
         door = build_app(app)
         found: dict[str, Taken] = {}
         async with door.running():

@@ -357,13 +357,13 @@ def _bytes(body: Json, *, is_whole: bool = True) -> bytes:
 async def _page(app: App) -> float:
     """Milliseconds of processor time for the last page of a thread of 1,000 turns."""
     thread = StoredThread(thread_id="long", project_id="default", caller_id="local", name="long")
-    await app.store.save_thread_settings(thread, {}, now=utc_now())
+    await app.store.threads.save_settings(thread, {}, now=utc_now())
     for turn in range(1_000):
         said = [
             StoredMessage(number=0, turn_id=str(turn), role=role, body={"content": "word " * 40})
             for role in ("user", "assistant")
         ]
-        await app.store.append_messages("long", said, now=utc_now())
+        await app.store.threads.append_messages("long", said, now=utc_now())
     assert app.chat is not None
     found: list[float] = []
     for _ in range(20):

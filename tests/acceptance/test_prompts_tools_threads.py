@@ -40,7 +40,7 @@ SIX = {
 async def opened(tmp_path: Path) -> Prompts:
     store = make_store(f"sqlite:///{tmp_path / 'prompts.db'}")
     await store.open()
-    return Prompts(store)
+    return Prompts(store.prompts)
 
 
 async def test_pr_1_the_six_defaults_and_the_later_ones_are_there_with_their_roles(
@@ -134,9 +134,9 @@ async def test_pr_4_an_empty_text_is_an_error(tmp_path: Path, text: str) -> None
 async def test_pr_5_what_a_project_puts_in_place_is_its_own_and_stays(tmp_path: Path) -> None:
     store = make_store(f"sqlite:///{tmp_path / 'prompts.db'}")
     await store.open()
-    await store.add_project("team")
-    await Prompts(store).replace("team", "basic-default", "For the team.")
-    later = Prompts(store)
+    await store.projects.add("team")
+    await Prompts(store.prompts).replace("team", "basic-default", "For the team.")
+    later = Prompts(store.prompts)
 
     assert (await later.get("team", "basic-default")).text == "For the team."
     assert (await later.get("default", "basic-default")).is_default

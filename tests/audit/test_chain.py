@@ -55,7 +55,7 @@ def records(count: int, at: str = NOW) -> list[AuditRecord]:
 
 
 async def written(store: Store, sealer: ChainSigner, count: int = 10) -> None:
-    await store.append_audit(records(count))
+    await store.audit.append(records(count))
     await sign_chain_end(store, sealer, after=0)
 
 
@@ -71,7 +71,7 @@ async def kinds(store: Store, sealer: ChainSigner) -> list[tuple[str, int]]:
 
 async def test_what_nobody_touched_is_whole(store: Store, sealer: ChainSigner) -> None:
     await written(store, sealer)
-    await store.append_audit(records(2))
+    await store.audit.append(records(2))
     found = await verify_audit(store, sealer)
     assert found.is_whole
     assert (found.records, found.first, found.last) == (12, 1, 12)
@@ -81,7 +81,7 @@ async def test_what_nobody_touched_is_whole(store: Store, sealer: ChainSigner) -
 async def test_a_clock_that_jumps_breaks_no_chain(store: Store, sealer: ChainSigner) -> None:
     """The order is that of writing; times are what the clock said."""
     for at in ("2026-07-28T12:00:00.000Z", "2019-01-01T00:00:00.000Z", "2031-01-01T00:00:00.000Z"):
-        await store.append_audit(records(2, at))
+        await store.audit.append(records(2, at))
     await sign_chain_end(store, sealer, after=0)
     found = await verify_audit(store, sealer)
     assert (found.is_whole, found.records, found.signed_through) == (True, 6, 6)
@@ -142,7 +142,7 @@ async def rewrite(store: Store, file: Path) -> None:
     """Change a record and compute the whole chain anew, as somebody who knows all of this does."""
     change(file, "UPDATE audit SET target = 'a:other' WHERE seq = 4")
     before = ""
-    for link in await store.audit_links(0, limit=100):
+    for link in await store.audit.chain_links(0, limit=100):
         before = chain.following(before, link.content)
         change(file, "UPDATE audit SET chain = ? WHERE seq = ?", before, link.seq)
     change(file, "UPDATE audit_state SET chain = ?", before)
@@ -164,9 +164,9 @@ async def test_signatures_that_were_removed_or_forged_help_nobody(
     await rewrite(store, file)
     change(file, "DELETE FROM audit_anchors")
     assert await kinds(store, sealer) == [("rewritten", 10)]
-    (last,) = await store.audit_links(9, limit=1)
+    (last,) = await store.audit.chain_links(9, limit=1)
     forged = replace(ChainSigner(b"x" * 32).sign_end(10, last.chain), key_id=sealer.key_id)
-    await store.save_audit_anchor(forged)
+    await store.audit.save_anchor(forged)
     assert await kinds(store, sealer) == [("forged", 10), ("rewritten", 10)]
 
 
@@ -174,7 +174,7 @@ async def test_an_end_that_was_cut_off_is_found_by_what_was_signed(
     store: Store, sealer: ChainSigner, file: Path
 ) -> None:
     await written(store, sealer)
-    (eighth,) = await store.audit_links(7, limit=1)
+    (eighth,) = await store.audit.chain_links(7, limit=1)
     change(file, "DELETE FROM audit WHERE seq > 8")
     change(file, "UPDATE audit_state SET seq = 8, chain = ?", eighth.chain)
     change(file, "DELETE FROM audit_anchors")
@@ -184,19 +184,19 @@ async def test_an_end_that_was_cut_off_is_found_by_what_was_signed(
 async def test_a_clean_up_keeps_the_chain_and_a_theft_does_not_look_like_one(
     store: Store, sealer: ChainSigner, file: Path
 ) -> None:
-    await store.append_audit(records(4, at="2026-01-01T00:00:00.000Z"))
+    await store.audit.append(records(4, at="2026-01-01T00:00:00.000Z"))
     await sign_chain_end(store, sealer, after=0)
-    await store.append_audit(records(2, at="2026-01-01T00:00:00.000Z"))
+    await store.audit.append(records(2, at="2026-01-01T00:00:00.000Z"))
     await written(store, sealer, 6)
     pruned = await store.prune(Retention(audit_days=30), now=NOW, sign=sealer.sign_cut)
     assert pruned.audit_records == 6
     found = await verify_audit(store, sealer)
     assert found.is_whole
     assert (found.first, found.last, found.records) == (7, 12, 6)
-    signed = [(anchor.kind, anchor.seq) for anchor in await store.audit_anchors()]
+    signed = [(anchor.kind, anchor.seq) for anchor in await store.audit.anchors()]
     assert signed == [("cut", 6), ("end", 12)]
 
-    (ninth,) = await store.audit_links(8, limit=1)
+    (ninth,) = await store.audit.chain_links(8, limit=1)
     change(file, "DELETE FROM audit WHERE seq <= 9")
     change(file, "UPDATE audit_state SET removed_seq = 9, removed_chain = ?", ninth.chain)
     assert await kinds(store, sealer) == [("cut", 9)]
@@ -218,8 +218,8 @@ async def test_a_record_that_is_written_twice_is_one_link(
 ) -> None:
     """A writer that does not know whether its batch arrived sends it again."""
     batch = records(3)
-    await store.append_audit(batch)
-    await store.append_audit([*batch, *records(1)])
+    await store.audit.append(batch)
+    await store.audit.append([*batch, *records(1)])
     found = await verify_audit(store, sealer)
     assert found.is_whole
     assert found.records == 4
@@ -247,7 +247,7 @@ async def test_the_file_of_signed_places_stays_within_its_size_and_proves_on(
     sealer = ChainSigner(KEY, file=signed, max_bytes=4_000)
     through = 0
     for _ in range(60):
-        await store.append_audit(records(1))
+        await store.audit.append(records(1))
         through = await sign_chain_end(store, sealer, after=through)
     assert signed.stat().st_size <= 4_400
     places = [anchor.seq for anchor in sealer.written()]

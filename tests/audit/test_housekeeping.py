@@ -62,7 +62,7 @@ async def test_old_records_go_in_the_background(tmp_path: Path) -> None:
     store = Watched(tmp_path / "toolgate.db")
     store.reached = anyio.Event()
     await store.open()
-    await store.append_audit([sample_record(), sample_record(1, at="2999-01-01T00:00:00.000Z")])
+    await store.audit.append([sample_record(), sample_record(1, at="2999-01-01T00:00:00.000Z")])
 
     with fail_after(HANG_S):
         async with create_task_group() as group:
@@ -72,7 +72,7 @@ async def test_old_records_go_in_the_background(tmp_path: Path) -> None:
             await store.reached.wait()
             group.cancel_scope.cancel()
 
-    assert [record.at[:4] for record in await store.audit(AuditFilter())] == ["2999"]
+    assert [record.at[:4] for record in await store.audit.select(AuditFilter())] == ["2999"]
     await store.close()
 
 

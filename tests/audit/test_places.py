@@ -94,8 +94,8 @@ async def test_a_file_has_a_line_for_each_record_and_is_its_owners_alone(tmp_pat
     path = tmp_path / "log" / "audit.jsonl"
     place = file_place(path)
     written = records(3)
-    await place.append_audit(written[:2])
-    await place.append_audit(written[2:])
+    await place.append(written[:2])
+    await place.append(written[2:])
     lines = path.read_text(encoding="utf-8").splitlines()
     assert [json.loads(line)["record_id"] for line in lines] == [r.record_id for r in written]
     assert path.stat().st_mode & 0o777 == 0o600
@@ -106,7 +106,7 @@ async def test_a_full_file_is_put_aside_and_the_oldest_goes(tmp_path: Path) -> N
     place = file_place(path, file_max_mb=1, file_kept=2, file_format="csv")
     large = [replace(one, query="x" * 700_000) for one in records(4)]
     for one in large:
-        await place.append_audit([one])
+        await place.append([one])
     names = sorted(one.name for one in tmp_path.iterdir())
     assert names == ["audit.csv", "audit.csv.1", "audit.csv.2"]
     assert all(one.read_text().startswith("record_id,") for one in tmp_path.iterdir())
@@ -130,12 +130,12 @@ def full_disk(most_bytes: int) -> Iterator[None]:
 async def test_a_full_disk_leaves_no_half_of_a_batch(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     place = file_place(path)
-    await place.append_audit(records(1))
+    await place.append(records(1))
     before = path.read_bytes()
     with full_disk(len(before) + 1_000), pytest.raises(StoreError, match="cannot be written"):
-        await place.append_audit(records(100))
+        await place.append(records(100))
     assert path.read_bytes() == before
-    await place.append_audit(records(1))
+    await place.append(records(1))
     assert len(path.read_bytes().splitlines()) == 2
 
 
@@ -158,7 +158,7 @@ async def test_syslog_gets_a_message_for_each_record(scheme: str, tmp_path: Path
         if scheme == "tcp":
             server.listen()
         (written,) = records(1)
-        await SyslogSink(address).append_audit([written])
+        await SyslogSink(address).append([written])
         if scheme == "tcp":
             with server.accept()[0] as connection:
                 connection.settimeout(HANG_S)
@@ -178,7 +178,7 @@ async def test_a_syslog_that_is_not_there_is_an_error_of_the_place() -> None:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(StoreError, match="does not take the audit"):
-        await SyslogSink(address).append_audit(records(1))
+        await SyslogSink(address).append(records(1))
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ async def test_opentelemetry_gets_the_records_as_logs() -> None:
         (place,) = sinks_of(settings)
         record = replace(FULL, detail={"trace_id": "0af7651916cd43dd8448eb211c80319c"})
         with anyio.fail_after(HANG_S):
-            await place.append_audit([record])
+            await place.append([record])
         tasks.cancel_scope.cancel()
     head, _, body = taken[0].partition(b"\r\n\r\n")
     if b"content-encoding: gzip" in head.lower():
@@ -244,7 +244,7 @@ class Broken:
         self.is_broken = False
         self.kept: list[AuditRecord] = []
 
-    async def append_audit(self, records: Any) -> None:
+    async def append(self, records: Any) -> None:
         if self.is_broken:
             raise StoreError("The store did not work: attempt to write a readonly database.")
         self.kept += records
@@ -311,7 +311,7 @@ async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_on
                 await anyio.lowlevel.checkpoint()
         assert "isError" not in await app.gateway.call(closed, params, None)
         await app.recorder.flush()
-        kept = await app.store.audit(AuditFilter(action="call", phase="outcome"))
+        kept = await app.store.audit.select(AuditFilter(action="call", phase="outcome"))
         assert sorted(one.status for one in kept) == ["ok", "ok", "ok", "store"]
 
 
@@ -346,7 +346,7 @@ async def test_a_kill_in_the_middle_of_a_call_leaves_its_intent_where_nothing_go
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     store = make_store(url)
     await store.open()
-    kept = await store.audit(AuditFilter(action="call"))
+    kept = await store.audit.select(AuditFilter(action="call"))
     await store.close()
     assert [(one.phase, one.target) for one in kept] == [("intent", "git:push")]
 
@@ -354,9 +354,9 @@ async def test_a_kill_in_the_middle_of_a_call_leaves_its_intent_where_nothing_go
 async def changes_of(app: App) -> Json:
     """What administrators have made."""
     return {
-        "tokens": [replace(one, last_used_at=None) for one in await app.store.tokens()],
-        "rules": await app.store.permissions(),
-        "projects": await app.store.projects(),
+        "tokens": [replace(one, last_used_at=None) for one in await app.store.access.tokens()],
+        "rules": await app.store.access.permissions(),
+        "projects": await app.store.projects.list_all(),
         "servers": [(one.name, one.enabled, one.tool_permissions) for one in app._catalog.specs],
     }
 
@@ -371,7 +371,7 @@ async def test_what_administrators_change_is_recorded_first_where_nothing_goes_u
         await admin.create_token(me, "anna")
         (rule,) = await admin.add_permissions(me, effect="allow", patterns=["*"], to=["everyone"])
         await app.recorder.flush()
-        kept = await app.store.audit(AuditFilter(action="token_create", oldest_first=True))
+        kept = await app.store.audit.select(AuditFilter(action="token_create", oldest_first=True))
         assert [(one.phase, one.status) for one in kept] == [("intent", "ok"), ("outcome", "ok")]
         assert kept[0].detail["token"] == "anna"
         assert kept[1].parent_id == kept[0].record_id
@@ -381,7 +381,7 @@ async def test_what_administrators_change_is_recorded_first_where_nothing_goes_u
             raise StoreError("The store did not work: database or disk is full.")
 
         with monkeypatch.context() as patch:
-            patch.setattr(app.store, "append_audit", refuse)
+            patch.setattr(app.store.audit, "append", refuse)
             for refused in (
                 lambda: admin.create_token(me, "ben"),
                 lambda: admin.rotate_token(me, "anna"),
@@ -403,7 +403,7 @@ async def test_what_administrators_change_is_recorded_first_where_nothing_goes_u
                 await anyio.lowlevel.checkpoint()
         await admin.delete_token(me, "anna")
         await app.recorder.flush()
-        ended = await app.store.audit(AuditFilter(action="token_delete", phase="outcome"))
+        ended = await app.store.audit.select(AuditFilter(action="token_delete", phase="outcome"))
         assert [one.status for one in ended] == ["ok", "store"]
 
 
@@ -415,12 +415,12 @@ async def test_administrators_go_on_where_the_audit_may_wait(
 
     async with memory_app({}, Settings(auth="required")) as app:
         with monkeypatch.context() as patch:
-            patch.setattr(app.store, "append_audit", refuse)
+            patch.setattr(app.store.audit, "append", refuse)
             await app.gateway.admin.create_token(Caller(), "anna")
         with anyio.fail_after(HANG_S):
             while not await app.recorder.flush():
                 await anyio.lowlevel.checkpoint()
-        (made,) = await app.store.audit(AuditFilter(action="token_create"))
+        (made,) = await app.store.audit.select(AuditFilter(action="token_create"))
         assert (made.phase, made.status) == ("outcome", "ok")
 
 
@@ -451,7 +451,7 @@ def broken(fault: str, app: Any) -> Iterator[None]:
             yield
         return
     if fault == "read-only":
-        before = store._write
+        before = store.write
 
         async def refuse(work: Any) -> Any:
             def run(opened: Any) -> Any:
@@ -463,9 +463,9 @@ def broken(fault: str, app: Any) -> Iterator[None]:
 
             return await before(run)
 
-        store._write = refuse
+        store.write = refuse
         yield
-        store._write = before
+        store.write = before
         return
     with full_disk(0):
         yield
@@ -488,7 +488,7 @@ async def test_what_full_keeps_has_no_secrets_and_hashes_keep_shapes_alone() -> 
             ) as done:
                 done({"content": [{"type": "text", "text": KEY}]})
         await app.recorder.flush()
-        kept = await app.store.audit(AuditFilter(action="call", oldest_first=True))
+        kept = await app.store.audit.select(AuditFilter(action="call", oldest_first=True))
     assert KEY not in str(kept)
     shape = {"token": "text 40", "n": "list 2"}
     assert [one.detail.get("shape") for one in kept] == [shape, None, shape, None]
@@ -507,7 +507,9 @@ async def test_a_receipt_names_decision_trace_and_request_at_the_server() -> Non
         params = {"name": "git__push", "arguments": {}, "_meta": {"traceparent": trace}}
         await app.gateway.call(Caller(), params, None)
         await app.recorder.flush()
-        intent, outcome = await app.store.audit(AuditFilter(action="call", oldest_first=True))
+        intent, outcome = await app.store.audit.select(
+            AuditFilter(action="call", oldest_first=True)
+        )
     assert intent.detail["decision"] == "The local user may do everything."
     assert intent.detail["trace_id"] == "0af7651916cd43dd8448eb211c80319c"
     assert outcome.parent_id == intent.record_id

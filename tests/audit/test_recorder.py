@@ -55,11 +55,11 @@ async def turn() -> None:
 
 
 async def kept(store: Store) -> list[AuditRecord]:
-    return await store.audit(AuditFilter(oldest_first=True, limit=10_000))
+    return await store.audit.select(AuditFilter(oldest_first=True, limit=10_000))
 
 
 async def test_records_are_written_without_being_asked_for(store: SqliteStore) -> None:
-    recorder = Recorder(store, flush_interval_s=0.02)
+    recorder = Recorder(store.audit, flush_interval_s=0.02)
 
     for record in records(3):
         recorder.record(record)
@@ -74,7 +74,7 @@ async def test_records_are_written_without_being_asked_for(store: SqliteStore) -
 
 async def test_what_record_durable_returned_for_is_on_disk(store: SqliteStore, file: Path) -> None:
     """Seen by another connection; many at once are one batch."""
-    recorder = Recorder(store, flush_interval_s=3600)
+    recorder = Recorder(store.audit, flush_interval_s=3600)
     recorder.record(sample_record(0))
 
     async with create_task_group() as group:
@@ -88,7 +88,7 @@ async def test_what_record_durable_returned_for_is_on_disk(store: SqliteStore, f
 
 async def test_flushing_writes_everything_taken_so_far(store: SqliteStore) -> None:
     """More than one batch."""
-    recorder = Recorder(store, flush_interval_s=3600)
+    recorder = Recorder(store.audit, flush_interval_s=3600)
     for record in records(1200):
         recorder.record(record)
 
@@ -104,7 +104,7 @@ async def test_an_outage_delays_records_and_nothing_else(
     store: SqliteStore, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Reported once, kept in memory, written in order when the store works again."""
-    recorder = Recorder(store, flush_interval_s=3600)
+    recorder = Recorder(store.audit, flush_interval_s=3600)
     with locked(file):
         for record in records(5):
             recorder.record(record)
@@ -128,7 +128,7 @@ async def test_an_outage_delays_records_and_nothing_else(
 async def test_the_end_of_an_outage_is_noticed_without_being_told(
     store: SqliteStore, file: Path
 ) -> None:
-    recorder = Recorder(store, flush_interval_s=0.01)
+    recorder = Recorder(store.audit, flush_interval_s=0.01)
     with locked(file):
         recorder.record(sample_record())
         assert not await recorder.flush()
@@ -144,7 +144,7 @@ async def test_record_durable_says_when_it_could_not_be_written(
     store: SqliteStore, file: Path
 ) -> None:
     """Who must not act without a record does not; the record is tried again all the same."""
-    recorder = Recorder(store, flush_interval_s=3600)
+    recorder = Recorder(store.audit, flush_interval_s=3600)
 
     with locked(file), pytest.raises(StoreError, match=r"audit could not be written.*locked"):
         await recorder.record_durable(sample_record())
@@ -157,7 +157,7 @@ async def test_record_durable_says_when_it_could_not_be_written(
 async def test_in_a_long_outage_the_oldest_records_are_dropped_and_counted(
     store: SqliteStore, file: Path
 ) -> None:
-    recorder = Recorder(store, flush_interval_s=3600, max_pending=10)
+    recorder = Recorder(store.audit, flush_interval_s=3600, max_pending=10)
     with locked(file):
         for record in records(25):
             recorder.record(record)
@@ -175,7 +175,7 @@ async def test_whatever_a_store_raises_calls_go_on(caplog: pytest.LogCaptureFixt
     """A bug of ours in a store is logged with its traceback."""
 
     class Broken:
-        async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+        async def append(self, records: Sequence[AuditRecord]) -> None:
             raise ZeroDivisionError("a bug")
 
     recorder = Recorder(Broken(), flush_interval_s=3600)  # pyright: ignore[reportArgumentType]
@@ -191,7 +191,7 @@ async def test_whatever_a_store_raises_calls_go_on(caplog: pytest.LogCaptureFixt
 
 async def test_closing_writes_the_rest_and_ends_everything(store: SqliteStore) -> None:
     """Twice does nothing; what comes later is counted as lost."""
-    recorder = Recorder(store, flush_interval_s=3600)
+    recorder = Recorder(store.audit, flush_interval_s=3600)
     recorder.record(sample_record())
 
     await recorder.aclose()
@@ -208,7 +208,7 @@ async def test_closing_writes_the_rest_and_ends_everything(store: SqliteStore) -
 async def test_closing_in_an_outage_ends_in_time_and_says_what_was_lost(
     store: SqliteStore, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    recorder = Recorder(store, flush_interval_s=3600)
+    recorder = Recorder(store.audit, flush_interval_s=3600)
     with locked(file), fail_after(HANG_S):
         for record in records(3):
             recorder.record(record)
@@ -220,7 +220,7 @@ async def test_closing_in_an_outage_ends_in_time_and_says_what_was_lost(
 
 
 async def test_when_switched_off_nothing_is_recorded(store: SqliteStore) -> None:
-    recorder = Recorder(store, enabled=False)
+    recorder = Recorder(store.audit, enabled=False)
 
     recorder.record(sample_record())
     await recorder.record_durable(sample_record())
@@ -235,7 +235,7 @@ async def test_log_lines_hold_no_query(
     store: SqliteStore, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What may be kept is the audit's decision, not the log's."""
-    recorder = Recorder(store, flush_interval_s=3600)
+    recorder = Recorder(store.audit, flush_interval_s=3600)
     with locked(file):
         recorder.record(sample_record(0, query="my secret plan", client="ann"))
         assert not await recorder.flush()
@@ -254,7 +254,7 @@ from toolgate.types import AuditRecord
 async def main():
     store = make_store(sys.argv[1])
     await store.open()
-    recorder = Recorder(store)
+    recorder = Recorder(store.audit)
     end = time.monotonic() + 1.0
     while time.monotonic() < end:
         recorder.record(AuditRecord(record_id=new_id(), at=utc_now(), action="call"))

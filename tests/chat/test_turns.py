@@ -74,7 +74,7 @@ async def test_without_a_thread_the_messages_sent_are_the_history_and_nothing_is
 
         assert status == 200
         assert roles(place.model.last) == ["system", "user", "assistant", "user"]
-        assert await place.app.store.threads("default", None) == []
+        assert await place.app.store.threads.select("default", None) == []
 
 
 @pytest.mark.anyio
@@ -117,7 +117,7 @@ async def test_each_turn_stands_in_the_audit_with_its_cost_and_without_its_texts
             {"model": "main", "messages": [{"role": "user", "content": "Hello from Bonn"}]},
         )
         await place.app.recorder.flush()
-        failed, done = await place.app.store.audit(AuditFilter(action="turn"))
+        failed, done = await place.app.store.audit.select(AuditFilter(action="turn"))
 
     assert (done.status, done.conversation) == ("ok", "t")
     assert done.detail["tools"] == ["weather:forecast"]
@@ -169,7 +169,7 @@ async def test_a_turn_that_is_cut_off_or_runs_out_stands_in_the_audit_too() -> N
             while place.app.chat.runs.running:
                 await anyio.sleep(0.01)
         await place.app.recorder.flush()
-        cancelled, spent = await place.app.store.audit(AuditFilter(action="turn"))
+        cancelled, spent = await place.app.store.audit.select(AuditFilter(action="turn"))
 
     assert (cancelled.status, spent.status) == ("cancelled", "out_of_budget")
 

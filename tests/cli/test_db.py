@@ -37,7 +37,7 @@ def seed(*records: AuditRecord, url: str = "") -> None:
     async def write() -> None:
         store = make_store(url or default_store_url())
         await store.open()
-        await store.append_audit(records)
+        await store.audit.append(records)
         await store.close()
 
     anyio.run(write)
@@ -47,7 +47,7 @@ def kept(url: str = "") -> list[AuditRecord]:
     async def read() -> list[AuditRecord]:
         store = make_store(url or default_store_url())
         await store.open()
-        found = await store.audit(AuditFilter())
+        found = await store.audit.select(AuditFilter())
         await store.close()
         return found
 

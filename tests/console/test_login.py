@@ -46,7 +46,7 @@ async def test_a_session_is_worth_what_its_token_is_worth() -> None:
         secret = await token(place, "anna", "admin")
         await log_in(place, secret)
         assert "Logged in as anna" in said_in(await place.page())
-        [session] = await place.app.store.sessions()
+        [session] = await place.app.store.sessions.list_all()
         assert secret.encode() not in session.sealed
         assert secret not in repr(session)
         await place.app.gateway.admin.revoke_token(ADMIN, "anna")
@@ -96,9 +96,9 @@ async def test_what_was_typed_before_another_tab_logged_in_is_kept() -> None:
 async def test_a_session_can_be_ended_by_somebody_else() -> None:
     async with opened(settings=REQUIRED) as place:
         await log_in(place, await token(place, "anna", "admin"))
-        [session] = await place.app.store.sessions()
+        [session] = await place.app.store.sessions.list_all()
         assert "anna" in said_in(await place.page("sessions"))
-        await place.app.store.delete_session(session.session_id)
+        await place.app.store.sessions.delete(session.session_id)
         assert (await place.client.get("/console")).status_code == 303
 
 
@@ -108,8 +108,8 @@ async def test_nothing_that_was_typed_is_lost_when_a_session_ends() -> None:
         await log_in(place, secret)
         csrf = re.search(r'name="csrf" value="(\w+)"', await place.page("projects"))
         assert csrf is not None
-        [session] = await place.app.store.sessions()
-        await place.app.store.delete_session(session.session_id)
+        [session] = await place.app.store.sessions.list_all()
+        await place.app.store.sessions.delete(session.session_id)
         late = await place.client.post(
             "/console/projects", data={"csrf": csrf[1], "name": "web<1>"}
         )
@@ -133,7 +133,9 @@ async def test_what_the_address_of_a_form_said_is_kept_too() -> None:
     async with opened(settings=REQUIRED) as place:
         secret = await token(place, "anna", "admin")
         await log_in(place, secret)
-        await place.app.store.delete_session((await place.app.store.sessions())[0].session_id)
+        await place.app.store.sessions.delete(
+            (await place.app.store.sessions.list_all())[0].session_id
+        )
         form = {"csrf": "0", "key": "notes:add", "mark": "right"}
         late = await place.client.post("/console/search?q=a+%26+b&limit=10", data=form)
         fields = dict(re.findall(r'name="(csrf|sent)" value="([^"]*)"', late.text))
@@ -260,5 +262,5 @@ async def test_logging_out_ends_the_session() -> None:
         assert (
             await place.client.post("/console/logout", data={"csrf": csrf[1]})
         ).status_code == 303
-        assert await place.app.store.sessions() == []
+        assert await place.app.store.sessions.list_all() == []
         assert (await place.client.get("/console")).status_code == 303

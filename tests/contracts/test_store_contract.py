@@ -19,7 +19,13 @@ from toolgate.store import (
     UsageEntry,
     UsageFilter,
 )
+from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.deadline import TransactionAttempt
+from toolgate.store.sql.audit import SqlAudit
+from toolgate.store.sql.catalog import SqlCatalog
+from toolgate.store.sql.results import SqlResults
+from toolgate.store.sql.servers import SqlServers
+from toolgate.store.sql.usage import SqlUsage
 from toolgate.store.sqlite import SqliteStore
 from toolgate.testing.contracts.store import StoreContract
 from toolgate.types import AuditRecord
@@ -27,51 +33,62 @@ from toolgate.types import AuditRecord
 pytestmark = pytest.mark.anyio
 
 
-class MixesProjects(SqliteStore):
+def store_with(topic: str, repository: Callable[[SqlDatabase], object]) -> type[SqliteStore]:
+    """A store of which one repository is another one."""
+
+    class BrokenStore(SqliteStore):
+        def __init__(self, path: Path) -> None:
+            super().__init__(path)
+            setattr(self, topic, repository(self))
+
+    return BrokenStore
+
+
+class MixesProjects(SqlCatalog):
     async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
         return [*await super().snapshots("default"), *await super().snapshots("other")]
 
 
-class ForgetsTheAlias(SqliteStore):
-    async def save_server(self, server: StoredServer) -> None:
-        await super().save_server(replace(server, alias=None))
+class ForgetsTheAlias(SqlServers):
+    async def save(self, server: StoredServer) -> None:
+        await super().save(replace(server, alias=None))
 
 
-class SwallowsFailures(SqliteStore):
-    async def save_server(self, server: StoredServer) -> None:
+class SwallowsFailures(SqlServers):
+    async def save(self, server: StoredServer) -> None:
         try:
-            await super().save_server(server)
+            await super().save(server)
         except StoreError:
             return
 
 
-class WritesOneByOne(SqliteStore):
-    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+class WritesOneByOne(SqlAudit):
+    async def append(self, records: Sequence[AuditRecord]) -> None:
         for record in records:
-            await super().append_audit([record])
+            await super().append([record])
 
 
-class OverwritesRecords(SqliteStore):
-    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+class OverwritesRecords(SqlAudit):
+    async def append(self, records: Sequence[AuditRecord]) -> None:
         def forget(connection: Any) -> None:
             for record in records:
                 connection.exec_driver_sql(
                     "DELETE FROM audit WHERE record_id = ?", (record.record_id,)
                 )
 
-        await self._write(forget)
-        await super().append_audit(records)
+        await self._database.write(forget)
+        await super().append(records)
 
 
-class IgnoresTheStatus(SqliteStore):
-    async def audit(self, wanted: AuditFilter) -> list[AuditRecord]:
-        return await super().audit(replace(wanted, status=None))
+class IgnoresTheStatus(SqlAudit):
+    async def select(self, query: AuditFilter) -> list[AuditRecord]:
+        return await super().select(replace(query, status=None))
 
 
-class CutsBytes(SqliteStore):
-    async def result(self, handle: str) -> StoredResult | None:
-        found = await super().result(handle)
-        return found and replace(found, body=found.body[:1_000_000])
+class CutsBytes(SqlResults):
+    async def get(self, handle: str) -> StoredResult | None:
+        result = await super().get(handle)
+        return result and replace(result, body=result.body[:1_000_000])
 
 
 class ForgetsSecrets(SqliteStore):
@@ -89,20 +106,20 @@ class PrunesNothing(SqliteStore):
         return PrunedCounts()
 
 
-class ForgetsNothing(SqliteStore):
-    async def clear_usage(self, project_id: str) -> int:
+class ForgetsNothing(SqlUsage):
+    async def clear(self, project_id: str) -> int:
         return 1
 
 
-class MixesUsage(SqliteStore):
-    async def usage(self, wanted: UsageFilter) -> list[UsageEntry]:
-        return await super().usage(replace(wanted, with_uses=False))
+class MixesUsage(SqlUsage):
+    async def select(self, query: UsageFilter) -> list[UsageEntry]:
+        return await super().select(replace(query, with_uses=False))
 
 
 class BacksUpHalf(SqliteStore):
     async def restore(self, source: Path) -> dict[str, int]:
         rows = await super().restore(source)
-        await self.delete_snapshot("default", "git")
+        await self.catalog.delete_snapshot("default", "git")
         return rows
 
 
@@ -121,20 +138,52 @@ CONTRACT = StoreContract
 @pytest.mark.parametrize(
     ("broken", "test", "more"),
     [
-        (MixesProjects, CONTRACT.test_listings_come_back_by_server_and_project, ()),
-        (ForgetsTheAlias, CONTRACT.test_servers_come_back_as_they_were_saved_by_name, ()),
-        (SwallowsFailures, CONTRACT.test_a_name_is_taken_once_per_project, ()),
-        (SwallowsFailures, CONTRACT.test_a_server_of_an_unknown_project_is_refused, ()),
-        (WritesOneByOne, CONTRACT.test_a_batch_that_cannot_be_written_leaves_nothing, ()),
-        (OverwritesRecords, CONTRACT.test_a_record_that_is_there_is_left_alone, ()),
-        (IgnoresTheStatus, CONTRACT.test_a_filter_gives_the_records_that_fit, ("status",)),
-        (CutsBytes, CONTRACT.test_results_come_back_by_handle, ()),
+        (
+            store_with("catalog", MixesProjects),
+            CONTRACT.test_listings_come_back_by_server_and_project,
+            (),
+        ),
+        (
+            store_with("servers", ForgetsTheAlias),
+            CONTRACT.test_servers_come_back_as_they_were_saved_by_name,
+            (),
+        ),
+        (
+            store_with("servers", SwallowsFailures),
+            CONTRACT.test_a_name_is_taken_once_per_project,
+            (),
+        ),
+        (
+            store_with("servers", SwallowsFailures),
+            CONTRACT.test_a_server_of_an_unknown_project_is_refused,
+            (),
+        ),
+        (
+            store_with("audit", WritesOneByOne),
+            CONTRACT.test_a_batch_that_cannot_be_written_leaves_nothing,
+            (),
+        ),
+        (
+            store_with("audit", OverwritesRecords),
+            CONTRACT.test_a_record_that_is_there_is_left_alone,
+            (),
+        ),
+        (
+            store_with("audit", IgnoresTheStatus),
+            CONTRACT.test_a_filter_gives_the_records_that_fit,
+            ("status",),
+        ),
+        (store_with("results", CutsBytes), CONTRACT.test_results_come_back_by_handle, ()),
         (ForgetsSecrets, CONTRACT.test_a_secret_is_the_same_for_all_from_its_first_use, ("other",)),
         (PrunesTooMuch, CONTRACT.test_only_old_listings_of_servers_that_are_gone_go, ()),
         (PrunesNothing, CONTRACT.test_old_records_go_and_young_ones_stay, ()),
         (PrunesNothing, CONTRACT.test_expired_results_go_and_then_the_oldest, ()),
-        (ForgetsNothing, CONTRACT.test_a_project_can_be_forgotten, ()),
-        (MixesUsage, CONTRACT.test_the_usage_log_gives_the_searches_that_are_wanted, ()),
+        (store_with("usage", ForgetsNothing), CONTRACT.test_a_project_can_be_forgotten, ()),
+        (
+            store_with("usage", MixesUsage),
+            CONTRACT.test_the_usage_log_gives_the_searches_that_are_wanted,
+            (),
+        ),
         (PrunesNothing, CONTRACT.test_the_usage_log_stays_within_its_limits, ()),
         (KeepsWhatNobodyWaitsFor, CONTRACT.test_what_nobody_waits_for_any_more_is_not_kept, ()),
         (BacksUpHalf, CONTRACT.test_a_backup_restores_everything, ("other", "folder")),

@@ -18,7 +18,7 @@ from toolgate.errors import EmbedderError, SettingError
 from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors
 from toolgate.prompts import fill
 from toolgate.settings import DocumentSettings
-from toolgate.store import DocumentRepository, SqlAccess, kind_of
+from toolgate.store import Store
 from toolgate.store.passages import PassageIndex
 from toolgate.types import PluginSpec
 
@@ -104,7 +104,7 @@ class Letters:
 class Bench:
     """Embedders and places by name, as `app` would make them from settings."""
 
-    def __init__(self, store: SqlAccess, place: str, embedders: Mapping[str, Embedder]) -> None:
+    def __init__(self, store: Store, place: str, embedders: Mapping[str, Embedder]) -> None:
         self.embedders = dict(embedders)
         self.store = store
         self._place = place
@@ -132,12 +132,9 @@ async def library_in(
 ) -> AsyncGenerator[tuple[DocumentLibrary, Bench]]:
     """A library over a store; its model is `letters` unless a collection has another."""
     async with opened(url) as store:
-        is_sqlite = kind_of(url) == "sqlite"
-        place = "sqlite" if is_sqlite else "pgvector"
-        bench = Bench(store, place, embedders or {"letters": Letters()})
+        bench = Bench(store, store.vector_backend, embedders or {"letters": Letters()})
         chosen = replace(DocumentSettings(model="letters"), **settings)
-        rows = DocumentRepository(store, "sqlite" if is_sqlite else "postgres")
-        yield DocumentLibrary(rows, bench, settings=lambda: chosen), bench
+        yield DocumentLibrary(store.documents, bench, settings=lambda: chosen), bench
 
 
 def doc(source: str, text: str, **fields: object) -> NewDocument:

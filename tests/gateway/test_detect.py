@@ -112,8 +112,8 @@ async def test_each_message_is_noted_and_the_request_audited_once(pack: Path) ->
             await ask(app, {"messages": ["refund my order", "what is pi"]})
         await app.notes.flush()
         await app.recorder.flush()
-        noted = await app.store.detections(DetectionFilter())
-        audited = await app.store.audit(AuditFilter(action="detect"))
+        noted = await app.store.detections.select(DetectionFilter())
+        audited = await app.store.audit.select(AuditFilter(action="detect"))
 
     assert sorted((one.message, one.outcome, one.remembered) for one in noted) == [
         ("refund my order", "found", False),
@@ -132,8 +132,8 @@ async def test_texts_are_kept_only_where_the_settings_allow_it(pack: Path) -> No
         await ask(app, {"message": "refund my order"})
         await app.notes.flush()
         await app.recorder.flush()
-        (noted,) = await app.store.detections(DetectionFilter())
-        (audited,) = await app.store.audit(AuditFilter(action="detect"))
+        (noted,) = await app.store.detections.select(DetectionFilter())
+        (audited,) = await app.store.audit.select(AuditFilter(action="detect"))
 
     assert (noted.message, noted.intent) == (None, "refunds")
     assert audited.query is None

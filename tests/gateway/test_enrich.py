@@ -590,7 +590,7 @@ async def test_what_was_misunderstood_stands_in_the_audit() -> None:
         await run(app, "ide:openValueList", name="x")
         await run(app, "ide:openRelation")
         await app.recorder.flush()
-        records = await app.store.audit(AuditFilter(action="recover"))
+        records = await app.store.audit.select(AuditFilter(action="recover"))
 
     assert {record.detail["reason"]: record.detail["tool"] for record in records} == {
         "outside": "ide:openValueList",
@@ -616,8 +616,8 @@ async def test_each_request_is_audited_with_its_intent_and_text_only_where_allow
         await asked(app, A_LIST)
         await call(app, "getKnowledge", queries=["create relation"])
         await app.recorder.flush()
-        second, first = await app.store.audit(AuditFilter(action="enrich"))
-        (known,) = await app.store.audit(AuditFilter(action="knowledge"))
+        second, first = await app.store.audit.select(AuditFilter(action="enrich"))
+        (known,) = await app.store.audit.select(AuditFilter(action="knowledge"))
 
     assert (first.query, second.query, known.query) == (A_RELATION, None, None)
     assert first.detail["intent"] == "RELATIONS"

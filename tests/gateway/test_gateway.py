@@ -372,7 +372,7 @@ async def test_a_call_leaves_receipts_that_point_to_the_discovery_that_showed_it
         await app.gateway.discover(caller, DiscoverRequest(queries=("echo",)))
         await app.gateway.execute(caller, "a:echo", {"text": "secret value"})
         await app.recorder.flush()
-        outcome, intent, discovery = await app.store.audit(AuditFilter())
+        outcome, intent, discovery = await app.store.audit.select(AuditFilter())
         assert (discovery.action, discovery.query) == ("discover", "echo")
         assert (intent.action, intent.phase, intent.parent_id) == (
             "call",
@@ -399,8 +399,8 @@ async def test_calls_point_to_the_last_discovery_that_showed_their_tool() -> Non
             asking = replace(caller, conversation=conversation)
             await app.gateway.execute(asking, key, {"text": "x"})
         await app.recorder.flush()
-        of_b, last_of_a, _ = await app.store.audit(AuditFilter(action="discover"))
-        calls = await app.store.audit(AuditFilter(action="call", phase="intent"))
+        of_b, last_of_a, _ = await app.store.audit.select(AuditFilter(action="discover"))
+        calls = await app.store.audit.select(AuditFilter(action="call", phase="intent"))
         compared = await compare_searches(app.store)
     assert [call.parent_id for call in reversed(calls)] == [
         last_of_a.record_id,
@@ -421,7 +421,7 @@ async def test_failures_are_recorded_with_their_reason() -> None:
                 await anyio.sleep(0.01)
         await meta(app, "tool_execute", toolKey="a:bad")
         await app.recorder.flush()
-        records = await app.store.audit(AuditFilter(action="call"))
+        records = await app.store.audit.select(AuditFilter(action="call"))
         assert [r.status for r in records if r.phase == "outcome"] == ["server_down", "tool_error"]
 
 
@@ -438,7 +438,7 @@ async def test_what_is_refused_leaves_a_record_too() -> None:
         with pytest.raises(UnknownToolError):
             await app.gateway.call(ME, {"name": "nothing"}, None)
         await app.recorder.flush()
-        records = await app.store.audit(AuditFilter())
+        records = await app.store.audit.select(AuditFilter())
     assert [(r.action, r.status, r.target) for r in reversed(records)] == [
         ("call", "argument", "a:t"),
         ("call", "unknown_tool", "a:nothing"),

@@ -23,6 +23,7 @@ from toolgate.search.usage.writer import UsageLogWriter
 from toolgate.settings import UsageSettings
 from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.engine.sqlite_file import MEMORY
+from toolgate.store.sql.usage import SqlUsage
 from toolgate.store.sqlite import SqliteStore
 from toolgate.types import Caller
 
@@ -186,7 +187,7 @@ class Clock:
 
 def learning(store: Any, clock: Clock, *, keep: bool = False, **rules: Any) -> Learning:
     return Learning(
-        store, rules=lambda: UsageSettings(**rules), keep_queries=lambda: keep, clock=clock
+        store.usage, rules=lambda: UsageSettings(**rules), keep_queries=lambda: keep, clock=clock
     )
 
 
@@ -228,7 +229,7 @@ async def test_a_call_belongs_to_the_last_search_that_showed_its_tool(
     learner.note_call(other, "b:y", ok=True)
     await learner.aclose()
 
-    found = await store.usage(UsageFilter(project_id="default"))
+    found = await store.usage.select(UsageFilter(project_id="default"))
     assert [[(use.tool, use.outcome) for use in each.uses] for each in found] == [
         [("b:z", "error")],
         [("a:x", "ok")],
@@ -244,7 +245,7 @@ async def test_each_query_of_a_search_has_its_own_hits(store: Any, clock: Clock)
     learner.note_call(ANN, "b:y", ok=True)
     await learner.aclose()
 
-    found = await store.usage(UsageFilter(project_id="default", with_uses=True))
+    found = await store.usage.select(UsageFilter(project_id="default", with_uses=True))
     assert [(each.search.query, each.search.shown) for each in found] == [("two", (("b:y", 0.5),))]
 
 
@@ -314,7 +315,7 @@ async def test_a_mark_finds_its_search_in_the_store(store: Any, clock: Clock) ->
     assert not await second.mark(Caller(caller_id="bob"), "a:x", right=False)
     await second.aclose()
 
-    found = await store.usage(UsageFilter(project_id="default", with_uses=True))
+    found = await store.usage.select(UsageFilter(project_id="default", with_uses=True))
     assert [use.outcome for use in found[0].uses] == ["wrong"]
 
 
@@ -364,22 +365,20 @@ async def test_what_is_cleared_is_forgotten_at_once(store: Any, clock: Clock) ->
 # Failures
 
 
-class Sick(SqliteStore):
+class Sick(SqlUsage):
     """Fails until it is healed."""
 
     healthy = False
 
-    async def append_usage(
-        self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
-    ) -> None:
+    async def append(self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]) -> None:
         if not self.healthy:
             raise StoreError("The disk is full.")
-        await super().append_usage(searches, uses)
+        await super().append(searches, uses)
 
-    async def usage(self, wanted: UsageFilter) -> list[UsageEntry]:
+    async def select(self, query: UsageFilter) -> list[UsageEntry]:
         if not self.healthy:
             raise StoreError("The disk is full.")
-        return await super().usage(wanted)
+        return await super().select(query)
 
 
 def use(number: int) -> StoredUse:
@@ -389,8 +388,9 @@ def use(number: int) -> StoredUse:
 
 
 async def test_a_full_disk_stops_nothing_and_loses_little() -> None:
-    sick = Sick(MEMORY)
-    await sick.open()
+    store = SqliteStore(MEMORY)
+    await store.open()
+    store.usage = sick = Sick(store)
     writer = UsageLogWriter(sick, max_pending=10)
 
     for number in range(12):
@@ -400,16 +400,17 @@ async def test_a_full_disk_stops_nothing_and_loses_little() -> None:
 
     sick.healthy = True
     assert await writer.flush()
-    assert (await sick.sizes())["usage_uses"] == 10
+    assert (await store.sizes())["usage_uses"] == 10
     assert writer.last_error == ""
     await writer.aclose()
-    await sick.close()
+    await store.close()
 
 
 async def test_a_store_that_cannot_be_read_costs_only_what_was_learned() -> None:
-    sick = Sick(MEMORY)
-    await sick.open()
-    learner = learning(sick, Clock())
+    store = SqliteStore(MEMORY)
+    await store.open()
+    store.usage = sick = Sick(store)
+    learner = learning(store, Clock())
     with anyio.fail_after(HANG_S):
         learned = await learner.learned(ANN)
 
@@ -417,7 +418,7 @@ async def test_a_store_that_cannot_be_read_costs_only_what_was_learned() -> None
     assert learned.votes(unit(1), "m", WEIGHTS).shares == {}
     sick.healthy = True
     await learner.aclose()
-    await sick.close()
+    await store.close()
 
 
 async def test_closing_writes_what_is_left(store: Any, clock: Clock) -> None:

@@ -264,9 +264,9 @@ async def test_a_revocation_by_another_process_is_seen_within_a_second() -> None
     """It looks at the store, which the other one has written."""
     async with shared() as place:
         anna = await place.token("anna", projects=["web"], roles=["member"])
-        (row,) = await place.app.store.tokens()
+        (row,) = await place.app.store.access.tokens()
         revoked = type(row)(**{**vars(row), "revoked_at": "2026-01-01T00:00:00.000Z"})
-        await place.app.store.save_token(revoked)
+        await place.app.store.access.save_token(revoked)
 
         with anyio.fail_after(HANG_S):
             while (await post(place.url, LIST, bearer(anna))).status != 401:

@@ -370,7 +370,7 @@ async def test_searches_are_recorded_without_the_tools() -> None:
     async with asker() as ask:
         await ask(asking("open a ticket"))
         await ask.app.recorder.flush()
-        (record,) = await ask.app.store.audit(AuditFilter(action="catalog_search"))
+        (record,) = await ask.app.store.audit.select(AuditFilter(action="catalog_search"))
 
     assert (record.query, record.caller_id) == ("open a ticket", "catalog:a")
     assert record.detail == {"project": "a", "tools": 9, "hits": 2}

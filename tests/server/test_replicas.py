@@ -253,4 +253,4 @@ async def test_what_is_taken_away_in_one_ends_requests_and_streams_of_another(
             while await stream.content.readany():
                 pass
         stream.close()
-        assert other.gateway.admin.problem_of((await other.store.tokens())[0])
+        assert other.gateway.admin.problem_of((await other.store.access.tokens())[0])

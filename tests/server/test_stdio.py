@@ -260,7 +260,7 @@ async def test_a_request_over_lines_is_one_in_the_log_the_audit_its_spans_and_at
                 asked = modern("tools/call", {"name": "a__echo", "arguments": {}})
                 assert "result" in await line.ask(asked)
             await app.recorder.flush()
-            records = await app.store.audit(AuditFilter())
+            records = await app.store.audit.select(AuditFilter())
     [told] = (vars(record) for record in caplog.records if record.message == "request")
     assert {record.request_id for record in records} == {told["request_id"]}
     assert {record.detail["trace_id"] for record in records} == {told["trace_id"]}

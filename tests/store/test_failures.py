@@ -45,15 +45,15 @@ def file_size_limit(limit_bytes: int) -> Generator[None]:
 async def test_a_disk_that_takes_no_more_is_reported_and_works_again(tmp_path: Path) -> None:
     store = made(f"sqlite:///{tmp_path / 'toolgate.db'}")
     await store.open()
-    await store.append_audit([sample_record(0)])
+    await store.audit.append([sample_record(0)])
     many = [sample_record(minute, query="x" * 1000) for minute in range(1, 1000)]
 
     with file_size_limit(300_000), pytest.raises(StoreError) as caught:
-        await store.append_audit(many)
+        await store.audit.append(many)
 
     assert "Look whether its disk is full or failing." in str(caught.value)
-    assert await store.audit(AuditFilter()) == [sample_record(0)]
-    await store.append_audit(many)
+    assert await store.audit.select(AuditFilter()) == [sample_record(0)]
+    await store.audit.append(many)
     assert (await store.sizes())["audit"] == 1000
     assert (await store.check()).problems == ()
     await store.close()
@@ -71,11 +71,11 @@ async def test_a_full_database_is_reported_and_works_again(tmp_path: Path) -> No
     many = [sample_record(minute, query="x" * 1000) for minute in range(1000)]
 
     with pytest.raises(StoreError) as caught:
-        await store.append_audit(many)
+        await store.audit.append(many)
 
     assert "disk is full. Make room on its disk." in str(caught.value)
     limit["pages"] = 2**30
-    await store.append_audit(many)
+    await store.audit.append(many)
     assert (await store.sizes())["audit"] == 1000
     await store.close()
 
@@ -83,7 +83,7 @@ async def test_a_full_database_is_reported_and_works_again(tmp_path: Path) -> No
 async def test_a_clean_up_gives_space_back_to_the_disk(tmp_path: Path) -> None:
     store = made(f"sqlite:///{tmp_path / 'toolgate.db'}")
     await store.open()
-    await store.append_audit([sample_record(minute, query="x" * 1000) for minute in range(1000)])
+    await store.audit.append([sample_record(minute, query="x" * 1000) for minute in range(1000)])
     before = (await store.sizes())["total"]
 
     await store.prune(Retention(audit_max_bytes=0), now="2026-07-28T12:00:00.000Z")
@@ -97,17 +97,17 @@ async def test_a_locked_file_fails_the_request_and_not_the_loop(tmp_path: Path) 
     file = tmp_path / "toolgate.db"
     store = build(Options(url=f"sqlite:///{file}", busy_timeout_s=0.2))
     await store.open()
-    await store.append_audit([sample_record(1)])
+    await store.audit.append([sample_record(1)])
 
     with closing(sqlite3.connect(file, isolation_level=None)) as another:
         another.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreError) as caught:
-            await store.append_audit([sample_record(2)])
+            await store.audit.append([sample_record(2)])
         assert "locked. Another program holds it for long: end that, or wait." in str(caught.value)
-        assert await store.audit(AuditFilter()) == [sample_record(1)]
+        assert await store.audit.select(AuditFilter()) == [sample_record(1)]
         another.execute("ROLLBACK")
 
-    await store.append_audit([sample_record(2)])
+    await store.audit.append([sample_record(2)])
     assert (await store.sizes())["audit"] == 2
     await store.close()
 
@@ -119,7 +119,7 @@ async def test_the_loop_runs_on_while_a_write_waits_for_a_lock(tmp_path: Path) -
     order: list[str] = []
 
     async def write() -> None:
-        await store.append_audit([sample_record()])
+        await store.audit.append([sample_record()])
         order.append("written")
 
     with closing(sqlite3.connect(file, isolation_level=None)) as another:
@@ -127,7 +127,7 @@ async def test_the_loop_runs_on_while_a_write_waits_for_a_lock(tmp_path: Path) -
         with anyio.fail_after(HANG_S):
             async with create_task_group() as group:
                 group.start_soon(write)
-                await store.audit(AuditFilter())
+                await store.audit.select(AuditFilter())
                 order.append("loop ran")
                 another.execute("ROLLBACK")
 
@@ -145,10 +145,10 @@ async def use(url):
     store = make_store(url)
     try:
         await store.open()
-        await store.append_audit([sample_record(2)])
+        await store.audit.append([sample_record(2)])
     except StoreError as error:
         print(error)
-    print(len(await store.audit(AuditFilter())))
+    print(len(await store.audit.select(AuditFilter())))
     await store.close()
 
 folder = sys.argv[1]
@@ -166,7 +166,7 @@ async def test_a_file_that_may_only_be_read_is_reported() -> None:
     with tempfile.TemporaryDirectory() as folder:
         store = made(f"sqlite:///{folder}/toolgate.db")
         await store.open()
-        await store.append_audit([sample_record(1)])
+        await store.audit.append([sample_record(1)])
         await store.close()
         Path(folder, "toolgate.db").chmod(0o444)
         Path(folder).chmod(0o777)
@@ -201,7 +201,7 @@ async def test_damage_is_found_and_a_backup_repairs_it(tmp_path: Path) -> None:
     file = tmp_path / "data" / "toolgate.db"
     store = made(f"sqlite:///{file}")
     await store.open()
-    await store.append_audit([sample_record(minute, query="x" * 500) for minute in range(500)])
+    await store.audit.append([sample_record(minute, query="x" * 500) for minute in range(500)])
     await store.backup(tmp_path / "backup.db")
     await store.close()
     damaged = bytearray(file.read_bytes())
@@ -232,7 +232,7 @@ async def test_a_backup_never_replaces_the_store_itself(tmp_path: Path) -> None:
 async def test_a_backup_that_fails_leaves_no_file_and_the_old_one(tmp_path: Path) -> None:
     store = made(f"sqlite:///{tmp_path / 'toolgate.db'}")
     await store.open()
-    await store.append_audit([sample_record(minute, query="x" * 1000) for minute in range(1000)])
+    await store.audit.append([sample_record(minute, query="x" * 1000) for minute in range(1000)])
     (tmp_path / "backup").write_bytes(b"the one before")
 
     with file_size_limit(300_000), pytest.raises(StoreError):
@@ -251,10 +251,10 @@ async def test_a_connection_that_postgres_ends_costs_no_later_request(
     url = url_of("postgres", request)
     store = made(url)
     await store.open()
-    await store.save_server(SERVER)
+    await store.servers.save(SERVER)
     async with create_task_group() as group:
         for _ in range(4):
-            group.start_soon(store.servers, "default")
+            group.start_soon(store.servers.select, "default")
 
     run_sql(
         url,
@@ -262,9 +262,9 @@ async def test_a_connection_that_postgres_ends_costs_no_later_request(
         " WHERE datname = current_database() AND pid <> pg_backend_pid()",
     )
 
-    assert await store.servers("default") == [SERVER]
-    await store.save_snapshot(SNAPSHOT)
-    await store.append_audit([AUDIT])
+    assert await store.servers.select("default") == [SERVER]
+    await store.catalog.save_snapshot(SNAPSHOT)
+    await store.audit.append([AUDIT])
     await store.close()
 
 
@@ -292,10 +292,10 @@ async def main(url, turn):
     await store.open()
     for number in count():
         name = f"{turn}-{number}"
-        await store.append_audit(
+        await store.audit.append(
             [sample_record(0, record_id=new_id(), request_id=name) for _ in range(20)]
         )
-        await store.save_snapshot(StoredSnapshot(
+        await store.catalog.save_snapshot(StoredSnapshot(
             project_id="default", server="git", listing=name.encode() * 10_000, digest=name,
             listed_at=utc_now(),
         ))
@@ -333,13 +333,13 @@ async def test_a_kill_at_any_moment_leaves_nothing_half_written(tmp_path: Path) 
         counts = text("SELECT request_id, count(*) FROM audit GROUP BY request_id")
         rows = connection.execute(counts).all()
         written = {row[0]: row[1] for row in rows}
-    [snapshot] = await store.snapshots("default")
+    [snapshot] = await store.catalog.snapshots("default")
 
     assert set(written.values()) == {20}
     assert acknowledged <= set(written)
     assert snapshot.listing == snapshot.digest.encode() * 10_000
     assert (await store.check()).problems == ()
-    await store.save_result(
+    await store.results.save(
         StoredResult(handle="h", project_id="default", caller_id="c", body=b"", expires_at="2026")
     )
     await store.close()

@@ -19,7 +19,7 @@ from tests.store.places import BOTH, begun, made, run_sql, url_of
 from tests.store.released import AUDIT, BUILDERS, RESULT, SECRET, SERVER, SNAPSHOT
 from toolgate import __version__
 from toolgate.errors import SettingError, StoreVersionError
-from toolgate.store import AuditFilter, Store, StoreMaintenance, kind_of, make_store
+from toolgate.store import AuditFilter, Store, StoreMaintenance, make_store
 from toolgate.store.engine import schema_version, tables
 
 pytestmark = pytest.mark.anyio
@@ -50,10 +50,10 @@ def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def assert_nothing_lost(store: Store) -> None:
-    assert await store.servers("default") == [SERVER]
-    assert await store.snapshots("default") == [SNAPSHOT]
-    assert await store.result("h1") == RESULT
-    assert await store.audit(AuditFilter()) == [AUDIT]
+    assert await store.servers.select("default") == [SERVER]
+    assert await store.catalog.snapshots("default") == [SNAPSHOT]
+    assert await store.results.get("h1") == RESULT
+    assert await store.audit.select(AuditFilter()) == [AUDIT]
     assert await store.secret("installation") == SECRET
 
 
@@ -267,14 +267,14 @@ async def test_a_backup_brings_an_older_program_back(
     url = url_of("sqlite", request)
     store = made(url)
     await store.open()
-    await store.save_server(SERVER)
+    await store.servers.save(SERVER)
     await store.backup(tmp_path / "backup.db")
     run_sql(url, "UPDATE toolgate_schema SET version_num = '9999'")
 
     await store.restore(tmp_path / "backup.db")
 
     assert (await store.check()).problems == ()
-    assert await store.servers("default") == [SERVER]
+    assert await store.servers.select("default") == [SERVER]
     [aside] = (tmp_path / "data").glob("*.damaged")
     with begun(f"sqlite:///{aside}") as connection:
         assert schema_version.read_status(connection).found == "9999"
@@ -393,7 +393,7 @@ print(sorted(unwanted & set(sys.modules)))
     ],
 )
 def test_the_scheme_says_which_database(url: str, kind: str) -> None:
-    assert kind_of(url) == kind
+    assert type(make_store(url)).__module__ == f"toolgate.store.{kind}"
 
 
 @pytest.mark.parametrize(

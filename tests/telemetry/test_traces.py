@@ -131,7 +131,7 @@ async def test_each_line_of_the_log_over_http_has_the_trace_of_its_records(
         async with opened(wanted) as (app, client):
             await _called(client, era)
             await app.recorder.flush()
-            records = await app.store.audit(AuditFilter(action="call"))
+            records = await app.store.audit.select(AuditFilter(action="call"))
     finally:
         log.removeHandler(handler)
     lines = [json.loads(line) for line in told.getvalue().splitlines()]
@@ -178,7 +178,7 @@ async def test_receipts_name_the_trace_of_the_header_and_meta_counts_before_it()
         headers = {"traceparent": GIVEN, **headers_for(asked)}
         assert (await client.post("/mcp", json=asked, headers=headers)).status_code == 200
         await app.recorder.flush()
-        found = await app.store.audit(AuditFilter(oldest_first=True))
+        found = await app.store.audit.select(AuditFilter(oldest_first=True))
     named = [(one.action, one.phase, one.detail.get("trace_id")) for one in found]
     assert ("discover", "outcome", TRACE) in named
     assert ("call", "intent", TRACE) in named

@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import anyio
 
@@ -78,7 +78,7 @@ from toolgate.settings import (
     learned_dir,
     proxies,
 )
-from toolgate.store import DocumentRepository, SqlAccess, Store, kind_of, make_store
+from toolgate.store import Store, make_store
 from toolgate.types import DEFAULT_PROJECT, PluginSpec, ServerSpec
 from toolgate.upstream import (
     EraBridge,
@@ -218,7 +218,9 @@ class App:
                 prompts=self.prompts,
                 settings=lambda: self.settings.chat,
             )
-            self.chat = ChatService(services, self.store, make("engine", Engine, engine, {}))
+            self.chat = ChatService(
+                services, self.store.threads, make("engine", Engine, engine, {})
+            )
         self.gateway.documents.ask = None if self.chat is None else self.chat.ask
 
     async def close_chat(self) -> None:
@@ -265,7 +267,7 @@ async def open_app(
         services = _Services(wires or {}, lambda: gateway.settings)
         stack.push_async_callback(services.aclose)
         desk = CredentialProvider(
-            Vault(store, Keychain(store, source_of(settings))),
+            Vault(store.credentials, Keychain(store.credentials, source_of(settings))),
             services.outbound,
             is_local=lambda: not permissions.admission.required,
             login_url=lambda server, subject: logins.login_url(server, subject),
@@ -289,7 +291,7 @@ async def open_app(
         stack.push_async_callback(search_factory.aclose)
         registry = ServerRegistry(settings, store, catalog, SealedConfigs(desk.vault))
         learning = Learning(
-            store,
+            store.usage,
             rules=lambda: gateway.settings.usage,
             keep_queries=lambda: gateway.settings.audit.keep_queries,
         )
@@ -299,7 +301,7 @@ async def open_app(
         recognizer = Recognizer(embedder=_embedder(search_factory), cache=learned_dir())
         stack.push_async_callback(recognizer.aclose)
         notes = DetectionLog(
-            store,
+            store.detections,
             enabled=lambda: gateway.settings.audit.detections,
             keep_messages=lambda: gateway.settings.audit.keep_queries,
         )
@@ -366,23 +368,20 @@ async def open_app(
                 is_trusted=lambda server: server not in permissions.policy.distrusted,
             ),
             Approvals(
-                store,
+                store.approvals,
                 signer,
                 settings=lambda: gateway.settings.approvals,
                 note=receipts.approval,
             ),
         )
-        database = cast("SqlAccess", store)  # what every store that ships is
-        document_factory = DocumentFactory(database, store.url, lambda: gateway.settings.documents)
+        document_factory = DocumentFactory(store, lambda: gateway.settings.documents)
         stack.push_async_callback(document_factory.aclose)
         library = DocumentLibrary(
-            DocumentRepository(
-                database, "sqlite" if kind_of(store.url) == "sqlite" else "postgres"
-            ),
+            store.documents,
             document_factory,
             settings=lambda: gateway.settings.documents,
         )
-        prompts = Prompts(store)
+        prompts = Prompts(store.prompts)
         gateway = Gateway(
             settings=settings,
             catalog=catalog,
@@ -551,10 +550,10 @@ def _recorder(settings: AuditSettings, store: Store) -> FanoutRecorder:
         SettingError: A place is not said where, or is none.
         MissingExtraError: A library for it is not installed.
     """
-    places: list[Sink] = [store] if "store" in settings.sinks else []
+    places: list[Sink] = [store.audit] if "store" in settings.sinks else []
     places += sinks_of(settings)
     is_on = settings.enabled and bool(places)
-    return FanoutRecorder([Recorder(place, enabled=is_on) for place in places or [store]])
+    return FanoutRecorder([Recorder(place, enabled=is_on) for place in places or [store.audit]])
 
 
 async def _seal_at_the_end(store: Store, recorder: FanoutRecorder, sealer: ChainSigner) -> None:

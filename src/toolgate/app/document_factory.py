@@ -7,26 +7,21 @@ from toolgate.errors import SettingError
 from toolgate.models.embedders import Embedder, VerifiedEmbedder
 from toolgate.search import end
 from toolgate.settings import DocumentModelTable, DocumentSettings, data_dir
-from toolgate.store import SqlAccess, kind_of
+from toolgate.store import Store
 from toolgate.store.passages import PassageIndex
 from toolgate.types import PluginSpec
 
 __all__ = ["DocumentFactory"]
 
-_PLACES = {"sqlite": "sqlite", "postgres": "pgvector"}
-"""Where vectors are kept by default, by kind of store."""
-
-_OF_STORE = frozenset(_PLACES.values())
+_IN_STORE = frozenset({"sqlite", "pgvector"})
+"""Implementations that keep vectors in the store; a backup of one is read by the other."""
 
 
 class DocumentFactory:
     """Makes what the settings name, once; made anew when the settings of it are different."""
 
-    def __init__(
-        self, store: SqlAccess, store_url: str, settings: Callable[[], DocumentSettings]
-    ) -> None:
+    def __init__(self, store: Store, settings: Callable[[], DocumentSettings]) -> None:
         self._store = store
-        self._kind = kind_of(store_url)
         self._settings = settings
         self._embedders: dict[str, tuple[DocumentModelTable, Embedder]] = {}
         self._indexes: dict[str, tuple[dict[str, object], PassageIndex]] = {}
@@ -71,20 +66,22 @@ class DocumentFactory:
         Raises:
             SettingError: It is that of another kind of store.
         """
-        own = _PLACES[self._kind]
-        if place in _OF_STORE and place != own:
-            others = [each for each in available("passages") if each not in _OF_STORE]
+        in_store = self._store.vector_backend
+        if place in _IN_STORE and place != in_store:
+            elsewhere = [
+                name for name in available("passages") if name not in {*_IN_STORE, in_store}
+            ]
             raise SettingError(
-                f"The place {place!r} is not that of this store ({self._kind}).",
-                allowed=f"Allowed: {', '.join(['auto', own, *others])}.",
+                f"The place {place!r} is not that of this store ({in_store}).",
+                allowed=f"Allowed: {', '.join(['auto', in_store, *elsewhere])}.",
                 hint="Correct documents.place, or the option --place.",
             )
-        return own if place == "auto" else place
+        return in_store if place == "auto" else place
 
     def index(self, place: str) -> PassageIndex:
         """A place for vectors."""
         # What a backup of another kind of store brought lies in the same table here.
-        name = _PLACES[self._kind] if place in {"auto", *_OF_STORE} else place
+        name = self._store.vector_backend if place in {"auto", *_IN_STORE} else place
         options = dict(self._settings().place_options.get(name, {}))
         known = self._indexes.get(name)
         if known is not None and known[0] == options:

@@ -4,20 +4,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from zlib import crc32
 
 from toolgate.base.plugins import make
 from toolgate.models.embedders import Embedder, VerifiedEmbedder
 from toolgate.search import Experiment, SearchStrategy, ToolIndex, Variant, end
 from toolgate.settings import SearchSettings, Settings, data_dir
-from toolgate.store import SqlAccess, Store, kind_of
+from toolgate.store import SqlAccess, Store
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
 __all__ = ["SearchFactory", "Strategies"]
-
-_PLACES = {"sqlite": "sqlite", "postgres": "pgvector"}
-"""Where vectors are kept by default, by kind of store."""
 
 
 class SearchFactory:
@@ -185,7 +181,7 @@ class Strategies:
         if self._vectors is None and name != "off" and isinstance(store, SqlAccess):
             if name == "auto":
                 assert isinstance(store, Store)
-                name = _PLACES[kind_of(store.url)]
+                name = store.vector_backend
             spec = PluginSpec(
                 name=name, setting="search.vectors", options=self._settings.vector_options
             )
@@ -197,10 +193,7 @@ class Strategies:
         store = self._services.get("store")
         if self._settings.vectors == "off" or not isinstance(store, Store):
             return None
-        if kind_of(store.url) != "sqlite":
-            return data_dir() / f"store-{crc32(store.url.encode()):08x}"
-        path = store.url.removeprefix("sqlite:///")
-        return Path(path) if path != store.url else None  # one in memory
+        return store.cache_path(data_dir())
 
     async def aclose(self) -> None:
         """End the embedder."""

@@ -54,7 +54,7 @@ class ServerRegistry:
         specs = list(settings.servers)
         places = {spec.name: spec.source for spec in specs}
         try:
-            stored = self._rows = await self._store.servers(None)
+            stored = self._rows = await self._store.servers.select(None)
         except StoreError as error:
             log.warning("stored servers cannot be read", extra={"error": str(error)})
             stored = []
@@ -84,7 +84,7 @@ class ServerRegistry:
             StoreError: The store cannot be read.
         """
         known = {row.server_id: row for row in self._rows}
-        if known != {row.server_id: row for row in await self._store.servers(None)}:
+        if known != {row.server_id: row for row in await self._store.servers.select(None)}:
             async with self._lock:
                 await self._catalog.reload(await self.specs(settings))
 
@@ -93,14 +93,14 @@ class ServerRegistry:
         """A change of our own of one server, which is not one to follow afterwards."""
         async with self._lock:
             yield
-            now = [row for row in await self._store.servers(None) if row.name == name]
+            now = [row for row in await self._store.servers.select(None) if row.name == name]
             self._rows = [row for row in self._rows if row.name != name] + now
 
     async def _opened_spec(self, row: StoredServer) -> ServerSpec:
         """The server of a row; one whose secrets cannot be read is disabled, and says why."""
         try:
             if has_plain_secrets(row):  # written before there was encryption
-                await self._store.save_server(await self._sealed.seal(row))
+                await self._store.servers.save(await self._sealed.seal(row))
             return _stored_spec(await self._sealed.unseal(row))
         except (SettingError, StoreError) as error:
             log.warning("server cannot be used", extra={"server": row.name, "error": str(error)})
@@ -141,8 +141,8 @@ class ServerRegistry:
         await self._catalog.add(spec)
         row = StoredServer(server_id=server_id, project_id=project_id, name=name, config=config)
         try:
-            await self._store.add_project(project_id)  # one that stands in a file has no row yet
-            await self._store.save_server(await self._sealed.seal(row))
+            await self._store.projects.add(project_id)  # one that stands in a file has no row yet
+            await self._store.servers.save(await self._sealed.seal(row))
         except (StoreError, SettingError):
             await self._catalog.remove(name)
             raise
@@ -152,8 +152,8 @@ class ServerRegistry:
         async with self._change(name):
             row = await self._stored(project_id, name)
             if row is not None:
-                await self._store.delete_server(row.server_id)
-                await self._store.delete_credentials(name)
+                await self._store.servers.delete(row.server_id)
+                await self._store.credentials.delete(name)
             else:
                 path = self._file_of(name)
                 await asyncio.to_thread(_remove_from_file, path, name)
@@ -165,7 +165,7 @@ class ServerRegistry:
             row = await self._stored(project_id, name)
             if row is not None:
                 changed = replace(row, enabled=enabled)
-                await self._store.save_server(await self._sealed.seal(changed))
+                await self._store.servers.save(await self._sealed.seal(changed))
                 await self._catalog.replace(_stored_spec(changed))
                 return
             source = self._spec(name).source
@@ -193,12 +193,12 @@ class ServerRegistry:
             changed = replace(
                 row, config={**config, "tool_permissions": switches} if switches else config
             )
-            await self._store.save_server(await self._sealed.seal(changed))
+            await self._store.servers.save(await self._sealed.seal(changed))
             await self._catalog.replace(_stored_spec(changed))
 
     async def _stored(self, project_id: str, name: str) -> StoredServer | None:
         del project_id  # a name is taken once among all servers of a gateway
-        rows = await self._store.servers(None)
+        rows = await self._store.servers.select(None)
         row = next((row for row in rows if row.name == name), None)
         return None if row is None else await self._sealed.unseal(row)
 

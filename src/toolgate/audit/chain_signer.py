@@ -188,16 +188,16 @@ async def verify_audit(store: Store, sealer: ChainSigner) -> AuditVerification:
         StoreError: The store cannot be read.
     """
     while True:
-        began = await store.audit_ends()
+        began = await store.audit.chain_ends()
         result = await _verify(store, sealer, began)
-        if (await store.audit_ends()).removed_through == began.removed_through:
+        if (await store.audit.chain_ends()).removed_through == began.removed_through:
             return result
         # A clean-up has removed records that were to be checked.
 
 
 async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> AuditVerification:
     anchors = {anchor for anchor in sealer.written() if sealer.is_genuine(anchor)}
-    stored = await store.audit_anchors()
+    stored = await store.audit.anchors()
     check = _Check(ends.removed_through, ends.removed_chain)
     for anchor in stored:
         if sealer.is_mine(anchor) and not sealer.is_genuine(anchor):
@@ -205,7 +205,7 @@ async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> Au
         elif sealer.is_mine(anchor):
             anchors.add(anchor)
     check.expect(anchors)
-    while links := await store.audit_links(check.seq, limit=_PAGE):
+    while links := await store.audit.chain_links(check.seq, limit=_PAGE):
         await anyio.to_thread.run_sync(check.go, links)
     # Records that were written while the check ran are none of its business.
     check.end(ends.last, ends.last_chain)
@@ -307,10 +307,10 @@ async def sign_chain_end(store: Store, sealer: ChainSigner, *, after: int) -> in
     Raises:
         StoreError: The store does not work.
     """
-    ends = await store.audit_ends()
+    ends = await store.audit.chain_ends()
     if ends.last <= after:
         return after
-    await store.save_audit_anchor(sealer.sign_end(ends.last, ends.last_chain))
+    await store.audit.save_anchor(sealer.sign_end(ends.last, ends.last_chain))
     return ends.last
 
 

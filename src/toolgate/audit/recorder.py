@@ -28,7 +28,7 @@ _LONGEST_PAUSE_S = 5.0
 class _Place(Protocol):
     """Where records are written: the store, or another place."""
 
-    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+    async def append(self, records: Sequence[AuditRecord]) -> None:
         """Write records; all or none.
 
         Raises:
@@ -206,7 +206,7 @@ class Recorder:
         self._in_flight = len(batch)
         try:
             with observe("audit", records=len(batch)):
-                await self._store.append_audit([record for _, record in batch])
+                await self._store.append([record for _, record in batch])
         except Exception as error:  # noqa: BLE001 - whatever a store does, calls go on
             self._put_back(batch)
             self._note_failure(error)

@@ -133,7 +133,7 @@ async def _records(store: Store, filters: AuditFilter) -> AsyncGenerator[AuditRe
     """Records that fit, page by page, newest first."""
     filters = replace(filters, limit=_PAGE)
     while True:
-        page = await store.audit(filters)
+        page = await store.audit.select(filters)
         for record in page:
             yield record
         if len(page) < _PAGE:

@@ -32,7 +32,7 @@ _CONNECT_S: Final = 5.0
 class Sink(Protocol):
     """Where records are written in batches."""
 
-    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+    async def append(self, records: Sequence[AuditRecord]) -> None:
         """Write records; all or none.
 
         Raises:
@@ -75,7 +75,7 @@ class FileSink:
         self._max_bytes = settings.file_max_mb * 2**20
         self._max_files = settings.file_kept
 
-    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+    async def append(self, records: Sequence[AuditRecord]) -> None:
         """Write lines, on disk when it returns; all or none."""
         await anyio.to_thread.run_sync(self._write, records)
 
@@ -147,7 +147,7 @@ class SyslogSink:
         self._socket: socket.socket | None = None
         self._host = socket.gethostname() or "-"
 
-    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+    async def append(self, records: Sequence[AuditRecord]) -> None:
         """Send a message for each record."""
         await anyio.to_thread.run_sync(self._send, records)
 
@@ -217,7 +217,7 @@ class _OtelSink:
         self._resource = resources.Resource.create(service_attributes())
         self._endpoint = endpoint or "the collector of the environment"
 
-    async def append_audit(self, records: Sequence[AuditRecord]) -> None:
+    async def append(self, records: Sequence[AuditRecord]) -> None:
         """Send them as log records."""
         await anyio.to_thread.run_sync(self._send, records)
 

@@ -117,7 +117,7 @@ class Catalog:
         """
         if self._store is not None:
             try:
-                stored = await self._store.snapshots(self._project_id)
+                stored = await self._store.catalog.snapshots(self._project_id)
             except StoreError as error:
                 log.warning("stored listings cannot be read", extra={"error": str(error)})
                 stored = []
@@ -163,7 +163,7 @@ class Catalog:
             timer.cancel()
         self._publish()
         if self._store is not None:
-            await self._store.delete_snapshot(self._project_id, name)
+            await self._store.catalog.delete_snapshot(self._project_id, name)
         if self._inspection is not None:
             await self._inspection.forget(name)
 
@@ -463,7 +463,7 @@ class Catalog:
             listed_at=listed_at,
         )
         try:
-            await self._store.save_snapshot(row)
+            await self._store.catalog.save_snapshot(row)
         except StoreError as error:
             log.warning("listing not stored", extra={"server": name, "error": str(error)})
 

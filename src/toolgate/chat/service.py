@@ -35,7 +35,7 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.models.llm import ChatRequest, Message, ModelRegistry
-from toolgate.store import StoredMessage, StoredThread, ThreadRows
+from toolgate.store import StoredMessage, StoredThread, ThreadRepository
 from toolgate.types import json_array, json_object
 
 __all__ = ["ChatService"]
@@ -57,7 +57,7 @@ _AUDITED: Mapping[TurnStatus, str] = {
 class ChatService:
     """All turns of a gateway. Get it from `App.chat`."""
 
-    def __init__(self, services: TurnServices, store: ThreadRows, engine: Engine) -> None:
+    def __init__(self, services: TurnServices, store: ThreadRepository, engine: Engine) -> None:
         self._services = services
         self._store = store
         self._engine = engine
@@ -200,7 +200,7 @@ class ChatService:
             choices = choices_from(
                 self._services.settings(), project, thread.settings, request.choices
             )
-            stored = await self._store.thread_messages(
+            stored = await self._store.messages(
                 thread.thread_id, after=int(thread.state.get("from", 0))
             )
             writer = TurnWriter(self._store, claim, run.run_id, choices)

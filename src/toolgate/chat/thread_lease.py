@@ -17,7 +17,7 @@ from toolgate.chat.turns.messages import INTERRUPTED, unanswered
 from toolgate.chat.turns.turn import Turn
 from toolgate.errors import StoreError, ThreadBusyError
 from toolgate.models.llm import Message
-from toolgate.store import StoredThread, ThreadRows
+from toolgate.store import StoredThread, ThreadRepository
 from toolgate.types import Json
 
 __all__ = ["ThreadClaim", "ThreadLeases", "TurnWriter"]
@@ -53,7 +53,7 @@ class ThreadClaim:
 class ThreadLeases:
     """Sees to it that one turn runs in a thread at a time, in this process and in others."""
 
-    def __init__(self, store: ThreadRows, threads: ThreadService) -> None:
+    def __init__(self, store: ThreadRepository, threads: ThreadService) -> None:
         self._store = store
         self._threads = threads
         self._locks: dict[tuple[str, str, str], ThreadQueue] = {}
@@ -149,7 +149,7 @@ class ThreadLeases:
                 await anyio.sleep(_RENEW_S)
                 with suppress(StoreError):
                     until = utc_now(plus_s=_LEASE_S)
-                    if not await self._store.prolong_turn(
+                    if not await self._store.extend_turn(
                         thread.thread_id, turn_id=run.run_id, until=until
                     ):
                         run.cancel()
@@ -168,9 +168,9 @@ class TurnWriter:
     turn: Turn
 
     def __init__(
-        self, store: ThreadRows, claim: ThreadClaim, run_id: str, choices: Choices
+        self, threads: ThreadRepository, claim: ThreadClaim, run_id: str, choices: Choices
     ) -> None:
-        self._store = store
+        self._threads = threads
         self._claim = claim
         self._thread = claim.thread
         self._run_id = run_id
@@ -238,7 +238,7 @@ class TurnWriter:
         )
         if not (fresh or artifacts or spending or ends or state is not None):
             return
-        await self._store.append_messages(
+        await self._threads.append_messages(
             self._thread.thread_id,
             [to_stored(message, turn.turn_id) for message in fresh],
             artifacts=artifacts,

@@ -9,7 +9,7 @@ from toolgate.chat.transcript import message_views
 from toolgate.chat.turns.turn_settings import choices_from, read_choices
 from toolgate.models.llm import ModelRegistry
 from toolgate.settings import ChatSettings
-from toolgate.store import StoredThread, ThreadRows
+from toolgate.store import StoredThread, ThreadRepository
 from toolgate.types import Caller, Json, json_array, json_object
 
 __all__ = ["ThreadService"]
@@ -22,7 +22,7 @@ class ThreadService:
     """The threads of callers, as they look at and change them."""
 
     def __init__(
-        self, store: ThreadRows, settings: Callable[[], ChatSettings], models: ModelRegistry
+        self, store: ThreadRepository, settings: Callable[[], ChatSettings], models: ModelRegistry
     ) -> None:
         self._store = store
         self._settings = settings
@@ -62,7 +62,7 @@ class ThreadService:
         if unknown:
             read_choices(dict.fromkeys(unknown, ""))
         owner = _PROJECT if thread is None else caller.caller_id
-        stored = await self._store.thread(caller.project_id, owner, thread or _PROJECT)
+        stored = await self._store.get(caller.project_id, owner, thread or _PROJECT)
         values = dict(stored.settings) if stored is not None else {}
         values = {name: value for name, value in {**values, **changes}.items() if value is not None}
         row = StoredThread(
@@ -71,20 +71,20 @@ class ThreadService:
             caller_id=owner,
             name=thread or _PROJECT,
         )
-        await self._store.save_thread_settings(row, values, now=utc_now())
+        await self._store.save_settings(row, values, now=utc_now())
         return await self.settings(caller, thread)
 
     async def _thread_row(self, caller: Caller, name: str) -> StoredThread | None:
-        return await self._store.thread(caller.project_id, caller.caller_id, name)
+        return await self._store.get(caller.project_id, caller.caller_id, name)
 
     async def project_settings(self, caller: Caller) -> Json:
         """Settings that hold in all threads of a project."""
-        row = await self._store.thread(caller.project_id, _PROJECT, _PROJECT)
+        row = await self._store.get(caller.project_id, _PROJECT, _PROJECT)
         return {} if row is None else row.settings
 
     async def recent(self, caller: Caller, *, limit: int = 100) -> list[StoredThread]:
         """The caller's threads, the last used first."""
-        rows = await self._store.threads(caller.project_id, caller.caller_id, limit=limit)
+        rows = await self._store.select(caller.project_id, caller.caller_id, limit=limit)
         return [row for row in rows if row.name]
 
     async def history(
@@ -94,13 +94,11 @@ class ThreadService:
         row = await self._thread_row(caller, thread)
         if row is None:
             return None
-        stored = await self._store.thread_messages(row.thread_id, before=before, limit=limit)
+        stored = await self._store.messages(row.thread_id, before=before, limit=limit)
         artifact_ids = [
             str(message.notes["artifact"]) for message in stored if "artifact" in message.notes
         ]
-        artifacts = await self._store.thread_artifacts(
-            row.thread_id, list(dict.fromkeys(artifact_ids))
-        )
+        artifacts = await self._store.artifacts(row.thread_id, list(dict.fromkeys(artifact_ids)))
         first = stored[0].number if stored else 0
         return {
             "thread_id": thread,
@@ -118,20 +116,20 @@ class ThreadService:
         row = await self._thread_row(caller, thread)
         if row is None:
             return []
-        return [asdict(row) for row in await self._store.thread_spending(row.thread_id)]
+        return [asdict(row) for row in await self._store.spending(row.thread_id)]
 
     async def clear(self, caller: Caller, thread: str) -> bool:
         """Forget what was said in a thread; False: there is no such thread."""
         row = await self._thread_row(caller, thread)
         if row is None:
             return False
-        await self._store.clear_thread(row.thread_id, now=utc_now())
+        await self._store.clear(row.thread_id, now=utc_now())
         return True
 
     async def delete(self, caller: Caller, thread: str) -> bool:
         """Remove a thread, settings and all; False: there is no such thread."""
         row = await self._thread_row(caller, thread)
-        return row is not None and await self._store.delete_thread(row.thread_id)
+        return row is not None and await self._store.delete(row.thread_id)
 
     async def waiting(self, caller: Caller, thread: str) -> list[Json]:
         """The calls of a thread that wait for a person."""

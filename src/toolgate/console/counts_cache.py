@@ -65,7 +65,7 @@ class CountsCache:
         Raises:
             StoreError: The store does not answer.
         """
-        if await self._store.audit_size(since, most=_FEW + 1) <= _FEW:
+        if await self._store.audit.count(since, limit=_FEW + 1) <= _FEW:
             return CachedCount(value=await count(), at_s=monotonic())
         entry = cast("CachedCount[T] | None", self._entries.get(name))
         if name not in self._counting and (entry is None or entry.age_s > _GOOD_FOR_S):

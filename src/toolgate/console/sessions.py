@@ -73,7 +73,7 @@ class ConsoleSessions:
             seen_at=utc_now(),
             expires_at=utc_now(plus_s=SESSION_S),
         )
-        await self._store.save_session(row)
+        await self._store.sessions.save(row)
         return cookie
 
     async def caller(self, cookie: str, credentials: PresentedCredentials) -> Caller:
@@ -88,7 +88,7 @@ class ConsoleSessions:
             ForbiddenError: The project does not exist, or is not the caller's.
         """
         session_id = _id_of(cookie)
-        row = await self._store.session(session_id) if cookie else None
+        row = await self._store.sessions.get(session_id) if cookie else None
         if row is None or row.expires_at <= utc_now():
             raise CredentialError(
                 "Not logged in, or the session has ended.",
@@ -104,14 +104,14 @@ class ConsoleSessions:
             replace(credentials, authorization=f"Bearer {token}", conversation=session_id[:16])
         )
         if row.seen_at < utc_now(plus_s=-_TOUCH_S):
-            await self._store.touch_session(
+            await self._store.sessions.touch(
                 session_id, seen_at=utc_now(), expires_at=utc_now(plus_s=SESSION_S)
             )
         return caller
 
     async def end(self, cookie: str) -> None:
         """Log out."""
-        await self._store.delete_session(_id_of(cookie))
+        await self._store.sessions.delete(_id_of(cookie))
 
     @staticmethod
     def is_of(cookie: str, session: StoredSession) -> bool:

@@ -64,7 +64,7 @@ async def best_by_words(
     terms = list(dict.fromkeys(words_of(question)))
     if not terms:
         return []
-    counts = await rows.counts(collection_id, terms)
+    counts = await rows.word_counts(collection_id, terms)
     there = sorted((term for term in terms if counts.having[term]), key=counts.having.__getitem__)
     there = there[:_MOST_TERMS]
     if not there:

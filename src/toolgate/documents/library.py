@@ -324,7 +324,7 @@ class DocumentLibrary:
     async def _fill(self, row: StoredCollection, index: PassageIndex) -> None:
         embedder = self._workshop.embedder(row.model)
         after = -1
-        while found := await self._rows.pages_of(row.collection_id, after=after, limit=_BATCH):
+        while found := await self._rows.passage_page(row.collection_id, after=after, limit=_BATCH):
             pieces = [DocumentChunk(text=each.text, heading=each.heading) for _, each in found]
             vectors = await embedded(embedder, [each.embedded for each in pieces], "document")
             placed = [

@@ -43,8 +43,8 @@ async def read_labelled_requests(store: Store, project_id: str) -> LabelledReque
         StoreError: The store cannot be read.
     """
     usage_filter = UsageFilter(project_id=project_id, with_uses=True, limit=_SEARCHES_MOST)
-    logged = await store.usage(usage_filter)
-    tools = list(_tools(await store.snapshots(project_id)))
+    logged = await store.usage.select(usage_filter)
+    tools = list(_tools(await store.catalog.snapshots(project_id)))
     queries = list(_queries(logged, {str(tool["id"]) for tool in tools}))
     if not queries:
         has_texts = any(entry.search.query is not None for entry in logged)

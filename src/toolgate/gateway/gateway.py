@@ -854,7 +854,7 @@ class Gateway:
         payload = self._signer.check(_RESULT_HANDLE, handle)
         stored = None
         if payload.get("c") == caller.caller_id and payload.get("p") == caller.project_id:
-            stored = await self._store.result(str(payload.get("i")))
+            stored = await self._store.results.get(str(payload.get("i")))
         if stored is None or stored.expires_at < utc_now():
             raise HandleError(
                 f"The result {handle[:16]!r}… is not there any more.",
@@ -1188,7 +1188,7 @@ class Gateway:
 
         async def save(body: bytes) -> str:
             number = new_id()
-            await self._store.save_result(
+            await self._store.results.save(
                 StoredResult(
                     handle=number,
                     project_id=caller.project_id,

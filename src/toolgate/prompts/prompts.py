@@ -12,7 +12,7 @@ from typing import Literal, cast
 from toolgate.base.ids import utc_now
 from toolgate.errors import ArgumentError, UnknownPromptError
 from toolgate.prompts.base import PREFIX, Prompt
-from toolgate.store import PromptRows, StoredPrompt
+from toolgate.store import PromptRepository, StoredPrompt
 
 __all__ = ["Prompts", "check", "fields_in", "fill"]
 
@@ -62,7 +62,7 @@ class _Replacements:
 class Prompts:
     """Prompts of all projects."""
 
-    def __init__(self, store: PromptRows, *, clock: Callable[[], float] = monotonic) -> None:
+    def __init__(self, store: PromptRepository, *, clock: Callable[[], float] = monotonic) -> None:
         self._store = store
         self._clock = clock
         self._cache: dict[str, _Replacements] = {}
@@ -92,7 +92,7 @@ class Prompts:
 
     async def versions(self, project_id: str, name: str) -> list[StoredPrompt]:
         """Every replacement of a prompt, oldest first."""
-        return await self._store.prompt_versions(project_id, _key(name))
+        return await self._store.versions(project_id, _key(name))
 
     async def replace(self, project_id: str, name: str, text: str, *, by: str = "") -> int:
         """Put another text in place of a prompt from now on; gives its version.
@@ -136,14 +136,14 @@ class Prompts:
             changed_at=utc_now(),
             changed_by=by,
         )
-        await self._store.add_prompt_version(version)
+        await self._store.add(version)
         self._cache.pop(project_id, None)
         return version.version
 
     async def _latest(self, project_id: str, *, fresh: bool = False) -> dict[str, StoredPrompt]:
         replacements, time_s = self._cache.get(project_id), self._clock()
         if replacements is None or fresh or time_s - replacements.read_at > _AGE_S:
-            rows = await self._store.prompt_versions(project_id, None)
+            rows = await self._store.versions(project_id, None)
             replacements = _Replacements(read_at=time_s, latest={row.name: row for row in rows})
             self._cache[project_id] = replacements
         return replacements.latest

@@ -1,72 +1,63 @@
-"""What Toolgate remembers: servers, listings, audit, results. Implementations by file name."""
+"""The database of a gateway: one repository per topic. Implementations by file name."""
 
-from toolgate.base.plugins import make
+from toolgate.base.plugins import available, make
 from toolgate.errors import SettingError
 from toolgate.store._batch_writer import BatchWriter
 from toolgate.store.base import (
-    AuditAnchor,
-    AuditChainEnds,
-    AuditChainLink,
-    AuditFilter,
-    DetectionCount,
-    DetectionFilter,
-    DetectionOutcome,
     IntegrityReport,
     PrunedCounts,
     Retention,
     SchemaUpgrade,
     SqlAccess,
     Store,
-    StoredDetection,
-    StoredGuard,
-    StoredPermission,
-    StoredProject,
-    StoredResult,
-    StoredSchema,
-    StoredSearch,
-    StoredServer,
-    StoredSnapshot,
-    StoredToken,
-    StoredUse,
     StoreMaintenance,
-    ToolFingerprint,
-    ToolVersion,
-    UsageEntry,
-    UsageFilter,
-    UseOutcome,
 )
 from toolgate.store.engine.deadline import StoreDeadline, acquired, current_deadline, store_deadline
 from toolgate.store.engine.text import escape_text, unescape_text
-from toolgate.store.records.approvals import (
+from toolgate.store.repositories.access import (
+    AccessRepository,
+    ProjectRepository,
+    StoredGuard,
+    StoredPermission,
+    StoredProject,
+    StoredToken,
+)
+from toolgate.store.repositories.approvals import (
     ApprovalFilter,
+    ApprovalRepository,
     ApprovalState,
-    ApprovalStore,
     StoredApproval,
 )
-from toolgate.store.records.audit_views import (
-    AuditViews,
+from toolgate.store.repositories.audit import (
+    AuditAnchor,
+    AuditChainEnds,
+    AuditChainLink,
+    AuditFilter,
+    AuditRepository,
     ConversationCost,
     MinuteCount,
     ToolUsage,
 )
-from toolgate.store.records.credentials import (
+from toolgate.store.repositories.catalog import (
+    CatalogRepository,
+    StoredSnapshot,
+    ToolFingerprint,
+    ToolVersion,
+)
+from toolgate.store.repositories.credentials import (
     CredentialKey,
-    CredentialRows,
+    CredentialRepository,
     StoredCredential,
     WrappedKey,
 )
-from toolgate.store.records.sessions import SessionRows, StoredSession
-from toolgate.store.records.statements import StatementOutcome, StatementRows, StoredStatement
-from toolgate.store.records.threads import (
-    PromptRows,
-    StoredArtifact,
-    StoredMessage,
-    StoredPrompt,
-    StoredSpending,
-    StoredThread,
-    ThreadRows,
+from toolgate.store.repositories.detections import (
+    DetectionCount,
+    DetectionFilter,
+    DetectionOutcome,
+    DetectionRepository,
+    StoredDetection,
 )
-from toolgate.store.sql.documents import (
+from toolgate.store.repositories.documents import (
     DocumentRepository,
     PassageSource,
     StoredCollection,
@@ -74,36 +65,68 @@ from toolgate.store.sql.documents import (
     StoredPassage,
     WordCounts,
 )
+from toolgate.store.repositories.prompts import PromptRepository, StoredPrompt
+from toolgate.store.repositories.results import ResultRepository, StoredResult
+from toolgate.store.repositories.schemas import SchemaRepository, StoredSchema
+from toolgate.store.repositories.servers import ServerRepository, StoredServer
+from toolgate.store.repositories.sessions import SessionRepository, StoredSession
+from toolgate.store.repositories.statements import (
+    StatementOutcome,
+    StatementRepository,
+    StoredStatement,
+)
+from toolgate.store.repositories.threads import (
+    StoredArtifact,
+    StoredMessage,
+    StoredSpending,
+    StoredThread,
+    ThreadRepository,
+)
+from toolgate.store.repositories.usage import (
+    StoredSearch,
+    StoredUse,
+    UsageEntry,
+    UsageFilter,
+    UsageRepository,
+    UseOutcome,
+)
 from toolgate.types import PluginSpec
 
 __all__ = [
+    "AccessRepository",
     "ApprovalFilter",
+    "ApprovalRepository",
     "ApprovalState",
-    "ApprovalStore",
     "AuditAnchor",
     "AuditChainEnds",
     "AuditChainLink",
     "AuditFilter",
-    "AuditViews",
+    "AuditRepository",
     "BatchWriter",
+    "CatalogRepository",
     "ConversationCost",
     "CredentialKey",
-    "CredentialRows",
+    "CredentialRepository",
     "DetectionCount",
     "DetectionFilter",
     "DetectionOutcome",
+    "DetectionRepository",
     "DocumentRepository",
     "IntegrityReport",
     "MinuteCount",
     "PassageSource",
-    "PromptRows",
+    "ProjectRepository",
+    "PromptRepository",
     "PrunedCounts",
+    "ResultRepository",
     "Retention",
+    "SchemaRepository",
     "SchemaUpgrade",
-    "SessionRows",
+    "ServerRepository",
+    "SessionRepository",
     "SqlAccess",
     "StatementOutcome",
-    "StatementRows",
+    "StatementRepository",
     "Store",
     "StoreDeadline",
     "StoreMaintenance",
@@ -130,55 +153,46 @@ __all__ = [
     "StoredThread",
     "StoredToken",
     "StoredUse",
-    "ThreadRows",
+    "ThreadRepository",
     "ToolFingerprint",
     "ToolUsage",
     "ToolVersion",
     "UsageEntry",
     "UsageFilter",
+    "UsageRepository",
     "UseOutcome",
     "WordCounts",
     "WrappedKey",
     "acquired",
     "current_deadline",
     "escape_text",
-    "kind_of",
     "make_store",
     "store_deadline",
     "unescape_text",
 ]
 
-_KINDS = {
-    "sqlite": "sqlite",
-    "postgresql": "postgres",
-    "postgres": "postgres",
-    "postgresql+psycopg": "postgres",
-}
-
-
-def kind_of(url: str) -> str:
-    """File name of the implementation for an address such as `sqlite:///toolgate.db`.
-
-    Raises:
-        SettingError: Nothing of ours speaks this scheme.
-    """
-    scheme = url.partition(":")[0]
-    if scheme not in _KINDS:
-        raise SettingError(
-            f"store.url begins with {scheme!r}, which is no database that Toolgate knows.",
-            allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/NAME.",
-            hint="Correct store.url.",
-        )
-    return _KINDS[scheme]
+_SCHEMES = {"postgresql": "postgres", "postgresql+psycopg": "postgres"}
+"""Names of implementations that are not called as the scheme of their addresses."""
 
 
 def make_store(url: str) -> Store:
     """The store at an address; nothing is opened yet.
+
+    The scheme names the implementation, without what follows a `+`: a package that brings the
+    entry point `toolgate.store` named `mysql` serves `mysql://` and `mysql+pymysql://`.
 
     Raises:
         SettingError: No such kind of database.
         MissingExtraError: Its library is not installed.
         OptionError: The address is malformed.
     """
-    spec = PluginSpec(name=kind_of(url), setting="store.url", options={"url": url})
+    scheme = url.partition(":")[0]
+    name = _SCHEMES.get(scheme, scheme.partition("+")[0])
+    if name not in available("store"):
+        raise SettingError(
+            f"store.url begins with {scheme!r}, which is no database that Toolgate supports.",
+            allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/NAME.",
+            hint="Correct store.url, or install the package that brings this database.",
+        )
+    spec = PluginSpec(name=name, setting="store.url", options={"url": url})
     return make("store", Store, spec, {})

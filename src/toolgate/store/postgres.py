@@ -14,7 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from toolgate import __version__
 from toolgate.errors import OptionError, StoreVersionError
-from toolgate.store.base import SchemaUpgrade
+from toolgate.store.base import SchemaUpgrade, Store
 from toolgate.store.engine import backups, schema_version
 from toolgate.store.engine import tables as _tables
 from toolgate.store.sql.store import SqlStore
@@ -71,6 +71,11 @@ class PostgresStore(SqlStore):
             _engine(url, lock_timeout_s), _shown(url), insert=insert, writers=_CONNECTIONS
         )
 
+    @property
+    def vector_backend(self) -> str:
+        """Vectors are kept in the same database."""
+        return "pgvector"
+
     async def open(self) -> None:
         """Connect; make the tables of an empty database."""
 
@@ -92,7 +97,7 @@ class PostgresStore(SqlStore):
                     hint="Run toolgate db backup FILE, then toolgate db upgrade.",
                 )
 
-        await self._write(prepare)
+        await self.write(prepare)
 
     async def upgrade(self) -> SchemaUpgrade:
         """Bring the schema up to date, under a lock that all processes know."""
@@ -107,7 +112,7 @@ class PostgresStore(SqlStore):
                 schema_version.migrate(connection)
             return SchemaUpgrade(before=standing.found, after=_tables.REVISIONS[-1])
 
-        return await self._write(run)
+        return await self.write(run)
 
     async def backup(self, target: Path) -> None:
         """Write everything to a SQLite file, as it is at one moment."""
@@ -159,3 +164,6 @@ def _lock(connection: Connection) -> None:
     """Until the end of the transaction, nobody else changes the schema."""
     connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
+
+
+_: type[Store] = PostgresStore

@@ -14,7 +14,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from toolgate.base.ids import new_id
 from toolgate.errors import OptionError, StoreError, StoreVersionError
-from toolgate.store.base import IntegrityReport, SchemaUpgrade
+from toolgate.store.base import IntegrityReport, SchemaUpgrade, Store
 from toolgate.store.engine import backups, schema_version, sqlite_file, tables
 from toolgate.store.sql.store import SqlStore
 
@@ -69,6 +69,15 @@ class SqliteStore(SqlStore):
             self._alone = Lock()
         self._path = path
         self._busy_timeout_s = busy_timeout_s
+
+    @property
+    def vector_backend(self) -> str:
+        """Vectors are kept in the same file."""
+        return "sqlite"
+
+    def cache_path(self, data_dir: Path) -> Path | None:  # noqa: ARG002
+        """The path of the file; None: it is in memory, and nothing of it is cached."""
+        return None if self._path == sqlite_file.MEMORY else self._path
 
     async def open(self) -> None:
         """Make the file where there is none; copy and migrate an older one."""
@@ -206,3 +215,6 @@ class SqliteStore(SqlStore):
 def _is_damage(error: BaseException | None) -> bool:
     """Whether the file is broken, not merely locked, full or read-only."""
     return isinstance(error, DatabaseError) and not isinstance(error, OperationalError)
+
+
+_: type[Store] = SqliteStore

@@ -137,7 +137,7 @@ async def usage_report(app: App, caller: Caller, since: str) -> UsageReport:
         ForbiddenError: The caller may not manage.
     """
     app.gateway.visible.must_manage(caller)
-    uses = await app.store.tool_uses(since)
+    uses = await app.store.audit.tool_usage(since)
     used = {use.tool.partition(":")[0] for use in uses}
     servers = [server for server in app.gateway.servers(caller) if server.state != "disabled"]
     pinned = app.gateway.manage.pinned
@@ -163,7 +163,7 @@ async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
     app.gateway.visible.must_manage(caller)
     menus: dict[str, tuple[int, int]] = {}
     tasks: list[TaskCost] = []
-    for cost in await app.store.conversation_costs(since, limit=_MOST):
+    for cost in await app.store.audit.conversation_costs(since, limit=_MOST):
         if cost.client == CONSOLE:
             continue  # people read pages: nobody would have listed all tools to them
         if cost.project_id not in menus:

@@ -193,7 +193,7 @@ async def test_a_decision_is_in_the_audit() -> None:
     async with memory_app({"calc": server(add=POISONED)}, ALL) as app:
         await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
         await app.recorder.flush()
-        records = await app.store.audit(AuditFilter(action="approve"))
+        records = await app.store.audit.select(AuditFilter(action="approve"))
         assert [one.detail for one in records] == [{"key": "calc:add", "decision": "approved"}]
 
 

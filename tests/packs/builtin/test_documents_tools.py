@@ -129,7 +129,7 @@ async def test_what_is_asked_is_recorded_without_texts_of_documents() -> None:
     async with gateway() as app:
         await call(app, "retriever", question="Where does the token come from?")
         await app.recorder.flush()
-        records = await app.store.audit(AuditFilter())
+        records = await app.store.audit.select(AuditFilter())
     [record] = [each for each in records if each.action == "retrieve"]
     assert record.query == "Where does the token come from?"
     assert record.detail["searched"] == ["guides"]

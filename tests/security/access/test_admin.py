@@ -29,9 +29,9 @@ async def test_a_token_itself_is_nowhere_but_in_the_answer_that_made_it() -> Non
         await app.recorder.flush()
         kept = repr(
             [
-                await app.store.tokens(),
-                await app.store.permissions(),
-                await app.store.audit(AuditFilter()),
+                await app.store.access.tokens(),
+                await app.store.access.permissions(),
+                await app.store.audit.select(AuditFilter()),
             ]
         )
 
@@ -52,7 +52,7 @@ async def test_changes_are_in_the_audit() -> None:
         await admin.delete_token(ME, "anna")
         await admin.delete_project(ME, "web")
         await app.recorder.flush()
-        found = await app.store.audit(AuditFilter(oldest_first=True))
+        found = await app.store.audit.select(AuditFilter(oldest_first=True))
 
     assert [record.action for record in found] == [
         "project_save",
@@ -70,7 +70,7 @@ async def test_last_use_is_noted() -> None:
         made = await app.gateway.admin.create_token(ME, "anna")
         await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
         await app.permissions.aclose()
-        (row,) = await app.store.tokens()
+        (row,) = await app.store.access.tokens()
 
     assert row.last_used_at is not None
 
@@ -199,7 +199,7 @@ async def test_the_receipt_of_a_search_names_what_was_withheld_and_the_answer_do
         anna = await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
         found = await app.gateway.discover(anna, DiscoverRequest(queries=("t05",)))
         await app.recorder.flush()
-        (record,) = await app.store.audit(AuditFilter(action="discover"))
+        (record,) = await app.store.audit.select(AuditFilter(action="discover"))
 
     withheld = record.detail["withheld"]
     assert withheld["denied"] == 21
@@ -221,7 +221,7 @@ async def test_what_was_withheld_is_looked_for_anew_when_rights_change() -> None
             for _ in range(2):
                 await app.gateway.discover(anna, DiscoverRequest(queries=("t0",)))
             await app.recorder.flush()
-            last, before = await app.store.audit(AuditFilter(action="discover", limit=2))
+            last, before = await app.store.audit.select(AuditFilter(action="discover", limit=2))
             assert last.detail["withheld"] == before.detail["withheld"]
             return set(last.detail["withheld"]["denied_tools"])
 

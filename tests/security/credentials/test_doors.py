@@ -325,7 +325,7 @@ async def test_no_secret_is_in_log_audit_errors_answers_or_store(
             await app.gateway.manage.add_server(caller(), "late", config, save=False, project="")
             answers += [str(app.gateway.servers(caller())), str(await app.logins.list(caller()))]
             await app.recorder.flush()
-            audit = await app.store.audit(AuditFilter())
+            audit = await app.store.audit.select(AuditFilter())
             answers.append(str(audit))
     finally:
         root.removeHandler(handler)

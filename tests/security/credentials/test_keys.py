@@ -29,18 +29,19 @@ async def opened(folder: Path) -> Store:
 def keychain(store: Store, folder: Path, variables: tuple[str, str] = ("", "")) -> Keychain:
     file = folder / "credentials.key"
     return Keychain(
-        store, key_source("file", variables=variables, file=file, store_url="sqlite:///x")
+        store.credentials,
+        key_source("file", variables=variables, file=file, store_url="sqlite:///x"),
     )
 
 
 async def fill(store: Store, keys: Keychain) -> None:
-    vault = Vault(store, keys)
+    vault = Vault(store.credentials, keys)
     for name in NAMES:
         await vault.save(key_of("notes", name), {"token": f"secret of {name}"}, {})
 
 
 async def assert_whole(store: Store, keys: Keychain) -> None:
-    vault = Vault(store, keys)
+    vault = Vault(store.credentials, keys)
     for name in NAMES:
         kept = await vault.get(key_of("notes", name))
         assert kept is not None
@@ -102,15 +103,15 @@ async def test_a_credential_cannot_be_put_in_the_place_of_anothers(tmp_path: Pat
     await fill(store, keys)
     await _swap(store)
     with pytest.raises(SettingError, match="not where it was"):
-        await Vault(store, keys).get(key_of("notes", NAMES[1]))
+        await Vault(store.credentials, keys).get(key_of("notes", NAMES[1]))
     await store.close()
 
 
 async def _swap(store: Store) -> None:
-    rows = {row.key.subject: row for row in await store.credentials("notes")}
+    rows = {row.key.subject: row for row in await store.credentials.select("notes")}
     one, other = rows[NAMES[0]], rows[NAMES[1]]
     stolen = type(one)(key=other.key, key_id=one.key_id, sealed=one.sealed)
-    assert await store.save_credential(stolen)
+    assert await store.credentials.save(stolen)
 
 
 # Exchanging keys
@@ -131,11 +132,15 @@ async def test_exchanging_the_key_leaves_one_and_a_process_that_runs_goes_on(
     assert len(after.split()) == 1
     assert before.strip() not in after
     await assert_whole(store, running)
-    await Vault(store, running).save(key_of("notes", "user:late"), {"token": "late"}, {})
-    late = await Vault(store, keychain(store, tmp_path)).get(key_of("notes", "user:late"))
+    await Vault(store.credentials, running).save(
+        key_of("notes", "user:late"), {"token": "late"}, {}
+    )
+    late = await Vault(store.credentials, keychain(store, tmp_path)).get(
+        key_of("notes", "user:late")
+    )
     assert late is not None
     await keychain(store, tmp_path).rotate()
-    assert len(await store.wrapped_keys()) == 2, "keys that nothing needs are forgotten"
+    assert len(await store.credentials.keys()) == 2, "keys that nothing needs are forgotten"
     await store.close()
 
 
@@ -182,14 +187,14 @@ async def test_a_credential_that_changes_during_an_exchange_stays_as_it_was_writ
     tmp_path: Path,
 ) -> None:
     store = await opened(tmp_path)
-    running = Vault(store, keychain(store, tmp_path))
+    running = Vault(store.credentials, keychain(store, tmp_path))
     await fill(store, keychain(store, tmp_path))
     keys = keychain(store, tmp_path)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(keys.rotate)
         for turn in range(20):
             await running.save(key_of("notes", NAMES[0]), {"token": f"turn {turn}"}, {})
-    kept = await Vault(store, keychain(store, tmp_path)).get(key_of("notes", NAMES[0]))
+    kept = await Vault(store.credentials, keychain(store, tmp_path)).get(key_of("notes", NAMES[0]))
     assert kept is not None
     assert kept.secret == {"token": "turn 19"}
     await store.close()
@@ -209,7 +214,7 @@ async def main() -> None:
         "file", variables=("", ""), file=folder / "credentials.key", store_url="sqlite:///x"
     )
     while True:
-        await Keychain(store, source).rotate(step=lambda step: print(step, flush=True))
+        await Keychain(store.credentials, source).rotate(step=lambda step: print(step, flush=True))
 
 anyio.run(main)
 """

@@ -61,7 +61,7 @@ class Place:
     async def steps(self) -> list[tuple[str, str, str]]:
         """What the audit says of calls and approvals, in order."""
         await self.app.recorder.flush()
-        records = await self.app.store.audit(AuditFilter(oldest_first=True))
+        records = await self.app.store.audit.select(AuditFilter(oldest_first=True))
         return [
             (record.action, record.phase, str(record.detail.get("state", record.status)))
             for record in records
@@ -213,11 +213,11 @@ async def test_an_approval_is_worth_nothing_once_it_has_expired() -> None:
         await place.decide(approved)
         store: Any = place.app.store
         late = utc_now(plus_s=11)
-        assert {one.state for one in await store.approvals(ApprovalFilter(), now=late)} == {
+        assert {one.state for one in await store.approvals.select(ApprovalFilter(), now=late)} == {
             "expired"
         }
-        assert not await store.claim_approval(approved, step=0, now=late)
-        assert not await store.decide_approval(
+        assert not await store.approvals.claim(approved, step=0, now=late)
+        assert not await store.approvals.decide(
             waiting, state="approved", by="", via="", comment="", edited=None, now=late
         )
 
@@ -479,7 +479,7 @@ async def test_a_kill_in_the_middle_of_an_approved_call_lets_nothing_run_twice(
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
     store = make_store(url)
     await store.open()
-    (left,) = await store.approvals(ApprovalFilter(), now=utc_now())
+    (left,) = await store.approvals.select(ApprovalFilter(), now=utc_now())
     await store.close()
     assert left.state == "used"
     async with shop(store_url=url) as place:

@@ -198,7 +198,7 @@ async def test_what_guards_did_is_in_the_audit_without_what_they_saw() -> None:
         refused = {"name": "files__read", "arguments": {"path": f"/etc/{KEY}"}}
         await app.gateway.call(caller, refused, None)
         await app.recorder.flush()
-        records = await app.store.audit(AuditFilter(action="call"))
+        records = await app.store.audit.select(AuditFilter(action="call"))
     assert [record.status for record in records] == ["guard", "ok", "ok"]
     assert records[0].detail["reason"].startswith("A guard does not allow the argument 'path'")
     assert records[1].detail["result_secrets"] == {"github_token": 1}

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.store.vectors.places import opened
 from toolgate.base.plugins import make
-from toolgate.store import DocumentRepository, SqlAccess, StoredCollection, kind_of
+from toolgate.store import SqlAccess, StoredCollection
 from toolgate.store.passages import PassageIndex
 from toolgate.testing.contracts.passages import COLLECTION
 from toolgate.types import PluginSpec
@@ -27,8 +27,7 @@ def index_in(
 async def in_store(url: str, name: str, **options: Any) -> AsyncGenerator[PassageIndex]:
     """A place in a store that has the collection of the contract."""
     async with opened(url) as store:
-        rows = DocumentRepository(store, "sqlite" if kind_of(url) == "sqlite" else "postgres")
-        await rows.save_collection(
+        await store.documents.save_collection(
             StoredCollection(
                 collection_id=COLLECTION,
                 project_id="default",

@@ -6,6 +6,8 @@ from contextlib import asynccontextmanager
 from tests.store.places import made
 from toolgate.base.plugins import make
 from toolgate.store import SqlAccess
+from toolgate.store.postgres import PostgresStore
+from toolgate.store.sqlite import SqliteStore
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
@@ -19,7 +21,7 @@ def vectors_in(store: SqlAccess, kind: str, **options: object) -> VectorStore:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncGenerator[SqlAccess]:
+async def opened(url: str) -> AsyncGenerator[SqliteStore | PostgresStore]:
     """A store that is open for a block."""
     store = made(url)
     await store.open()

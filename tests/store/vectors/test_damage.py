@@ -113,7 +113,7 @@ async def test_a_backup_of_postgres_brings_its_vectors_along(
         await vectors_in(store, "pgvector").save(SPACE, hashes, rows)
         source = made(url)
         await source.backup(tmp_path / "backup.db")
-        await source.append_audit([sample_record(1)])
+        await source.audit.append([sample_record(1)])
         await source.restore(tmp_path / "backup.db")
         await source.close()
         vectors = vectors_in(store, "pgvector")

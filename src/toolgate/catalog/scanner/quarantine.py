@@ -169,7 +169,7 @@ class Quarantine:
                 decided_at=utc_now(),
                 decided_by=by,
             )
-            await self._store.save_seen_tools([decided])
+            await self._store.catalog.save_fingerprints([decided])
             rows[tool] = _without_texts(decided)
             return _quarantined_tool(row)
 
@@ -186,7 +186,7 @@ class Quarantine:
         """
         versions: list[ReplacedDefinition] = []
         after = current
-        for row in await self._store.tool_versions(self._project_id, server, tool):
+        for row in await self._store.catalog.tool_versions(self._project_id, server, tool):
             before = json_object(json_text.loads(row.definition))
             changes = differences(before, after)
             if changes:
@@ -207,7 +207,7 @@ class Quarantine:
         async with self._lock:
             (await self._all()).pop(server, None)
             try:
-                await self._store.forget_seen_tools(self._project_id, server)
+                await self._store.catalog.delete_fingerprints(self._project_id, server)
             except StoreError as error:
                 log.warning("tools seen not forgotten", extra={"error": str(error)})
 
@@ -218,7 +218,7 @@ class Quarantine:
     async def _all(self) -> dict[str, dict[str, ToolFingerprint]]:
         if self._rows_by_server is None:
             try:
-                rows = await self._store.seen_tools(self._project_id)
+                rows = await self._store.catalog.fingerprints(self._project_id)
             except StoreError as error:
                 log.warning("tools seen cannot be read", extra={"error": str(error)})
                 return {}
@@ -233,7 +233,7 @@ class Quarantine:
         """What is known of a server, with the texts of those of these tools that were accepted."""
         if not any(name in rows_by_tool and rows_by_tool[name].accepted_digest for name in tools):
             return rows_by_tool
-        rows = await self._store.seen_tools(self._project_id, server)
+        rows = await self._store.catalog.fingerprints(self._project_id, server)
         whole = {name: row for name, row in rows_by_tool.items() if row.accepted}
         return {**rows_by_tool, **{row.tool: row for row in rows}, **whole}
 
@@ -246,7 +246,7 @@ class Quarantine:
     async def _save(self, rows: Sequence[ToolFingerprint], *, changed: Collection[str]) -> bool:
         """Whether they are in the store now."""
         try:
-            await self._store.save_seen_tools(rows, changed=changed)
+            await self._store.catalog.save_fingerprints(rows, changed=changed)
         except StoreError as error:
             log.warning("tools seen not stored", extra={"error": str(error)})
             return False

@@ -46,8 +46,8 @@ async def _show(as_json: bool) -> int:
     store = make_store(store_url(loaded))
     await store.open()
     try:
-        used = sorted({key.wrapped_by for key in await store.wrapped_keys()})
-        count = len(await store.credentials())
+        used = sorted({key.wrapped_by for key in await store.credentials.keys()})
+        count = len(await store.credentials.select())
     finally:
         await store.close()
     if as_json:
@@ -66,7 +66,7 @@ async def _rotate(as_json: bool) -> int:
     store = make_store(store_url(loaded))
     await store.open()
     try:
-        done = await Keychain(store, source_of(loaded)).rotate()
+        done = await Keychain(store.credentials, source_of(loaded)).rotate()
     finally:
         await store.close()
     if as_json:

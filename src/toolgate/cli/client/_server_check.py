@@ -51,10 +51,10 @@ async def configured_servers(loaded: Settings) -> dict[str, ServerSpec]:
         return servers
     store = make_store(url)
     await store.open()
-    vault = Vault(store, Keychain(store, source_of(loaded)))
+    vault = Vault(store.credentials, Keychain(store.credentials, source_of(loaded)))
     sealed = SealedConfigs(vault)
     try:
-        for row in await store.servers(DEFAULT_PROJECT):
+        for row in await store.servers.select(DEFAULT_PROJECT):
             stored = await sealed.unseal(row)
             spec = server_spec(stored.name, stored.config, server_id=stored.server_id)
             servers.setdefault(stored.name, replace(spec, enabled=stored.enabled and spec.enabled))

@@ -118,8 +118,8 @@ async def _stored_schemas(settings: Settings) -> tuple[dict[str, Json], list[str
             return schemas, names
         await store.open()
         try:
-            names += [row.name for row in await store.servers(DEFAULT_PROJECT)]
-            for snapshot in await store.snapshots(DEFAULT_PROJECT):
+            names += [row.name for row in await store.servers.select(DEFAULT_PROJECT)]
+            for snapshot in await store.catalog.snapshots(DEFAULT_PROJECT):
                 for tool in _tools_of(snapshot.listing):
                     name, schema = str(tool.get("name")), json_object(tool.get("inputSchema"))
                     schemas[f"{snapshot.server}:{name}"] = schema

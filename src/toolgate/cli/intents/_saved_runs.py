@@ -51,7 +51,7 @@ async def move_to_store(store: Store) -> None:
     taken = await to_thread.run_sync(_rename_for_reading)
     rows = await to_thread.run_sync(_read, taken)
     if rows:
-        await store.append_detections(rows)
+        await store.detections.append(rows)
     await to_thread.run_sync(partial(taken.unlink, missing_ok=True))
 
 

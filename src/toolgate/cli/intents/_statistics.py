@@ -38,8 +38,8 @@ async def show(days: float, project: str | None, as_json: bool) -> int:
         await _saved_runs.move_to_store(store)
         since = utc_text(datetime.now(UTC) - timedelta(days=days))
         selection = DetectionFilter(project_id=project, since=since, limit=_SEARCHED)
-        counts = await store.detection_counts(selection)
-        detections = await store.detections(selection)
+        counts = await store.detections.counts(selection)
+        detections = await store.detections.select(selection)
     finally:
         await store.close()
     answer = _stats(counts, detections, days=days, keeps_texts=settings.audit.keep_queries)

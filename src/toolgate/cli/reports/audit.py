@@ -364,7 +364,7 @@ async def _records(selection: AuditFilter, limit: int | None = None) -> AsyncGen
         left = limit
         while left is None or left > 0:
             size = _PAGE_SIZE if left is None else min(left, _PAGE_SIZE)
-            page = await store.audit(replace(selection, limit=size))
+            page = await store.audit.select(replace(selection, limit=size))
             for record in page:
                 yield record
             if len(page) < size:

@@ -173,7 +173,7 @@ async def _queries(loaded: Settings, since: str) -> list[str]:
             return []
         await store.open()
         selection = AuditFilter(action="discover", status="ok", since=since, limit=_MAX_QUERIES)
-        records = await store.audit(selection)
+        records = await store.audit.select(selection)
     finally:
         await store.close()
     return list(dict.fromkeys(record.query for record in records if record.query))

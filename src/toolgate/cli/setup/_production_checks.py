@@ -120,7 +120,7 @@ async def _tokens(loaded: Settings) -> AsyncIterator[Check]:
         if isinstance(store, StoreMaintenance) and not await store.exists():
             return
         await store.open()
-        tokens = await store.tokens()
+        tokens = await store.access.tokens()
     except ToolgateError:
         return  # the other checks say so
     finally:

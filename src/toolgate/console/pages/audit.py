@@ -33,7 +33,7 @@ _SUBJECTS = ("token", "project", "server", "collection", "guard", "tool", "who",
 async def _list(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
     criteria = _filter(visit)
-    records = await visit.app.store.audit(criteria)
+    records = await visit.app.store.audit.select(criteria)
     last = records[-1] if len(records) == _PER_PAGE else None
     return visit.page(
         "audit.html",
@@ -81,7 +81,7 @@ def _filter(visit: Visit) -> AuditFilter:
 async def _chain(visit: Visit) -> Response:
     """A search with what was shown, chosen, called and answered."""
     visit.gateway.visible.must_manage(visit.caller)
-    records = await visit.app.store.audit_chain(visit.asked("id"))
+    records = await visit.app.store.audit.related(visit.asked("id"))
     if not records:
         raise ArgumentError("No such record.", hint="Old records are removed after audit_days.")
     first = records[0]
@@ -126,7 +126,7 @@ async def _export(visit: Visit) -> Response:
 
 async def _lines(visit: Visit, criteria: AuditFilter) -> AsyncGenerator[bytes]:
     while True:
-        page: list[AuditRecord] = await visit.app.store.audit(criteria)
+        page: list[AuditRecord] = await visit.app.store.audit.select(criteria)
         yield b"".join(orjson.dumps(asdict(record)) + b"\n" for record in page)
         if len(page) < _EXPORTED:
             return

@@ -62,7 +62,9 @@ async def _last_hour(visit: Visit) -> list[tuple[int, int]] | None:
     current_time = datetime.now(UTC)
     since = (current_time - timedelta(minutes=_MINUTES - 1)).replace(second=0, microsecond=0)
     text = utc_text(since)
-    counted = await visit.figures.get("hour", text, lambda: visit.app.store.audit_minutes(text))
+    counted = await visit.figures.get(
+        "hour", text, lambda: visit.app.store.audit.minute_counts(text)
+    )
     if counted is None:
         return None
     by_minute = {count.minute: count for count in counted.value}

@@ -32,7 +32,7 @@ async def _show(visit: Visit) -> Response:
     packs = [state.to_json() for state in visit.app.packs.current.states] if visit.manages else []
     unsure = []
     if visit.manages:
-        unsure = await visit.app.store.detections(
+        unsure = await visit.app.store.detections.select(
             DetectionFilter(outcomes=("unsure", "none"), below=_UNSURE_BELOW, limit=_UNSURE)
         )
     prompts: dict[str, list[str]] = {}

@@ -83,7 +83,7 @@ async def _sessions(visit: Visit) -> Response:
     current_time = utc_now()
     sessions = [
         (session, ConsoleSessions.is_of(cookie, session))
-        for session in await visit.app.store.sessions()
+        for session in await visit.app.store.sessions.list_all()
         if session.expires_at > current_time
     ]
     required = visit.gateway.admission.required
@@ -92,7 +92,7 @@ async def _sessions(visit: Visit) -> Response:
 
 async def _end_session(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
-    if not await visit.app.store.delete_session(visit.typed("session")):
+    if not await visit.app.store.sessions.delete(visit.typed("session")):
         raise ArgumentError("The session has already ended.")
     return visit.go("sessions", message="The session has ended.")
 

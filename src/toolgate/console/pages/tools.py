@@ -185,7 +185,7 @@ async def _stored_versions(visit: Visit, key: str) -> "_StoredVersions":
         return _StoredVersions()
     return _StoredVersions(
         rights=await _rights(visit, key),
-        uses=await visit.app.store.tool_uses(utc_now(plus_s=-7 * 86_400), tool=key),
+        uses=await visit.app.store.audit.tool_usage(utc_now(plus_s=-7 * 86_400), tool=key),
         versions=await visit.gateway.manage.tool_versions(visit.caller, key),
     )
 

@@ -195,7 +195,7 @@ class SchemaHistory:
         Raises:
             StoreError: The store cannot be read.
         """
-        stored = await self._store.schema(DEFAULT_PROJECT, name)
+        stored = await self._store.schemas.latest(DEFAULT_PROJECT, name)
         return None if stored is None else await self._with_schema(stored)
 
     async def changes(
@@ -221,7 +221,7 @@ class SchemaHistory:
             StoreError: The store cannot be read.
         """
         present = await self.latest(connection)
-        stored = await self._store.schema_versions(
+        stored = await self._store.schemas.versions(
             DEFAULT_PROJECT, connection.name, limit=_MOST_VERSIONS
         )
         first, end = _moment(since, days=0), _moment(until, days=1)
@@ -297,7 +297,7 @@ class SchemaHistory:
 
     async def _left_s(self, name: str, every_s: float) -> float:
         """Seconds until a look is due; none when it was never looked at."""
-        stored = await self._store.schema_versions(DEFAULT_PROJECT, name, limit=1)
+        stored = await self._store.schemas.versions(DEFAULT_PROJECT, name, limit=1)
         if not stored:
             return 0.0
         now, seen = map(datetime.fromisoformat, (self._now(), stored[0].seen_at))
@@ -309,7 +309,7 @@ class SchemaHistory:
         A table that is left out from now on is not gone.
         """
         for _ in range(_RACES):
-            stored = await self._store.schema(DEFAULT_PROJECT, name)
+            stored = await self._store.schemas.latest(DEFAULT_PROJECT, name)
             now = self._now()
             before = None if stored is None else await self._with_schema(stored)
             changes: tuple[SchemaChange, ...] = ()
@@ -318,7 +318,7 @@ class SchemaHistory:
                 schema = with_unread(known, schema)
                 changes = await to_thread.run_sync(changes_between, known, schema)
                 if not changes:
-                    await self._store.see_schema(DEFAULT_PROJECT, name, before.number, now)
+                    await self._store.schemas.mark_seen(DEFAULT_PROJECT, name, before.number, now)
                     return replace(before, seen_at=now, schema=schema)
             await to_thread.run_sync(getattr, schema, "digest")  # what it is made of too
             fresh = StoredSchema(
@@ -331,7 +331,7 @@ class SchemaHistory:
                 content=schema.content,
                 changes=orjson.dumps([asdict(change) for change in changes]),
             )
-            if await self._store.save_schema(fresh):
+            if await self._store.schemas.add(fresh):
                 log.info(
                     "schema changed" if before else "schema seen first",
                     extra={"connection": name, "version": fresh.number, "changes": len(changes)},

@@ -1,11 +1,11 @@
 """Notes of what messages were taken for: what `toolgate detect --stats` counts."""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final, Literal, TypeAlias
 
 from toolgate.base.ids import new_id, utc_now
 from toolgate.intents.base import NONE, Detection
-from toolgate.store import BatchWriter, DetectionOutcome, StoredDetection
+from toolgate.store import BatchWriter, DetectionOutcome, DetectionRepository, StoredDetection
 from toolgate.types import Caller
 
 __all__ = ["DetectionLog", "DetectionSource", "detection_row"]
@@ -17,16 +17,12 @@ _MESSAGE_CHARS: Final = 2_000
 """Of a longer message, the beginning is kept."""
 
 
-class _DetectionStore(Protocol):
-    async def append_detections(self, detections: Sequence[StoredDetection]) -> None: ...
-
-
 class DetectionLog:
     """Takes notes in the background; nobody waits for them. Belongs to one event loop."""
 
     def __init__(
         self,
-        store: _DetectionStore,
+        store: DetectionRepository,
         *,
         enabled: Callable[[], bool],
         keep_messages: Callable[[], bool],
@@ -40,9 +36,7 @@ class DetectionLog:
         """
         self._enabled = enabled
         self._keep_messages = keep_messages
-        self._rows: BatchWriter[StoredDetection] = BatchWriter(
-            store.append_detections, name="detections"
-        )
+        self._rows: BatchWriter[StoredDetection] = BatchWriter(store.append, name="detections")
 
     def record_detection(
         self,

@@ -12,7 +12,6 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
 
 import anyio.lowlevel
 import numpy as np
@@ -24,7 +23,13 @@ from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.usage_votes import UsageHistory, UsageVotes, UsageWeights
 from toolgate.search.usage.writer import UsageLogWriter
 from toolgate.settings import UsageSettings
-from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter, UseOutcome
+from toolgate.store import (
+    StoredSearch,
+    StoredUse,
+    UsageFilter,
+    UsageRepository,
+    UseOutcome,
+)
 from toolgate.types import Caller
 
 __all__ = ["Learned", "Learning", "LearningStatus"]
@@ -49,18 +54,6 @@ _HALF = np.dtype("<f2")
 _CALIBRATED = PersonalCutoff()
 _SIGNALS: Mapping[UseOutcome, float] = {"ok": 1.0, "right": 2.0, "wrong": -2.0, "error": 0.0}
 """An error says nothing about the choice: most are wrong arguments or a server that is down."""
-
-
-class _UsageReader(Protocol):
-    """The part of a store that is needed here."""
-
-    async def append_usage(
-        self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
-    ) -> None: ...
-
-    async def usage(self, usage_filter: UsageFilter) -> list[UsageEntry]: ...
-
-    async def clear_usage(self, project_id: str) -> int: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +148,7 @@ class Learning:
 
     def __init__(
         self,
-        store: _UsageReader,
+        store: UsageRepository,
         *,
         rules: Callable[[], UsageSettings],
         keep_queries: Callable[[], bool],
@@ -313,7 +306,7 @@ class Learning:
             usage_filter = UsageFilter(
                 project_id=caller.project_id, caller_id=caller.caller_id, limit=100
             )
-            for logged in await self._store.usage(usage_filter):
+            for logged in await self._store.select(usage_filter):
                 if key in {tool for tool, _ in logged.search.shown}:
                     search = logged.search
                     break
@@ -331,7 +324,7 @@ class Learning:
         self._projects.pop(project_id, None)
         for thread in [thread for thread in self._talks if thread[0] == project_id]:
             del self._talks[thread]
-        return await self._store.clear_usage(project_id)
+        return await self._store.clear(project_id)
 
     def _note(
         self, talk: _ConversationUse, search: StoredSearch, key: str, outcome: UseOutcome
@@ -382,7 +375,7 @@ class Learning:
             project_id=project_id, with_uses=True, since=project.looked_at, limit=_LOADED_MOST
         )
         try:
-            entries = await self._store.usage(usage_filter)
+            entries = await self._store.select(usage_filter)
         except Exception as error:  # noqa: BLE001 - searches go on without what was learned
             log.warning("usage cannot be read", extra={"reason": str(error)})
             entries = []

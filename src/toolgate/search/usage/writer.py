@@ -1,26 +1,19 @@
 """Writes the usage log in the background: the only writer of it."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
-from toolgate.store import BatchWriter, StoredSearch, StoredUse
+from toolgate.store import BatchWriter, StoredSearch, StoredUse, UsageRepository
 
 __all__ = ["UsageLogWriter"]
-
-
-class _UsageLog(Protocol):
-    async def append_usage(
-        self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]
-    ) -> None: ...
 
 
 class UsageLogWriter(BatchWriter[StoredSearch | StoredUse]):
     """Searches and uses in one line, so that they are written in their order."""
 
-    def __init__(self, store: _UsageLog, *, max_pending: int = 5_000) -> None:
+    def __init__(self, usage: UsageRepository, *, max_pending: int = 5_000) -> None:
         async def write(rows: Sequence[StoredSearch | StoredUse]) -> None:
             searches = [row for row in rows if isinstance(row, StoredSearch)]
-            await store.append_usage(searches, [row for row in rows if isinstance(row, StoredUse)])
+            await usage.append(searches, [row for row in rows if isinstance(row, StoredUse)])
 
         super().__init__(write, name="usage", max_pending=max_pending)
 

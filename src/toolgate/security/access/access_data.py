@@ -85,13 +85,13 @@ class AccessData:
             StoreError: It cannot be read; what was known stays.
         """
         async with acquired(self._reading):
-            version = await self._store.access_version()
+            version = await self._store.access.version()
             if version == self.snapshot.version:
                 return
-            tokens = await self._store.tokens()
-            permissions = tuple(await self._store.permissions())
-            projects = await self._store.projects()
-            guards = tuple(await self._store.guards())
+            tokens = await self._store.access.tokens()
+            permissions = tuple(await self._store.access.permissions())
+            projects = await self._store.projects.list_all()
+            guards = tuple(await self._store.access.guards())
             self.snapshot = AccessSnapshot(
                 version=version,
                 projects={project.project_id: project for project in projects},
@@ -124,7 +124,7 @@ class AccessData:
         """Write down when tokens were used."""
         used, self._used = self._used, {}
         try:
-            await self._store.touch_tokens(used)
+            await self._store.access.touch_tokens(used)
         except StoreError as error:
             log.warning("use of tokens cannot be noted", extra={"error": str(error)})
 

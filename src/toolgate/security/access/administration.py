@@ -152,8 +152,8 @@ class AccessAdmin:
             expires_at=expiry_of(expires_in_s),
         )
         async with self._change(caller, "token_create", {"token": name, "prefix": prefix}):
-            await self._store.save_token(row)  # first: without its rules it may do nothing
-            await self._store.save_permissions(rules)
+            await self._store.access.save_token(row)  # first: without its rules it may do nothing
+            await self._store.access.save_permissions(rules)
         await self._book.refresh()
         return NewToken(row=row, secret=secret)
 
@@ -188,7 +188,7 @@ class AccessAdmin:
         )
         detail: Json = {"token": token.name, "prefix": token.prefix}
         async with self._change(caller, "token_rotate", detail):
-            await self._store.save_token(row)
+            await self._store.access.save_token(row)
         await self._book.refresh()
         return NewToken(row=row, secret=secret)
 
@@ -204,7 +204,7 @@ class AccessAdmin:
         row = replace(token, revoked_at=token.revoked_at or utc_now(), old_digest=None)
         detail: Json = {"token": token.name, "prefix": token.prefix}
         async with self._change(caller, "token_revoke", detail):
-            await self._store.save_token(row)
+            await self._store.access.save_token(row)
         await self._book.refresh()
         return row
 
@@ -224,8 +224,8 @@ class AccessAdmin:
         ]
         detail: Json = {"token": token.name, "prefix": token.prefix}
         async with self._change(caller, "token_delete", detail):
-            await self._store.delete_permissions(permission_ids)
-            await self._store.delete_token(token.token_id)
+            await self._store.access.delete_permissions(permission_ids)
+            await self._store.access.delete_token(token.token_id)
         await self._book.refresh()
         return token
 
@@ -300,7 +300,7 @@ class AccessAdmin:
         merged = {key: value for key, value in merged.items() if value not in (None, "")}
         check_project_settings(merged)
         async with self._change(caller, "project_save", {"project": name, "settings": merged}):
-            await self._store.save_project(StoredProject(project_id=name, settings=merged))
+            await self._store.projects.save(StoredProject(project_id=name, settings=merged))
         await self._book.refresh()
         return self._view(name)
 
@@ -327,7 +327,7 @@ class AccessAdmin:
                 hint=f"Remove them, or run: toolgate projects set {name} --no-servers",
             )
         async with self._change(caller, "project_delete", {"project": name}):
-            await self._store.delete_project(name)
+            await self._store.projects.delete(name)
         await self._book.refresh()
 
     def project_names(self) -> set[str]:
@@ -383,7 +383,7 @@ class AccessAdmin:
         rows = self._rows(effect, patterns, to, hint)
         detail: Json = {"effect": effect, "patterns": list(patterns), "to": list(to), "hint": hint}
         async with self._change(caller, "permission_add", detail):
-            await self._store.save_permissions(rows)
+            await self._store.access.save_permissions(rows)
         await self._book.refresh()
         ids = {row.permission_id for row in rows}
         return [rule for rule in self._book.snapshot.rules if rule.permission_id in ids]
@@ -397,7 +397,7 @@ class AccessAdmin:
         """
         self._must_manage(caller)
         async with self._change(caller, "permission_remove", {"ids": list(permission_ids)}):
-            count = await self._store.delete_permissions(permission_ids)
+            count = await self._store.access.delete_permissions(permission_ids)
             if not count:
                 raise ArgumentError(
                     f"There is no rule {', '.join(permission_ids)[:80]!r} in the store.",
@@ -438,7 +438,7 @@ class AccessAdmin:
                 self._project(project)
         detail: Json = {"guard": row.guard_id, "settings": settings}
         async with self._change(caller, "guard_add", detail):
-            await self._store.save_guard(row)
+            await self._store.access.save_guard(row)
         await self._book.refresh()
         return row.guard_id, table
 
@@ -451,7 +451,7 @@ class AccessAdmin:
         """
         self._must_manage(caller)
         async with self._change(caller, "guard_remove", {"guard": guard_id}):
-            if not await self._store.delete_guards([guard_id]):
+            if not await self._store.access.delete_guards([guard_id]):
                 raise ArgumentError(
                     f"There is no guard {guard_id[:80]!r} in the store.",
                     hint="See: toolgate guards list",

@@ -16,7 +16,7 @@ from toolgate.base.ids import new_id, utc_now
 from toolgate.base.lazy_loading import load
 from toolgate.errors import SettingError
 from toolgate.security.credentials.key_sources import KeySource, MasterKey, new_key
-from toolgate.store import CredentialKey, CredentialRows, StoredCredential, WrappedKey
+from toolgate.store import CredentialKey, CredentialRepository, StoredCredential, WrappedKey
 
 __all__ = ["KeyRotation", "Keychain", "associated_data"]
 
@@ -41,7 +41,7 @@ class KeyRotation:
 class Keychain:
     """Encrypts and decrypts what is stored."""
 
-    def __init__(self, rows: CredentialRows, source: KeySource) -> None:
+    def __init__(self, rows: CredentialRepository, source: KeySource) -> None:
         self._rows = rows
         self._source = source
         self._keys: dict[str, bytes] = {}
@@ -107,9 +107,9 @@ class Keychain:
             step("encrypt anew")
             count = await self._encrypt_anew(fresh, step)
             step("forget old keys")
-            wrapped = await self._rows.wrapped_keys()
+            wrapped = await self._rows.keys()
             # The one before may still be used by a process that has not looked for another.
-            await self._rows.delete_wrapped_keys(tuple(key.key_id for key in wrapped[:-2]))
+            await self._rows.delete_keys(tuple(key.key_id for key in wrapped[:-2]))
             needed = {key.wrapped_by for key in wrapped} | {masters[0].key_id}
             if source.can_write:
                 step("remove the old key")
@@ -119,10 +119,10 @@ class Keychain:
 
     async def _wrap_all(self, masters: list[MasterKey]) -> str:
         """Wrap every key with the first of these, and a fresh one; gives its name."""
-        opened = {key.key_id: self._unwrap(key, masters) for key in await self._rows.wrapped_keys()}
+        opened = {key.key_id: self._unwrap(key, masters) for key in await self._rows.keys()}
         fresh = new_id()
         self._keys = {**opened, fresh: secrets.token_bytes(32)}
-        await self._rows.save_wrapped_keys(
+        await self._rows.save_keys(
             tuple(self._wrap(key_id, key, masters[0]) for key_id, key in self._keys.items())
         )
         self._present = fresh
@@ -130,7 +130,7 @@ class Keychain:
 
     async def _encrypt_anew(self, key_id: str, step: Callable[[str], None]) -> int:
         count = 0
-        for row in await self._rows.credentials():
+        for row in await self._rows.select():
             current: StoredCredential | None = row
             for _ in range(_TRIES):
                 if current is None or current.key_id == key_id:
@@ -140,23 +140,23 @@ class Keychain:
                 step(f"write {current.key.server}")
                 sealed = self._cipher.encrypt(self._keys[key_id], text, row_data)
                 changed = replace(current, key_id=key_id, sealed=sealed)
-                if await self._rows.save_credential(changed, over=current.version, quietly=True):
+                if await self._rows.save(changed, over=current.version, quietly=True):
                     count += 1
                     break
-                current = await self._rows.credential(current.key)  # somebody else was first
+                current = await self._rows.get(current.key)  # somebody else was first
         return count
 
     async def _learn(self, *, make: bool) -> None:
         """Read the keys of the store."""
         async with self._lock:
-            wrapped = await self._rows.wrapped_keys()
+            wrapped = await self._rows.keys()
             if not wrapped and make:
                 masters = await _in_thread(self._source.read_or_create)
                 if not masters:
                     raise SettingError(f"{self._source.name} holds no key for credentials.")
                 first = self._wrap(new_id(), secrets.token_bytes(32), masters[0])
-                await self._rows.save_wrapped_keys((first,), only_first=True)
-                wrapped = await self._rows.wrapped_keys()
+                await self._rows.save_keys((first,), only_first=True)
+                wrapped = await self._rows.keys()
             masters = await _in_thread(self._source.read)
             self._keys = {key.key_id: self._unwrap(key, masters) for key in wrapped}
             self._present = wrapped[-1].key_id if wrapped else ""

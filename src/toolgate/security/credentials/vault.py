@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from toolgate.base import json_text
 from toolgate.security.credentials.keychain import Keychain, associated_data
-from toolgate.store import CredentialKey, CredentialRows, StoredCredential
+from toolgate.store import CredentialKey, CredentialRepository, StoredCredential
 from toolgate.types import Json, json_object
 
 __all__ = ["DecryptedCredential", "Vault"]
@@ -31,7 +31,7 @@ class DecryptedCredential:
 class Vault:
     """Reads and writes credentials; what was read is remembered until `forget`."""
 
-    def __init__(self, rows: CredentialRows, keychain: Keychain) -> None:
+    def __init__(self, rows: CredentialRepository, keychain: Keychain) -> None:
         self._rows = rows
         self._keychain = keychain
         self._cache: dict[CredentialKey, DecryptedCredential | None] = {}
@@ -49,7 +49,7 @@ class Vault:
         """
         if not fresh and key in self._cache:
             return self._cache[key]
-        row = await self._rows.credential(key)
+        row = await self._rows.get(key)
         credential = None if row is None else await self._opened(row)
         self._cache[key] = credential
         return credential
@@ -68,7 +68,7 @@ class Vault:
         row = StoredCredential(
             key=key, key_id=key_id, sealed=sealed, shown=json_text.dumps(details).decode()
         )
-        saved = await self._rows.save_credential(row, over=over, quietly=quietly)
+        saved = await self._rows.save(row, over=over, quietly=quietly)
         self._cache.pop(key, None)
         return saved
 
@@ -76,29 +76,29 @@ class Vault:
         self, server: str | None = None, *, kind: str = "login"
     ) -> list[DecryptedCredential]:
         """Credentials of a server or of all, those that cannot be read without their secret."""
-        rows = await self._rows.credentials(server, kind=kind)
+        rows = await self._rows.select(server, kind=kind)
         return [
             DecryptedCredential(key=row.key, version=row.version, secret={}, details=_details(row))
             for row in rows
         ]
 
     async def delete(self, **filters: str) -> int:
-        """Remove those that fit, as `CredentialRows.delete_credentials`."""
+        """Remove those that fit, as `CredentialRepository.delete`."""
         self.forget()
-        return await self._rows.delete_credentials(**filters)
+        return await self._rows.delete(**filters)
 
     async def pop(self, key: CredentialKey) -> DecryptedCredential | None:
         """A credential that can be had once: it is removed; None: there is none any more."""
         credential = await self.get(key, fresh=True)
         self._cache.pop(key, None)
-        gone = await self._rows.delete_credentials(
+        gone = await self._rows.delete(
             key.server, subject=key.subject, kind=key.kind, project_id=key.project_id
         )
         return credential if gone else None
 
     async def lease(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
         """Take the right to renew one; whether it was taken."""
-        return await self._rows.lease_credential(key, by, until, now)
+        return await self._rows.lease(key, by, until, now)
 
     def remember_unsaved(
         self, key: CredentialKey, secret: Json, before: DecryptedCredential

@@ -34,7 +34,7 @@ from toolgate.errors import (
 from toolgate.security.guards.call_guard import CallGuard, GuardedTool
 from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import ApprovalSettings
-from toolgate.store import ApprovalFilter, ApprovalStore, StoredApproval
+from toolgate.store import ApprovalFilter, ApprovalRepository, StoredApproval
 from toolgate.types import Caller, Json, Peer, json_object
 
 __all__ = ["ApprovalRecorder", "Approvals", "Clearance", "hash_of"]
@@ -78,7 +78,7 @@ class Approvals:
 
     def __init__(
         self,
-        store: ApprovalStore,
+        store: ApprovalRepository,
         signer: Signer,
         *,
         settings: Callable[[], ApprovalSettings],
@@ -142,9 +142,7 @@ class Approvals:
         """
         approval = clearance.approval
         taken_at = utc_now()
-        if not await self._store.claim_approval(
-            approval.approval_id, step=clearance.step, now=taken_at
-        ):
+        if not await self._store.claim(approval.approval_id, step=clearance.step, now=taken_at):
             raise ApprovalError(
                 f"The approval {approval.approval_id} was used already, or is too old.",
                 approval_id=approval.approval_id,
@@ -200,7 +198,7 @@ class Approvals:
 
     async def search(self, filters: ApprovalFilter) -> list[StoredApproval]:
         """Approvals that fit, newest first."""
-        return await self._store.approvals(filters, now=utc_now())
+        return await self._store.select(filters, now=utc_now())
 
     async def get(self, approval_id: str) -> StoredApproval:
         """One by its id.
@@ -237,7 +235,7 @@ class Approvals:
             raise ArgumentError(
                 "A call that is rejected has no other arguments.", hint="Approve it, or leave them."
             )
-        decided = await self._store.decide_approval(
+        decided = await self._store.decide(
             approval_id,
             state="approved" if approve else "rejected",
             by=by,
@@ -261,7 +259,7 @@ class Approvals:
     # Inside
 
     async def _existing(self, approval_id: str) -> StoredApproval:
-        approval = await self._store.approval(approval_id, now=utc_now())
+        approval = await self._store.get(approval_id, now=utc_now())
         if approval is None:
             raise UnknownApprovalError(
                 f"There is no approval {approval_id[:64]!r}.", hint="See: toolgate approvals list"
@@ -319,7 +317,7 @@ class Approvals:
             expires_at=utc_now(plus_s=rules.expire_s),
             record_id=new_id(),
         )
-        approval = await self._store.park_approval(draft)
+        approval = await self._store.add_or_get(draft)
         if approval.approval_id != approval_id:
             return approval
         caller_filter = ApprovalFilter(
@@ -329,7 +327,7 @@ class Approvals:
             limit=rules.max_waiting + 1,
         )
         if len(await self.search(caller_filter)) > rules.max_waiting:
-            await self._store.decide_approval(
+            await self._store.decide(
                 approval_id,
                 state="rejected",
                 by="toolgate",

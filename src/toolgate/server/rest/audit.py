@@ -49,7 +49,7 @@ async def audit_page(store: Store, query: Mapping[str, str]) -> Json:
     if phase not in {"outcome", "intent", "all"}:
         raise ArgumentError(f"phase is {phase[:40]!r}.", allowed="Allowed: outcome, intent, all.")
     limit = limit_of(query, max_limit=_MOST) or _USUAL
-    records = await store.audit(
+    records = await store.audit.select(
         AuditFilter(
             action=query.get("action"),
             server=query.get("server"),

@@ -1,46 +1,31 @@
-"""Projects, tokens, permission rules and guards in SQL. Every change counts the version up."""
+"""Projects, tokens, permission rules and guards in SQL. Every change increments the version."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Table, bindparam, delete, select, update
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, select, update
 
-from toolgate.store.base import StoredGuard, StoredPermission, StoredProject, StoredToken
+from toolgate.base.ids import utc_now
 from toolgate.store.engine import tables
+from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text
+from toolgate.store.repositories.access import (
+    StoredGuard,
+    StoredPermission,
+    StoredProject,
+    StoredToken,
+)
 from toolgate.store.sql import row_mapping
 
-__all__ = [
-    "changed",
-    "delete_guards",
-    "delete_permissions",
-    "delete_project",
-    "delete_token",
-    "guards",
-    "permissions",
-    "projects",
-    "save_guard",
-    "save_permissions",
-    "save_project",
-    "save_token",
-    "tokens",
-    "touch_tokens",
-    "version",
-]
-
-Insert = Callable[[Table], Any]
+__all__ = ["SqlAccessRules", "SqlProjects", "count_change"]
 
 _STATE_ID = 1
+"""The only row of `access_state`."""
 
 
-def version(connection: Connection) -> int:
-    """The number of changes so far."""
-    table = tables.access_state
-    return connection.execute(select(table.c.version)).scalar() or 0
-
-
-def changed(connection: Connection, insert: Insert) -> None:
-    """Count a change."""
+def count_change(connection: Connection, insert: Insert) -> None:
+    """Increment the version of the access data, so that other processes read it again."""
     table = tables.access_state
     statement = insert(table).on_conflict_do_update(
         index_elements=["state_id"], set_={"version": table.c.version + 1}
@@ -48,112 +33,140 @@ def changed(connection: Connection, insert: Insert) -> None:
     connection.execute(statement, {"state_id": _STATE_ID, "version": 1})
 
 
-def projects(connection: Connection) -> list[StoredProject]:
-    """All, by name."""
-    table = tables.projects
-    rows = connection.execute(select(table).order_by(table.c.project_id)).mappings()
-    return [row_mapping.project_from(row) for row in rows]
+async def _change(database: SqlDatabase, work: Callable[[Connection], int | None]) -> int | None:
+    """Run work that changes access data and count the change, in one transaction."""
+
+    def change(connection: Connection) -> int | None:
+        result = work(connection)
+        count_change(connection, database.insert)
+        return result
+
+    return await database.write(change)
 
 
-def save_project(connection: Connection, insert: Insert, project: StoredProject) -> None:
-    """Insert, or replace the settings."""
-    row = row_mapping.project_row(project)
-    statement = insert(tables.projects).on_conflict_do_update(
-        index_elements=["project_id"], set_={"settings": row["settings"]}
-    )
-    connection.execute(statement, row)
-    changed(connection, insert)
+async def _delete(database: SqlDatabase, table: Table, condition: ColumnElement[bool]) -> int:
+    statement = delete(table).where(condition)
+    count = await _change(database, lambda connection: connection.execute(statement).rowcount)
+    return count or 0
 
 
-def delete_project(connection: Connection, insert: Insert, project_id: str) -> bool:
-    """Remove one; what refers to it goes with it."""
-    table = tables.projects
-    gone = connection.execute(delete(table).where(table.c.project_id == escape_text(project_id)))
-    changed(connection, insert)
-    return gone.rowcount > 0
+class SqlProjects:
+    """Implements `ProjectRepository`."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def add(self, project_id: str) -> None:
+        """Create a project; nothing happens when it exists."""
+        row = {"project_id": escape_text(project_id), "created_at": utc_now()}
+        statement = self._database.insert(tables.projects).on_conflict_do_nothing()
+        await self._database.execute(statement, row)
+
+    async def list_all(self) -> list[StoredProject]:
+        """All projects by name, the default one too."""
+        table = tables.projects
+        query = select(table).order_by(table.c.project_id)
+        return await self._database.fetch_all(query, row_mapping.project_from)
+
+    async def save(self, project: StoredProject) -> None:
+        """Insert a project, or replace the settings of the one of this name."""
+        created_at = project.created_at or utc_now()
+        row = row_mapping.project_row(replace(project, created_at=created_at))
+        statement = self._database.insert(tables.projects).on_conflict_do_update(
+            index_elements=["project_id"], set_={"settings": row["settings"]}
+        )
+        await _change(self._database, _executing(statement, row))
+
+    async def delete(self, project_id: str) -> bool:
+        """Remove a project with all that belongs to it; False when there was none."""
+        table = tables.projects
+        condition = table.c.project_id == escape_text(project_id)
+        return await _delete(self._database, table, condition) > 0
 
 
-def tokens(connection: Connection) -> list[StoredToken]:
-    """All, by name."""
-    table = tables.tokens
-    rows = connection.execute(select(table).order_by(table.c.name)).mappings()
-    return [row_mapping.token_from(row) for row in rows]
+class SqlAccessRules:
+    """Implements `AccessRepository`."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def tokens(self) -> list[StoredToken]:
+        """All tokens by name, revoked and expired ones too."""
+        table = tables.tokens
+        query = select(table).order_by(table.c.name)
+        return await self._database.fetch_all(query, row_mapping.token_from)
+
+    async def save_token(self, token: StoredToken) -> None:
+        """Insert, or replace the one with this `token_id`."""
+        row = row_mapping.token_row(token)
+        statement = self._database.insert(tables.tokens).on_conflict_do_update(
+            index_elements=["token_id"], set_=row
+        )
+        await _change(self._database, _executing(statement, row))
+
+    async def delete_token(self, token_id: str) -> bool:
+        """Remove a token; False when there was none."""
+        table = tables.tokens
+        condition = table.c.token_id == escape_text(token_id)
+        return await _delete(self._database, table, condition) > 0
+
+    async def touch_tokens(self, used: Mapping[str, str]) -> None:
+        """Note when tokens were last used, by `token_id`."""
+        if not used:
+            return
+        table = tables.tokens
+        statement = (
+            update(table)
+            .where(table.c.token_id == bindparam("id_"))
+            .values(last_used_at=bindparam("at_"))
+        )
+        rows = [{"id_": escape_text(token_id), "at_": at} for token_id, at in used.items()]
+        await self._database.execute(statement, rows)
+
+    async def permissions(self) -> list[StoredPermission]:
+        """All permission rules, oldest first."""
+        table = tables.permissions
+        query = select(table).order_by(table.c.permission_id)
+        return await self._database.fetch_all(query, row_mapping.permission_from)
+
+    async def save_permissions(self, rules: Sequence[StoredPermission]) -> None:
+        """Add rules; all or none."""
+        if rules:
+            rows = [row_mapping.permission_row(rule) for rule in rules]
+            statement = self._database.insert(tables.permissions)
+            await _change(self._database, _executing(statement, rows))
+
+    async def delete_permissions(self, permission_ids: Collection[str]) -> int:
+        """Remove rules; gives how many there were."""
+        table = tables.permissions
+        condition = table.c.permission_id.in_(list(map(escape_text, permission_ids)))
+        return await _delete(self._database, table, condition)
+
+    async def guards(self) -> list[StoredGuard]:
+        """All guards, oldest first."""
+        table = tables.guards
+        query = select(table).order_by(table.c.guard_id)
+        return await self._database.fetch_all(query, row_mapping.guard_from)
+
+    async def save_guard(self, guard: StoredGuard) -> None:
+        """Add a guard."""
+        statement = self._database.insert(tables.guards)
+        await _change(self._database, _executing(statement, row_mapping.guard_row(guard)))
+
+    async def delete_guards(self, guard_ids: Collection[str]) -> int:
+        """Remove guards; gives how many there were."""
+        table = tables.guards
+        condition = table.c.guard_id.in_(list(map(escape_text, guard_ids)))
+        return await _delete(self._database, table, condition)
+
+    async def version(self) -> int:
+        """A number that grows with each change of projects, servers, tokens, rules and guards."""
+        query = select(tables.access_state.c.version)
+        return await self._database.read(lambda opened: opened.execute(query).scalar()) or 0
 
 
-def save_token(connection: Connection, insert: Insert, token: StoredToken) -> None:
-    """Insert or replace."""
-    row = row_mapping.token_row(token)
-    statement = insert(tables.tokens).on_conflict_do_update(index_elements=["token_id"], set_=row)
-    connection.execute(statement, row)
-    changed(connection, insert)
+def _executing(statement: Any, rows: Any) -> Callable[[Connection], None]:
+    def execute(connection: Connection) -> None:
+        connection.execute(statement, rows)
 
-
-def delete_token(connection: Connection, insert: Insert, token_id: str) -> bool:
-    """Remove one."""
-    table = tables.tokens
-    gone = connection.execute(delete(table).where(table.c.token_id == escape_text(token_id)))
-    changed(connection, insert)
-    return gone.rowcount > 0
-
-
-def touch_tokens(connection: Connection, used: Mapping[str, str]) -> None:
-    """Note their last use."""
-    table = tables.tokens
-    statement = (
-        update(table)
-        .where(table.c.token_id == bindparam("id_"))
-        .values(last_used_at=bindparam("at_"))
-    )
-    connection.execute(
-        statement, [{"id_": escape_text(one), "at_": at} for one, at in used.items()]
-    )
-
-
-def permissions(connection: Connection) -> list[StoredPermission]:
-    """All, oldest first."""
-    table = tables.permissions
-    rows = connection.execute(select(table).order_by(table.c.permission_id)).mappings()
-    return [row_mapping.permission_from(row) for row in rows]
-
-
-def save_permissions(
-    connection: Connection, insert: Insert, rules: Sequence[StoredPermission]
-) -> None:
-    """Add rules."""
-    connection.execute(
-        insert(tables.permissions), [row_mapping.permission_row(rule) for rule in rules]
-    )
-    changed(connection, insert)
-
-
-def delete_permissions(
-    connection: Connection, insert: Insert, permission_ids: Collection[str]
-) -> int:
-    """Remove rules."""
-    table = tables.permissions
-    ids = list(map(escape_text, permission_ids))
-    gone = connection.execute(delete(table).where(table.c.permission_id.in_(ids)))
-    changed(connection, insert)
-    return gone.rowcount
-
-
-def guards(connection: Connection) -> list[StoredGuard]:
-    """All, oldest first."""
-    table = tables.guards
-    rows = connection.execute(select(table).order_by(table.c.guard_id)).mappings()
-    return [row_mapping.guard_from(row) for row in rows]
-
-
-def save_guard(connection: Connection, insert: Insert, guard: StoredGuard) -> None:
-    """Add one."""
-    connection.execute(insert(tables.guards), row_mapping.guard_row(guard))
-    changed(connection, insert)
-
-
-def delete_guards(connection: Connection, insert: Insert, guard_ids: Collection[str]) -> int:
-    """Remove guards."""
-    table = tables.guards
-    ids = list(map(escape_text, guard_ids))
-    gone = connection.execute(delete(table).where(table.c.guard_id.in_(ids)))
-    changed(connection, insert)
-    return gone.rowcount
+    return execute

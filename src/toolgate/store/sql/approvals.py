@@ -5,97 +5,117 @@ there is one such row for a call, however many come at once. Every change asks f
 starts from, so of many that try only one succeeds.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
-from sqlalchemy import Connection, Table, select, update
+from sqlalchemy import Connection, select, update
 
 from toolgate.store.engine import tables
+from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text
-from toolgate.store.records.approvals import ApprovalFilter, StoredApproval
-from toolgate.store.sql import row_mapping
+from toolgate.store.repositories.approvals import ApprovalFilter, StoredApproval
+from toolgate.store.sql.row_mapping import approval_from, approval_row
 
-__all__ = ["claim", "decide", "find", "one", "park"]
+__all__ = ["SqlApprovals"]
 
 _LIVE = ("waiting", "approved")
-_MOST = 1_000
+_MAX_ROWS = 1_000
+"""Approvals that one query gives at most; as `ApprovalFilter.limit` says."""
 
 
-def park(
-    connection: Connection, insert: Callable[[Table], Any], wanted: StoredApproval
-) -> StoredApproval:
-    """Keep it, or give the one that holds its slot."""
-    table = tables.approvals
-    mine = table.c.slot == wanted.binding
-    too_late = table.c.expires_at <= wanted.created_at
-    connection.execute(update(table).where(mine, too_late).values(slot=None))
-    row = row_mapping.approval_row(wanted) | {"slot": wanted.binding}
-    connection.execute(insert(table).on_conflict_do_nothing(index_elements=["slot"]), row)
-    found = connection.execute(select(table).where(mine)).mappings().one()
-    return row_mapping.approval_from(found)
+class SqlApprovals:
+    """Implements `ApprovalRepository`."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def add_or_get(self, approval: StoredApproval) -> StoredApproval:
+        """Insert it, or give the one that holds its slot."""
+        table = tables.approvals
+        same_slot = table.c.slot == approval.binding
+        too_late = table.c.expires_at <= approval.created_at
+        row = approval_row(approval) | {"slot": approval.binding}
+
+        def add(connection: Connection) -> StoredApproval:
+            connection.execute(update(table).where(same_slot, too_late).values(slot=None))
+            insert = self._database.insert(table).on_conflict_do_nothing(index_elements=["slot"])
+            connection.execute(insert, row)
+            return approval_from(
+                connection.execute(select(table).where(same_slot)).mappings().one()
+            )
+
+        return await self._database.write(add)
+
+    async def get(self, approval_id: str, *, now: str) -> StoredApproval | None:
+        """An approval by its id."""
+        table = tables.approvals
+        query = select(table).where(table.c.approval_id == escape_text(approval_id))
+        approval = await self._database.fetch_first(query, approval_from)
+        return approval and _at(approval, now)
+
+    async def select(self, query: ApprovalFilter, *, now: str) -> list[StoredApproval]:
+        """Approvals that match, newest first."""
+        table = tables.approvals
+        statement = select(table).order_by(table.c.approval_id.desc())
+        is_live = table.c.state.in_(_LIVE)
+        if query.state == "expired":
+            statement = statement.where(is_live, table.c.expires_at <= now)
+        elif query.state is not None:
+            statement = statement.where(table.c.state == query.state)
+            if query.state in _LIVE:
+                statement = statement.where(table.c.expires_at > now)
+        for name in ("project_id", "caller_id"):
+            value = getattr(query, name)
+            if value is not None:
+                statement = statement.where(table.c[name] == escape_text(value))
+        if query.after is not None:
+            statement = statement.where(table.c.approval_id < escape_text(query.after))
+        statement = statement.limit(max(1, min(query.limit, _MAX_ROWS)))
+        return [_at(row, now) for row in await self._database.fetch_all(statement, approval_from)]
+
+    async def decide(
+        self,
+        approval_id: str,
+        *,
+        state: Literal["approved", "rejected"],
+        by: str,
+        via: str,
+        comment: str,
+        edited: str | None,
+        now: str,
+    ) -> bool:
+        """Decide one that waits and is not too late; False: it no longer waits."""
+        table = tables.approvals
+        waits = (
+            (table.c.approval_id == escape_text(approval_id))
+            & (table.c.state == "waiting")
+            & (table.c.expires_at > now)
+        )
+        values = {
+            "state": state,
+            "decided_at": now,
+            "decided_by": escape_text(by),
+            "decided_via": escape_text(via),
+            "comment": escape_text(comment),
+            "edited": None if edited is None else escape_text(edited),
+        }
+        return await self._database.execute(update(table).where(waits).values(**values)) == 1
+
+    async def claim(self, approval_id: str, *, step: int, now: str) -> bool:
+        """Take the one right to run that an approval gives."""
+        table = tables.approvals
+        is_next = (table.c.approval_id == escape_text(approval_id)) & (table.c.step == step)
+        if step == 0:
+            is_next &= (table.c.state == "approved") & (table.c.expires_at > now)
+            values: dict[str, Any] = {"state": "used", "slot": None, "used_at": now, "step": 1}
+        else:
+            is_next &= table.c.state == "used"
+            values = {"step": step + 1}
+        return await self._database.execute(update(table).where(is_next).values(**values)) == 1
 
 
-def one(connection: Connection, approval_id: str, now: str) -> StoredApproval | None:
-    """One by its id."""
-    table = tables.approvals
-    wanted = select(table).where(table.c.approval_id == escape_text(approval_id))
-    row = connection.execute(wanted).mappings().first()
-    return None if row is None else _at(row_mapping.approval_from(row), now)
-
-
-def find(connection: Connection, wanted: ApprovalFilter, now: str) -> list[StoredApproval]:
-    """Those that fit, newest first."""
-    table = tables.approvals
-    statement = select(table).order_by(table.c.approval_id.desc())
-    is_live = table.c.state.in_(_LIVE)
-    if wanted.state == "expired":
-        statement = statement.where(is_live, table.c.expires_at <= now)
-    elif wanted.state is not None:
-        statement = statement.where(table.c.state == wanted.state)
-        if wanted.state in _LIVE:
-            statement = statement.where(table.c.expires_at > now)
-    for name in ("project_id", "caller_id"):
-        value = getattr(wanted, name)
-        if value is not None:
-            statement = statement.where(table.c[name] == escape_text(value))
-    if wanted.after is not None:
-        statement = statement.where(table.c.approval_id < escape_text(wanted.after))
-    statement = statement.limit(max(1, min(wanted.limit, _MOST)))
-    rows = connection.execute(statement).mappings()
-    return [_at(row_mapping.approval_from(row), now) for row in rows]
-
-
-def decide(connection: Connection, approval_id: str, values: dict[str, Any], now: str) -> bool:
-    """Decide one that waits and is not too late."""
-    table = tables.approvals
-    waits = (
-        (table.c.approval_id == escape_text(approval_id))
-        & (table.c.state == "waiting")
-        & (table.c.expires_at > now)
-    )
-    kept = {
-        key: escape_text(value) if isinstance(value, str) else value
-        for key, value in values.items()
-    }
-    return connection.execute(update(table).where(waits).values(**kept)).rowcount == 1
-
-
-def claim(connection: Connection, approval_id: str, step: int, now: str) -> bool:
-    """Take the right to run once."""
-    table = tables.approvals
-    is_next = (table.c.approval_id == escape_text(approval_id)) & (table.c.step == step)
-    if step == 0:
-        is_next &= (table.c.state == "approved") & (table.c.expires_at > now)
-        values: dict[str, Any] = {"state": "used", "slot": None, "used_at": now, "step": 1}
-    else:
-        is_next &= table.c.state == "used"
-        values = {"step": step + 1}
-    return connection.execute(update(table).where(is_next).values(**values)).rowcount == 1
-
-
-def _at(found: StoredApproval, now: str) -> StoredApproval:
-    """As it stands at a moment: what is too late for use is expired."""
-    if found.state in _LIVE and found.expires_at <= now:
-        return replace(found, state="expired")
-    return found
+def _at(approval: StoredApproval, now: str) -> StoredApproval:
+    """An approval at a time: one that was not used before it expired is expired."""
+    if approval.state in _LIVE and approval.expires_at <= now:
+        return replace(approval, state="expired")
+    return approval

@@ -5,25 +5,24 @@ and where it begins since older records were removed.
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, Table, delete, func, select, update
+from sqlalchemy import Connection, Row, delete, func, select, update
 
-from toolgate.store.base import AuditAnchor, AuditChainEnds, AuditChainLink
 from toolgate.store.engine import tables
+from toolgate.store.engine.database import Insert
+from toolgate.store.repositories.audit import AuditChainEnds, AuditChainLink
 
 __all__ = [
-    "anchors",
     "cut",
     "ends",
     "following",
-    "kept_bytes",
     "last_doomed",
     "linked",
     "links",
-    "save_anchor",
+    "stored_bytes",
 ]
 
 CHAINED: Final = (
@@ -68,27 +67,27 @@ def following(before: str, content: bytes) -> str:
 
 
 def linked(
-    connection: Connection, insert: Callable[[Table], Any], rows: Sequence[dict[str, Any]]
+    connection: Connection, insert: Insert, rows: Sequence[dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Rows that are not there yet, with their places in the chain, whose end is moved.
 
     Whoever else writes waits for the end of the transaction.
     """
     state, audit = tables.audit_state, tables.audit
-    wanted = select(state.c.seq, state.c.chain).with_for_update()
-    end = connection.execute(wanted).first()
+    query = select(state.c.seq, state.c.chain).with_for_update()
+    end = connection.execute(query).first()
     if end is None:  # nothing was ever written, unless another process is doing it now
         connection.execute(insert(state).on_conflict_do_nothing(), _BEGINNING)
-        end = connection.execute(wanted).one()
+        end = connection.execute(query).one()
     seq, chain = end
     ids = [row["record_id"] for row in rows]
-    known = select(audit.c.record_id).where(audit.c.record_id.in_(ids))
-    there = set(connection.execute(known).scalars())
+    existing = select(audit.c.record_id).where(audit.c.record_id.in_(ids))
+    seen = set(connection.execute(existing).scalars())
     new: list[dict[str, Any]] = []
     for row in rows:
-        if row["record_id"] in there:
+        if row["record_id"] in seen:
             continue
-        there.add(row["record_id"])
+        seen.add(row["record_id"])
         seq, chain = seq + 1, following(chain, _content(row))
         new.append(row | {"seq": seq, "chain": chain})
     if new:
@@ -114,11 +113,11 @@ def links(connection: Connection, after: int, limit: int) -> list[AuditChainLink
     """Records in the order of the chain."""
     audit = tables.audit
     columns = [audit.c.seq, audit.c.chain, *(audit.c[name] for name in CHAINED)]
-    wanted = select(*columns).where(audit.c.seq > after).order_by(audit.c.seq).limit(limit)
-    return [_link(row) for row in connection.execute(wanted)]
+    query = select(*columns).where(audit.c.seq > after).order_by(audit.c.seq).limit(limit)
+    return [_link(row) for row in connection.execute(query)]
 
 
-def kept_bytes(connection: Connection) -> int:
+def stored_bytes(connection: Connection) -> int:
     """About how large the audit is."""
     size = func.coalesce(func.sum(tables.audit.c.size_bytes), 0)
     return int(connection.execute(select(size)).scalar_one())
@@ -130,15 +129,15 @@ def last_doomed(connection: Connection, *, oldest: str, max_bytes: int) -> tuple
     young = select(func.min(audit.c.seq)).where(audit.c.at >= oldest)
     keep_from: int | None = connection.execute(young).scalar_one()
     through = ends(connection).last if keep_from is None else keep_from - 1
-    excess = kept_bytes(connection) - max_bytes
+    excess = stored_bytes(connection) - max_bytes
     if excess > 0:
         sizes = select(audit.c.seq, audit.c.size_bytes).where(audit.c.seq.is_not(None))
         for seq, size_bytes in connection.execute(sizes.order_by(audit.c.seq)):
             if excess <= 0:
                 break
             through, excess = max(through, seq), excess - size_bytes
-    wanted = select(audit.c.seq, audit.c.chain).where(audit.c.seq <= through)
-    last = connection.execute(wanted.order_by(audit.c.seq.desc()).limit(1)).first()
+    query = select(audit.c.seq, audit.c.chain).where(audit.c.seq <= through)
+    last = connection.execute(query.order_by(audit.c.seq.desc()).limit(1)).first()
     return None if last is None else (last.seq, last.chain)
 
 
@@ -158,21 +157,6 @@ def cut(connection: Connection, through: int, limit: int) -> int:
     signed = tables.audit_anchors
     connection.execute(delete(signed).where(signed.c.seq < last.seq))
     return len(rows)
-
-
-def save_anchor(
-    connection: Connection, insert: Callable[[Table], Any], anchor: AuditAnchor
-) -> None:
-    """Keep a signed place of the chain; one that is there stays."""
-    statement = insert(tables.audit_anchors).on_conflict_do_nothing()
-    connection.execute(statement, vars(anchor))
-
-
-def anchors(connection: Connection) -> list[AuditAnchor]:
-    """All signed places, in the order of the chain."""
-    table = tables.audit_anchors
-    rows = connection.execute(select(table).order_by(table.c.seq)).mappings()
-    return [AuditAnchor(**row) for row in rows]
 
 
 def _content(row: Mapping[str, Any]) -> bytes:

@@ -1,51 +1,54 @@
 """Credentials towards servers and the keys that they are encrypted with, in SQL."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, select, update
+from sqlalchemy import ColumnElement, Connection, delete, select, update
 
 from toolgate.base.ids import utc_now
 from toolgate.store.engine import tables
+from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text, unescape_text
-from toolgate.store.records.credentials import CredentialKey, StoredCredential, WrappedKey
-from toolgate.store.sql import access
+from toolgate.store.repositories.credentials import CredentialKey, StoredCredential, WrappedKey
+from toolgate.store.sql.access import count_change
 
 __all__ = ["SqlCredentials"]
 
-T = TypeVar("T")
-
 
 class SqlCredentials:
-    """That part over SQLAlchemy Core; `SqlStore` brings the transactions."""
+    """Implements `CredentialRepository`."""
 
-    _insert: Callable[[Table], Any]
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
-        raise NotImplementedError
-
-    async def _write(self, work: Callable[[Connection], T]) -> T:
-        raise NotImplementedError
-
-    async def credentials(
+    async def select(
         self, server: str | None = None, *, kind: str | None = None
     ) -> list[StoredCredential]:
         """Credentials, of a server or of all, by project, server, subject and kind."""
-        return await self._read(lambda opened: find(opened, server, kind))
+        table = tables.credentials
+        query = select(table).order_by(
+            table.c.project_id, table.c.server, table.c.subject, table.c.kind
+        )
+        if server is not None:
+            query = query.where(table.c.server == escape_text(server))
+        if kind is not None:
+            query = query.where(table.c.kind == kind)
+        return await self._database.fetch_all(query, _from)
 
-    async def credential(self, key: CredentialKey) -> StoredCredential | None:
-        """One of them; None when there is none."""
-        return await self._read(lambda opened: get(opened, key))
+    async def get(self, key: CredentialKey) -> StoredCredential | None:
+        """A credential by its key; None when there is none."""
+        return await self._database.fetch_first(select(tables.credentials).where(_is(key)), _from)
 
-    async def save_credential(
+    async def save(
         self, credential: StoredCredential, *, over: int | None = None, quietly: bool = False
     ) -> bool:
-        """Insert or replace one; False when that was not done."""
-        return await self._write(
-            lambda opened: save(opened, self._insert, credential, over=over, quietly=quietly)
+        """Insert or replace a credential; False when that was not done."""
+        insert = self._database.insert
+        return await self._database.write(
+            lambda opened: _save(opened, insert, credential, over=over, quietly=quietly)
         )
 
-    async def delete_credentials(
+    async def delete(
         self,
         server: str | None = None,
         *,
@@ -54,60 +57,78 @@ class SqlCredentials:
         project_id: str | None = None,
         before: str | None = None,
     ) -> int:
-        """Remove those that fit all that is given; gives how many there were."""
-        given = {"server": server, "subject": subject, "kind": kind, "project_id": project_id}
-        wanted = {name: escape_text(text) for name, text in given.items() if text is not None}
-        return await self._write(lambda opened: remove(opened, self._insert, wanted, before))
+        """Remove those that match all arguments; gives how many there were."""
+        table = tables.credentials
+        values = {"server": server, "subject": subject, "kind": kind, "project_id": project_id}
+        statement = delete(table).where(
+            *(
+                table.c[name] == escape_text(text)
+                for name, text in values.items()
+                if text is not None
+            )
+        )
+        if before is not None:
+            statement = statement.where(table.c.updated_at < before)
 
-    async def lease_credential(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
+        def remove(connection: Connection) -> int:
+            count = connection.execute(statement).rowcount
+            if count and kind != "pending":
+                count_change(connection, self._database.insert)
+            return count
+
+        return await self._database.write(remove)
+
+    async def lease(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
         """Take the right to renew one, unless somebody else has it; whether it was taken."""
-        return await self._write(lambda opened: lease(opened, key, by, until, now))
+        table = tables.credentials
+        free = _is(key) & ((table.c.lease_by.in_(["", by])) | (table.c.lease_until < now))
+        statement = update(table).where(free).values(lease_by=escape_text(by), lease_until=until)
+        return await self._database.execute(statement) > 0
 
-    async def wrapped_keys(self) -> list[WrappedKey]:
+    async def keys(self) -> list[WrappedKey]:
         """All keys, oldest first."""
-        return await self._read(keys)
+        table = tables.credential_keys
+        query = select(table).order_by(table.c.key_id)
+        return await self._database.fetch_all(query, lambda row: WrappedKey(**row))
 
-    async def save_wrapped_keys(
-        self, keys: tuple[WrappedKey, ...], *, only_first: bool = False
-    ) -> bool:
+    async def save_keys(self, keys: tuple[WrappedKey, ...], *, only_first: bool = False) -> bool:
         """Insert or replace keys, all or none; with `only_first`, only where there is none yet."""
-        return await self._write(
-            lambda opened: save_keys(opened, self._insert, keys, only_first=only_first)
+        table, insert = tables.credential_keys, self._database.insert
+        statement = insert(table)
+        statement = statement.on_conflict_do_update(
+            index_elements=["key_id"],
+            set_={name: statement.excluded[name] for name in ("wrapped_by", "wrapped")},
         )
 
-    async def delete_wrapped_keys(self, key_ids: tuple[str, ...]) -> int:
+        def save(connection: Connection) -> bool:
+            if only_first:
+                # Two processes that begin at once would each make a first key: the row of the
+                # version stands for all of them, and is locked first.
+                count_change(connection, insert)
+                if connection.execute(select(table.c.key_id).limit(1)).first() is not None:
+                    return False
+            connection.execute(statement, [vars(key) for key in keys])
+            return True
+
+        return await self._database.write(save)
+
+    async def delete_keys(self, key_ids: tuple[str, ...]) -> int:
         """Remove keys that no credential is encrypted with; gives how many there were."""
-        return await self._write(lambda opened: remove_keys(opened, key_ids))
+        table, used = tables.credential_keys, tables.credentials
+        unused = table.c.key_id.in_(list(key_ids)) & table.c.key_id.not_in(
+            select(used.c.key_id).distinct()
+        )
+        return await self._database.execute(delete(table).where(unused))
 
 
-def find(connection: Connection, server: str | None, kind: str | None) -> list[StoredCredential]:
-    """Credentials of a server or of all."""
-    table = tables.credentials
-    wanted = select(table).order_by(
-        table.c.project_id, table.c.server, table.c.subject, table.c.kind
-    )
-    if server is not None:
-        wanted = wanted.where(table.c.server == escape_text(server))
-    if kind is not None:
-        wanted = wanted.where(table.c.kind == kind)
-    return [_from(row) for row in connection.execute(wanted).mappings()]
-
-
-def get(connection: Connection, key: CredentialKey) -> StoredCredential | None:
-    """One, or None."""
-    row = connection.execute(select(tables.credentials).where(_is(key))).mappings().first()
-    return None if row is None else _from(row)
-
-
-def save(
+def _save(
     connection: Connection,
-    insert: Callable[[Table], Any],
+    insert: Insert,
     credential: StoredCredential,
     *,
     over: int | None,
     quietly: bool,
 ) -> bool:
-    """Insert or replace; whether it was."""
     table = tables.credentials
     values = {
         "key_id": escape_text(credential.key_id),
@@ -120,84 +141,17 @@ def save(
     row = {**{name: escape_text(text) for name, text in vars(credential.key).items()}, **values}
     changed = 0
     if over != 0:
-        here = _is(credential.key)
+        condition = _is(credential.key)
         if over is not None:
-            here &= table.c.version == over
+            condition &= table.c.version == over
         renewed = {**values, "version": table.c.version + 1}
-        changed = connection.execute(update(table).where(here).values(**renewed)).rowcount
+        changed = connection.execute(update(table).where(condition).values(**renewed)).rowcount
     if not changed and not over:
         added = insert(table).on_conflict_do_nothing().returning(table.c.version)
         changed = len(connection.execute(added, {**row, "version": 1}).all())
     if changed and not quietly:
-        access.changed(connection, insert)
+        count_change(connection, insert)
     return changed > 0
-
-
-def remove(
-    connection: Connection,
-    insert: Callable[[Table], Any],
-    wanted: Mapping[str, str],
-    before: str | None,
-) -> int:
-    """Remove those that fit."""
-    table = tables.credentials
-    statement = delete(table).where(*(table.c[name] == text for name, text in wanted.items()))
-    if before is not None:
-        statement = statement.where(table.c.updated_at < before)
-    gone = connection.execute(statement).rowcount
-    if gone and wanted.get("kind") != "pending":
-        access.changed(connection, insert)
-    return gone
-
-
-def lease(connection: Connection, key: CredentialKey, by: str, until: str, now: str) -> bool:
-    """Take the right to renew one."""
-    table = tables.credentials
-    free = _is(key) & ((table.c.lease_by.in_(["", by])) | (table.c.lease_until < now))
-    taken = connection.execute(
-        update(table).where(free).values(lease_by=escape_text(by), lease_until=until)
-    )
-    return taken.rowcount > 0
-
-
-def keys(connection: Connection) -> list[WrappedKey]:
-    """All keys, oldest first."""
-    table = tables.credential_keys
-    rows = connection.execute(select(table).order_by(table.c.key_id)).mappings()
-    return [WrappedKey(**row) for row in rows]
-
-
-def save_keys(
-    connection: Connection,
-    insert: Callable[[Table], Any],
-    new: tuple[WrappedKey, ...],
-    *,
-    only_first: bool,
-) -> bool:
-    """Insert or replace keys."""
-    table = tables.credential_keys
-    if only_first:
-        # Two processes that begin at once would each make a first key: the row of the version
-        # stands for all of them, and is locked first.
-        access.changed(connection, insert)
-        if connection.execute(select(table.c.key_id).limit(1)).first() is not None:
-            return False
-    statement = insert(table)
-    statement = statement.on_conflict_do_update(
-        index_elements=["key_id"],
-        set_={name: statement.excluded[name] for name in ("wrapped_by", "wrapped")},
-    )
-    connection.execute(statement, [vars(key) for key in new])
-    return True
-
-
-def remove_keys(connection: Connection, key_ids: tuple[str, ...]) -> int:
-    """Remove keys that nothing is encrypted with."""
-    table, used = tables.credential_keys, tables.credentials
-    unused = table.c.key_id.in_(list(key_ids)) & table.c.key_id.not_in(
-        select(used.c.key_id).distinct()
-    )
-    return connection.execute(delete(table).where(unused)).rowcount
 
 
 def _is(key: CredentialKey) -> ColumnElement[bool]:

@@ -1,67 +1,74 @@
-"""What messages were taken for, in SQL."""
+"""Detections of intents in SQL."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Integer, Select, Table, cast, delete, func, select
+from sqlalchemy import Integer, Select, cast, delete, func, select
 
-from toolgate.store.base import DetectionCount, DetectionFilter, StoredDetection
 from toolgate.store.engine import tables
+from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text
+from toolgate.store.repositories.detections import (
+    DetectionCount,
+    DetectionFilter,
+    StoredDetection,
+)
 from toolgate.store.sql import row_mapping
 
-__all__ = ["append", "clear", "counts", "find"]
+__all__ = ["SqlDetections"]
 
-_MOST = 10_000
+_MAX_ROWS = 10_000
+"""Detections that one query gives at most; as `DetectionFilter.limit` says."""
 
 SelectT = TypeVar("SelectT", bound="Select[*tuple[Any, ...]]")
 
 
-def append(
-    connection: Connection, insert: Callable[[Table], Any], detections: Sequence[StoredDetection]
-) -> None:
-    """Write rows; what is there already is left alone."""
-    if detections:
-        rows = [row_mapping.detection_row(each) for each in detections]
-        connection.execute(insert(tables.detections).on_conflict_do_nothing(), rows)
+class SqlDetections:
+    """Implements `DetectionRepository`."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def append(self, detections: Sequence[StoredDetection]) -> None:
+        """Write detections; all or nothing. What is there already is left alone."""
+        if detections:
+            rows = [row_mapping.detection_row(detection) for detection in detections]
+            statement = self._database.insert(tables.detections).on_conflict_do_nothing()
+            await self._database.execute(statement, rows)
+
+    async def select(self, query: DetectionFilter) -> list[StoredDetection]:
+        """Detections that match, newest first."""
+        table = tables.detections
+        statement = _filtered(select(table), query)
+        statement = statement.order_by(table.c.at.desc(), table.c.detection_id.desc())
+        statement = statement.limit(max(1, min(query.limit, _MAX_ROWS)))
+        return await self._database.fetch_all(statement, row_mapping.detection_from)
+
+    async def counts(self, query: DetectionFilter) -> list[DetectionCount]:
+        """How many match, of each project, outcome, stage and intent, in this order."""
+        table = tables.detections
+        groups = (table.c.project_id, table.c.outcome, table.c.stage, table.c.intent)
+        remembered = func.sum(cast(table.c.remembered, Integer)).label("remembered")
+        statement = select(*groups, func.count().label("count"), remembered)
+        statement = _filtered(statement, query).group_by(*groups).order_by(*groups)
+        return await self._database.fetch_all(statement, row_mapping.detection_count_from)
+
+    async def clear(self, project_id: str) -> int:
+        """Delete the detections of a project; gives their number."""
+        table = tables.detections
+        return await self._database.execute(
+            delete(table).where(table.c.project_id == escape_text(project_id))
+        )
 
 
-def find(connection: Connection, wanted: DetectionFilter) -> list[StoredDetection]:
-    """Detections that fit, newest first."""
+def _filtered(statement: SelectT, query: DetectionFilter) -> SelectT:
     table = tables.detections
-    statement = _fitting(select(table), wanted)
-    statement = statement.order_by(table.c.at.desc(), table.c.detection_id.desc())
-    statement = statement.limit(max(1, min(wanted.limit, _MOST)))
-    return [row_mapping.detection_from(row) for row in connection.execute(statement).mappings()]
-
-
-def counts(connection: Connection, wanted: DetectionFilter) -> list[DetectionCount]:
-    """How many there are of each project, outcome, stage and intent."""
-    table = tables.detections
-    groups = (table.c.project_id, table.c.outcome, table.c.stage, table.c.intent)
-    remembered = func.sum(cast(table.c.remembered, Integer)).label("remembered")
-    statement = select(*groups, func.count().label("count"), remembered)
-    statement = _fitting(statement, wanted).group_by(*groups).order_by(*groups)
-    return [
-        row_mapping.detection_count_from(row) for row in connection.execute(statement).mappings()
-    ]
-
-
-def clear(connection: Connection, project_id: str) -> int:
-    """Forget a project."""
-    table = tables.detections
-    statement = delete(table).where(table.c.project_id == escape_text(project_id))
-    return connection.execute(statement).rowcount
-
-
-def _fitting(statement: SelectT, wanted: DetectionFilter) -> SelectT:
-    table = tables.detections
-    if wanted.project_id is not None:
-        statement = statement.where(table.c.project_id == escape_text(wanted.project_id))
-    if wanted.outcomes:
-        statement = statement.where(table.c.outcome.in_(map(escape_text, wanted.outcomes)))
-    if wanted.since:
-        statement = statement.where(table.c.at >= wanted.since)
-    if wanted.below is not None:
-        statement = statement.where(table.c.confidence < wanted.below)
+    if query.project_id is not None:
+        statement = statement.where(table.c.project_id == escape_text(query.project_id))
+    if query.outcomes:
+        statement = statement.where(table.c.outcome.in_(map(escape_text, query.outcomes)))
+    if query.since:
+        statement = statement.where(table.c.at >= query.since)
+    if query.below is not None:
+        statement = statement.where(table.c.confidence < query.below)
     return statement

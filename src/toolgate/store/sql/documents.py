@@ -8,27 +8,26 @@ store writes a word of the collection, so that the words of others are never cou
 """
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, TypeVar
 
 from toolgate.base.ids import utc_now
 from toolgate.store.base import SqlAccess
 from toolgate.store.engine.text import escape_text, unescape_text
+from toolgate.store.repositories.documents import (
+    PassageSource,
+    StoredCollection,
+    StoredDocument,
+    StoredPassage,
+    WordCounts,
+)
 
-__all__ = [
-    "DocumentRepository",
-    "PassageSource",
-    "StoredCollection",
-    "StoredDocument",
-    "StoredPassage",
-    "WordCounts",
-]
+__all__ = ["SqlDocuments"]
 
 T = TypeVar("T")
 
-_AT_ONCE = 500
-"""Values in one statement; SQLite allows 32,766."""
+_PORTION = 500
+"""Values in one statement; SQLite allows 32,766 (https://www.sqlite.org/limits.html)."""
 
 _LOCK = 0x746F6F6C646F6373
 """Key of the advisory lock under which the index of words is made: `tooldocs` in ASCII."""
@@ -36,152 +35,12 @@ _LOCK = 0x746F6F6C646F6373
 _WORD = re.compile(r"[^\W_]+")
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredCollection:
-    """Documents that are searched together."""
+class SqlDocuments:
+    """Implements `DocumentRepository`."""
 
-    collection_id: str
-    """Opaque; letters and digits."""
-
-    project_id: str
-    """The tenant."""
-
-    name: str
-    """Unique within a project without case."""
-
-    alias: str = ""
-    """Another name for people."""
-
-    description: str = ""
-    """What is in it."""
-
-    model: str
-    """The embedding model by its name in the settings."""
-
-    model_identity: str
-    """What the model was when the collection was filled."""
-
-    dim: int
-    """Numbers of a vector."""
-
-    metric: str
-    """`cosine`, `euclidean` or `dot`."""
-
-    place: str
-    """Where its vectors are: a file name in `passages/`."""
-
-    shelf_id: str
-    """Which vectors are its own now."""
-
-    version: int = 0
-    """Grows with each change of its documents."""
-
-    updated_at: str = ""
-    """UTC, ISO 8601."""
-
-    documents: int = 0
-    """How many it has; counted when it is read."""
-
-    passages: int = 0
-    """How many pieces they have; counted when it is read."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoredDocument:
-    """A document that was taken in."""
-
-    document_id: str
-    """Opaque; letters and digits."""
-
-    collection_id: str
-    """Where it belongs."""
-
-    source: str
-    """Its path within what was added, or its address."""
-
-    origin: str = ""
-    """What was added and brought it: a folder, a file or an address, in full."""
-
-    title: str = ""
-    """What it calls itself."""
-
-    media_type: str = ""
-    """Of the file that it was."""
-
-    content_hash: str = ""
-    """Of the file that it was, and of all that decides how it is cut."""
-
-    size_bytes: int = 0
-    """Of the file that it was."""
-
-    passages: int = 0
-    """Into how many pieces it is cut."""
-
-    added_at: str = ""
-    """UTC, ISO 8601."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoredPassage:
-    """A piece of a document."""
-
-    passage_id: int
-    """Its number, below 2**62."""
-
-    ordinal: int
-    """Its place in the document, from 0 on."""
-
-    text: str
-    """What stands there."""
-
-    heading: str = ""
-    """The headings above it."""
-
-    page: int | None = None
-    """Its page, from 1 on."""
-
-    words: str = ""
-    """What it is found by: words separated by blanks, each as often as it stands there."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PassageSource:
-    """A piece with the document that it is of."""
-
-    passage: StoredPassage
-    """The piece."""
-
-    document_id: str
-    """Its document."""
-
-    source: str
-    """Where that came from."""
-
-    title: str
-    """What that calls itself."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class WordCounts:
-    """What is needed to weigh words."""
-
-    passages: int
-    """Passages of the collection."""
-
-    words: int
-    """Words of all of them together."""
-
-    having: Mapping[str, int]
-    """Passages that have a word, by word."""
-
-
-class DocumentRepository:
-    """Documents in a store."""
-
-    def __init__(self, store: SqlAccess, kind: Literal["sqlite", "postgres"]) -> None:
-        """Make the way into a store of a kind; nothing is read yet."""
+    def __init__(self, store: SqlAccess, *, is_sqlite: bool) -> None:
         self._store = store
-        self._is_sqlite = kind == "sqlite"
+        self._is_sqlite = is_sqlite
         self._is_prepared = False
 
     # Collections
@@ -202,13 +61,13 @@ class DocumentRepository:
         )
 
         def work(driver: Any) -> list[StoredCollection]:
-            found = self._rows(
+            rows = self._rows(
                 driver,
                 f"SELECT {_COLLECTION}, {counts if counted else uncounted}"  # noqa: S608 - of ours
                 " FROM document_collections c WHERE project_id = ? ORDER BY name_key",
                 (escape_text(project_id),),
             )
-            return [_collection(row) for row in found]
+            return [_collection(row) for row in rows]
 
         return await self._store.reading(work)
 
@@ -246,7 +105,7 @@ class DocumentRepository:
                 "INSERT INTO document_collections"  # noqa: S608 - names of ours
                 " (collection_id, project_id, name, name_key,"
                 " alias, description, model, model_identity, dim, metric, place, shelf_id, version,"
-                f" updated_at) VALUES ({_places(values)})"
+                f" updated_at) VALUES ({_placeholders(values)})"
                 f" ON CONFLICT (collection_id) DO UPDATE SET {changed}",
                 values,
             )
@@ -263,7 +122,7 @@ class DocumentRepository:
                 statement = f"DELETE FROM {table} WHERE collection_id = ?"  # noqa: S608
                 self._run(driver, statement, (collection_id,))
 
-        await self.prepare()
+        await self._prepare()
         await self._store.writing(work)
 
     # Documents
@@ -272,13 +131,13 @@ class DocumentRepository:
         """The documents of a collection, by origin and source."""
 
         def work(driver: Any) -> list[StoredDocument]:
-            found = self._rows(
+            rows = self._rows(
                 driver,
                 f"SELECT {_DOCUMENT} FROM documents WHERE collection_id = ?"  # noqa: S608
                 " ORDER BY origin, source",
                 (collection_id,),
             )
-            return [_document(row) for row in found]
+            return [_document(row) for row in rows]
 
         return await self._store.reading(work)
 
@@ -286,13 +145,13 @@ class DocumentRepository:
         """The document of an origin and a source; None: there is none."""
 
         def work(driver: Any) -> StoredDocument | None:
-            found = self._rows(
+            rows = self._rows(
                 driver,
                 f"SELECT {_DOCUMENT} FROM documents"  # noqa: S608 - names of ours
                 " WHERE collection_id = ? AND origin = ? AND source = ?",
                 (collection_id, escape_text(origin), escape_text(source)),
             )
-            return _document(found[0]) if found else None
+            return _document(rows[0]) if rows else None
 
         return await self._store.reading(work)
 
@@ -304,9 +163,9 @@ class DocumentRepository:
         Gives:
             The ids of the documents that it replaced.
         """
-        await self.prepare()
+        await self._prepare()
         collection_id = document.collection_id
-        mark = _mark(collection_id)
+        collection_word = _collection_word(collection_id)
 
         def work(driver: Any) -> list[str]:
             here = (collection_id, escape_text(document.origin), escape_text(document.source))
@@ -335,47 +194,47 @@ class DocumentRepository:
                 "INSERT INTO documents"  # noqa: S608 - question marks only
                 " (document_id, collection_id, origin, source, title,"
                 f" media_type, content_hash, size_bytes, passages, added_at)"
-                f" VALUES ({_places(values)})",
+                f" VALUES ({_placeholders(values)})",
                 values,
             )
             rows = [
                 (
-                    each.passage_id,
+                    passage.passage_id,
                     collection_id,
                     document.document_id,
-                    each.ordinal,
-                    escape_text(each.heading),
-                    each.page,
-                    escape_text(each.text),
-                    f"{mark} {each.words}",
-                    each.words.count(" ") + 1 if each.words else 0,
+                    passage.ordinal,
+                    escape_text(passage.heading),
+                    passage.page,
+                    escape_text(passage.text),
+                    f"{collection_word} {passage.words}",
+                    passage.words.count(" ") + 1 if passage.words else 0,
                 )
-                for each in passages
+                for passage in passages
             ]
             if rows:
                 cursor = driver.cursor()
                 cursor.executemany(
-                    self._said(
+                    self._dialect_sql(
                         "INSERT INTO passages"  # noqa: S608 - question marks only
                         " (passage_id, collection_id, document_id, ordinal,"
-                        f" heading, page, text, words, length) VALUES ({_places(rows[0])})"
+                        f" heading, page, text, words, length) VALUES ({_placeholders(rows[0])})"
                     ),
                     rows,
                 )
                 cursor.close()
-            self._changed(driver, collection_id)
+            self._count_change(driver, collection_id)
             return gone
 
         return await self._store.writing(work)
 
     async def remove_documents(self, collection_id: str, documents: Collection[str]) -> int:
         """Remove documents; gives how many there were."""
-        await self.prepare()
+        await self._prepare()
 
         def work(driver: Any) -> int:
             removed = self._remove(driver, list(documents))
             if removed:
-                self._changed(driver, collection_id)
+                self._count_change(driver, collection_id)
             return removed
 
         return await self._store.writing(work)
@@ -386,26 +245,26 @@ class DocumentRepository:
         """Passages by number, as far as they are there."""
 
         def work(driver: Any) -> dict[int, PassageSource]:
-            found: dict[int, PassageSource] = {}
-            for part in _parts(list(numbers)):
+            sources: dict[int, PassageSource] = {}
+            for part in _portions(list(numbers)):
                 statement = (
                     "SELECT p.passage_id, p.ordinal, p.text, p.heading, p.page,"  # noqa: S608
                     " p.document_id, d.source, d.title FROM passages p"
                     " JOIN documents d ON d.document_id = p.document_id"
-                    f" WHERE p.passage_id IN ({_places(part)})"
+                    f" WHERE p.passage_id IN ({_placeholders(part)})"
                 )
                 for row in self._rows(driver, statement, part):
-                    found[row[0]] = PassageSource(
+                    sources[row[0]] = PassageSource(
                         passage=_passage(row),
                         document_id=row[5],
                         source=unescape_text(row[6]),
                         title=unescape_text(row[7]),
                     )
-            return found
+            return sources
 
         return await self._store.reading(work)
 
-    async def pages_of(
+    async def passage_page(
         self, collection_id: str, *, after: int, limit: int
     ) -> list[tuple[str, StoredPassage]]:
         """Passages of a collection in the order of their numbers, each with its document.
@@ -429,9 +288,9 @@ class DocumentRepository:
 
     # Words
 
-    async def counts(self, collection_id: str, words: Sequence[str]) -> WordCounts:
+    async def word_counts(self, collection_id: str, words: Sequence[str]) -> WordCounts:
         """How often words are in a collection."""
-        await self.prepare()
+        await self._prepare()
 
         def work(driver: Any) -> WordCounts:
             [[passages, length]] = self._rows(
@@ -439,7 +298,7 @@ class DocumentRepository:
                 "SELECT count(*), coalesce(sum(length), 0) FROM passages WHERE collection_id = ?",
                 (collection_id,),
             )
-            having = {word: self._having(driver, collection_id, word) for word in words}
+            having = {word: self._count_passages(driver, collection_id, word) for word in words}
             return WordCounts(passages=passages, words=int(length), having=having)
 
         return await self._store.reading(work)
@@ -448,8 +307,12 @@ class DocumentRepository:
         self, collection_id: str, word: str, *, limit: int
     ) -> list[tuple[int, str, str]]:
         """Passages that have a word: number, document and all words."""
-        await self.prepare()
-        wanted = _fts(collection_id, word) if self._is_sqlite else [_mark(collection_id), word]
+        await self._prepare()
+        condition = (
+            _fts(collection_id, word)
+            if self._is_sqlite
+            else [_collection_word(collection_id), word]
+        )
         statement = (
             "SELECT p.passage_id, p.document_id, p.words FROM passage_words w"
             " JOIN passages p ON p.passage_id = w.rowid"
@@ -460,13 +323,13 @@ class DocumentRepository:
         )
 
         def work(driver: Any) -> list[tuple[int, str, str]]:
-            found = self._rows(driver, statement, (wanted, limit))
-            return [(row[0], row[1], row[2].partition(" ")[2]) for row in found]
+            rows = self._rows(driver, statement, (condition, limit))
+            return [(row[0], row[1], row[2].partition(" ")[2]) for row in rows]
 
         return await self._store.reading(work)
 
-    async def prepare(self) -> None:
-        """Make what finds passages by words, where it is not there yet."""
+    async def _prepare(self) -> None:
+        """Create the index of words, where it does not exist yet."""
         if not self._is_prepared:
             await self._store.writing(
                 self._prepare_sqlite if self._is_sqlite else self._prepare_postgres
@@ -500,25 +363,25 @@ class DocumentRepository:
             " USING gin (string_to_array(words, ' '))"
         )
 
-    def _having(self, driver: Any, collection_id: str, word: str) -> int:
+    def _count_passages(self, driver: Any, collection_id: str, word: str) -> int:
         if self._is_sqlite:
             statement = "SELECT count(*) FROM passage_words WHERE words MATCH ?"
             return int(self._rows(driver, statement, (_fts(collection_id, word),))[0][0])
         statement = "SELECT count(*) FROM passages WHERE string_to_array(words, ' ') @> ?::text[]"
-        return int(self._rows(driver, statement, ([_mark(collection_id), word],))[0][0])
+        return int(self._rows(driver, statement, ([_collection_word(collection_id), word],))[0][0])
 
     # The driver
 
     def _remove(self, driver: Any, documents: Sequence[str]) -> int:
         removed = 0
-        for part in _parts(list(documents)):
+        for part in _portions(list(documents)):
             for table in ("passage_vectors", "passages", "documents"):
-                statement = f"DELETE FROM {table} WHERE document_id IN ({_places(part)})"  # noqa: S608
+                statement = f"DELETE FROM {table} WHERE document_id IN ({_placeholders(part)})"  # noqa: S608
                 removed_here = self._run(driver, statement, part)
             removed += removed_here
         return removed
 
-    def _changed(self, driver: Any, collection_id: str) -> None:
+    def _count_change(self, driver: Any, collection_id: str) -> None:
         self._run(
             driver,
             "UPDATE document_collections SET version = version + 1, updated_at = ?"
@@ -526,16 +389,16 @@ class DocumentRepository:
             (utc_now(), collection_id),
         )
 
-    def _said(self, statement: str) -> str:
+    def _dialect_sql(self, statement: str) -> str:
         return statement if self._is_sqlite else statement.replace("?", "%s")
 
     def _run(self, driver: Any, statement: str, values: Sequence[object]) -> int:
-        return driver.execute(self._said(statement), tuple(values)).rowcount
+        return driver.execute(self._dialect_sql(statement), tuple(values)).rowcount
 
     def _rows(
         self, driver: Any, statement: str, values: Sequence[object] = ()
     ) -> list[tuple[Any, ...]]:
-        return driver.execute(self._said(statement), tuple(values)).fetchall()
+        return driver.execute(self._dialect_sql(statement), tuple(values)).fetchall()
 
 
 _CHANGING = (
@@ -601,7 +464,7 @@ def _key(name: str) -> str:
     return escape_text(name.casefold())
 
 
-def _mark(collection_id: str) -> str:
+def _collection_word(collection_id: str) -> str:
     """The word of a collection, which no text has by chance."""
     return f"collection{collection_id}"
 
@@ -609,13 +472,13 @@ def _mark(collection_id: str) -> str:
 def _fts(collection_id: str, word: str) -> str:
     """A query of FTS5; a word that is none of ours finds nothing."""
     pure = word if _WORD.fullmatch(word) else "x" * 64
-    return f'"{_mark(collection_id)}" AND "{pure}"'
+    return f'"{_collection_word(collection_id)}" AND "{pure}"'
 
 
-def _places(values: Sequence[object]) -> str:
+def _placeholders(values: Sequence[object]) -> str:
     return ", ".join("?" * len(values))
 
 
-def _parts(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for at in range(0, len(values), _AT_ONCE):
-        yield values[at : at + _AT_ONCE]
+def _portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    for at in range(0, len(values), _PORTION):
+        yield values[at : at + _PORTION]

@@ -7,24 +7,20 @@ from typing import Any, cast
 
 from sqlalchemy import RowMapping
 
-from toolgate.store.base import (
-    DetectionCount,
-    StoredDetection,
+from toolgate.store.engine.text import UNSUPPORTED_CHARACTERS, escape_text, unescape_text
+from toolgate.store.repositories.access import (
     StoredGuard,
     StoredPermission,
     StoredProject,
-    StoredResult,
-    StoredSchema,
-    StoredSearch,
-    StoredServer,
-    StoredSnapshot,
     StoredToken,
-    StoredUse,
-    ToolFingerprint,
-    ToolVersion,
 )
-from toolgate.store.engine.text import UNSUPPORTED_CHARACTERS, escape_text, unescape_text
-from toolgate.store.records.approvals import StoredApproval
+from toolgate.store.repositories.approvals import StoredApproval
+from toolgate.store.repositories.catalog import StoredSnapshot, ToolFingerprint, ToolVersion
+from toolgate.store.repositories.detections import DetectionCount, StoredDetection
+from toolgate.store.repositories.results import StoredResult
+from toolgate.store.repositories.schemas import StoredSchema
+from toolgate.store.repositories.servers import StoredServer
+from toolgate.store.repositories.usage import StoredSearch, StoredUse
 from toolgate.types import AuditRecord, Json
 
 __all__ = [
@@ -35,7 +31,6 @@ __all__ = [
     "detection_count_from",
     "detection_from",
     "detection_row",
-    "escape_text",
     "fingerprint_from",
     "fingerprint_row",
     "guard_from",
@@ -56,7 +51,6 @@ __all__ = [
     "snapshot_row",
     "token_from",
     "token_row",
-    "unescape_text",
     "use_from",
     "use_row",
 ]

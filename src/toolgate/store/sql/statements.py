@@ -1,61 +1,54 @@
-"""What was asked of connected databases, in SQL."""
+"""Statements that were run on connected databases, in SQL."""
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Connection, RowMapping, Table, select
+from sqlalchemy import RowMapping, select
 
 from toolgate.store.engine import tables
+from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text, unescape_text
-from toolgate.store.records.statements import StoredStatement
+from toolgate.store.repositories.statements import StoredStatement
 
 __all__ = ["SqlStatements"]
 
-T = TypeVar("T")
+_MAX_ROWS = 10_000
+"""Statements that one query gives at most; chosen."""
 
-_MOST = 10_000
-_OWN_BYTES = 200
-"""What a row takes besides its texts."""
+_ROW_BYTES = 200
+"""Bytes of a row in addition to its texts; estimated."""
 
 
 class SqlStatements:
-    """That part over SQLAlchemy Core; `SqlStore` brings the transactions."""
+    """Implements `StatementRepository`."""
 
-    _insert: Callable[[Table], Any]
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
-        raise NotImplementedError
-
-    async def _write(self, work: Callable[[Connection], T]) -> T:
-        raise NotImplementedError
-
-    async def append_statement(self, statement: StoredStatement) -> None:
-        """Insert one; one with a known id is left as it is."""
+    async def append(self, statement: StoredStatement) -> None:
+        """Insert a statement; one with a known id is left as it is."""
         row = {
             name: escape_text(value) if isinstance(value, str) else value
             for name, value in vars(statement).items()
         }
-        row["size_bytes"] = _OWN_BYTES + sum(
+        row["size_bytes"] = _ROW_BYTES + sum(
             len(value.encode()) for value in row.values() if isinstance(value, str)
         )
-        wanted = self._insert(tables.statements).on_conflict_do_nothing()
-        await self._write(lambda opened: opened.execute(wanted, row))
+        insert = self._database.insert(tables.statements).on_conflict_do_nothing()
+        await self._database.execute(insert, row)
 
-    async def statements(
+    async def select(
         self, project_id: str, *, caller_id: str | None = None, since: str = "", limit: int = 100
     ) -> list[StoredStatement]:
         """Statements of a project, of one caller or of all, newest first."""
         table = tables.statements
-        wanted = select(table).where(table.c.project_id == escape_text(project_id))
+        query = select(table).where(table.c.project_id == escape_text(project_id))
         if caller_id is not None:
-            wanted = wanted.where(table.c.caller_id == escape_text(caller_id))
+            query = query.where(table.c.caller_id == escape_text(caller_id))
         if since:
-            wanted = wanted.where(table.c.at >= escape_text(since))
-        wanted = wanted.order_by(table.c.at.desc(), table.c.statement_id.desc())
-        wanted = wanted.limit(max(1, min(limit, _MOST)))
-        return await self._read(
-            lambda opened: [_from(row) for row in opened.execute(wanted).mappings()]
-        )
+            query = query.where(table.c.at >= escape_text(since))
+        query = query.order_by(table.c.at.desc(), table.c.statement_id.desc())
+        query = query.limit(max(1, min(limit, _MAX_ROWS)))
+        return await self._database.fetch_all(query, _from)
 
 
 def _from(row: RowMapping) -> StoredStatement:

@@ -1,19 +1,19 @@
-"""Threads and texts of prompts in SQL."""
+"""Chat threads in SQL."""
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
-from sqlalchemy import Connection, RowMapping, Table, bindparam, delete, func, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, delete, func, select, update
 
 from toolgate.store.engine import tables
+from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text, unescape_text
-from toolgate.store.records.threads import (
+from toolgate.store.repositories.threads import (
     StoredArtifact,
     StoredMessage,
-    StoredPrompt,
     StoredSpending,
     StoredThread,
 )
@@ -21,8 +21,6 @@ from toolgate.types import Json
 
 __all__ = ["SqlThreads"]
 
-T = TypeVar("T")
-Insert = Callable[[Table], Any]
 
 _ROW_BYTES = 200
 
@@ -83,40 +81,37 @@ _NO_END = 2**31 - 1
 
 
 class SqlThreads:
-    """That part over SQLAlchemy Core; `SqlStore` brings the transactions."""
+    """Implements `ThreadRepository`."""
 
-    _insert: Insert
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
-        raise NotImplementedError
+    async def get(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
+        """A thread by its name; None when there is none."""
+        return await self._database.read(lambda opened: _find(opened, project_id, caller_id, name))
 
-    async def _write(self, work: Callable[[Connection], T]) -> T:
-        raise NotImplementedError
-
-    async def thread(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
-        """One by its name; None when there is none."""
-        return await self._read(lambda opened: find(opened, project_id, caller_id, name))
-
-    async def threads(
+    async def select(
         self, project_id: str, caller_id: str | None, *, limit: int = 100
     ) -> list[StoredThread]:
         """Threads of a caller, or of all callers of a project, the last used first."""
-        return await self._read(lambda opened: listed(opened, project_id, caller_id, limit))
+        return await self._database.read(
+            lambda opened: _select(opened, project_id, caller_id, limit)
+        )
 
     async def begin_turn(
         self, thread: StoredThread, *, turn_id: str, until: str, now: str, over: str = ""
     ) -> StoredThread:
-        """Make the thread unless it is there, and take the right to run a turn in it."""
-        return await self._write(
-            lambda opened: begin(opened, self._insert, thread, turn_id, until, now, over)
+        """Create the thread unless it exists, and take the right to run a turn in it."""
+        return await self._database.write(
+            lambda opened: _begin(opened, self._database.insert, thread, turn_id, until, now, over)
         )
 
-    async def prolong_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
-        """Say that a turn is alive; False: another one has taken its place."""
+    async def extend_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
+        """Say that a turn is alive; False: another one has taken over."""
         table = tables.threads
         mine = (table.c.thread_id == thread_id) & (table.c.running == turn_id)
         statement = update(table).where(mine).values(running_until=until)
-        return await self._write(lambda opened: opened.execute(statement).rowcount > 0)
+        return await self._database.write(lambda opened: opened.execute(statement).rowcount > 0)
 
     async def append_messages(
         self,
@@ -129,16 +124,16 @@ class SqlThreads:
         ends: str = "",
         now: str,
     ) -> int:
-        """Write what a turn said; gives the last number."""
+        """Write the messages of a turn; gives the last number."""
 
         def work(opened: Connection) -> int:
-            last = append(opened, thread_id, messages, state, ends, now)
-            keep(opened, self._insert, thread_id, artifacts, spending, now)
+            last = _append(opened, thread_id, messages, state, ends, now)
+            _save_extras(opened, self._database.insert, thread_id, artifacts, spending, now)
             return last
 
-        return await self._write(work)
+        return await self._database.write(work)
 
-    async def thread_messages(
+    async def messages(
         self,
         thread_id: str,
         *,
@@ -147,66 +142,50 @@ class SqlThreads:
         limit: int | None = None,
     ) -> list[StoredMessage]:
         """Messages between two numbers, oldest first; with a limit the newest of them."""
-        return await self._read(lambda opened: messages(opened, thread_id, after, before, limit))
+        return await self._database.read(
+            lambda opened: _messages(opened, thread_id, after, before, limit)
+        )
 
-    async def thread_artifacts(
-        self, thread_id: str, artifact_ids: Sequence[str]
-    ) -> list[StoredArtifact]:
-        """Those of these ids that are there."""
+    async def artifacts(self, thread_id: str, artifact_ids: Sequence[str]) -> list[StoredArtifact]:
+        """Those of these ids that exist."""
         if not artifact_ids:
             return []
-        return await self._read(lambda opened: artifacts(opened, thread_id, artifact_ids))
+        return await self._database.read(lambda opened: _artifacts(opened, thread_id, artifact_ids))
 
-    async def thread_spending(self, thread_id: str) -> list[StoredSpending]:
+    async def spending(self, thread_id: str) -> list[StoredSpending]:
         """What was spent in a thread, oldest first."""
-        return await self._read(lambda opened: spent(opened, thread_id))
+        return await self._database.read(lambda opened: _spending(opened, thread_id))
 
-    async def save_thread_settings(
+    async def save_settings(
         self, thread: StoredThread, settings: Json, *, now: str
     ) -> StoredThread:
-        """Make the thread unless it is there, and give it these settings."""
+        """Create the thread unless it exists, and give it these settings."""
 
         def work(opened: Connection) -> StoredThread:
-            found = make(opened, self._insert, thread, now)
+            found = _get_or_create(opened, self._database.insert, thread, now)
             table = tables.threads
             mine = table.c.thread_id == found.thread_id
             opened.execute(update(table).where(mine).values(settings=_packed(settings)))
             return replace(found, settings=settings)
 
-        return await self._write(work)
+        return await self._database.write(work)
 
     async def drop_turn(self, thread_id: str, turn_id: str) -> int:
-        """Take back what a turn said; gives how many messages that were."""
-        return await self._write(lambda opened: drop(opened, thread_id, turn_id))
+        """Delete the messages of a turn; gives how many there were."""
+        return await self._database.write(lambda opened: _drop(opened, thread_id, turn_id))
 
-    async def clear_thread(self, thread_id: str, *, now: str) -> int:
-        """Remove all that was said; settings stay."""
-        return await self._write(lambda opened: clear(opened, thread_id, now))
+    async def clear(self, thread_id: str, *, now: str) -> int:
+        """Delete all messages; settings stay."""
+        return await self._database.write(lambda opened: _clear(opened, thread_id, now))
 
-    async def delete_thread(self, thread_id: str) -> bool:
+    async def delete(self, thread_id: str) -> bool:
         """Remove a thread with everything; False when there was none."""
         table = tables.threads
         statement = delete(table).where(table.c.thread_id == escape_text(thread_id))
-        return await self._write(lambda opened: opened.execute(statement).rowcount > 0)
-
-    async def prompt_versions(self, project_id: str, name: str | None) -> list[StoredPrompt]:
-        """All of a prompt, oldest first; without a name the latest of each."""
-        return await self._read(lambda opened: prompts(opened, project_id, name))
-
-    async def add_prompt_version(self, version: StoredPrompt) -> None:
-        """Keep one more."""
-        row = {
-            **vars(version),
-            "project_id": escape_text(version.project_id),
-            "name": escape_text(version.name),
-            "text": None if version.text is None else escape_text(version.text),
-            "changed_by": escape_text(version.changed_by),
-        }
-        statement = self._insert(tables.prompt_versions)
-        await self._write(lambda opened: opened.execute(statement, row))
+        return await self._database.write(lambda opened: opened.execute(statement).rowcount > 0)
 
 
-def find(opened: Connection, project_id: str, caller_id: str, name: str) -> StoredThread | None:
+def _find(opened: Connection, project_id: str, caller_id: str, name: str) -> StoredThread | None:
     """One by its name."""
     wanted = {
         "project": escape_text(project_id),
@@ -217,7 +196,7 @@ def find(opened: Connection, project_id: str, caller_id: str, name: str) -> Stor
     return None if row is None else _thread_from(row)
 
 
-def listed(
+def _select(
     opened: Connection, project_id: str, caller_id: str | None, limit: int
 ) -> list[StoredThread]:
     """The last used first."""
@@ -229,7 +208,9 @@ def listed(
     return [_thread_from(row) for row in opened.execute(wanted).mappings()]
 
 
-def make(opened: Connection, insert: Insert, thread: StoredThread, now: str) -> StoredThread:
+def _get_or_create(
+    opened: Connection, insert: Insert, thread: StoredThread, now: str
+) -> StoredThread:
     """The thread of this name, made unless it is there."""
     row = {
         "thread_id": thread.thread_id,
@@ -245,16 +226,16 @@ def make(opened: Connection, insert: Insert, thread: StoredThread, now: str) -> 
         "used_at": now,
         "size_bytes": _ROW_BYTES,
     }
-    found = find(opened, thread.project_id, thread.caller_id, thread.name)
+    found = _find(opened, thread.project_id, thread.caller_id, thread.name)
     if found is not None:
         return found
     opened.execute(insert(tables.threads).on_conflict_do_nothing(), row)
-    found = find(opened, thread.project_id, thread.caller_id, thread.name)
+    found = _find(opened, thread.project_id, thread.caller_id, thread.name)
     assert found is not None
     return found
 
 
-def begin(
+def _begin(
     opened: Connection,
     insert: Insert,
     thread: StoredThread,
@@ -264,7 +245,7 @@ def begin(
     over: str,
 ) -> StoredThread:
     """Take the right to run, if it is free."""
-    found = make(opened, insert, thread, now)
+    found = _get_or_create(opened, insert, thread, now)
     wanted = {"its_id": found.thread_id, "turn": turn_id, "until": until, "at": now}
     if over:
         taken = opened.execute(_TAKE_OVER, {**wanted, "over": over})
@@ -272,11 +253,11 @@ def begin(
         taken = opened.execute(_TAKE, wanted)
     if taken.rowcount:
         return replace(found, running=turn_id, running_until=until, used_at=now)
-    again = find(opened, thread.project_id, thread.caller_id, thread.name)
+    again = _find(opened, thread.project_id, thread.caller_id, thread.name)
     return found if again is None else again
 
 
-def append(
+def _append(
     opened: Connection,
     thread_id: str,
     said: Sequence[StoredMessage],
@@ -316,7 +297,7 @@ def append(
     return last
 
 
-def keep(
+def _save_extras(
     opened: Connection,
     insert: Insert,
     thread_id: str,
@@ -348,7 +329,7 @@ def keep(
         )
 
 
-def messages(
+def _messages(
     opened: Connection, thread_id: str, after: int, before: int | None, limit: int | None
 ) -> list[StoredMessage]:
     """Oldest first; with a limit the newest of them."""
@@ -363,7 +344,7 @@ def messages(
     return [_message_from(row) for row in newest][::-1]
 
 
-def artifacts(
+def _artifacts(
     opened: Connection, thread_id: str, artifact_ids: Sequence[str]
 ) -> list[StoredArtifact]:
     """Those that are there."""
@@ -381,7 +362,7 @@ def artifacts(
     ]
 
 
-def spent(opened: Connection, thread_id: str) -> list[StoredSpending]:
+def _spending(opened: Connection, thread_id: str) -> list[StoredSpending]:
     """Oldest first."""
     table = tables.thread_spending
     wanted = select(table).where(table.c.thread_id == thread_id).order_by(table.c.number)
@@ -393,7 +374,7 @@ def spent(opened: Connection, thread_id: str) -> list[StoredSpending]:
     return found
 
 
-def drop(opened: Connection, thread_id: str, turn_id: str) -> int:
+def _drop(opened: Connection, thread_id: str, turn_id: str) -> int:
     """Remove the messages of a turn; numbers of others stay."""
     gone = 0
     for table in (tables.thread_artifacts, tables.thread_messages):
@@ -402,7 +383,7 @@ def drop(opened: Connection, thread_id: str, turn_id: str) -> int:
     return gone
 
 
-def clear(opened: Connection, thread_id: str, now: str) -> int:
+def _clear(opened: Connection, thread_id: str, now: str) -> int:
     """Remove what was said in a thread, and what it knows of that."""
     gone = 0
     for table in (tables.thread_artifacts, tables.thread_messages):
@@ -411,37 +392,6 @@ def clear(opened: Connection, thread_id: str, now: str) -> int:
     values = {"state": "{}", "size_bytes": _ROW_BYTES, "used_at": now}
     opened.execute(update(table).where(table.c.thread_id == thread_id).values(**values))
     return gone
-
-
-def prompts(opened: Connection, project_id: str, name: str | None) -> list[StoredPrompt]:
-    """All of a prompt, or the latest of each."""
-    table = tables.prompt_versions
-    mine = table.c.project_id == escape_text(project_id)
-    wanted = select(table).where(mine).order_by(table.c.name, table.c.version)
-    if name is not None:
-        wanted = wanted.where(table.c.name == escape_text(name))
-    else:
-        latest = (
-            select(table.c.name, func.max(table.c.version).label("version"))
-            .where(mine)
-            .group_by(table.c.name)
-            .subquery()
-        )
-        wanted = wanted.join(
-            latest,
-            (table.c.name == latest.c.name) & (table.c.version == latest.c.version),
-        )
-    return [
-        StoredPrompt(
-            project_id=unescape_text(row["project_id"]),
-            name=unescape_text(row["name"]),
-            version=row["version"],
-            text=None if row["text"] is None else unescape_text(row["text"]),
-            changed_at=row["changed_at"],
-            changed_by=unescape_text(row["changed_by"]),
-        )
-        for row in opened.execute(wanted).mappings()
-    ]
 
 
 def _thread_from(row: RowMapping) -> StoredThread:

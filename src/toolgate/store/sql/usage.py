@@ -1,77 +1,89 @@
 """The usage log in SQL: searches, and what became of the tools that they showed."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, exists, func, select
+from sqlalchemy import ColumnElement, Connection, delete, exists, func, select
 
-from toolgate.store.base import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.engine import tables
+from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text
+from toolgate.store.repositories.usage import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.sql import row_mapping
 
-__all__ = ["append", "clear", "find", "is_orphan"]
+__all__ = ["SqlUsage", "is_orphan"]
 
 _PORTION = 500
-"""Searches whose uses are read at once."""
+"""Searches whose uses are read at once; well below the 32,766 values that SQLite allows."""
 
 
-def append(
-    connection: Connection,
-    insert: Callable[[Table], Any],
-    searches: Sequence[StoredSearch],
-    uses: Sequence[StoredUse],
-) -> None:
-    """Write rows; what is there already is left alone."""
-    for table, rows in (
-        (tables.usage_searches, [row_mapping.search_row(search) for search in searches]),
-        (tables.usage_uses, [row_mapping.use_row(use) for use in uses]),
-    ):
-        if rows:
-            connection.execute(insert(table).on_conflict_do_nothing(), rows)
+class SqlUsage:
+    """Implements `UsageRepository`."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def append(self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]) -> None:
+        """Write to the usage log; all or nothing. What is there already is left alone."""
+        rows_of = {
+            tables.usage_searches: [row_mapping.search_row(search) for search in searches],
+            tables.usage_uses: [row_mapping.use_row(use) for use in uses],
+        }
+
+        def append(connection: Connection) -> None:
+            for table, rows in rows_of.items():
+                if rows:
+                    connection.execute(self._database.insert(table).on_conflict_do_nothing(), rows)
+
+        await self._database.write(append)
+
+    async def select(self, query: UsageFilter) -> list[UsageEntry]:
+        """Searches that match, newest first, each with all that became of it."""
+        return await self._database.read(lambda connection: _select(connection, query))
+
+    async def clear(self, project_id: str) -> int:
+        """Delete what a project searched and used; gives the number of searches."""
+
+        def clear(connection: Connection) -> int:
+            for table in (tables.usage_uses, tables.usage_searches):
+                statement = delete(table).where(table.c.project_id == escape_text(project_id))
+                count = connection.execute(statement).rowcount
+            return count
+
+        return await self._database.write(clear)
 
 
-def find(connection: Connection, wanted: UsageFilter) -> list[UsageEntry]:
-    """Searches that fit, newest first, each with its uses."""
+def _select(connection: Connection, query: UsageFilter) -> list[UsageEntry]:
     searches, uses = tables.usage_searches, tables.usage_uses
-    statement = select(searches).where(searches.c.project_id == escape_text(wanted.project_id))
-    if wanted.caller_id is not None:
-        statement = statement.where(searches.c.caller_id == escape_text(wanted.caller_id))
-    if wanted.with_uses:
+    statement = select(searches).where(searches.c.project_id == escape_text(query.project_id))
+    if query.caller_id is not None:
+        statement = statement.where(searches.c.caller_id == escape_text(query.caller_id))
+    if query.with_uses:
         # By the time of the last use: an old search may have been used a moment ago.
         last = (
             select(uses.c.search_id, func.max(uses.c.at).label("at"))
-            .where(uses.c.project_id == escape_text(wanted.project_id))
+            .where(uses.c.project_id == escape_text(query.project_id))
             .group_by(uses.c.search_id)
             .subquery()
         )
         statement = statement.join(last, last.c.search_id == searches.c.search_id)
-        if wanted.since:
-            statement = statement.where(last.c.at >= wanted.since)
-    elif wanted.since:
-        statement = statement.where(searches.c.at >= wanted.since)
+        if query.since:
+            statement = statement.where(last.c.at >= query.since)
+    elif query.since:
+        statement = statement.where(searches.c.at >= query.since)
     statement = statement.order_by(searches.c.at.desc(), searches.c.search_id.desc())
-    statement = statement.limit(max(1, min(wanted.limit, 100_000)))
-    found = [row_mapping.search_from(row) for row in connection.execute(statement).mappings()]
+    statement = statement.limit(max(1, min(query.limit, 100_000)))
+    matches = [row_mapping.search_from(row) for row in connection.execute(statement).mappings()]
     by_search: dict[str, list[StoredUse]] = {}
-    for start in range(0, len(found), _PORTION):
-        ids = [escape_text(search.search_id) for search in found[start : start + _PORTION]]
+    for start in range(0, len(matches), _PORTION):
+        ids = [escape_text(search.search_id) for search in matches[start : start + _PORTION]]
         of_these = select(uses).where(uses.c.search_id.in_(ids)).order_by(uses.c.at, uses.c.use_id)
         for row in connection.execute(of_these).mappings():
             use = row_mapping.use_from(row)
             by_search.setdefault(use.search_id, []).append(use)
     return [
         UsageEntry(search=search, uses=tuple(by_search.get(search.search_id, ())))
-        for search in found
+        for search in matches
     ]
-
-
-def clear(connection: Connection, project_id: str) -> int:
-    """Forget a project; gives the number of its searches."""
-    searches, uses = tables.usage_searches, tables.usage_uses
-    connection.execute(delete(uses).where(uses.c.project_id == escape_text(project_id)))
-    found = delete(searches).where(searches.c.project_id == escape_text(project_id))
-    return connection.execute(found).rowcount
 
 
 def is_orphan(before: str) -> ColumnElement[bool]:

@@ -80,7 +80,7 @@ async def test_the_gateway_refuses_and_points_to_the_tools_of_the_pack(tmp_path:
         read = await call(ME, {"name": "files__read_file", "arguments": relation}, None)
         other = await call(ME, {"name": "files__write_file", "arguments": {"path": "a.md"}}, None)
         await app.recorder.flush()
-        records = await app.store.audit(AuditFilter(action="protect"))
+        records = await app.store.audit.select(AuditFilter(action="protect"))
 
     assert refused["isError"]
     assert refused["content"][0]["text"].startswith(

@@ -14,7 +14,7 @@ from toolgate.databases.connections import Connection, Connections, QueryResult
 from toolgate.databases.sql_guard import StatementVerdict, check_statement, mask_values
 from toolgate.errors import SettingError, StatementError, StoreError, ToolgateError
 from toolgate.packs.builtin.sql._options import SqlOptions, read_options
-from toolgate.store import StatementOutcome, StatementRows, StoredStatement
+from toolgate.store import StatementOutcome, StatementRepository, StoredStatement
 
 __all__ = ["SqlCall"]
 
@@ -131,9 +131,9 @@ class SqlCall:
         text = (
             mask_values(statement, connection.dialect) if self.options.mask_literals else statement
         )
-        rows: StatementRows = store
+        rows: StatementRepository = store.statements
         try:
-            await rows.append_statement(
+            await rows.append(
                 StoredStatement(
                     statement_id=new_id(),
                     at=utc_now(),

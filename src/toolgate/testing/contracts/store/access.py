@@ -38,10 +38,10 @@ class AccessContract(StoreFixtures):
 
     async def test_projects_come_back_with_what_they_set(self, store: Store) -> None:
         """Saving again replaces the settings; the default project is always there."""
-        await store.save_project(StoredProject(project_id="web", settings={"read_only": True}))
-        await store.save_project(StoredProject(project_id="web", settings={"note": HOSTILE[1:9]}))
+        await store.projects.save(StoredProject(project_id="web", settings={"read_only": True}))
+        await store.projects.save(StoredProject(project_id="web", settings={"note": HOSTILE[1:9]}))
 
-        projects = {project.project_id: project for project in await store.projects()}
+        projects = {project.project_id: project for project in await store.projects.list_all()}
         assert set(projects) == {DEFAULT_PROJECT, "web"}
         assert projects["web"].settings == {"note": HOSTILE[1:9]}
         assert projects["web"].created_at
@@ -72,18 +72,18 @@ class AccessContract(StoreFixtures):
                     await store.writing(insert)  # waits for the one before, if that is not over
                 except StoreError:
                     pytest.fail("it was kept")
-                await store.projects()
+                await store.projects.list_all()
             assert waited.has_saved
             assert not waited.was_slow
 
     async def test_a_project_goes_with_its_servers(self, store: Store) -> None:
         """And says whether it was there."""
-        await store.save_project(StoredProject(project_id="web"))
-        await store.save_server(sample_server("git", project_id="web"))
+        await store.projects.save(StoredProject(project_id="web"))
+        await store.servers.save(sample_server("git", project_id="web"))
 
-        assert await store.delete_project("web")
-        assert not await store.delete_project("web")
-        assert await store.servers(None) == []
+        assert await store.projects.delete("web")
+        assert not await store.projects.delete("web")
+        assert await store.servers.select(None) == []
 
     async def test_tokens_come_back_as_they_were(self, store: Store) -> None:
         """Every field; saving again replaces by id."""
@@ -105,24 +105,24 @@ class AccessContract(StoreFixtures):
             old_until=NOW,
             last_used_at=NOW,
         )
-        await store.save_token(token)
-        assert await store.tokens() == [token]
+        await store.access.save_token(token)
+        assert await store.access.tokens() == [token]
 
         changed = replace(token, name="ben", revoked_at=NOW, limits={})
-        await store.save_token(changed)
-        await store.touch_tokens({"t1": "2030-01-01T00:00:00.000Z", "nobody": NOW})
+        await store.access.save_token(changed)
+        await store.access.touch_tokens({"t1": "2030-01-01T00:00:00.000Z", "nobody": NOW})
 
-        (stored,) = await store.tokens()
+        (stored,) = await store.access.tokens()
         assert stored == replace(changed, last_used_at="2030-01-01T00:00:00.000Z")
-        assert await store.delete_token("t1")
-        assert not await store.delete_token("t1")
+        assert await store.access.delete_token("t1")
+        assert not await store.access.delete_token("t1")
 
     async def test_a_name_of_a_token_is_taken_once(self, store: Store) -> None:
         """Rules call tokens by name."""
-        await store.save_token(sample_token("t1", "anna"))
+        await store.access.save_token(sample_token("t1", "anna"))
 
         with pytest.raises(StoreError):
-            await store.save_token(sample_token("t2", "anna"))
+            await store.access.save_token(sample_token("t2", "anna"))
 
     async def test_permissions_come_back_oldest_first(self, store: Store) -> None:
         """And go by id."""
@@ -138,12 +138,12 @@ class AccessContract(StoreFixtures):
             )
             for number in range(3)
         ]
-        await store.save_permissions(rules[::-1])
-        await store.save_permissions([])
+        await store.access.save_permissions(rules[::-1])
+        await store.access.save_permissions([])
 
-        assert await store.permissions() == rules
-        assert await store.delete_permissions(["p0", "p2", "nothing"]) == 2
-        assert await store.permissions() == rules[1:2]
+        assert await store.access.permissions() == rules
+        assert await store.access.delete_permissions(["p0", "p2", "nothing"]) == 2
+        assert await store.access.permissions() == rules[1:2]
 
     async def test_guards_come_back_oldest_first(self, store: Store) -> None:
         """And go by id; a second time there is nothing to remove."""
@@ -152,63 +152,63 @@ class AccessContract(StoreFixtures):
             for number in range(3)
         ]
         for guard in guards[::-1]:
-            await store.save_guard(guard)
+            await store.access.save_guard(guard)
 
-        assert await store.guards() == guards
-        assert await store.delete_guards(["g0", "g2", "nothing"]) == 2
-        assert await store.delete_guards(["g0"]) == 0
-        assert await store.guards() == guards[1:2]
+        assert await store.access.guards() == guards
+        assert await store.access.delete_guards(["g0", "g2", "nothing"]) == 2
+        assert await store.access.delete_guards(["g0"]) == 0
+        assert await store.access.guards() == guards[1:2]
 
     async def test_sessions_come_back_as_they_were_the_last_used_first(self, store: Store) -> None:
         """Every field, the sealed bytes too; saving again replaces by id."""
         old, new = sample_session("s1", 1), sample_session("s2", 2, name=HOSTILE, agent=HOSTILE)
-        await store.save_session(old)
-        await store.save_session(new)
-        assert await store.sessions() == [new, old]
-        assert await store.session("s2") == new
-        assert await store.session("s3") is None
+        await store.sessions.save(old)
+        await store.sessions.save(new)
+        assert await store.sessions.list_all() == [new, old]
+        assert await store.sessions.get("s2") == new
+        assert await store.sessions.get("s3") is None
 
         changed = replace(old, sealed=b"", address="::1")
-        await store.save_session(changed)
-        assert await store.session("s1") == changed
-        assert len(await store.sessions()) == 2
+        await store.sessions.save(changed)
+        assert await store.sessions.get("s1") == changed
+        assert len(await store.sessions.list_all()) == 2
 
     async def test_a_session_lives_on_by_being_used_until_it_is_removed(self, store: Store) -> None:
         """What is gone does not come back by a touch."""
-        await store.save_session(sample_session("s1", 1))
-        assert await store.touch_session("s1", seen_at=minute_at(5), expires_at=minute_at(6))
-        session = await store.session("s1")
+        await store.sessions.save(sample_session("s1", 1))
+        assert await store.sessions.touch("s1", seen_at=minute_at(5), expires_at=minute_at(6))
+        session = await store.sessions.get("s1")
         assert session == replace(
             sample_session("s1", 1), seen_at=minute_at(5), expires_at=minute_at(6)
         )
-        assert await store.delete_session("s1")
-        assert not await store.delete_session("s1")
-        assert not await store.touch_session("s1", seen_at=minute_at(7), expires_at=minute_at(8))
-        assert await store.sessions() == []
+        assert await store.sessions.delete("s1")
+        assert not await store.sessions.delete("s1")
+        assert not await store.sessions.touch("s1", seen_at=minute_at(7), expires_at=minute_at(8))
+        assert await store.sessions.list_all() == []
 
     async def test_every_change_of_access_is_counted(self, store: Store) -> None:
         """Replicas look at the number to know that they have to read."""
-        versions = [await store.access_version()]
+        versions = [await store.access.version()]
         for change in (
-            store.save_project(StoredProject(project_id="web")),
-            store.save_server(sample_server("git", project_id="web")),
-            store.save_token(sample_token("t1", "anna")),
-            store.save_permissions(
+            store.projects.save(StoredProject(project_id="web")),
+            store.servers.save(sample_server("git", project_id="web")),
+            store.access.save_token(sample_token("t1", "anna")),
+            store.access.save_permissions(
                 [
                     StoredPermission(
                         permission_id="p1", effect="allow", who="everyone", kind="any", pattern="*"
                     )
                 ]
             ),
-            store.delete_permissions(["p1"]),
-            store.save_guard(StoredGuard(guard_id="g1", settings={}, created_at=NOW)),
-            store.delete_guards(["g1"]),
-            store.delete_token("t1"),
-            store.delete_project("web"),
+            store.access.delete_permissions(["p1"]),
+            store.access.save_guard(StoredGuard(guard_id="g1", settings={}, created_at=NOW)),
+            store.access.delete_guards(["g1"]),
+            store.access.delete_token("t1"),
+            store.projects.delete("web"),
         ):
             await change
-            versions.append(await store.access_version())
+            versions.append(await store.access.version())
 
         assert versions == sorted(set(versions))
-        await store.touch_tokens({"t1": NOW})
-        assert await store.access_version() == versions[-1]
+        await store.access.touch_tokens({"t1": NOW})
+        assert await store.access.version() == versions[-1]

@@ -26,19 +26,21 @@ class ApprovalContract(StoreFixtures):
         approval_ids: list[str] = []
 
         async def park(where: Store, number: int) -> None:
-            approval_ids.append((await where.park_approval(sample_approval(number))).approval_id)
+            approval_ids.append(
+                (await where.approvals.add_or_get(sample_approval(number))).approval_id
+            )
 
         async with create_task_group() as tasks:
             for number in range(20):
                 tasks.start_soon(park, (store, other)[number % 2], number)
         assert len(set(approval_ids)) == 1
-        assert len(await store.approvals(ApprovalFilter(), now=NOW)) == 1
+        assert len(await store.approvals.select(ApprovalFilter(), now=NOW)) == 1
 
     async def test_an_approval_is_decided_once_and_taken_once(
         self, store: Store, other: Store
     ) -> None:
         """Of a hundred parallel decisions one counts, of a hundred calls one runs."""
-        await store.park_approval(sample_approval(1))
+        await store.approvals.add_or_get(sample_approval(1))
         decided: list[bool] = []
         taken: list[bool] = []
 
@@ -46,14 +48,14 @@ class ApprovalContract(StoreFixtures):
             decided.append(await decide_approval(where, "a1", "approved"))
 
         async def take(where: Store) -> None:
-            taken.append(await where.claim_approval("a1", step=0, now=NOW))
+            taken.append(await where.approvals.claim("a1", step=0, now=NOW))
 
         for work in (decide, take):
             async with create_task_group() as tasks:
                 for number in range(100):
                     tasks.start_soon(work, (store, other)[number % 2])
         assert sum(decided) == sum(taken) == 1
-        assert [await store.claim_approval("a1", step=1, now=NOW) for _ in range(2)] == [
+        assert [await store.approvals.claim("a1", step=1, now=NOW) for _ in range(2)] == [
             True,
             False,
         ]
@@ -63,13 +65,13 @@ class ApprovalContract(StoreFixtures):
         """Whatever texts they hold, and with the state that they have now."""
         for number in (1, 2, 3):
             draft = sample_approval(number, binding=f"b{number}", arguments=HOSTILE, tool=HOSTILE)
-            assert await store.park_approval(draft) == draft
+            assert await store.approvals.add_or_get(draft) == draft
         assert await decide_approval(store, "a2", "rejected")
-        approvals = await store.approvals(ApprovalFilter(), now=NOW)
+        approvals = await store.approvals.select(ApprovalFilter(), now=NOW)
         assert [approval.approval_id for approval in approvals] == ["a3", "a2", "a1"]
         assert (approvals[0].arguments, approvals[1].comment) == (HOSTILE, HOSTILE)
-        assert await store.approval("a3", now=NOW) == approvals[0]
-        assert await store.approval("none", now=NOW) is None
+        assert await store.approvals.get("a3", now=NOW) == approvals[0]
+        assert await store.approvals.get("none", now=NOW) is None
         for wanted_ones, ids in (
             (ApprovalFilter(state="waiting"), ["a3", "a1"]),
             (ApprovalFilter(state="rejected"), ["a2"]),
@@ -77,17 +79,17 @@ class ApprovalContract(StoreFixtures):
             (ApprovalFilter(caller_id="nobody"), []),
             (ApprovalFilter(project_id=DEFAULT_PROJECT, caller_id="local"), ["a3", "a2", "a1"]),
         ):
-            approvals = await store.approvals(wanted_ones, now=NOW)
+            approvals = await store.approvals.select(wanted_ones, now=NOW)
             assert [approval.approval_id for approval in approvals] == ids
 
     async def test_an_approval_expires_and_makes_room_for_the_next(self, store: Store) -> None:
         """What was not used in time is worth nothing, and is removed after a month."""
         first = sample_approval(1)
-        await store.park_approval(first)
+        await store.approvals.add_or_get(first)
         late = "2026-07-28T14:00:00.000Z"
-        assert (await store.approval("a1", now=late) or first).state == "expired"
-        assert not await store.claim_approval("a1", step=0, now=late)
+        assert (await store.approvals.get("a1", now=late) or first).state == "expired"
+        assert not await store.approvals.claim("a1", step=0, now=late)
         following = sample_approval(2, created_at=late, expires_at="2026-07-28T15:00:00.000Z")
-        assert (await store.park_approval(following)).approval_id == "a2"
+        assert (await store.approvals.add_or_get(following)).approval_id == "a2"
         pruned = await store.prune(Retention(), now="2026-09-28T14:00:00.000Z")
         assert pruned.approvals == 2

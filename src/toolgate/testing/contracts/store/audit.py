@@ -34,9 +34,9 @@ class AuditContract(StoreFixtures):
         self, store: Store, record: AuditRecord
     ) -> None:
         """A record that cannot be kept would be lost, or hold up all others."""
-        await store.append_audit([record])
+        await store.audit.append([record])
 
-        records = await store.audit(AuditFilter(project_id=record.project_id, limit=10_000))
+        records = await store.audit.select(AuditFilter(project_id=record.project_id, limit=10_000))
 
         assert record in records
 
@@ -49,11 +49,11 @@ class AuditContract(StoreFixtures):
             deep = {"in": deep}
         details = [{"path": Path("a")}, endless, deep, {"size": 10**400}]
 
-        await store.append_audit(
+        await store.audit.append(
             [sample_record(minute, detail=detail) for minute, detail in enumerate(details)]
         )
 
-        records = await store.audit(AuditFilter())
+        records = await store.audit.select(AuditFilter())
         assert [record.record_id for record in records] == [
             sample_record(minute).record_id for minute in (3, 2, 1, 0)
         ]
@@ -65,22 +65,22 @@ class AuditContract(StoreFixtures):
     ) -> None:
         """Whatever the order they were written in."""
         records = [sample_record(minute // 3, record_id=new_id()) for minute in range(50)]
-        await store.append_audit(records[25:])
-        await store.append_audit(records[:25])
+        await store.audit.append(records[25:])
+        await store.audit.append(records[:25])
 
-        first = await store.audit(AuditFilter(oldest_first=oldest_first, limit=30))
+        first = await store.audit.select(AuditFilter(oldest_first=oldest_first, limit=30))
         last = (first[-1].at, first[-1].record_id)
-        rest = await store.audit(AuditFilter(oldest_first=oldest_first, after=last))
+        rest = await store.audit.select(AuditFilter(oldest_first=oldest_first, after=last))
 
         assert first + rest == (records if oldest_first else records[::-1])
 
     async def test_a_record_that_is_there_is_left_alone(self, store: Store) -> None:
         """A batch is written again when nobody knows whether it arrived."""
-        await store.append_audit([sample_record(1)])
-        await store.append_audit([sample_record(1, status="other"), sample_record(2)])
-        await store.append_audit([])
+        await store.audit.append([sample_record(1)])
+        await store.audit.append([sample_record(1, status="other"), sample_record(2)])
+        await store.audit.append([])
 
-        assert await store.audit(AuditFilter()) == [sample_record(2), sample_record(1)]
+        assert await store.audit.select(AuditFilter()) == [sample_record(2), sample_record(1)]
 
     @pytest.mark.parametrize(
         ("filters", "minutes"),
@@ -102,7 +102,7 @@ class AuditContract(StoreFixtures):
         self, store: Store, filters: AuditFilter, minutes: list[int]
     ) -> None:
         """Every field narrows."""
-        await store.append_audit(
+        await store.audit.append(
             [
                 sample_record(0, phase="intent"),
                 sample_record(1, project_id="other"),
@@ -112,7 +112,7 @@ class AuditContract(StoreFixtures):
             ]
         )
 
-        records = await store.audit(filters)
+        records = await store.audit.select(filters)
 
         assert [int(record.record_id, 16) for record in records] == minutes
 
@@ -121,40 +121,40 @@ class AuditContract(StoreFixtures):
         broken = sample_record(2, action=None)
 
         with pytest.raises(StoreError) as caught:
-            await store.append_audit([sample_record(1), broken, sample_record(3)])
+            await store.audit.append([sample_record(1), broken, sample_record(3)])
 
         assert "action" in str(caught.value)
-        assert await store.audit(AuditFilter()) == []
-        await store.append_audit([sample_record(1)])
-        assert await store.audit(AuditFilter()) == [sample_record(1)]
+        assert await store.audit.select(AuditFilter()) == []
+        await store.audit.append([sample_record(1)])
+        assert await store.audit.select(AuditFilter()) == [sample_record(1)]
 
     async def test_old_records_go_and_young_ones_stay(self, store: Store) -> None:
         """More than one portion, and the exact count."""
         old = [sample_record(minute % 1440, record_id=new_id()) for minute in range(2500)]
         young = sample_record(0, at="2026-08-01T00:00:00.000Z")
-        await store.append_audit([*old, young])
+        await store.audit.append([*old, young])
 
         pruned = await store.prune(Retention(audit_days=2), now="2026-08-01T12:00:00.000Z")
 
         assert pruned == PrunedCounts(audit_records=2500)
-        assert await store.audit(AuditFilter()) == [young]
+        assert await store.audit.select(AuditFilter()) == [young]
 
     async def test_records_are_counted_from_a_moment_on_up_to_so_many(self, store: Store) -> None:
         """So that it is known before whether counting everything takes long."""
-        await store.append_audit([sample_record(minute) for minute in range(9)])
+        await store.audit.append([sample_record(minute) for minute in range(9)])
         first = sample_record(4).at
-        assert await store.audit_size(first, most=100) == 5
-        assert await store.audit_size(first, most=3) == 3
-        assert await store.audit_size("9999", most=3) == 0
+        assert await store.audit.count(first, limit=100) == 5
+        assert await store.audit.count(first, limit=3) == 3
+        assert await store.audit.count("9999", limit=3) == 0
 
     async def test_the_oldest_records_go_when_there_are_too_many_bytes(self, store: Store) -> None:
         """What is left fits, and is the newest."""
         records = [sample_record(minute, query="x" * 1000) for minute in range(100)]
-        await store.append_audit(records)
+        await store.audit.append(records)
 
         pruned = await store.prune(Retention(audit_max_bytes=50_000), now=NOW)
 
-        left = await store.audit(AuditFilter())
+        left = await store.audit.select(AuditFilter())
         assert left == records[: -len(left) - 1 : -1]
         assert 30 < len(left) < 50
         assert pruned == PrunedCounts(audit_records=100 - len(left))

@@ -35,9 +35,9 @@ class BackupContract(StoreFixtures):
         await fill_store(store)
         before, key = await store_contents(store), await store.secret("state")
         await store.backup(tmp_path / "backup.db")
-        await store.append_audit([sample_record(9)])
-        await store.save_server(sample_server("later"))
-        await store.delete_snapshot(DEFAULT_PROJECT, "git")
+        await store.audit.append([sample_record(9)])
+        await store.servers.save(sample_server("later"))
+        await store.catalog.delete_snapshot(DEFAULT_PROJECT, "git")
 
         rows = await store.restore(tmp_path / "backup.db")
 
@@ -57,12 +57,12 @@ class BackupContract(StoreFixtures):
         assert isinstance(elsewhere, StoreMaintenance)
         await elsewhere.restore(tmp_path / "backup.db")
         assert await store_contents(elsewhere) == await store_contents(store)
-        await elsewhere.append_audit([sample_record(7)])
+        await elsewhere.audit.append([sample_record(7)])
         await elsewhere.backup(tmp_path / "back.db")
         await elsewhere.close()
         await store.restore(tmp_path / "back.db")
 
-        assert (await store.audit(AuditFilter(limit=1))) == [sample_record(7)]
+        assert (await store.audit.select(AuditFilter(limit=1))) == [sample_record(7)]
 
     @pytest.mark.parametrize(
         "content", [b"", b"no database at all", None], ids=["empty", "text", "none"]
@@ -72,7 +72,7 @@ class BackupContract(StoreFixtures):
     ) -> None:
         """A wrong file must not empty the store."""
         assert isinstance(store, StoreMaintenance)
-        await store.append_audit([sample_record()])
+        await store.audit.append([sample_record()])
         if content is not None:
             (tmp_path / "backup").write_bytes(content)
 
@@ -80,4 +80,4 @@ class BackupContract(StoreFixtures):
             await store.restore(tmp_path / "backup")
 
         assert str(tmp_path / "backup") in str(caught.value)
-        assert await store.audit(AuditFilter()) == [sample_record()]
+        assert await store.audit.select(AuditFilter()) == [sample_record()]

@@ -29,54 +29,54 @@ class CatalogContract(StoreFixtures):
 
     async def test_listings_come_back_by_server_and_project(self, store: Store) -> None:
         """Bytes as they were."""
-        await store.add_project("other")
+        await store.projects.add("other")
         listings = [
             sample_snapshot("git", listing=bytes(range(256)) * 5000),
             sample_snapshot("time"),
         ]
         for listing in (*listings, sample_snapshot("git", project_id="other")):
-            await store.save_snapshot(listing)
+            await store.catalog.save_snapshot(listing)
 
-        assert await store.snapshots(DEFAULT_PROJECT) == listings
+        assert await store.catalog.snapshots(DEFAULT_PROJECT) == listings
 
-        await store.delete_snapshot(DEFAULT_PROJECT, "git")
-        assert await store.snapshots(DEFAULT_PROJECT) == [sample_snapshot("time")]
-        assert len(await store.snapshots("other")) == 1
+        await store.catalog.delete_snapshot(DEFAULT_PROJECT, "git")
+        assert await store.catalog.snapshots(DEFAULT_PROJECT) == [sample_snapshot("time")]
+        assert len(await store.catalog.snapshots("other")) == 1
 
     async def test_a_listing_is_written_again_only_when_its_digest_changed(
         self, store: Store
     ) -> None:
         """Servers are listed often and change seldom."""
         later = "2026-07-28T12:30:00.000Z"
-        await store.save_snapshot(sample_snapshot("git"))
+        await store.catalog.save_snapshot(sample_snapshot("git"))
 
-        await store.save_snapshot(sample_snapshot("git", listed_at=later))
-        assert await store.snapshots(DEFAULT_PROJECT) == [sample_snapshot("git")]
+        await store.catalog.save_snapshot(sample_snapshot("git", listed_at=later))
+        assert await store.catalog.snapshots(DEFAULT_PROJECT) == [sample_snapshot("git")]
 
         changed = sample_snapshot("git", listed_at=later, listing=b"{}", digest="two")
-        await store.save_snapshot(changed)
-        assert await store.snapshots(DEFAULT_PROJECT) == [changed]
+        await store.catalog.save_snapshot(changed)
+        assert await store.catalog.snapshots(DEFAULT_PROJECT) == [changed]
 
     async def test_a_definition_that_is_replaced_is_kept_as_a_version(self, store: Store) -> None:
         """Of those that are said to change and do; the newest 20, for as long as is allowed."""
         later = "2026-08-%02dT12:00:00.000Z"
-        await store.save_seen_tools(
+        await store.catalog.save_fingerprints(
             [sample_fingerprint("log"), sample_fingerprint(HOSTILE)], changed={"log"}
         )
-        await store.save_seen_tools(
+        await store.catalog.save_fingerprints(
             [sample_fingerprint("log"), sample_fingerprint(HOSTILE)], changed={"log"}
         )
-        assert await store.tool_versions(DEFAULT_PROJECT, "git", "log") == []
+        assert await store.catalog.tool_versions(DEFAULT_PROJECT, "git", "log") == []
         for day in range(1, 25):
             body = f'{{"day":{day}}}'.encode()
             changed = sample_fingerprint(
                 "log", digest=f"d{day}", definition=body, seen_at=later % day
             )
-            await store.save_seen_tools(
+            await store.catalog.save_fingerprints(
                 [changed, sample_fingerprint("other")], changed={"log", HOSTILE}
             )
 
-        versions = await store.tool_versions(DEFAULT_PROJECT, "git", "log")
+        versions = await store.catalog.tool_versions(DEFAULT_PROJECT, "git", "log")
         assert len(versions) == 20
         newest = ToolVersion(
             definition=b'{"day":23}',
@@ -85,13 +85,13 @@ class CatalogContract(StoreFixtures):
             replaced_at=later % 24,
         )
         assert versions[0] == newest
-        assert await store.tool_versions(DEFAULT_PROJECT, "git", HOSTILE) == []
+        assert await store.catalog.tool_versions(DEFAULT_PROJECT, "git", HOSTILE) == []
 
         pruned = await store.prune(Retention(tool_version_days=2), now=later % 26)
         assert pruned == PrunedCounts(tool_versions=19)
-        assert await store.tool_versions(DEFAULT_PROJECT, "git", "log") == [newest]
-        await store.forget_seen_tools(DEFAULT_PROJECT, "git")
-        assert await store.tool_versions(DEFAULT_PROJECT, "git", "log") == []
+        assert await store.catalog.tool_versions(DEFAULT_PROJECT, "git", "log") == [newest]
+        await store.catalog.delete_fingerprints(DEFAULT_PROJECT, "git")
+        assert await store.catalog.tool_versions(DEFAULT_PROJECT, "git", "log") == []
 
     async def test_tools_come_back_as_they_were_seen_last(self, store: Store) -> None:
         """By server and name; those of another project or server are not among them."""
@@ -100,30 +100,34 @@ class CatalogContract(StoreFixtures):
             sample_fingerprint(HOSTILE, state="held", accepted_digest="", accepted=b""),
         )
         other = sample_fingerprint("log", server="other")
-        await store.save_seen_tools([hostile, log, other])
-        assert await store.seen_tools(DEFAULT_PROJECT, "git") == sorted(
+        await store.catalog.save_fingerprints([hostile, log, other])
+        assert await store.catalog.fingerprints(DEFAULT_PROJECT, "git") == sorted(
             [log, hostile], key=lambda tool: tool.tool
         )
-        assert len(await store.seen_tools(DEFAULT_PROJECT)) == 3
-        assert await store.seen_tools("another") == []
+        assert len(await store.catalog.fingerprints(DEFAULT_PROJECT)) == 3
+        assert await store.catalog.fingerprints("another") == []
 
         decided = replace(hostile, state="accepted", accepted=b"{}", decided_by="anna")
-        await store.save_seen_tools([decided])
-        assert decided in await store.seen_tools(DEFAULT_PROJECT, "git")
-        await store.forget_seen_tools(DEFAULT_PROJECT, "git")
-        assert await store.seen_tools(DEFAULT_PROJECT) == [other]
+        await store.catalog.save_fingerprints([decided])
+        assert decided in await store.catalog.fingerprints(DEFAULT_PROJECT, "git")
+        await store.catalog.delete_fingerprints(DEFAULT_PROJECT, "git")
+        assert await store.catalog.fingerprints(DEFAULT_PROJECT) == [other]
 
     async def test_only_old_listings_of_servers_that_are_gone_go(self, store: Store) -> None:
         """Servers in the store and those that the caller names still exist."""
-        await store.save_server(sample_server("stored"))
+        await store.servers.save(sample_server("stored"))
         for name in ("stored", "configured", "gone", "seen"):
-            await store.save_snapshot(sample_snapshot(name, listed_at="2026-05-01T00:00:00.000Z"))
-        await store.save_snapshot(sample_snapshot("seen", listed_at="2026-07-01T00:00:00.000Z"))
+            await store.catalog.save_snapshot(
+                sample_snapshot(name, listed_at="2026-05-01T00:00:00.000Z")
+            )
+        await store.catalog.save_snapshot(
+            sample_snapshot("seen", listed_at="2026-07-01T00:00:00.000Z")
+        )
 
         pruned = await store.prune(
             Retention(), now=NOW, configured=[(DEFAULT_PROJECT, "configured")]
         )
 
         assert pruned == PrunedCounts(snapshots=1)
-        left = [snapshot.server for snapshot in await store.snapshots(DEFAULT_PROJECT)]
+        left = [snapshot.server for snapshot in await store.catalog.snapshots(DEFAULT_PROJECT)]
         assert left == ["configured", "seen", "stored"]

@@ -24,39 +24,39 @@ class CredentialContract(StoreFixtures):
     ) -> None:
         """Two processes that renew one login must not both be right."""
         credential = sample_credential("user:" + HOSTILE)
-        assert await store.save_credential(credential, over=0)
-        assert not await other.save_credential(credential, over=0)
-        stored = await other.credential(credential.key)
+        assert await store.credentials.save(credential, over=0)
+        assert not await other.credentials.save(credential, over=0)
+        stored = await other.credentials.get(credential.key)
         assert stored is not None
         assert (stored.key, stored.sealed, stored.version) == (credential.key, credential.sealed, 1)
-        assert await other.save_credential(replace(credential, sealed=b"new"), over=1)
-        assert not await store.save_credential(replace(credential, sealed=b"late"), over=1)
-        assert [row.sealed for row in await store.credentials("git")] == [b"new"]
-        assert await store.credential(sample_credential("user:nobody").key) is None
+        assert await other.credentials.save(replace(credential, sealed=b"new"), over=1)
+        assert not await store.credentials.save(replace(credential, sealed=b"late"), over=1)
+        assert [row.sealed for row in await store.credentials.select("git")] == [b"new"]
+        assert await store.credentials.get(sample_credential("user:nobody").key) is None
 
     async def test_a_credential_is_renewed_by_one_until_it_is_written_or_too_late(
         self, store: Store, other: Store
     ) -> None:
         """A lease of somebody who died ends by itself."""
         credential = sample_credential("user:anna")
-        await store.save_credential(credential)
-        assert await store.lease_credential(credential.key, "a", minute_at(5), minute_at(0))
-        assert await store.lease_credential(credential.key, "a", minute_at(6), minute_at(0))
-        assert not await other.lease_credential(credential.key, "b", minute_at(9), minute_at(1))
-        assert await other.lease_credential(credential.key, "b", minute_at(9), minute_at(7))
-        await store.save_credential(credential)
-        assert await store.lease_credential(credential.key, "a", minute_at(9), minute_at(0))
+        await store.credentials.save(credential)
+        assert await store.credentials.lease(credential.key, "a", minute_at(5), minute_at(0))
+        assert await store.credentials.lease(credential.key, "a", minute_at(6), minute_at(0))
+        assert not await other.credentials.lease(credential.key, "b", minute_at(9), minute_at(1))
+        assert await other.credentials.lease(credential.key, "b", minute_at(9), minute_at(7))
+        await store.credentials.save(credential)
+        assert await store.credentials.lease(credential.key, "a", minute_at(9), minute_at(0))
 
     async def test_credentials_are_removed_by_what_is_given(self, store: Store) -> None:
         """And each removal counts as a change that others look for."""
         for subject in ("user:anna", "user:ben"):
-            await store.save_credential(sample_credential(subject))
-        before = await store.access_version()
-        assert await store.delete_credentials("git", subject="user:anna", kind="login") == 1
-        assert await store.access_version() > before
-        assert await store.delete_credentials("git", before=minute_at(0)) == 0
-        assert await store.delete_credentials("git") == 1
-        assert await store.credentials() == []
+            await store.credentials.save(sample_credential(subject))
+        before = await store.access.version()
+        assert await store.credentials.delete("git", subject="user:anna", kind="login") == 1
+        assert await store.access.version() > before
+        assert await store.credentials.delete("git", before=minute_at(0)) == 0
+        assert await store.credentials.delete("git") == 1
+        assert await store.credentials.select() == []
 
     async def test_the_first_key_is_made_once_and_keys_in_use_stay(
         self, store: Store, other: Store
@@ -66,16 +66,16 @@ class CredentialContract(StoreFixtures):
             WrappedKey(key_id=name, wrapped_by="w", wrapped=b"x", created_at=minute_at(0))
             for name in ("k1", "k2")
         )
-        assert await store.save_wrapped_keys((first,), only_first=True)
-        assert not await other.save_wrapped_keys((second,), only_first=True)
-        await store.save_wrapped_keys((replace(first, wrapped_by="v"), second))
-        assert [(key.key_id, key.wrapped_by) for key in await other.wrapped_keys()] == [
+        assert await store.credentials.save_keys((first,), only_first=True)
+        assert not await other.credentials.save_keys((second,), only_first=True)
+        await store.credentials.save_keys((replace(first, wrapped_by="v"), second))
+        assert [(key.key_id, key.wrapped_by) for key in await other.credentials.keys()] == [
             ("k1", "v"),
             ("k2", "w"),
         ]
-        await store.save_credential(sample_credential("user:anna"))
-        assert await store.delete_wrapped_keys(("k1", "k2")) == 1
-        assert [key.key_id for key in await store.wrapped_keys()] == ["k1"]
+        await store.credentials.save(sample_credential("user:anna"))
+        assert await store.credentials.delete_keys(("k1", "k2")) == 1
+        assert [key.key_id for key in await store.credentials.keys()] == ["k1"]
 
     async def test_a_secret_is_the_same_for_all_from_its_first_use(
         self, store: Store, other: Store

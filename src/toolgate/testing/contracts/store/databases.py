@@ -40,12 +40,12 @@ class DatabaseContract(StoreFixtures):
         )
         other = replace(second, statement_id="3", caller_id="bob", elapsed_ms=1.5)
         for statement in (first, second, other, second):
-            await store.append_statement(statement)
+            await store.statements.append(statement)
 
-        assert await store.statements(DEFAULT_PROJECT) == [other, second, first]
-        assert await store.statements(DEFAULT_PROJECT, caller_id="ann", limit=1) == [second]
-        assert await store.statements(DEFAULT_PROJECT, since=second.at) == [other, second]
-        assert await store.statements("other") == []
+        assert await store.statements.select(DEFAULT_PROJECT) == [other, second, first]
+        assert await store.statements.select(DEFAULT_PROJECT, caller_id="ann", limit=1) == [second]
+        assert await store.statements.select(DEFAULT_PROJECT, since=second.at) == [other, second]
+        assert await store.statements.select("other") == []
 
         pruned = await store.prune(Retention(statement_days=1), now="2026-07-03T00:00:00.000Z")
         assert pruned == PrunedCounts(statements=1)
@@ -55,41 +55,43 @@ class DatabaseContract(StoreFixtures):
     async def test_versions_of_a_schema_come_back_newest_first(self, store: Store) -> None:
         """The last one with its content, lists without."""
         for version in (sample_schema(1), sample_schema(2, connection=HOSTILE), sample_schema(2)):
-            assert await store.save_schema(version)
+            assert await store.schemas.add(version)
 
-        assert await store.schema(DEFAULT_PROJECT, "shop") == sample_schema(2)
-        assert await store.schema(DEFAULT_PROJECT, HOSTILE) == sample_schema(2, connection=HOSTILE)
-        assert await store.schema("another", "shop") is None
-        versions = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
+        assert await store.schemas.latest(DEFAULT_PROJECT, "shop") == sample_schema(2)
+        assert await store.schemas.latest(DEFAULT_PROJECT, HOSTILE) == sample_schema(
+            2, connection=HOSTILE
+        )
+        assert await store.schemas.latest("another", "shop") is None
+        versions = await store.schemas.versions(DEFAULT_PROJECT, "shop", limit=10)
         assert versions == [sample_schema(2, content=b""), sample_schema(1, content=b"")]
-        assert await store.schema_versions(DEFAULT_PROJECT, "shop", limit=1) == versions[:1]
+        assert await store.schemas.versions(DEFAULT_PROJECT, "shop", limit=1) == versions[:1]
 
     async def test_a_version_of_a_schema_is_numbered_once(self, store: Store) -> None:
         """Of two processes that see the same change, one is told that it came too late."""
-        assert await store.save_schema(sample_schema(1))
-        assert not await store.save_schema(sample_schema(1, digest="other"))
+        assert await store.schemas.add(sample_schema(1))
+        assert not await store.schemas.add(sample_schema(1, digest="other"))
 
-        assert await store.schema(DEFAULT_PROJECT, "shop") == sample_schema(1)
+        assert await store.schemas.latest(DEFAULT_PROJECT, "shop") == sample_schema(1)
 
     async def test_a_version_of_a_schema_is_seen_again(self, store: Store) -> None:
         """The latest moment stays, in whatever order they come."""
-        await store.save_schema(sample_schema(1))
+        await store.schemas.add(sample_schema(1))
         for day in ("03", "02"):
             at = f"2026-07-{day}T12:00:00.000Z"
-            await store.see_schema(DEFAULT_PROJECT, "shop", 1, at)
+            await store.schemas.mark_seen(DEFAULT_PROJECT, "shop", 1, at)
 
-        schema = await store.schema(DEFAULT_PROJECT, "shop")
+        schema = await store.schemas.latest(DEFAULT_PROJECT, "shop")
         assert schema == sample_schema(1, seen_at="2026-07-03T12:00:00.000Z")
 
     async def test_old_versions_of_schemas_go_but_never_a_last_one(self, store: Store) -> None:
         """Not by age, and not by size."""
         for version in (*map(sample_schema, (1, 20, 21, 22)), sample_schema(1, connection="old")):
-            await store.save_schema(version)
+            await store.schemas.add(version)
 
         pruned = await store.prune(Retention(schema_days=30), now="2026-08-19T12:00:00.000Z")
         assert pruned == PrunedCounts(schemas=1)
         pruned = await store.prune(Retention(schema_max_bytes=1), now=NOW)
         assert pruned == PrunedCounts(schemas=2)
-        left = await store.schema_versions(DEFAULT_PROJECT, "shop", limit=10)
+        left = await store.schemas.versions(DEFAULT_PROJECT, "shop", limit=10)
         assert [version.number for version in left] == [22]
-        assert await store.schema(DEFAULT_PROJECT, "old") is not None
+        assert await store.schemas.latest(DEFAULT_PROJECT, "old") is not None

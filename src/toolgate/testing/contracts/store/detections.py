@@ -27,20 +27,20 @@ class DetectionContract(StoreFixtures):
         first = sample_detection(1, message=HOSTILE, conversation=HOSTILE, rival=HOSTILE)
         second = sample_detection(2, message=None, outcome="none", intent="", remembered=True)
 
-        await store.append_detections([first, second])
-        await store.append_detections([replace(first, intent="another")])
+        await store.detections.append([first, second])
+        await store.detections.append([replace(first, intent="another")])
 
-        assert await store.detections(DetectionFilter()) == [second, first]
+        assert await store.detections.select(DetectionFilter()) == [second, first]
 
     async def test_the_detections_that_are_wanted_are_found_and_counted(self, store: Store) -> None:
         """By project, outcome, time and confidence."""
         detections = [sample_detection(minute, confidence=minute / 10) for minute in range(4)]
         detections += [sample_detection(4, outcome="none", intent="", remembered=True)]
         detections += [sample_detection(5, project_id="other")]
-        await store.append_detections(detections)
+        await store.detections.append(detections)
 
         async def minutes(**filters: Any) -> list[int]:
-            rows = await store.detections(DetectionFilter(**filters))
+            rows = await store.detections.select(DetectionFilter(**filters))
             return [int(row.detection_id, 16) for row in rows]
 
         assert await minutes() == [5, 4, 3, 2, 1, 0]
@@ -49,7 +49,7 @@ class DetectionContract(StoreFixtures):
         assert await minutes(outcomes=("none", "unsure")) == [4]
         assert await minutes(since=detections[4].at) == [5, 4]
         assert await minutes(project_id=DEFAULT_PROJECT, below=0.2) == [1, 0]
-        counts = await store.detection_counts(DetectionFilter())
+        counts = await store.detections.counts(DetectionFilter())
         assert [(count.project_id, count.outcome, count.intent) for count in counts] == [
             (DEFAULT_PROJECT, "found", "refunds"),
             (DEFAULT_PROJECT, "none", ""),
@@ -59,16 +59,16 @@ class DetectionContract(StoreFixtures):
 
     async def test_detections_are_forgotten_by_project_age_and_size(self, store: Store) -> None:
         """Each limit by itself, and a project at once."""
-        await store.append_detections(
+        await store.detections.append(
             [sample_detection(minute, message="x" * 900) for minute in range(9)]
         )
-        await store.append_detections([sample_detection(0, project_id="other", detection_id="o")])
+        await store.detections.append([sample_detection(0, project_id="other", detection_id="o")])
 
         pruned = await store.prune(Retention(detection_max_bytes=5_000), now=NOW)
-        left = await store.detections(DetectionFilter())
+        left = await store.detections.select(DetectionFilter())
         assert 0 < len(left) < 6
         assert pruned == PrunedCounts(detections=10 - len(left))
-        assert await store.clear_detections(DEFAULT_PROJECT) == len(left)
-        await store.append_detections([sample_detection(1)])
+        assert await store.detections.clear(DEFAULT_PROJECT) == len(left)
+        await store.detections.append([sample_detection(1)])
         pruned = await store.prune(Retention(detection_days=1), now="2026-08-19T12:00:00.000Z")
         assert pruned == PrunedCounts(detections=1)

@@ -41,13 +41,13 @@ class OpeningContract(StoreFixtures):
         self, store: Store, make: Callable[[], Store]
     ) -> None:
         """Closing twice does nothing."""
-        await store.append_audit([sample_record()])
+        await store.audit.append([sample_record()])
         await store.close()
         await store.close()
 
         again = make()
         await again.open()
-        assert await again.audit(AuditFilter()) == [sample_record()]
+        assert await again.audit.select(AuditFilter()) == [sample_record()]
         await again.close()
 
     async def test_several_may_open_a_new_place_at_once(self, make: Callable[[], Store]) -> None:
@@ -72,8 +72,8 @@ class OpeningContract(StoreFixtures):
         ):
             for part in range(20):
                 records = [sample_record(part, record_id=new_id()) for _ in range(10)]
-                group.start_soon(store.append_audit, records)
-                group.start_soon(store.audit, AuditFilter())
+                group.start_soon(store.audit.append, records)
+                group.start_soon(store.audit.select, AuditFilter())
             with anyio.fail_after(HANG_S):
                 assert await writer.wait() == 0
 
@@ -84,12 +84,12 @@ class OpeningContract(StoreFixtures):
         records = [sample_record(minute) for minute in range(200)]
 
         async with create_task_group() as group:
-            group.start_soon(store.append_audit, records)
+            group.start_soon(store.audit.append, records)
             await anyio.lowlevel.checkpoint()
             group.cancel_scope.cancel()
 
         assert (await store.sizes())["audit"] in {0, 200}
-        await store.append_audit(records)
+        await store.audit.append(records)
         assert (await store.sizes())["audit"] == 200
 
     async def test_a_store_exists_once_it_was_opened(self, make: Callable[[], Store]) -> None:

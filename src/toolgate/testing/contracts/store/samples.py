@@ -272,7 +272,7 @@ async def append_turn(store: Store, thread_id: str, turn_id: str, **more: Any) -
         )
         for role, body in zip(("user", "assistant"), bodies, strict=True)
     ]
-    return await store.append_messages(thread_id, messages, now=minute_at(2), **more)
+    return await store.threads.append_messages(thread_id, messages, now=minute_at(2), **more)
 
 
 def sample_approval(number: int, **fields: Any) -> StoredApproval:
@@ -293,29 +293,29 @@ async def decide_approval(
     store: Store, approval_id: str, state: Literal["approved", "rejected"]
 ) -> bool:
     """Approve or reject a call."""
-    return await store.decide_approval(
+    return await store.approvals.decide(
         approval_id, state=state, by="anna", via="rest", comment=HOSTILE, edited=None, now=NOW
     )
 
 
 async def fill_store(store: Store) -> None:
     """Write a little of everything."""
-    await store.add_project("other")
-    await store.save_server(sample_server("git", server_id="1", alias=HOSTILE))
-    await store.save_snapshot(sample_snapshot("git"))
-    await store.save_result(sample_result("one"))
-    await store.append_audit([sample_record(1, query=HOSTILE, duration_ms=0.1), sample_record(2)])
-    await store.append_usage([sample_search(1, query=HOSTILE)], [sample_use(2, 1)])
+    await store.projects.add("other")
+    await store.servers.save(sample_server("git", server_id="1", alias=HOSTILE))
+    await store.catalog.save_snapshot(sample_snapshot("git"))
+    await store.results.save(sample_result("one"))
+    await store.audit.append([sample_record(1, query=HOSTILE, duration_ms=0.1), sample_record(2)])
+    await store.usage.append([sample_search(1, query=HOSTILE)], [sample_use(2, 1)])
 
 
 async def store_contents(store: Store) -> list[object]:
     """What `fill_store` wrote, as it is read back."""
     return [
-        await store.servers(DEFAULT_PROJECT),
-        await store.snapshots(DEFAULT_PROJECT),
-        await store.result("one"),
-        await store.audit(AuditFilter()),
-        await store.usage(UsageFilter(project_id=DEFAULT_PROJECT)),
+        await store.servers.select(DEFAULT_PROJECT),
+        await store.catalog.snapshots(DEFAULT_PROJECT),
+        await store.results.get("one"),
+        await store.audit.select(AuditFilter()),
+        await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT)),
         {name: rows for name, rows in (await store.sizes()).items() if name in COUNTED},
     ]
 
@@ -333,8 +333,8 @@ async def main():
     store = make_store(sys.argv[1])
     await store.open()
     for part in range(20):
-        await store.append_audit([sample_record(part, record_id=new_id()) for _ in range(10)])
-        await store.audit(AuditFilter())
+        await store.audit.append([sample_record(part, record_id=new_id()) for _ in range(10)])
+        await store.audit.select(AuditFilter())
     await store.close()
 
 anyio.run(main)

@@ -30,59 +30,61 @@ class ServerContract(StoreFixtures):
         )
         git = sample_server("git", enabled=False, alias="old git")
 
-        await store.save_server(time)
-        await store.save_server(git)
+        await store.servers.save(time)
+        await store.servers.save(git)
 
-        assert await store.servers(DEFAULT_PROJECT) == [git, time]
-        assert json.dumps((await store.servers(DEFAULT_PROJECT))[1].config) == json.dumps(
+        assert await store.servers.select(DEFAULT_PROJECT) == [git, time]
+        assert json.dumps((await store.servers.select(DEFAULT_PROJECT))[1].config) == json.dumps(
             time.config
         )
 
     async def test_saving_a_server_again_replaces_it(self, store: Store) -> None:
         """The id is the identity, so a rename keeps everything else."""
         git = sample_server("git")
-        await store.save_server(git)
+        await store.servers.save(git)
 
-        await store.save_server(replace(git, name="vcs", alias="git"))
+        await store.servers.save(replace(git, name="vcs", alias="git"))
 
-        assert await store.servers(DEFAULT_PROJECT) == [replace(git, name="vcs", alias="git")]
+        assert await store.servers.select(DEFAULT_PROJECT) == [
+            replace(git, name="vcs", alias="git")
+        ]
 
     async def test_a_name_is_taken_once_per_project(self, store: Store) -> None:
         """The second is refused and changes nothing; another project may use the name."""
-        await store.add_project("other")
+        await store.projects.add("other")
         git = sample_server("git")
-        await store.save_server(git)
+        await store.servers.save(git)
 
         with pytest.raises(StoreError):
-            await store.save_server(sample_server("git"))
-        await store.save_server(sample_server("git", project_id="other"))
+            await store.servers.save(sample_server("git"))
+        await store.servers.save(sample_server("git", project_id="other"))
 
-        assert await store.servers(DEFAULT_PROJECT) == [git]
+        assert await store.servers.select(DEFAULT_PROJECT) == [git]
 
     async def test_a_server_of_an_unknown_project_is_refused(self, store: Store) -> None:
         """Rows without a tenant would belong to nobody."""
         with pytest.raises(StoreError):
-            await store.save_server(sample_server("git", project_id="nobody"))
+            await store.servers.save(sample_server("git", project_id="nobody"))
 
-        await store.add_project("nobody")
-        await store.add_project("nobody")
-        await store.save_server(sample_server("git", project_id="nobody"))
+        await store.projects.add("nobody")
+        await store.projects.add("nobody")
+        await store.servers.save(sample_server("git", project_id="nobody"))
 
     async def test_deleting_a_server_says_whether_there_was_one(self, store: Store) -> None:
         """Nothing else goes."""
         git, time = sample_server("git"), sample_server("time")
-        await store.save_server(git)
-        await store.save_server(time)
+        await store.servers.save(git)
+        await store.servers.save(time)
 
-        assert await store.delete_server(git.server_id)
-        assert not await store.delete_server(git.server_id)
-        assert await store.servers(DEFAULT_PROJECT) == [time]
+        assert await store.servers.delete(git.server_id)
+        assert not await store.servers.delete(git.server_id)
+        assert await store.servers.select(DEFAULT_PROJECT) == [time]
 
     async def test_servers_of_all_projects_can_be_read_at_once(self, store: Store) -> None:
         """By project and name."""
-        await store.add_project("other")
+        await store.projects.add("other")
         here, there = sample_server("time"), sample_server("git", project_id="other")
-        await store.save_server(there)
-        await store.save_server(here)
+        await store.servers.save(there)
+        await store.servers.save(here)
 
-        assert await store.servers(None) == [here, there]
+        assert await store.servers.select(None) == [here, there]

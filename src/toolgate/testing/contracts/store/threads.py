@@ -22,43 +22,43 @@ class ThreadContract(StoreFixtures):
 
     async def test_one_turn_at_a_time_has_a_thread(self, store: Store, other: Store) -> None:
         """Whichever process asks; one that is not heard of any more loses it."""
-        lease = await store.begin_turn(
+        lease = await store.threads.begin_turn(
             sample_thread("t1"), turn_id="one", until=minute_at(30), now=minute_at(1)
         )
         assert (lease.thread_id, lease.running, lease.used_at) == ("t1", "one", minute_at(1))
-        same = await other.begin_turn(
+        same = await other.threads.begin_turn(
             sample_thread("t2"), turn_id="two", until=minute_at(40), now=minute_at(2)
         )
         assert (same.thread_id, same.running) == ("t1", "one")
-        over = await other.begin_turn(
+        over = await other.threads.begin_turn(
             sample_thread("t2"), turn_id="two", until=minute_at(40), now=minute_at(3), over="one"
         )
         assert over.running == "two"
-        assert not await store.prolong_turn("t1", turn_id="one", until=minute_at(50))
-        assert await store.prolong_turn("t1", turn_id="two", until=minute_at(50))
-        late = await store.begin_turn(
+        assert not await store.threads.extend_turn("t1", turn_id="one", until=minute_at(50))
+        assert await store.threads.extend_turn("t1", turn_id="two", until=minute_at(50))
+        late = await store.threads.begin_turn(
             sample_thread("t3"), turn_id="three", until=minute_at(59), now=minute_at(51)
         )
         assert (late.thread_id, late.running) == ("t1", "three")
-        await store.append_messages("t1", (), ends="two", now=minute_at(52))
-        thread = await other.thread(DEFAULT_PROJECT, "local", HOSTILE)
+        await store.threads.append_messages("t1", (), ends="two", now=minute_at(52))
+        thread = await other.threads.get(DEFAULT_PROJECT, "local", HOSTILE)
         assert thread is not None
         assert thread.running == "three"  # only its own end sets it free
-        await store.append_messages("t1", (), ends="three", now=minute_at(53))
-        assert (await other.threads(DEFAULT_PROJECT, "local"))[0].running == ""
+        await store.threads.append_messages("t1", (), ends="three", now=minute_at(53))
+        assert (await other.threads.select(DEFAULT_PROJECT, "local"))[0].running == ""
 
     async def test_messages_are_numbered_in_the_order_in_which_they_are_kept(
         self, store: Store, other: Store
     ) -> None:
         """Without gaps and never twice, whoever writes at the same time."""
-        await store.begin_turn(
+        await store.threads.begin_turn(
             sample_thread("t1"), turn_id="one", until=minute_at(30), now=minute_at(1)
         )
         async with create_task_group() as group:
             for number in range(6):
                 group.start_soon(append_turn, (store, other)[number % 2], "t1", f"turn{number}")
 
-        messages = await store.thread_messages("t1")
+        messages = await store.threads.messages("t1")
         assert [message.number for message in messages] == [*range(1, 13)]
         for question, answer in zip(messages[::2], messages[1::2], strict=True):
             assert (question.role, answer.role) == ("user", "assistant")
@@ -69,14 +69,14 @@ class ThreadContract(StoreFixtures):
 
     async def test_a_page_of_messages_has_the_newest_before_a_number(self, store: Store) -> None:
         """Oldest first; without a limit all of them."""
-        await store.begin_turn(
+        await store.threads.begin_turn(
             sample_thread("t1"), turn_id="one", until=minute_at(30), now=minute_at(1)
         )
         for number in range(5):
             await append_turn(store, "t1", f"turn{number}")
 
         async def numbers(**filters: int) -> list[int]:
-            return [message.number for message in await store.thread_messages("t1", **filters)]
+            return [message.number for message in await store.threads.messages("t1", **filters)]
 
         assert await numbers() == [*range(1, 11)]
         assert await numbers(limit=3) == [8, 9, 10]
@@ -87,7 +87,7 @@ class ThreadContract(StoreFixtures):
 
     async def test_what_a_turn_made_and_spent_comes_back(self, store: Store) -> None:
         """Also what was written in several parts; taking a turn back keeps what it cost."""
-        await store.begin_turn(
+        await store.threads.begin_turn(
             sample_thread("t1"), turn_id="one", until=minute_at(30), now=minute_at(1)
         )
         messages = [
@@ -111,31 +111,31 @@ class ThreadContract(StoreFixtures):
             store, "t1", "one", artifacts=messages, spending=[cost, cost], state=state
         )
 
-        assert await store.thread_artifacts("t1", ["a1", "a0", "a2"]) in (messages, messages[::-1])
-        assert await store.thread_artifacts("t1", []) == []
-        assert await store.thread_spending("t1") == [cost] * 3
-        thread = await store.thread(DEFAULT_PROJECT, "local", HOSTILE)
+        assert await store.threads.artifacts("t1", ["a1", "a0", "a2"]) in (messages, messages[::-1])
+        assert await store.threads.artifacts("t1", []) == []
+        assert await store.threads.spending("t1") == [cost] * 3
+        thread = await store.threads.get(DEFAULT_PROJECT, "local", HOSTILE)
         assert thread is not None
         assert (thread.state, thread.last_number) == (state, 4)
-        assert await store.drop_turn("t1", "one") == 4
-        assert await store.thread_messages("t1") == []
-        assert await store.thread_artifacts("t1", ["a0"]) == []
-        assert len(await store.thread_spending("t1")) == 3
+        assert await store.threads.drop_turn("t1", "one") == 4
+        assert await store.threads.messages("t1") == []
+        assert await store.threads.artifacts("t1", ["a0"]) == []
+        assert len(await store.threads.spending("t1")) == 3
 
     async def test_a_thread_can_be_forgotten_and_keeps_what_was_set(self, store: Store) -> None:
         """Or be removed with all that belongs to it."""
         settings = {"retrieval": "forced", "text": HOSTILE}
-        saved = await store.save_thread_settings(sample_thread("t1"), settings, now=minute_at(1))
+        saved = await store.threads.save_settings(sample_thread("t1"), settings, now=minute_at(1))
         assert saved.settings == settings
         await append_turn(store, "t1", "one", state={"from": 1})
-        assert await store.clear_thread("t1", now=minute_at(2)) == 2
-        thread = await store.thread(DEFAULT_PROJECT, "local", HOSTILE)
+        assert await store.threads.clear("t1", now=minute_at(2)) == 2
+        thread = await store.threads.get(DEFAULT_PROJECT, "local", HOSTILE)
         assert thread is not None
         assert (thread.settings, thread.state, thread.thread_id) == (settings, {}, "t1")
-        assert await store.thread(DEFAULT_PROJECT, "other", HOSTILE) is None
-        assert await store.delete_thread("t1")
-        assert not await store.delete_thread("t1")
-        assert await store.threads(DEFAULT_PROJECT, None) == []
+        assert await store.threads.get(DEFAULT_PROJECT, "other", HOSTILE) is None
+        assert await store.threads.delete("t1")
+        assert not await store.threads.delete("t1")
+        assert await store.threads.select(DEFAULT_PROJECT, None) == []
 
     async def test_texts_of_prompts_are_kept_in_every_version(self, store: Store) -> None:
         """Of one prompt all, oldest first; of all prompts the last."""
@@ -155,7 +155,7 @@ class ThreadContract(StoreFixtures):
             )
         ]
         for version in versions:
-            await store.add_prompt_version(version)
-        assert await store.prompt_versions(DEFAULT_PROJECT, "basic") == versions[:2]
-        assert await store.prompt_versions(DEFAULT_PROJECT, None) == versions[1:]
-        assert await store.prompt_versions("other", None) == []
+            await store.prompts.add(version)
+        assert await store.prompts.versions(DEFAULT_PROJECT, "basic") == versions[:2]
+        assert await store.prompts.versions(DEFAULT_PROJECT, None) == versions[1:]
+        assert await store.prompts.versions("other", None) == []

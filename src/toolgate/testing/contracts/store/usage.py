@@ -31,22 +31,24 @@ class UsageContract(StoreFixtures):
         second = sample_search(2, vector=b"", model="", margin=None, shown=())
         uses = [sample_use(3, 1, tool=HOSTILE), sample_use(4, 1, outcome="wrong")]
 
-        await store.append_usage([first, second], uses[:1])
-        await store.append_usage([], uses[1:])
+        await store.usage.append([first, second], uses[:1])
+        await store.usage.append([], uses[1:])
 
-        searches = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT))
+        searches = await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT))
         assert searches == [UsageEntry(search=second), UsageEntry(search=first, uses=tuple(uses))]
 
     async def test_the_usage_log_gives_the_searches_that_are_wanted(self, store: Store) -> None:
         """Of one project always; of a caller, with uses, since a moment where that is asked for."""
         searches = [sample_search(minute) for minute in range(4)]
         searches += [sample_search(4, caller_id="ann"), sample_search(5, project_id="other")]
-        await store.append_usage(
+        await store.usage.append(
             searches, [sample_use(10, 0), sample_use(11, 2), sample_use(12, 0)]
         )
 
         async def numbers(**filters: object) -> list[int]:
-            logged = await store.usage(replace(UsageFilter(project_id=DEFAULT_PROJECT), **filters))
+            logged = await store.usage.select(
+                replace(UsageFilter(project_id=DEFAULT_PROJECT), **filters)
+            )
             return [int(entry.search.search_id, 16) for entry in logged]
 
         assert await numbers() == [4, 3, 2, 1, 0]
@@ -59,19 +61,19 @@ class UsageContract(StoreFixtures):
 
     async def test_a_use_waits_for_its_search(self, store: Store) -> None:
         """They are written by turns; what is written twice is there once."""
-        await store.append_usage([], [sample_use(2, 1)])
-        assert await store.usage(UsageFilter(project_id=DEFAULT_PROJECT)) == []
+        await store.usage.append([], [sample_use(2, 1)])
+        assert await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT)) == []
 
         for _ in range(2):
-            await store.append_usage([sample_search(1)], [sample_use(2, 1)])
+            await store.usage.append([sample_search(1)], [sample_use(2, 1)])
 
-        searches = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT, with_uses=True))
+        searches = await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT, with_uses=True))
         assert searches == [UsageEntry(search=sample_search(1), uses=(sample_use(2, 1),))]
 
     async def test_a_batch_of_usage_is_written_whole_or_not_at_all(self, store: Store) -> None:
         """Otherwise it would be written twice when it is tried again."""
         with pytest.raises(StoreError):
-            await store.append_usage(
+            await store.usage.append(
                 [sample_search(1), sample_search(2, margin="none")], [sample_use(3, 1)]
             )  # pyright: ignore[reportArgumentType]
 
@@ -80,13 +82,13 @@ class UsageContract(StoreFixtures):
 
     async def test_a_project_can_be_forgotten(self, store: Store) -> None:
         """And only that."""
-        await store.append_usage(
+        await store.usage.append(
             [sample_search(1), sample_search(2, project_id="other")],
             [sample_use(3, 1), sample_use(4, 2, project_id="other")],
         )
 
-        assert await store.clear_usage(DEFAULT_PROJECT) == 1
-        assert await store.clear_usage(DEFAULT_PROJECT) == 0
+        assert await store.usage.clear(DEFAULT_PROJECT) == 1
+        assert await store.usage.clear(DEFAULT_PROJECT) == 0
 
         sizes = await store.sizes()
         assert (sizes["usage_searches"], sizes["usage_uses"]) == (1, 1)
@@ -96,7 +98,7 @@ class UsageContract(StoreFixtures):
         searches = [sample_search(minute) for minute in range(60)]
         searches.append(sample_search(90, at="2026-01-01T00:00:00.000Z"))
         uses = [sample_use(70 + minute, minute) for minute in range(20)]
-        await store.append_usage(searches, uses)
+        await store.usage.append(searches, uses)
 
         pruned = await store.prune(Retention(usage_days=30), now="2026-07-28T12:00:00.000Z")
         assert pruned == PrunedCounts(usage=1)
@@ -104,7 +106,7 @@ class UsageContract(StoreFixtures):
         pruned = await store.prune(
             Retention(usage_max_bytes=10_000), now="2026-07-28T12:00:00.000Z"
         )
-        remaining = await store.usage(UsageFilter(project_id=DEFAULT_PROJECT))
+        remaining = await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT))
         assert 5 <= len(remaining) <= 14
         assert remaining[0].search == searches[59]
         assert pruned.usage == 60 - len(remaining) + 20

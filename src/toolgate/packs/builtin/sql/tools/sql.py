@@ -282,7 +282,7 @@ async def activity_log(
             )
         statements: list[StoredStatement] = []
         if context.store is not None:
-            statements = await context.store.statements(
+            statements = await context.store.statements.select(
                 caller.project_id,
                 caller_id=None if everyone else caller.caller_id,
                 since=first,

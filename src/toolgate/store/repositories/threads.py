@@ -1,4 +1,4 @@
-"""Threads of turns, and texts in place of prompts, as a store keeps them."""
+"""Chat threads, their messages, artifacts and costs, as a store keeps them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,13 +7,11 @@ from typing import Any, Protocol
 from toolgate.types import Json
 
 __all__ = [
-    "PromptRows",
     "StoredArtifact",
     "StoredMessage",
-    "StoredPrompt",
     "StoredSpending",
     "StoredThread",
-    "ThreadRows",
+    "ThreadRepository",
 ]
 
 
@@ -124,37 +122,14 @@ class StoredSpending:
     """UTC, ISO 8601."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class StoredPrompt:
-    """A text in place of a prompt, or the end of one."""
+class ThreadRepository(Protocol):
+    """Chat threads. Each method is one transaction."""
 
-    project_id: str
-    """The tenant."""
-
-    name: str
-    """The prompt."""
-
-    version: int
-    """From 1 on."""
-
-    text: str | None
-    """The new text; None: from then on the text that ships."""
-
-    changed_at: str
-    """UTC, ISO 8601."""
-
-    changed_by: str = ""
-    """Id of the caller."""
-
-
-class ThreadRows(Protocol):
-    """The part of a store that keeps threads. Each method is one transaction."""
-
-    async def thread(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
-        """One by its name; None when there is none."""
+    async def get(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
+        """A thread by its name; None when there is none."""
         ...
 
-    async def threads(
+    async def select(
         self, project_id: str, caller_id: str | None, *, limit: int = 100
     ) -> list[StoredThread]:
         """Threads of a caller, or of all callers of a project, the last used first."""
@@ -163,15 +138,15 @@ class ThreadRows(Protocol):
     async def begin_turn(
         self, thread: StoredThread, *, turn_id: str, until: str, now: str, over: str = ""
     ) -> StoredThread:
-        """Make the thread unless it is there, and take the right to run a turn in it.
+        """Create the thread unless it exists, and take the right to run a turn in it.
 
         The right is taken when no turn runs, when the one that runs is thought to be dead, or when
         it is `over`. In the answer `running` says who has it.
         """
         ...
 
-    async def prolong_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
-        """Say that a turn is alive; False: another one has taken its place."""
+    async def extend_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
+        """Say that a turn is alive; False: another one has taken over."""
         ...
 
     async def append_messages(
@@ -185,20 +160,20 @@ class ThreadRows(Protocol):
         ends: str = "",
         now: str,
     ) -> int:
-        """Write what a turn said; their numbers are given here. Gives the last number.
+        """Write the messages of a turn, numbered here; gives the last number.
 
         Args:
             thread_id: The thread.
-            messages: In order; their `number` is not looked at.
+            messages: In order; their `number` is ignored.
             artifacts: What belongs to them.
             spending: What was spent.
             state: The new state of the thread; None: as it was.
-            ends: The turn that is over with this; empty: none.
+            ends: The turn that ends with this; empty: none.
             now: UTC, ISO 8601.
         """
         ...
 
-    async def thread_messages(
+    async def messages(
         self,
         thread_id: str,
         *,
@@ -209,46 +184,28 @@ class ThreadRows(Protocol):
         """Messages between two numbers, oldest first; with a limit the newest of them."""
         ...
 
-    async def thread_artifacts(
-        self, thread_id: str, artifact_ids: Sequence[str]
-    ) -> list[StoredArtifact]:
-        """Those of these ids that are there."""
+    async def artifacts(self, thread_id: str, artifact_ids: Sequence[str]) -> list[StoredArtifact]:
+        """Those of these ids that exist."""
         ...
 
-    async def thread_spending(self, thread_id: str) -> list[StoredSpending]:
+    async def spending(self, thread_id: str) -> list[StoredSpending]:
         """What was spent in a thread, oldest first."""
         ...
 
-    async def save_thread_settings(
+    async def save_settings(
         self, thread: StoredThread, settings: Json, *, now: str
     ) -> StoredThread:
-        """Make the thread unless it is there, and give it these settings."""
+        """Create the thread unless it exists, and give it these settings."""
         ...
 
     async def drop_turn(self, thread_id: str, turn_id: str) -> int:
-        """Take back what a turn said; gives how many messages that were."""
+        """Delete the messages of a turn; gives how many there were."""
         ...
 
-    async def clear_thread(self, thread_id: str, *, now: str) -> int:
-        """Remove all that was said; settings stay. Gives how many messages that were."""
+    async def clear(self, thread_id: str, *, now: str) -> int:
+        """Delete all messages; settings stay. Gives how many there were."""
         ...
 
-    async def delete_thread(self, thread_id: str) -> bool:
+    async def delete(self, thread_id: str) -> bool:
         """Remove a thread with everything; False when there was none."""
-        ...
-
-
-class PromptRows(Protocol):
-    """The part of a store that keeps texts in place of prompts. Each method is one transaction."""
-
-    async def prompt_versions(self, project_id: str, name: str | None) -> list[StoredPrompt]:
-        """All of a prompt, oldest first; without a name the latest of each."""
-        ...
-
-    async def add_prompt_version(self, version: StoredPrompt) -> None:
-        """Keep one more.
-
-        Raises:
-            StoreError: It cannot be written, or its number is taken.
-        """
         ...

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["CredentialKey", "CredentialRows", "StoredCredential", "WrappedKey"]
+__all__ = ["CredentialKey", "CredentialRepository", "StoredCredential", "WrappedKey"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,32 +71,32 @@ class WrappedKey:
     """When it was made; UTC, ISO 8601."""
 
 
-class CredentialRows(Protocol):
-    """The part of a store that keeps credentials."""
+class CredentialRepository(Protocol):
+    """Credentials, and the keys that they are encrypted with. Each method is one transaction."""
 
-    async def credentials(
+    async def select(
         self, server: str | None = None, *, kind: str | None = None
     ) -> list[StoredCredential]:
         """Credentials, of a server or of all, by project, server, subject and kind."""
         ...
 
-    async def credential(self, key: CredentialKey) -> StoredCredential | None:
-        """One of them; None when there is none."""
+    async def get(self, key: CredentialKey) -> StoredCredential | None:
+        """A credential by its key; None when there is none."""
         ...
 
-    async def save_credential(
+    async def save(
         self, credential: StoredCredential, *, over: int | None = None, quietly: bool = False
     ) -> bool:
-        """Insert or replace one; False when that was not done.
+        """Insert or replace a credential; False when that was not done.
 
         Args:
             credential: Its `version` is set here.
-            over: Only if the version that is there is this one; 0: only if there is none.
+            over: Only if the stored version is this one; 0: only if there is none.
             quietly: Do not count it as a change that other processes look for.
         """
         ...
 
-    async def delete_credentials(
+    async def delete(
         self,
         server: str | None = None,
         *,
@@ -105,7 +105,7 @@ class CredentialRows(Protocol):
         project_id: str | None = None,
         before: str | None = None,
     ) -> int:
-        """Remove those that fit all that is given; gives how many there were.
+        """Remove those that match all arguments; gives how many there were.
 
         Args:
             server: Of this server.
@@ -116,20 +116,18 @@ class CredentialRows(Protocol):
         """
         ...
 
-    async def lease_credential(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
+    async def lease(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
         """Take the right to renew one, unless somebody else has it; whether it was taken."""
         ...
 
-    async def wrapped_keys(self) -> list[WrappedKey]:
+    async def keys(self) -> list[WrappedKey]:
         """All keys, oldest first."""
         ...
 
-    async def save_wrapped_keys(
-        self, keys: tuple[WrappedKey, ...], *, only_first: bool = False
-    ) -> bool:
+    async def save_keys(self, keys: tuple[WrappedKey, ...], *, only_first: bool = False) -> bool:
         """Insert or replace keys, all or none; with `only_first`, only where there is none yet."""
         ...
 
-    async def delete_wrapped_keys(self, key_ids: tuple[str, ...]) -> int:
+    async def delete_keys(self, key_ids: tuple[str, ...]) -> int:
         """Remove keys that no credential is encrypted with; gives how many there were."""
         ...

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["SessionRows", "StoredSession"]
+__all__ = ["SessionRepository", "StoredSession"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,25 +38,25 @@ class StoredSession:
     """The browser as it says itself."""
 
 
-class SessionRows(Protocol):
-    """The part of a store that keeps sessions. Each method is one transaction."""
+class SessionRepository(Protocol):
+    """Sessions of the console. Each method is one transaction."""
 
-    async def sessions(self) -> list[StoredSession]:
+    async def list_all(self) -> list[StoredSession]:
         """All sessions, the last used first; those that have expired too, until a clean-up."""
         ...
 
-    async def session(self, session_id: str) -> StoredSession | None:
-        """One of them; None when there is none."""
+    async def get(self, session_id: str) -> StoredSession | None:
+        """A session by its id; None when there is none."""
         ...
 
-    async def save_session(self, session: StoredSession) -> None:
-        """Insert one, or replace the one with this id."""
+    async def save(self, session: StoredSession) -> None:
+        """Insert a session, or replace the one with this id."""
         ...
 
-    async def touch_session(self, session_id: str, *, seen_at: str, expires_at: str) -> bool:
-        """Note that one was used; False: it is gone."""
+    async def touch(self, session_id: str, *, seen_at: str, expires_at: str) -> bool:
+        """Note that a session was used; False: it is gone."""
         ...
 
-    async def delete_session(self, session_id: str) -> bool:
-        """Remove one; False when there was none."""
+    async def delete(self, session_id: str) -> bool:
+        """Remove a session; False when there was none."""
         ...

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-__all__ = ["StatementOutcome", "StatementRows", "StoredStatement"]
+__all__ = ["StatementOutcome", "StatementRepository", "StoredStatement"]
 
 StatementOutcome: TypeAlias = Literal["done", "refused", "failed"]
 """What became of a statement: it ran, it was not let through, or its database had none of it."""
@@ -53,14 +53,14 @@ class StoredStatement:
     """Milliseconds in the database; None: it was not asked."""
 
 
-class StatementRows(Protocol):
-    """The part of a store that keeps statements. Each method is one transaction."""
+class StatementRepository(Protocol):
+    """Statements. Each method is one transaction."""
 
-    async def append_statement(self, statement: StoredStatement) -> None:
-        """Insert one; one with a known id is left as it is."""
+    async def append(self, statement: StoredStatement) -> None:
+        """Insert a statement; one with a known id is left as it is."""
         ...
 
-    async def statements(
+    async def select(
         self, project_id: str, *, caller_id: str | None = None, since: str = "", limit: int = 100
     ) -> list[StoredStatement]:
         """Statements of a project, of one caller or of all, newest first."""

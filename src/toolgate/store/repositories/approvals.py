@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-__all__ = ["ApprovalFilter", "ApprovalState", "ApprovalStore", "StoredApproval"]
+__all__ = ["ApprovalFilter", "ApprovalRepository", "ApprovalState", "StoredApproval"]
 
 ApprovalState: TypeAlias = Literal["waiting", "approved", "rejected", "used", "expired"]
 """`approved`: may run once. `used`: has run, or begun to. `expired`: it is too late for it."""
@@ -106,25 +106,25 @@ class ApprovalFilter:
     """At most this many, the newest; 1 to 1,000."""
 
 
-class ApprovalStore(Protocol):
-    """The part of a store that keeps approvals. Each method is one transaction."""
+class ApprovalRepository(Protocol):
+    """Approvals. Each method is one transaction."""
 
-    async def park_approval(self, wanted: StoredApproval) -> StoredApproval:
-        """Keep it, unless one of the same binding is waiting or decided and not used; gives that.
+    async def add_or_get(self, approval: StoredApproval) -> StoredApproval:
+        """Insert it, unless one of the same binding is waiting or decided and not used; gives that.
 
-        Of many that come at the same time one is kept, and all get that one.
+        Of many that come at the same time one is inserted, and all get that one.
         """
         ...
 
-    async def approval(self, approval_id: str, *, now: str) -> StoredApproval | None:
-        """One by its id."""
+    async def get(self, approval_id: str, *, now: str) -> StoredApproval | None:
+        """An approval by its id."""
         ...
 
-    async def approvals(self, wanted: ApprovalFilter, *, now: str) -> list[StoredApproval]:
-        """Those that fit, newest first."""
+    async def select(self, query: ApprovalFilter, *, now: str) -> list[StoredApproval]:
+        """Approvals that match, newest first."""
         ...
 
-    async def decide_approval(
+    async def decide(
         self,
         approval_id: str,
         *,
@@ -135,10 +135,10 @@ class ApprovalStore(Protocol):
         edited: str | None,
         now: str,
     ) -> bool:
-        """Decide one that waits; False: it does not wait any more. Of many at once one decides."""
+        """Decide one that waits; False: it no longer waits. Of many at once one succeeds."""
         ...
 
-    async def claim_approval(self, approval_id: str, *, step: int, now: str) -> bool:
+    async def claim(self, approval_id: str, *, step: int, now: str) -> bool:
         """Take the one right to run that an approval gives; False: it is taken, or too late.
 
         `step` is 0 to begin; for each answer to a question of the tool one more than the last.

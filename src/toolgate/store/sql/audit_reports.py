@@ -1,8 +1,7 @@
-"""The audit as people look at it, in SQL: calls by minute, and what belongs to one record."""
+"""What people read in the audit, in SQL: calls by minute, costs, and all of one call."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Integer, case, cast, func, literal, select
 from sqlalchemy.dialects.postgresql import JSONB
@@ -11,72 +10,53 @@ from toolgate.base.ids import utc_text
 from toolgate.errors import StoreError
 from toolgate.store.engine import tables
 from toolgate.store.engine.text import escape_text, unescape_text
-from toolgate.store.records.audit_views import ConversationCost, MinuteCount, ToolUsage
+from toolgate.store.repositories.audit import ConversationCost, MinuteCount, ToolUsage
 from toolgate.store.sql import row_mapping
 from toolgate.types import AuditRecord
 
-__all__ = ["FINE", "SqlAuditViews"]
+__all__ = ["SUCCEEDED", "costs", "count", "minutes", "related", "tool_usage"]
 
-T = TypeVar("T")
-
-FINE = ("ok", "input_required")
+SUCCEEDED = ("ok", "input_required")
 """How calls end that did not fail."""
 
-_WITHIN = timedelta(hours=1)
-_MOST = 400
-_STEPS = 4
+_RELATED_WITHIN = timedelta(hours=1)
+"""How long after its search a call still belongs to it; chosen."""
+
+_MAX_RELATED = 400
+"""Records that belong to one at most; chosen."""
+
+_MAX_PARENTS = 4
+"""Parents that are followed from a record to its first one; more than calls ever have."""
 
 
-class SqlAuditViews:
-    """That part over SQLAlchemy Core; `SqlStore` brings the transactions."""
-
-    async def _read(self, work: Callable[[Connection], T]) -> T:
-        raise NotImplementedError
-
-    async def audit_minutes(self, since: str) -> list[MinuteCount]:
-        """Calls of each minute from a moment on, without those that had none."""
-        table = tables.audit
-        minute = func.substr(table.c.at, 1, 16)
-        failed = func.sum(case((table.c.status.in_(FINE), 0), else_=1))
-        wanted = (
-            select(minute, func.count(), failed)
-            .where(table.c.at >= since, table.c.action == "call", table.c.phase == "outcome")
-            .group_by(minute)
-            .order_by(minute)
-        )
-        return await self._read(
-            lambda opened: [
-                MinuteCount(minute=at, calls=int(calls), errors=int(errors))
-                for at, calls, errors in opened.execute(wanted)
-            ]
-        )
-
-    async def audit_size(self, since: str, *, most: int) -> int:
-        """How many records there are from a moment on; counted up to `most`."""
-        some = select(literal(1)).where(tables.audit.c.at >= since).limit(most)
-        wanted = select(func.count()).select_from(some.subquery())
-        return await self._read(lambda opened: int(opened.execute(wanted).scalar_one()))
-
-    async def conversation_costs(
-        self, since: str, *, project_id: str | None = None, limit: int = 200
-    ) -> list[ConversationCost]:
-        """What conversations cost from a moment on, the last heard of first."""
-        return await self._read(lambda opened: _costs(opened, since, project_id, limit))
-
-    async def tool_uses(
-        self, since: str, *, project_id: str | None = None, tool: str | None = None
-    ) -> list[ToolUsage]:
-        """How much tools were used from a moment on, the most used first."""
-        return await self._read(lambda opened: _uses(opened, since, project_id, tool))
-
-    async def audit_chain(self, record_id: str) -> list[AuditRecord]:
-        """A record with all that it belongs to, oldest first."""
-        return await self._read(lambda opened: _chain_of(opened, record_id))
+def minutes(opened: Connection, since: str) -> list[MinuteCount]:
+    """Calls of each minute since a time, without minutes that had none."""
+    table = tables.audit
+    minute = func.substr(table.c.at, 1, 16)
+    failed = func.sum(case((table.c.status.in_(SUCCEEDED), 0), else_=1))
+    query = (
+        select(minute, func.count(), failed)
+        .where(table.c.at >= since, table.c.action == "call", table.c.phase == "outcome")
+        .group_by(minute)
+        .order_by(minute)
+    )
+    return [
+        MinuteCount(minute=at, calls=int(calls), errors=int(errors))
+        for at, calls, errors in opened.execute(query)
+    ]
 
 
-def _costs(
+def count(opened: Connection, since: str, limit: int) -> int:
+    """How many records there are since a time; counting stops at `limit`."""
+    counted = select(literal(1)).where(tables.audit.c.at >= since).limit(limit)
+    query = select(func.count()).select_from(counted.subquery())
+    return int(opened.execute(query).scalar_one())
+
+
+def costs(
     opened: Connection, since: str, project_id: str | None, limit: int
 ) -> list[ConversationCost]:
+    """What conversations cost since a time, the most recent first."""
     table = tables.audit
     if opened.dialect.name == "sqlite":
         tokens: ColumnElement[Any] = func.json_extract(table.c.detail, "$.tokens")
@@ -90,11 +70,13 @@ def _costs(
     calls = func.sum(case((is_call, 1), else_=0))
     last = func.max(table.c.at)
     who = (table.c.project_id, table.c.caller_id, table.c.client, table.c.conversation)
-    wanted = (
+    query = (
         select(
             *who,
             calls.label("calls"),
-            func.sum(case((is_call & table.c.status.not_in(FINE), 1), else_=0)).label("failed"),
+            func.sum(case((is_call & table.c.status.not_in(SUCCEEDED), 1), else_=0)).label(
+                "failed"
+            ),
             (calls - func.count(called.distinct())).label("repeats"),
             func.sum(case((is_search, 1), else_=0)).label("searches"),
             func.coalesce(func.sum(case((is_search, tokens))), 0).label("search_tokens"),
@@ -109,7 +91,7 @@ def _costs(
         .limit(limit)
     )
     if project_id is not None:
-        wanted = wanted.where(table.c.project_id == escape_text(project_id))
+        query = query.where(table.c.project_id == escape_text(project_id))
     return [
         ConversationCost(
             project_id=unescape_text(row.project_id),
@@ -125,21 +107,22 @@ def _costs(
             response_bytes=int(row.response_bytes),
             last_at=row.last_at,
         )
-        for row in opened.execute(wanted)
+        for row in opened.execute(query)
     ]
 
 
-def _uses(
+def tool_usage(
     opened: Connection, since: str, project_id: str | None, tool: str | None
 ) -> list[ToolUsage]:
+    """How much tools were used since a time, the most used first."""
     table = tables.audit
     calls = func.count()
-    wanted = (
+    query = (
         select(
             table.c.project_id,
             table.c.target,
             calls.label("calls"),
-            func.sum(case((table.c.status.in_(FINE), 0), else_=1)).label("failed"),
+            func.sum(case((table.c.status.in_(SUCCEEDED), 0), else_=1)).label("failed"),
             func.coalesce(func.avg(table.c.duration_ms), 0.0).label("mean_ms"),
             func.max(table.c.at).label("last_at"),
         )
@@ -153,9 +136,9 @@ def _uses(
         .order_by(calls.desc(), table.c.target)
     )
     if project_id is not None:
-        wanted = wanted.where(table.c.project_id == escape_text(project_id))
+        query = query.where(table.c.project_id == escape_text(project_id))
     if tool is not None:
-        wanted = wanted.where(table.c.target == escape_text(tool))
+        query = query.where(table.c.target == escape_text(tool))
     return [
         ToolUsage(
             project_id=unescape_text(row.project_id),
@@ -165,13 +148,14 @@ def _uses(
             mean_ms=float(row.mean_ms),
             last_at=row.last_at,
         )
-        for row in opened.execute(wanted)
+        for row in opened.execute(query)
     ]
 
 
-def _chain_of(opened: Connection, record_id: str) -> list[AuditRecord]:
+def related(opened: Connection, record_id: str) -> list[AuditRecord]:
+    """A record with all that it belongs to, oldest first."""
     first = _record(opened, record_id)
-    for _ in range(_STEPS):
+    for _ in range(_MAX_PARENTS):
         above = _record(opened, first.parent_id) if first and first.parent_id else None
         if above is None:
             break
@@ -181,7 +165,7 @@ def _chain_of(opened: Connection, record_id: str) -> list[AuditRecord]:
     table = tables.audit
     # What belongs to a record comes soon after it in the same conversation: found by time, so
     # that no index has to be kept for the few times that somebody looks.
-    wanted = (
+    query = (
         select(table)
         .where(
             table.c.at >= first.at,
@@ -190,25 +174,25 @@ def _chain_of(opened: Connection, record_id: str) -> list[AuditRecord]:
             table.c.parent_id.is_not(None),
         )
         .order_by(table.c.at, table.c.record_id)
-        .limit(_MOST)
+        .limit(_MAX_RELATED)
     )
-    found = {first.record_id: first}
-    for row in opened.execute(wanted).mappings():
+    records = {first.record_id: first}
+    for row in opened.execute(query).mappings():
         record = row_mapping.audit_from(row)
-        if record.parent_id in found:
-            found[record.record_id] = record
-    return list(found.values())
+        if record.parent_id in records:
+            records[record.record_id] = record
+    return list(records.values())
 
 
 def _record(opened: Connection, record_id: str) -> AuditRecord | None:
     table = tables.audit
-    wanted = select(table).where(table.c.record_id == escape_text(record_id))
-    row = opened.execute(wanted).mappings().first()
+    query = select(table).where(table.c.record_id == escape_text(record_id))
+    row = opened.execute(query).mappings().first()
     return None if row is None else row_mapping.audit_from(row)
 
 
 def _later(at: str) -> str:
     try:
-        return utc_text(datetime.fromisoformat(at) + _WITHIN)
+        return utc_text(datetime.fromisoformat(at) + _RELATED_WITHIN)
     except (ValueError, OverflowError) as error:
         raise StoreError(f"The audit has the time {at[:40]!r}, which is none.") from error

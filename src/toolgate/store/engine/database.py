@@ -1,0 +1,237 @@
+"""A database over SQLAlchemy Core: transactions in worker threads, with deadlines and clear errors.
+
+The databases are driven synchronously in worker threads: a batch of audit records is one hop, and
+neither an asynchronous driver nor greenlets have to be installed, loaded and understood.
+"""
+
+import sqlite3
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
+from typing import Any, TypeAlias, TypeVar
+
+import anyio
+import anyio.to_thread
+from sqlalchemy import Connection, Engine, Executable, RowMapping, Table
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from toolgate.errors import StoreError
+from toolgate.store.engine.deadline import TransactionAttempt, current_deadline
+
+__all__ = ["Insert", "SqlDatabase"]
+
+T = TypeVar("T")
+
+Insert: TypeAlias = Callable[[Table], Any]
+"""Begins an `INSERT` of the dialect, which may go on with `on_conflict_...`."""
+
+_READERS = 4
+"""Threads that read at once; chosen."""
+
+
+class SqlDatabase:
+    """Runs work in transactions of one engine."""
+
+    _driver_errors: tuple[type[Exception], ...] = (sqlite3.Error,)
+    """What the driver raises by itself, when it is used without SQLAlchemy."""
+
+    def __init__(self, engine: Engine, url: str, *, insert: Insert, writers: int) -> None:
+        """Make a database; nothing is connected yet.
+
+        Args:
+            engine: The engine.
+            url: Where it is, without password.
+            insert: Of its dialect.
+            writers: Threads that may write at once.
+        """
+        self.insert = insert
+        self._engine = engine
+        self._url = url
+        self._alone: AbstractContextManager[object] = nullcontext()
+        """Held while a connection is used that others share; a cancelled task leaves its thread
+        at work."""
+        self._reads = anyio.CapacityLimiter(_READERS)
+        self._writes = anyio.CapacityLimiter(writers)
+
+    @property
+    def url(self) -> str:
+        """Where it is, without password."""
+        return self._url
+
+    async def close(self) -> None:
+        """Close connections; may be called twice."""
+        await anyio.to_thread.run_sync(self._close)
+
+    def _close(self) -> None:
+        with self._alone:  # closing a connection that another thread still uses ends the process
+            self._engine.dispose()
+
+    def waiting(self) -> dict[str, int]:
+        """How many wait for their turn to `read` and to `write`."""
+        return {
+            "read": self._reads.statistics().tasks_waiting,
+            "write": self._writes.statistics().tasks_waiting,
+        }
+
+    # Transactions of repositories
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Run work that reads, in one transaction."""
+        return await self._run(work, self._engine, self._reads)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Run work that reads and writes, in one transaction."""
+        return await self._run(work, self._writing_engine, self._writes)
+
+    async def fetch_all(self, query: Executable, convert: Callable[[RowMapping], T]) -> list[T]:
+        """All rows of a query, converted."""
+        return await self.read(
+            lambda connection: [convert(row) for row in connection.execute(query).mappings()]
+        )
+
+    async def fetch_first(self, query: Executable, convert: Callable[[RowMapping], T]) -> T | None:
+        """The first row of a query, converted; None when there is none."""
+
+        def fetch(connection: Connection) -> T | None:
+            row = connection.execute(query).mappings().first()
+            return None if row is None else convert(row)
+
+        return await self.read(fetch)
+
+    async def execute(
+        self,
+        statement: Executable,
+        values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+    ) -> int:
+        """Run one statement that writes; gives how many rows it changed."""
+        return await self.write(lambda connection: connection.execute(statement, values).rowcount)
+
+    def compiled_insert(self, table: Table) -> tuple[Sequence[str], str]:
+        """An `INSERT`: columns in the order of its parameters, and its SQL text.
+
+        Columns are empty where the parameters have names.
+        """
+        compiled = self.insert(table).compile(dialect=self._engine.dialect)
+        return tuple(compiled.positiontup or ()), str(compiled)
+
+    # Transactions with the connection of the driver
+
+    async def reading(self, work: Callable[[Any], T]) -> T:
+        """Read with the driver's connection. Cancelling does not wait for it."""
+
+        def read(connection: Connection) -> T:
+            return work(_driver(connection))
+
+        return await self._run(read, self._engine, self._reads, abandon_on_cancel=True)
+
+    async def writing(self, work: Callable[[Any], T]) -> T:
+        """Read and write with the driver's connection, all or nothing."""
+        return await self.write(lambda connection: work(_driver(connection)))
+
+    async def maintaining(self, work: Callable[[Any], T]) -> T:
+        """Run what no transaction allows."""
+        engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
+
+        def run() -> T:
+            with self._translated(), engine.connect() as connection:
+                return work(_driver(connection))
+
+        return await anyio.to_thread.run_sync(run, limiter=self._writes)
+
+    async def _run(
+        self,
+        work: Callable[[Connection], T],
+        engine: Engine,
+        limiter: anyio.CapacityLimiter,
+        *,
+        abandon_on_cancel: bool = False,
+    ) -> T:
+        """One transaction in a thread; a caller with a deadline does not wait longer for it."""
+        deadline = current_deadline()
+        attempt = None if deadline is None else TransactionAttempt()
+        running = anyio.to_thread.run_sync(
+            self._transact,
+            work,
+            engine,
+            attempt,
+            limiter=limiter,
+            abandon_on_cancel=abandon_on_cancel,
+        )
+        if deadline is None or attempt is None:
+            return await running
+        return await deadline.wait_for(running, attempt, saves=engine is self._writing_engine)
+
+    @cached_property
+    def _writing_engine(self) -> Engine:
+        """The same engine, whose transactions take their lock at once."""
+        return self._engine.execution_options(toolgate_writes=True)
+
+    def _transact(
+        self,
+        work: Callable[[Connection], T],
+        engine: Engine,
+        attempt: TransactionAttempt | None = None,
+    ) -> T:
+        if attempt is None:
+            with self._alone, self._translated(), engine.begin() as connection:
+                return work(connection)
+        attempt.may_begin()
+        try:
+            with self._alone, self._translated(), engine.begin() as connection:
+                attempt.may_begin()  # again: the lock may have been waited for
+                result = work(connection)
+                attempt.may_commit()
+        except StoreError as error:
+            if not _is_cut(error.__cause__):
+                attempt.has_failed()
+            raise
+        attempt.was_kept()
+        return result
+
+    @contextmanager
+    def _translated(self) -> Generator[None]:
+        try:
+            yield
+        except (SQLAlchemyError, *self._driver_errors, OSError) as error:
+            raise StoreError(
+                f"The store {self._url} did not work: {_reason(error)}.", hint=_hint(error)
+            ) from error
+
+
+def _driver(connection: Connection) -> Any:
+    """The connection below SQLAlchemy's."""
+    return connection.connection.driver_connection
+
+
+def _is_cut(error: BaseException | None) -> bool:
+    """Whether the connection broke, so that nobody can tell whether a commit succeeded."""
+    return isinstance(error, DBAPIError) and error.connection_invalidated
+
+
+def _reason(error: Exception) -> str:
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    lines = str(cause).strip().splitlines()
+    return lines[0].rstrip(".") if lines else type(cause).__name__
+
+
+def _hint(error: Exception) -> str:
+    reason = _reason(error).lower()
+    for words, hint in _HINTS.items():
+        if words in reason:
+            return hint
+    return ""
+
+
+_HINTS = {
+    "disk is full": "Make room on its disk.",
+    "no space left": "Make room on its disk.",
+    "disk i/o error": "Look whether its disk is full or failing.",
+    "locked": "Another program holds it for long: end that, or wait.",
+    "readonly": "Make the file and its folder writable for this user.",
+    "permission denied": "Make the file and its folder writable for this user.",
+    "unable to open": "Look whether its folder exists and may be written.",
+    "malformed": "Restore a backup with toolgate db restore FILE.",
+    "not a database": "Set store.url to another file, or restore a backup.",
+    "connection refused": "Look whether the database runs, and correct store.url.",
+    "no such table": "Open it first, or run toolgate db upgrade.",
+}

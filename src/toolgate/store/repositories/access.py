@@ -1,0 +1,198 @@
+"""Projects, tokens, permission rules and guards, as a store keeps them."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from toolgate.types import Json
+
+__all__ = [
+    "AccessRepository",
+    "ProjectRepository",
+    "StoredGuard",
+    "StoredPermission",
+    "StoredProject",
+    "StoredToken",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredProject:
+    """A tenant."""
+
+    project_id: str
+    """Its name, which is its identity."""
+
+    settings: Json = field(default_factory=dict[str, Any])
+    """What it sets for itself; empty: nothing."""
+
+    created_at: str = ""
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredToken:
+    """An opaque token. The token itself is nowhere."""
+
+    token_id: str
+    """Opaque; stays when the token is rotated."""
+
+    name: str
+    """Unique; what rules and people call it by."""
+
+    prefix: str
+    """Its first characters, by which a person recognises it."""
+
+    digest: str
+    """SHA-256 of it, hex."""
+
+    user: str = ""
+    """Who uses it; empty: nobody in particular."""
+
+    projects: tuple[str, ...] = ()
+    """Projects it may act in, its own first; `*` is any."""
+
+    roles: tuple[str, ...] = ()
+    """Its roles."""
+
+    groups: tuple[str, ...] = ()
+    """Its groups."""
+
+    read_only: bool = False
+    """Whether it runs only tools that are marked read-only."""
+
+    limits: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Limits of its own, by name; the others are those of the settings."""
+
+    created_at: str = ""
+    """UTC, ISO 8601."""
+
+    expires_at: str | None = None
+    """From when on it is refused; None: never."""
+
+    rotated_at: str | None = None
+    """When it was last replaced by another secret."""
+
+    old_digest: str | None = None
+    """SHA-256 of the secret before that, which is accepted until `old_until`."""
+
+    old_until: str | None = None
+    """UTC, ISO 8601."""
+
+    revoked_at: str | None = None
+    """When it was revoked; None: it is not."""
+
+    last_used_at: str | None = None
+    """Roughly when it was last accepted."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredPermission:
+    """A permission rule that was made by command or API."""
+
+    permission_id: str
+    """Opaque, time-sortable."""
+
+    effect: Literal["allow", "deny"]
+    """What it says."""
+
+    who: str
+    """`everyone`, or `token:NAME`, `role:NAME`, `user:NAME`, `group:NAME`, `project:NAME`."""
+
+    kind: str
+    """`any`, `server`, `tool`, `resource`, `prompt` or `right`."""
+
+    pattern: str
+    """Of the things that it is about; `*` and `?` stand for any text and any character."""
+
+    hint: str = ""
+    """`read_only` or `destructive`: only tools that are so; empty: all."""
+
+    created_at: str = ""
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredGuard:
+    """A guard around calls that was made by command or API."""
+
+    guard_id: str
+    """Opaque, time-sortable."""
+
+    settings: Json
+    """The keys of a table `[[guard]]`."""
+
+    created_at: str = ""
+    """UTC, ISO 8601."""
+
+
+class ProjectRepository(Protocol):
+    """Projects. Each method is one transaction."""
+
+    async def add(self, project_id: str) -> None:
+        """Create a project; nothing happens when it exists. The default one always does."""
+        ...
+
+    async def list_all(self) -> list[StoredProject]:
+        """All projects by name, the default one too."""
+        ...
+
+    async def save(self, project: StoredProject) -> None:
+        """Insert a project, or replace the settings of the one of this name."""
+        ...
+
+    async def delete(self, project_id: str) -> bool:
+        """Remove a project with all that belongs to it; False when there was none."""
+        ...
+
+
+class AccessRepository(Protocol):
+    """Tokens, permission rules and guards. Each method is one transaction."""
+
+    async def tokens(self) -> list[StoredToken]:
+        """All tokens by name, revoked and expired ones too."""
+        ...
+
+    async def save_token(self, token: StoredToken) -> None:
+        """Insert, or replace the one with this `token_id`.
+
+        Raises:
+            StoreError: Another token has this name.
+        """
+        ...
+
+    async def delete_token(self, token_id: str) -> bool:
+        """Remove a token; False when there was none."""
+        ...
+
+    async def touch_tokens(self, used: Mapping[str, str]) -> None:
+        """Note when tokens were last used, by `token_id`; does not count as a change."""
+        ...
+
+    async def permissions(self) -> list[StoredPermission]:
+        """All permission rules, oldest first."""
+        ...
+
+    async def save_permissions(self, rules: Sequence[StoredPermission]) -> None:
+        """Add rules; all or none."""
+        ...
+
+    async def delete_permissions(self, permission_ids: Collection[str]) -> int:
+        """Remove rules; gives how many there were."""
+        ...
+
+    async def guards(self) -> list[StoredGuard]:
+        """All guards, oldest first."""
+        ...
+
+    async def save_guard(self, guard: StoredGuard) -> None:
+        """Add a guard."""
+        ...
+
+    async def delete_guards(self, guard_ids: Collection[str]) -> int:
+        """Remove guards; gives how many there were."""
+        ...
+
+    async def version(self) -> int:
+        """A number that grows with each change of projects, servers, tokens, rules and guards."""
+        ...

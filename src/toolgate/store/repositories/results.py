@@ -1,0 +1,38 @@
+"""Large results, as a store keeps them until clients have read them."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+__all__ = ["ResultRepository", "StoredResult"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredResult:
+    """A result that was too large for one answer."""
+
+    handle: str
+    """Opaque id."""
+
+    project_id: str
+    """The tenant."""
+
+    caller_id: str
+    """The only caller who may read it."""
+
+    body: bytes
+    """The whole text, UTF-8."""
+
+    expires_at: str
+    """UTC, ISO 8601."""
+
+
+class ResultRepository(Protocol):
+    """Large results. Each method is one transaction."""
+
+    async def save(self, result: StoredResult) -> None:
+        """Insert a result, or replace the one with this handle."""
+        ...
+
+    async def get(self, handle: str) -> StoredResult | None:
+        """A stored result; None when there is none. The caller checks owner and expiry."""
+        ...

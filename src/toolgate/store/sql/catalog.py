@@ -1,0 +1,171 @@
+"""Listings of servers, and their tools as they were seen, in SQL."""
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Table,
+    delete,
+    exists,
+    func,
+    insert,
+    literal,
+    select,
+    update,
+)
+
+from toolgate.base.ids import new_id
+from toolgate.store.engine import tables
+from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.text import escape_text
+from toolgate.store.repositories.catalog import StoredSnapshot, ToolFingerprint, ToolVersion
+from toolgate.store.sql import row_mapping
+
+__all__ = ["SqlCatalog", "has_server", "mark_listed"]
+
+_MOST_VERSIONS: Final = 20
+"""Versions of a tool that are kept; chosen."""
+
+_VERSION_COLUMNS: Final = ("definition", "state", "seen_at")
+
+
+class SqlCatalog:
+    """Implements `CatalogRepository`."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
+        """The last listing of every server of a project."""
+        table = tables.snapshots
+        query = select(table).where(table.c.project_id == escape_text(project_id))
+        return await self._database.fetch_all(
+            query.order_by(table.c.server), row_mapping.snapshot_from
+        )
+
+    async def save_snapshot(self, snapshot: StoredSnapshot) -> None:
+        """Insert or replace by project and server; skipped when the digest is the stored one."""
+        table = tables.snapshots
+        key = _is_of(table, snapshot.project_id, snapshot.server)
+
+        def save(connection: Connection) -> None:
+            stored = connection.execute(select(table.c.digest, table.c.seen_at).where(key)).first()
+            if stored is None or stored.digest != snapshot.digest:
+                row = row_mapping.snapshot_row(snapshot)
+                statement = self._database.insert(table).on_conflict_do_update(
+                    index_elements=["project_id", "server"], set_=row
+                )
+                connection.execute(statement, row)
+            elif stored.seen_at[:10] < snapshot.listed_at[:10]:  # another day
+                connection.execute(update(table).where(key).values(seen_at=snapshot.listed_at))
+
+        await self._database.write(save)
+
+    async def delete_snapshot(self, project_id: str, server: str) -> None:
+        """Remove the listing of a server."""
+        table = tables.snapshots
+        await self._database.execute(delete(table).where(_is_of(table, project_id, server)))
+
+    async def fingerprints(
+        self, project_id: str, server: str | None = None
+    ) -> list[ToolFingerprint]:
+        """Tools as they were last seen, of a server or of all, by server and name."""
+        table = tables.seen_tools
+        query = select(table).where(_is_of(table, project_id, server))
+        return await self._database.fetch_all(
+            query.order_by(table.c.server, table.c.tool), row_mapping.fingerprint_from
+        )
+
+    async def save_fingerprints(
+        self, tools: Sequence[ToolFingerprint], *, changed: Collection[str] = ()
+    ) -> None:
+        """Write tools as they were seen, over what is there; all or nothing."""
+        if not tools:
+            return
+        table = tables.seen_tools
+        statement = self._database.insert(table)
+        statement = statement.on_conflict_do_update(
+            index_elements=["project_id", "server", "tool"],
+            set_={column.name: statement.excluded[column.name] for column in table.columns},
+        )
+        rows = [row_mapping.fingerprint_row(tool) for tool in tools]
+
+        def save(connection: Connection) -> None:
+            for tool in tools:
+                if tool.tool in changed:
+                    _retire(connection, tool)
+            connection.execute(statement, rows)
+
+        await self._database.write(save)
+
+    async def delete_fingerprints(self, project_id: str, server: str) -> None:
+        """Remove the tools of a server, and the versions of their definitions."""
+
+        def remove(connection: Connection) -> None:
+            for table in (tables.seen_tools, tables.tool_versions):
+                connection.execute(delete(table).where(_is_of(table, project_id, server)))
+
+        await self._database.write(remove)
+
+    async def tool_versions(self, project_id: str, server: str, tool: str) -> list[ToolVersion]:
+        """Definitions of a tool that were replaced, the last replaced first."""
+        table = tables.tool_versions
+        columns = [table.c[name] for name in (*_VERSION_COLUMNS, "replaced_at")]
+        key = _is_of(table, project_id, server) & (table.c.tool == escape_text(tool))
+        query = select(*columns).where(key).order_by(table.c.version_id.desc())
+        return await self._database.fetch_all(query, row_mapping.tool_version_from)
+
+
+def has_server() -> ColumnElement[bool]:
+    """Whether the server of a listing is in the store."""
+    servers, snapshots = tables.servers, tables.snapshots
+    return exists(
+        select(servers.c.server_id).where(
+            servers.c.project_id == snapshots.c.project_id, servers.c.name == snapshots.c.server
+        )
+    )
+
+
+def mark_listed(connection: Connection, servers: Collection[tuple[str, str]], at: str) -> None:
+    """Note that servers, by project and name, are still configured."""
+    table = tables.snapshots
+    for project_id, server in servers:
+        key = _is_of(table, project_id, server)
+        connection.execute(update(table).where(key).values(seen_at=at))
+
+
+def _retire(connection: Connection, tool: ToolFingerprint) -> None:
+    """Insert what is stored of a tool as a version, if it is another definition."""
+    stored, table = tables.seen_tools, tables.tool_versions
+    name = escape_text(tool.tool)
+    size = func.length(stored.c.definition) + 200
+    where = ("project_id", "server", "tool")
+    row = select(
+        literal(new_id()),
+        *(stored.c[column] for column in (*where, *_VERSION_COLUMNS)),
+        literal(tool.seen_at),
+        size,
+    ).where(
+        _is_of(stored, tool.project_id, tool.server),
+        stored.c.tool == name,
+        stored.c.digest != tool.digest,
+    )
+    columns = ["version_id", *where, *_VERSION_COLUMNS, "replaced_at", "size_bytes"]
+    connection.execute(insert(table).from_select(columns, row))
+    key = _is_of(table, tool.project_id, tool.server) & (table.c.tool == name)
+    surplus = (
+        select(table.c.version_id)
+        .where(key)
+        .order_by(table.c.version_id.desc())
+        .offset(_MOST_VERSIONS)
+    )
+    doomed = list(connection.execute(surplus).scalars())
+    if doomed:
+        connection.execute(delete(table).where(table.c.version_id.in_(doomed)))
+
+
+def _is_of(table: Table, project_id: str, server: str | None) -> ColumnElement[bool]:
+    condition = table.c.project_id == escape_text(project_id)
+    return condition if server is None else condition & (table.c.server == escape_text(server))

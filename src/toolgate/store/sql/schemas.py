@@ -1,0 +1,91 @@
+"""Versions of the schemas of connected databases, in SQL."""
+
+from sqlalchemy import ColumnElement, Connection, delete, select, update
+
+from toolgate.base.ids import new_id
+from toolgate.store.engine import tables
+from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.text import escape_text
+from toolgate.store.repositories.schemas import StoredSchema
+from toolgate.store.sql.row_mapping import schema_from, schema_row
+
+__all__ = ["SqlSchemas", "prune"]
+
+_MAX_VERSIONS = 10_000
+"""Versions that one query gives at most; chosen."""
+
+_PORTION = 500
+"""Versions that one statement removes; well below the 32,766 values that SQLite allows."""
+
+
+class SqlSchemas:
+    """Implements `SchemaRepository`."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def latest(self, project_id: str, connection: str) -> StoredSchema | None:
+        """The last version of the schema of a connection, with its content."""
+        table = tables.schema_versions
+        query = select(table).where(_is_of(project_id, connection))
+        return await self._database.fetch_first(
+            query.order_by(table.c.number.desc()).limit(1), schema_from
+        )
+
+    async def versions(self, project_id: str, connection: str, *, limit: int) -> list[StoredSchema]:
+        """Versions of the schema of a connection without their content, newest first."""
+        table = tables.schema_versions
+        columns = [column for column in table.columns if column.name != "content"]
+        query = select(*columns).where(_is_of(project_id, connection))
+        query = query.order_by(table.c.number.desc()).limit(max(1, min(limit, _MAX_VERSIONS)))
+        return await self._database.fetch_all(query, schema_from)
+
+    async def add(self, schema: StoredSchema) -> bool:
+        """Add a version; False when this number exists."""
+        row = schema_row(schema) | {"version_id": new_id()}
+        # The number of rows of an INSERT is kept only when it is asked for.
+        statement = (
+            self._database.insert(tables.schema_versions)
+            .on_conflict_do_nothing()
+            .execution_options(preserve_rowcount=True)
+        )
+        return await self._database.execute(statement, row) == 1
+
+    async def mark_seen(self, project_id: str, connection: str, number: int, at: str) -> None:
+        """Note that a version was seen again; an earlier time changes nothing."""
+        table = tables.schema_versions
+        key = _is_of(project_id, connection) & (table.c.number == number) & (table.c.seen_at < at)
+        await self._database.execute(update(table).where(key).values(seen_at=at))
+
+
+def prune(connection: Connection, *, before: str, max_bytes: int) -> int:
+    """Remove versions that are too old, then the oldest of what is too much; never a last one."""
+    table = tables.schema_versions
+    query = select(
+        table.c.version_id,
+        table.c.project_id,
+        table.c.connection,
+        table.c.at,
+        table.c.size_bytes,
+    ).order_by(table.c.at.desc(), table.c.number.desc())
+    newest: set[tuple[str, str]] = set()
+    doomed: list[str] = []
+    remaining_bytes = 0
+    for version_id, project_id, name, at, size_bytes in connection.execute(query):
+        is_last = (project_id, name) not in newest
+        newest.add((project_id, name))
+        if not is_last and (at < before or remaining_bytes + size_bytes > max_bytes):
+            doomed.append(version_id)
+        else:
+            remaining_bytes += size_bytes
+    for start in range(0, len(doomed), _PORTION):
+        portion = doomed[start : start + _PORTION]
+        connection.execute(delete(table).where(table.c.version_id.in_(portion)))
+    return len(doomed)
+
+
+def _is_of(project_id: str, connection: str) -> ColumnElement[bool]:
+    table = tables.schema_versions
+    return (table.c.project_id == escape_text(project_id)) & (
+        table.c.connection == escape_text(connection)
+    )

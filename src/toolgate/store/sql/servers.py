@@ -1,0 +1,53 @@
+"""Servers in SQL."""
+
+from sqlalchemy import Connection, delete, select
+
+from toolgate.store.engine import tables
+from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.text import escape_text
+from toolgate.store.repositories.servers import StoredServer
+from toolgate.store.sql.access import count_change
+from toolgate.store.sql.row_mapping import server_from, server_row
+
+__all__ = ["SqlServers"]
+
+
+class SqlServers:
+    """Implements `ServerRepository`."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def select(self, project_id: str | None) -> list[StoredServer]:
+        """Servers of a project by name; None: of all projects."""
+        table = tables.servers
+        query = select(table).order_by(table.c.project_id, table.c.name)
+        if project_id is not None:
+            query = query.where(table.c.project_id == escape_text(project_id))
+        return await self._database.fetch_all(query, server_from)
+
+    async def save(self, server: StoredServer) -> None:
+        """Insert, or replace the one with this `server_id`."""
+        row = server_row(server)
+        insert = self._database.insert
+        statement = insert(tables.servers).on_conflict_do_update(
+            index_elements=["server_id"], set_=row
+        )
+
+        def save(connection: Connection) -> None:
+            connection.execute(statement, row)
+            count_change(connection, insert)
+
+        await self._database.write(save)
+
+    async def delete(self, server_id: str) -> bool:
+        """Remove a server; False when there was none."""
+        table = tables.servers
+        statement = delete(table).where(table.c.server_id == escape_text(server_id))
+
+        def remove(connection: Connection) -> bool:
+            count = connection.execute(statement).rowcount
+            count_change(connection, self._database.insert)
+            return count > 0
+
+        return await self._database.write(remove)

@@ -56,13 +56,13 @@ async def figures(passages: int, questions: int, folder: Path) -> list[dict[str,
         asked = [" ".join(chance.choice(said).split()[:8]) for _ in range(questions)]
         for search_type in SEARCH_TYPES:
             walls: list[float] = []
-            await app.gateway.retrieve(
+            await app.gateway.documents.retrieve(
                 caller, RetrieveRequest(question="warm up", search_type=search_type)
             )
             cpu = process_time()
             for question in asked:
                 began = perf_counter()
-                await app.gateway.retrieve(
+                await app.gateway.documents.retrieve(
                     caller, RetrieveRequest(question=question, search_type=search_type)
                 )
                 walls.append((perf_counter() - began) * 1000)

@@ -346,8 +346,8 @@ async def _measure_in(
     catalog = _Fixed(Fleet(_no_wire, EraBridge(Signer(bytes(32)))), None, project_id="default")
     catalog.put(entries)
     index = ToolIndex(Experiment(main=Variant(name="hybrid", strategy=strategy)))
-    for each in (gateway, gateway.visible, gateway._listing):
-        each._catalog, each._access, each._index = catalog, _Mask(), index
+    for service in (gateway.discovery, gateway.visible, gateway.listing.policy):
+        service._catalog, service._access, service._index = catalog, _Mask(), index
     snapshot = catalog.snapshot
     began = time.process_time()
     words = build(
@@ -363,7 +363,7 @@ async def _measure_in(
     del words
     gc.collect()
     began = time.process_time()
-    await gateway._index.update_to(snapshot.version, snapshot.tools)
+    await gateway.discovery._index.update_to(snapshot.version, snapshot.tools)
     await strategy.ready()
     vectors_s = 0.0 if kept.is_whole else time.process_time() - began
     await strategy.wait_until_saved()  # what goes on beside is no part of a search
@@ -374,8 +374,8 @@ async def _measure_in(
     trim()
     caller = Caller()
     for text in (*requests.single[:20], *requests.several[:4]):
-        await gateway.discover(caller, DiscoverRequest(queries=(f"{text} now",)))
-    await gateway._relations.wait_until_computed(600.0)
+        await gateway.discovery.discover(caller, DiscoverRequest(queries=(f"{text} now",)))
+    await gateway.discovery._relations.wait_until_computed(600.0)
     single = await _timed(gateway, caller, requests.single)
     several = await _timed(gateway, caller, requests.several)
     loop_ms = _loop_ms()
@@ -389,7 +389,7 @@ async def _measure_in(
         "wall ms p50": _at(single, 1, 0.5),
         "several clauses p50": _at(several, 0, 0.5),
         "several p95": _at(several, 0, 0.95),
-        "FastMCP p50": _fastmcp_ms(gateway._index.tools, requests.single),
+        "FastMCP p50": _fastmcp_ms(gateway.discovery._index.tools, requests.single),
         "loop ms": loop_ms,
         "MB": round(memory_mb),
         "words s": round(words_s, 2),
@@ -423,7 +423,7 @@ async def _timed(
     for text in texts:
         request = DiscoverRequest(queries=(text,))
         wall, cpu = time.perf_counter(), time.process_time()
-        await gateway.discover(caller, request)
+        await gateway.discovery.discover(caller, request)
         spent = (time.process_time() - cpu) * 1000
         found.append((spent, (time.perf_counter() - wall) * 1000))
     return found
@@ -478,9 +478,9 @@ async def _change(gateway: Gateway, catalog: _Fixed, caller: Caller, number: int
     servers[name] = build_entries(name, tools=tools)
     began = time.process_time()
     catalog.put(servers)
-    await gateway._index.update_to(catalog.snapshot.version, catalog.snapshot.tools)
+    await gateway.discovery._index.update_to(catalog.snapshot.version, catalog.snapshot.tools)
     spent = (time.process_time() - began) * 1000
-    found = await gateway.discover(
+    found = await gateway.discovery.discover(
         caller, DiscoverRequest(queries=(f"{name}:{tools[0]['name']}", "renewed"))
     )
     del found

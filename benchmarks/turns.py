@@ -320,7 +320,8 @@ async def _conversation(app: App, url: str, model: str) -> tuple[float, float, i
         for is_whole in (False, True)
     ]
     everything = [
-        {"type": "function", "function": tool.definition} for tool in app.gateway.tools(Caller())
+        {"type": "function", "function": tool.definition}
+        for tool in app.gateway.listing.tool_views(Caller())
     ]
     ours = sum(estimate_tokens(_bytes(body)) for body in bodies)
     naive, kept = 0, 0

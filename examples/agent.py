@@ -9,7 +9,9 @@ async def main() -> None:
     """Start the servers of the configuration, search, and end them."""
     async with open_app(load(), wait_s=30) as app:
         gateway, me = app.gateway, Caller(client="my-agent")
-        found = await gateway.discover(me, DiscoverRequest(queries=("list files in a folder",)))
+        found = await gateway.discovery.discover(
+            me, DiscoverRequest(queries=("list files in a folder",))
+        )
         print(found.text)  # what a model would read, within the token budget
         for tool in found.results:
             print(tool.tool_key, round(tool.relevance, 2), tool.signature)

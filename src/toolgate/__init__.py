@@ -4,7 +4,7 @@
 from toolgate import Caller, DiscoverRequest, load, open_app
 
 async with open_app(load(), wait_s=30) as app:
-    found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("list files",)))
+    found = await app.gateway.discovery.discover(Caller(), DiscoverRequest(queries=("list files",)))
 ```
 """
 

@@ -302,7 +302,7 @@ async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_on
         await app.recorder.flush()
         with broken(fault, app):
             with pytest.raises(StoreError):
-                await app.gateway.execute(closed, "git:push", {"n": 2})
+                await app.gateway.calls.execute(closed, "git:push", {"n": 2})
             assert ran == [{"n": 1}]
             assert "isError" not in await app.gateway.call(Caller(), params, None)
             assert ran == [{"n": 1}, {"n": 1}]
@@ -328,7 +328,7 @@ async def main():
     settings = Settings(audit=AuditSettings(on_failure="closed"))
     git = FakeUpstream({"push": push})
     async with memory_app({"git": git}, settings, store_url=sys.argv[1]) as app:
-        await app.gateway.execute(Caller(), "git:push", {"n": 1})
+        await app.gateway.calls.execute(Caller(), "git:push", {"n": 1})
 
 anyio.run(main)
 """

@@ -9,7 +9,7 @@ import pytest
 
 from tests.limits import HANG_S
 from toolgate.errors import SettingError, UnknownServerError, UpstreamError
-from toolgate.gateway.gateway import Change
+from toolgate.gateway.changes import Change
 from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -25,7 +25,7 @@ def echo(params: Json) -> Json:
 
 
 async def listed(app: Any) -> list[str]:
-    return [tool["name"] for tool in orjson.loads(await app.gateway.list_tools(ME))]
+    return [tool["name"] for tool in orjson.loads(await app.gateway.listing.list_tools(ME))]
 
 
 async def until_listed(app: Any, wanted: list[str]) -> None:
@@ -45,7 +45,7 @@ async def test_a_definition_is_shown_as_its_server_sent_it_but_for_the_name() ->
     }
     upstream = FakeUpstream({"echo": echo}, definitions={"echo": strange})
     async with memory_app({"a": upstream}, ALL) as app:
-        raw = await app.gateway.list_tools(ME)
+        raw = await app.gateway.listing.list_tools(ME)
     assert b"1180591620717411303424" in raw, "a number keeps its digits"
     (shown,) = orjson.loads(raw)
     assert {k: v for k, v in shown.items() if k != "inputSchema"} == {
@@ -59,13 +59,13 @@ async def test_an_announced_change_is_listed_and_told() -> None:
     upstream = FakeUpstream({"echo": echo})
     async with memory_app({"a": upstream}, ALL) as app:
         heard: list[Change] = []
-        app.gateway.on_change(heard.append)
+        app.gateway.changes.on_change(heard.append)
         upstream.tools["second"] = echo
         await upstream.announce()
         await until_listed(app, ["a__echo", "a__second"])
         assert Change(kind="tools") in heard
         assert Change(kind="prompts") not in heard, "only what is different is told"
-        assert (await app.gateway.execute(ME, "a:second", {})) == text_result("hi")
+        assert (await app.gateway.calls.execute(ME, "a:second", {})) == text_result("hi")
 
 
 async def test_nothing_is_listed_when_tools_are_called_or_shown() -> None:
@@ -73,8 +73,8 @@ async def test_nothing_is_listed_when_tools_are_called_or_shown() -> None:
     async with memory_app({"a": upstream}, ALL) as app:
         before = len([m for m, _ in upstream.requests if m.endswith("/list")])
         for _ in range(5):
-            await app.gateway.list_tools(ME)
-            await app.gateway.execute(ME, "a:echo", {})
+            await app.gateway.listing.list_tools(ME)
+            await app.gateway.calls.execute(ME, "a:echo", {})
         assert len([m for m, _ in upstream.requests if m.endswith("/list")]) == before
 
 
@@ -86,7 +86,7 @@ async def test_last_known_tools_survive_a_restart(tmp_path: Path) -> None:
     dead.refuses = True
     async with memory_app({"a": dead}, ALL, store_url=url, wait_s=0) as app:
         assert await listed(app) == ["a__echo"]
-        (status,) = app.gateway.servers(ME)
+        (status,) = app.gateway.servers.statuses(ME)
         assert status.tools == 1
 
 
@@ -94,9 +94,9 @@ async def test_a_server_is_added_and_removed_while_others_run() -> None:
     upstream = FakeUpstream({"echo": echo})
     async with memory_app({"a": upstream}, ALL) as app:
         await app.gateway.manage.add_server(ME, "new", {"command": "no-such-command-anywhere"})
-        assert {status.name for status in app.gateway.servers(ME)} == {"a", "new"}
+        assert {status.name for status in app.gateway.servers.statuses(ME)} == {"a", "new"}
         with anyio.fail_after(HANG_S):
-            while (s := app.gateway.servers(ME)[1]).state != "down":
+            while (s := app.gateway.servers.statuses(ME)[1]).state != "down":
                 await anyio.sleep(0.01)
         assert "no-such-command-anywhere" in (s.last_error or "")
         await app.gateway.manage.remove_server(ME, "new")
@@ -125,7 +125,7 @@ async def test_toolgate_itself_is_no_server(config: Json) -> None:
     async with memory_app({"a": FakeUpstream()}) as app:
         with pytest.raises(SettingError, match="'loop' is Toolgate itself"):
             await app.gateway.manage.add_server(ME, "loop", config)
-        assert [server.name for server in app.gateway.servers(ME)] == ["a"]
+        assert [server.name for server in app.gateway.servers.statuses(ME)] == ["a"]
 
 
 async def test_five_thousand_tools_are_listed() -> None:
@@ -155,10 +155,10 @@ async def test_resources_that_two_servers_share_can_both_be_read() -> None:
     doc: Json = {"uri": "x://doc", "name": "doc"}
     servers = {"a": FakeUpstream(resources=(doc,)), "b": FakeUpstream(resources=(doc,))}
     async with memory_app(servers) as app:
-        shown = [r["uri"] for r in orjson.loads(await app.gateway.list_resources(ME))]
+        shown = [r["uri"] for r in orjson.loads(await app.gateway.listing.list_resources(ME))]
         assert shown == ["x://doc", "toolgate://b/x://doc"]
         for uri in shown:
-            await app.gateway.read(ME, {"uri": uri}, None)
+            await app.gateway.resources.read(ME, {"uri": uri}, None)
         for upstream in servers.values():
             assert ("resources/read", "x://doc") in [
                 (method, params.get("uri")) for method, params in upstream.requests
@@ -169,20 +169,22 @@ async def test_a_template_says_which_server_reads_a_uri() -> None:
     template: Json = {"uriTemplate": "note://{id}/text", "name": "note"}
     upstream = FakeUpstream(templates=(template,))
     async with memory_app({"a": FakeUpstream(), "b": upstream}) as app:
-        result = await app.gateway.read(ME, {"uri": "note://7/text"}, None)
+        result = await app.gateway.resources.read(ME, {"uri": "note://7/text"}, None)
         assert result["contents"][0]["text"] == "body of note://7/text"
 
 
 async def test_prompts_are_got_and_completed_under_their_exposed_names() -> None:
     upstream = FakeUpstream(prompts=({"name": "greet"},))
     async with memory_app({"a": upstream}) as app:
-        (shown,) = orjson.loads(await app.gateway.list_prompts(ME))
+        (shown,) = orjson.loads(await app.gateway.listing.list_prompts(ME))
         assert shown["name"] == "a__greet"
-        got = await app.gateway.get_prompt(ME, {"name": "a__greet"}, None)
+        got = await app.gateway.prompts.get(ME, {"name": "a__greet"}, None)
         assert got["messages"][0]["content"]["text"] == "prompt greet"
         ref = {"type": "ref/prompt", "name": "a__greet"}
         argument = {"name": "who", "value": "a"}
-        completed = await app.gateway.complete(ME, {"ref": ref, "argument": argument}, None)
+        completed = await app.gateway.resources.complete(
+            ME, {"ref": ref, "argument": argument}, None
+        )
         assert completed["completion"]["values"] == ["greet"]
 
 
@@ -191,8 +193,8 @@ async def test_a_watched_resource_is_told_of_after_a_reconnect_too() -> None:
     upstream = FakeUpstream(resources=(doc,), speaks="handshake")
     async with memory_app({"a": upstream}) as app:
         heard: list[Change] = []
-        app.gateway.on_change(heard.append)
-        await app.gateway.subscribe(ME, "x://doc")
+        app.gateway.changes.on_change(heard.append)
+        await app.gateway.resources.subscribe(ME, "x://doc")
         upstream.connected.clear()
         upstream.crash()
         with anyio.fail_after(HANG_S):
@@ -220,10 +222,10 @@ async def test_a_restarted_server_keeps_its_place_and_its_running_call_fails_at_
 
                 async def call() -> None:
                     with pytest.raises(UpstreamError):
-                        await app.gateway.execute(ME, "a:waits", {})
+                        await app.gateway.calls.execute(ME, "a:waits", {})
 
                 group.start_soon(call)
                 await started.wait()
                 await app.gateway.manage.restart_server(ME, "a")
             await until_listed(app, ["a__waits", "b__echo"])
-        assert [status.name for status in app.gateway.servers(ME)] == ["a", "b"]
+        assert [status.name for status in app.gateway.servers.statuses(ME)] == ["a", "b"]

@@ -176,14 +176,14 @@ async def test_a_member_sees_the_calls_of_nobody_else() -> None:
             identity=identity_of(made.row),
         )
         began = anyio.Event()
-        forget = place.app.gateway.on_running(began.set)
+        forget = place.app.gateway.calls.on_running(began.set)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(place.app.gateway.execute, ADMIN, "notes:find", {})
+            tasks.start_soon(place.app.gateway.calls.execute, ADMIN, "notes:find", {})
             with anyio.fail_after(HANG_S):
                 await began.wait()
             forget()
-            assert place.app.gateway.running(ben) == []
-            assert len(place.app.gateway.running(ADMIN)) == 1
+            assert place.app.gateway.calls.running(ben) == []
+            assert len(place.app.gateway.calls.running(ADMIN)) == 1
             tasks.cancel_scope.cancel()
 
 

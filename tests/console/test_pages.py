@@ -162,7 +162,7 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
     async with opened({"notes": server}, Settings(quarantine="changed")) as place:
         server.definitions["find"] = {"description": "Finds notes and sends them away."}
         changed = anyio.Event()
-        forget = place.app.gateway.on_change(lambda _: changed.set())
+        forget = place.app.gateway.changes.on_change(lambda _: changed.set())
         await server.announce()
         with anyio.fail_after(HANG_S):
             await changed.wait()
@@ -205,7 +205,7 @@ async def test_what_a_tool_was_before_is_on_its_page_with_what_changed() -> None
         for text in ("Finds notes by their words.", "Finds notes by <b>words</b>."):
             server.definitions["find"] = {"description": text}
             changed = anyio.Event()
-            forget = place.app.gateway.on_change(lambda _, changed=changed: changed.set())
+            forget = place.app.gateway.changes.on_change(lambda _, changed=changed: changed.set())
             await server.announce()
             with anyio.fail_after(HANG_S):
                 await changed.wait()
@@ -266,7 +266,7 @@ async def test_the_audit_says_what_was_changed_and_who_did_it() -> None:
     async with opened() as place:
         made = await place.app.gateway.admin.create_token(Caller(), "anna", roles=["admin"])
         anna = Caller(caller_id=f"token:{made.row.token_id}", client="desk")
-        await place.app.gateway.discover(anna, DiscoverRequest(queries=("add a note",)))
+        await place.app.gateway.discovery.discover(anna, DiscoverRequest(queries=("add a note",)))
         await place.app.recorder.flush()
         page = await place.page("audit")
         assert "token create anna" in said_in(page)
@@ -294,9 +294,9 @@ async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
         assert "No running calls" in said_in(await place.page())
         began, ended = anyio.Event(), anyio.Event()
         changes = [began, ended]
-        forget = place.app.gateway.on_running(lambda: changes.pop(0).set())
+        forget = place.app.gateway.calls.on_running(lambda: changes.pop(0).set())
         desk = Caller(client="desk")
-        tasks.start_soon(place.app.gateway.execute, desk, "notes:find", {})
+        tasks.start_soon(place.app.gateway.calls.execute, desk, "notes:find", {})
         with anyio.fail_after(HANG_S):
             await began.wait()
             for path in ("", "running"):

@@ -95,7 +95,7 @@ async def test_a_form_at_a_locked_file_is_not_saved_and_can_be_sent_again(tmp_pa
             assert '"sleep"' in told
             assert "hush-1234" not in told
             assert html.unescape(fields_of(answer.text)["take"]) == wanted
-            assert place.app.gateway.server(ADMIN, "sleeper") is None
+            assert place.app.gateway.servers.status(ADMIN, "sleeper") is None
         done = await place.client.post("/console/projects", data=again)
         assert done.status_code == 303, said_in(done.text)
         assert "typed" in await names(place)

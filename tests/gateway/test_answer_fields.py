@@ -31,8 +31,10 @@ SERVERS = {"mail": upstream("send_mail", "read_mail"), "sky": upstream("weather_
 async def test_an_answer_says_how_it_was_found(optimization: str, embedded: bool) -> None:
     """Source document 003: totalSearched, searchDurationMs, embeddingGenerated, source."""
     async with memory_app(SERVERS, settings=Settings(optimization=optimization)) as app:
-        await app.gateway.discover(ME, DiscoverRequest(queries=("warm up",)))
-        found = await app.gateway.discover(ME, DiscoverRequest(queries=("weather forecast",)))
+        await app.gateway.discovery.discover(ME, DiscoverRequest(queries=("warm up",)))
+        found = await app.gateway.discovery.discover(
+            ME, DiscoverRequest(queries=("weather forecast",))
+        )
 
     body = found.structured()
     assert body["total_searched"] == 3
@@ -45,7 +47,9 @@ async def test_an_answer_says_how_it_was_found(optimization: str, embedded: bool
 
 async def test_reasons_are_given_to_those_who_ask_for_them() -> None:
     async with memory_app(SERVERS, settings=Settings(optimization="hybrid")) as app:
-        found = await app.gateway.discover(ME, DiscoverRequest(queries=("a forecast please",)))
+        found = await app.gateway.discovery.discover(
+            ME, DiscoverRequest(queries=("a forecast please",))
+        )
 
     reasons = found.structured(explain=True)["results"][0]["reasons"]
     assert reasons["matched"] == {"name": ["forecast"]}
@@ -56,11 +60,11 @@ async def test_pinned_tools_follow_what_was_found_when_wanted() -> None:
     settings = Settings(pinned=("mail:read_mail", "sky:weather_forecast", "gone:nowhere"))
     async with memory_app(SERVERS, settings=settings) as app:
         wanted = DiscoverRequest(queries=("weather",), include_core=True)
-        with_core = await app.gateway.discover(ME, wanted)
-        of_one = await app.gateway.discover(
+        with_core = await app.gateway.discovery.discover(ME, wanted)
+        of_one = await app.gateway.discovery.discover(
             ME, DiscoverRequest(queries=("weather",), servers=("sky",), include_core=True)
         )
-        without = await app.gateway.discover(ME, DiscoverRequest(queries=("weather",)))
+        without = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=("weather",)))
 
     found = [(one.tool_key, one.source == "core") for one in with_core.results]
     assert found == [("sky:weather_forecast", False), ("mail:read_mail", True)]
@@ -75,7 +79,7 @@ async def test_pinned_tools_of_a_server_that_was_found_follow_all_that_was_found
     servers = {**SERVERS, "sky": upstream("weather_forecast", "tide")}
     async with memory_app(servers, settings=settings) as app:
         wanted = DiscoverRequest(queries=("weather forecast", "send mail"), include_core=True)
-        found = await app.gateway.discover(ME, wanted)
+        found = await app.gateway.discovery.discover(ME, wanted)
 
     assert [one.tool_key for one in found.results] == [
         "sky:weather_forecast",

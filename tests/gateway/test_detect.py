@@ -154,7 +154,7 @@ async def test_a_tool_that_the_caller_may_not_use_is_not_suggested() -> None:
         async with memory_app({"shop": shop}, tool_permissions={"refund": allowed}) as app:
             app.recognizer.replace_intents(IntentSet(version="1", intents=(intent,)))
             _, answer = await ask(app, body)
-            (found,) = await app.gateway.detect(
+            (found,) = await app.gateway.intents.detect(
                 Caller(), DetectRequest(messages=(body["message"],), deciding="keyword")
             )
         assert found.tool == answer["tool"]
@@ -169,12 +169,12 @@ async def test_a_tool_that_the_caller_may_not_use_is_not_suggested() -> None:
 async def test_changed_prompts_are_learned_while_messages_come(pack: Path) -> None:
     async with gateway_with(pack) as app:
         caller, request = Caller(), DetectRequest(messages=("book a table for two",))
-        (before,) = await app.gateway.detect(caller, request)
+        (before,) = await app.gateway.intents.detect(caller, request)
         new = pack / "intents" / "tables.txt"
         new.write_text("book a table\nreserve a seat\na table for two\n", encoding="utf-8")
         await app.packs.refresh()
         with anyio.fail_after(HANG_S):
             await app.recognizer.wait_until_trained()
-        (after,) = await app.gateway.detect(caller, request)
+        (after,) = await app.gateway.intents.detect(caller, request)
 
     assert (before.intent, after.intent) == ("none", "tables")

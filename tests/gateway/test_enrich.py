@@ -113,7 +113,7 @@ def text(result: Json) -> str:
 
 
 async def names(app: App) -> list[str]:
-    return [tool["name"] for tool in orjson.loads(await app.gateway.list_tools(ME))]
+    return [tool["name"] for tool in orjson.loads(await app.gateway.listing.list_tools(ME))]
 
 
 async def rest(app: App, body: object, path: str = "enrich", **headers: str) -> tuple[int, Any]:
@@ -243,7 +243,7 @@ async def test_rules_over_the_budget_are_named_with_their_size() -> None:
     large = replace(PACK, rules={name: f"{name}. " * 200 for name in PACK.rules})
     tight = replace(META, rules=RuleSettings(budget_tokens=700))
     async with app_with(tight, large) as app:
-        made = await app.gateway.enrich(ME, "create a relation and a value list")
+        made = await app.gateway.intents.enrich(ME, "create a relation and a value list")
 
     (given,), (left_out,) = made.rules, made.left_out
     assert given.tokens <= 700
@@ -264,7 +264,9 @@ async def test_tools_that_the_caller_may_not_use_are_named_nowhere() -> None:
         app.recognizer.replace_intents(IntentSet(version="1", intents=INTENTS))
         app.rulebook.replace_rules([replace(PACK, rules={"relations": "{{TOOLS}}"})])
         answer = await asked(app, A_RELATION)
-        found = await app.gateway.discover(ME, read_discover({"query": "delete the old relation"}))
+        found = await app.gateway.discovery.discover(
+            ME, read_discover({"query": "delete the old relation"})
+        )
         advice = text(await run(app, "ide:readFile"))
 
     assert "- ide:openRelation(name)" in answer
@@ -392,16 +394,16 @@ async def test_knowledge_of_nothing_names_the_topics_and_the_packs_own_answer() 
 async def test_both_are_listed_first_in_every_mode_while_there_are_rules(mode: Any) -> None:
     async with app_with(replace(META, mode=mode)) as app:
         with_rules = await names(app)
-        told = app.gateway.instructions
+        told = app.gateway.listing.instructions(ME)
         heard: list[object] = []
-        app.gateway.on_change(heard.append)
+        app.gateway.changes.on_change(heard.append)
         app.rulebook.replace_rules([])
-        app.gateway.packs_changed()
+        app.gateway.changes.packs_changed()
         without = await names(app)
 
         assert with_rules == ["processPrompt", "getKnowledge", *without]
         assert CALL_FIRST in told
-        assert "processPrompt" not in app.gateway.instructions
+        assert "processPrompt" not in app.gateway.listing.instructions(ME)
         assert [change.kind for change in heard] == ["tools"]  # pyright: ignore[reportAttributeAccessIssue]
         assert await asked(app, A_RELATION) == "PASS_THROUGH"
 
@@ -410,12 +412,12 @@ async def test_the_setting_meta_tools_can_leave_them_out() -> None:
     two = replace(META, meta_tools=("tool_discovery", "tool_execute"))
     async with app_with(two) as app:
         assert await names(app) == ["tool_discovery", "tool_execute"]
-        assert "processPrompt" not in app.gateway.instructions
+        assert "processPrompt" not in app.gateway.listing.instructions(ME)
 
 
 async def test_the_description_says_to_call_it_first_for_every_request() -> None:
     async with app_with() as app:
-        first = orjson.loads(await app.gateway.list_tools(ME))[0]
+        first = orjson.loads(await app.gateway.listing.list_tools(ME))[0]
 
     assert "Call this first, for every request of the user" in first["description"]
     assert first["inputSchema"]["required"] == ["prompt"]
@@ -444,8 +446,10 @@ async def test_a_tool_that_no_word_finds_is_found_by_its_intent() -> None:
     )
     async with app_with(intents=(*INTENTS, money)) as app:
         asked_for = {"query": "give me my money back now", "maxResults": 1}
-        found = await app.gateway.discover(ME, read_discover(asked_for))
-        within = await app.gateway.discover(ME, read_discover({**asked_for, "server": "ide"}))
+        found = await app.gateway.discovery.discover(ME, read_discover(asked_for))
+        within = await app.gateway.discovery.discover(
+            ME, read_discover({**asked_for, "server": "ide"})
+        )
 
     (best,) = found.results
     assert (best.tool_key, best.source, best.weak) == ("ide:readFile", "intent", False)
@@ -460,8 +464,8 @@ async def test_an_intent_adds_no_tool_that_could_not_be_found() -> None:
         app.recognizer.replace_intents(IntentSet(version="1", intents=INTENTS))
         await app.recognizer.wait_until_trained()
         wanted = {"query": "create a relation", "server": "other", "maxResults": 8}
-        found = await app.gateway.discover(ME, read_discover(wanted))
-        above = await app.gateway.discover(
+        found = await app.gateway.discovery.discover(ME, read_discover(wanted))
+        above = await app.gateway.discovery.discover(
             ME, read_discover({"query": "create a relation", "threshold": 0.99})
         )
 
@@ -612,7 +616,7 @@ async def test_recovery_can_be_switched_off() -> None:
 async def test_each_request_is_audited_with_its_intent_and_text_only_where_allowed() -> None:
     async with app_with() as app:
         await asked(app, A_RELATION)
-        app.gateway.settings = replace(META, audit=AuditSettings(keep_queries=False))
+        app.current_settings.replace(replace(META, audit=AuditSettings(keep_queries=False)))
         await asked(app, A_LIST)
         await call(app, "getKnowledge", queries=["create relation"])
         await app.recorder.flush()
@@ -679,9 +683,9 @@ async def test_rest_knows_conversations_only_by_thread() -> None:
 
 async def test_python_gets_values() -> None:
     async with app_with() as app:
-        made = await app.gateway.enrich(ME, A_RELATION)
+        made = await app.gateway.intents.enrich(ME, A_RELATION)
         with pytest.raises(ArgumentError):
-            await app.gateway.execute(ME, "ide:openRelation", {})
+            await app.gateway.calls.execute(ME, "ide:openRelation", {})
 
     assert made.detection.intent == "RELATIONS"
     assert made.rules[0].text.startswith("=== RELATIONS OPERATIONS ===")

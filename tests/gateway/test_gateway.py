@@ -11,7 +11,7 @@ from tests.limits import HANG_S
 from toolgate.audit import compare_searches
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.errors import HandleError, UnknownServerError, UnknownToolError
-from toolgate.gateway.gateway import Change
+from toolgate.gateway.changes import Change
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import DiscoverySettings, ResultSettings, Settings
 from toolgate.store import AuditFilter
@@ -38,7 +38,7 @@ def many(count: int) -> FakeUpstream:
 
 
 async def names(app: Any) -> list[str]:
-    return [tool["name"] for tool in orjson.loads(await app.gateway.list_tools(ME))]
+    return [tool["name"] for tool in orjson.loads(await app.gateway.listing.list_tools(ME))]
 
 
 async def meta(app: Any, tool: str, **arguments: Any) -> Json:
@@ -88,9 +88,9 @@ async def test_prompts_and_resources_are_listed_alike_in_every_mode() -> None:
             gateway = app.gateway
             seen.add(
                 (
-                    await gateway.list_prompts(ME),
-                    await gateway.list_resources(ME),
-                    await gateway.list_templates(ME),
+                    await gateway.listing.list_prompts(ME),
+                    await gateway.listing.list_resources(ME),
+                    await gateway.listing.list_templates(ME),
                 )
             )
     assert len(seen) == 1
@@ -102,7 +102,7 @@ async def test_while_a_server_was_never_listed_the_meta_tools_are_shown() -> Non
     hanging.silent = {"server/discover", "initialize"}
     async with memory_app({"a": many(1), "slow": hanging}, wait_s=0) as app:
         with anyio.fail_after(HANG_S):
-            while not app.gateway.servers(ME)[0].tools:
+            while not app.gateway.servers.statuses(ME)[0].tools:
                 await anyio.sleep(0.01)
         assert (await names(app))[0] == "tool_discovery"
 
@@ -112,9 +112,9 @@ async def test_when_the_last_unknown_server_fails_the_menu_is_decided_and_told()
     failing.silent = {"server/discover", "initialize"}
     async with memory_app({"a": many(1), "slow": failing}, wait_s=0) as app:
         heard: list[Change] = []
-        app.gateway.on_change(heard.append)
+        app.gateway.changes.on_change(heard.append)
         with anyio.fail_after(HANG_S):
-            while not (app.gateway.servers(ME)[0].tools and failing.wires):
+            while not (app.gateway.servers.statuses(ME)[0].tools and failing.wires):
                 await anyio.sleep(0.01)
             failing.refuses = True
             heard.clear()
@@ -127,14 +127,14 @@ async def test_when_the_last_unknown_server_fails_the_menu_is_decided_and_told()
 async def test_a_menu_near_the_limit_does_not_flip_back_and_forth() -> None:
     upstream = many(10)
     async with memory_app({"a": upstream}) as app:
-        tokens = estimate_tokens(await app.gateway.list_tools(ME))
+        tokens = estimate_tokens(await app.gateway.listing.list_tools(ME))
     tight = Settings(discovery=DiscoverySettings(auto_tokens=tokens - 20))
     async with memory_app({"a": upstream}, tight) as app:
         assert len(await names(app)) == 3
         del upstream.tools["tool_9"]
         await upstream.announce()
         with anyio.fail_after(HANG_S):
-            while app.gateway.servers(ME)[0].tools != 9:
+            while app.gateway.servers.statuses(ME)[0].tools != 9:
                 await anyio.sleep(0.01)
         assert len(await names(app)) == 3, "a little below the limit is not enough"
         for number in range(3, 9):
@@ -154,7 +154,7 @@ async def test_flat_serves_one_server_under_its_own_names_without_meta_tools() -
 
 async def test_a_listing_is_answered_from_prepared_bytes() -> None:
     async with memory_app({"a": many(50)}, Settings(mode="all")) as app:
-        assert await app.gateway.list_tools(ME) is await app.gateway.list_tools(ME)
+        assert await app.gateway.listing.list_tools(ME) is await app.gateway.listing.list_tools(ME)
 
 
 # Finding
@@ -190,14 +190,18 @@ async def test_an_answer_is_structured_only_for_clients_that_say_so() -> None:
 
 async def test_discovery_can_be_limited_to_servers_and_says_which_there_are() -> None:
     async with memory_app({"a": many(3), "b": many(3)}, META) as app:
-        one = await app.gateway.discover(ME, DiscoverRequest(queries=("tool",), servers=("b",)))
+        one = await app.gateway.discovery.discover(
+            ME, DiscoverRequest(queries=("tool",), servers=("b",))
+        )
         assert {found.server_name for found in one.results} == {"b"}
         for several in ("b", ["a", "b"]):
             assert not (await meta(app, "tool_discovery", query="tool", server=several)).get(
                 "isError"
             )
         with pytest.raises(UnknownServerError, match="Servers: a, b"):
-            await app.gateway.discover(ME, DiscoverRequest(queries=("tool",), servers=("c",)))
+            await app.gateway.discovery.discover(
+                ME, DiscoverRequest(queries=("tool",), servers=("c",))
+            )
 
 
 async def test_tools_of_a_server_that_is_down_are_withheld_with_a_notice() -> None:
@@ -206,22 +210,24 @@ async def test_tools_of_a_server_that_is_down_are_withheld_with_a_notice() -> No
         down.refuses = True
         down.crash()
         with anyio.fail_after(HANG_S):
-            while app.gateway.servers(ME)[1].state != "down":
+            while app.gateway.servers.statuses(ME)[1].state != "down":
                 await anyio.sleep(0.01)
-        found = await app.gateway.discover(ME, DiscoverRequest(queries=("tool",)))
+        found = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=("tool",)))
         assert {one.server_name for one in found.results} == {"a"}
         assert any("b is down" in notice for notice in found.notices)
         assert "b is down" in found.text
 
-        app.gateway.settings = replace(META, discovery=DiscoverySettings(show_down=True))
-        found = await app.gateway.discover(ME, DiscoverRequest(queries=("tool",), max_results=6))
+        app.current_settings.replace(replace(META, discovery=DiscoverySettings(show_down=True)))
+        found = await app.gateway.discovery.discover(
+            ME, DiscoverRequest(queries=("tool",), max_results=6)
+        )
         assert [one.server_name for one in found.results][-1] == "b"
         assert "SERVER DOWN" in found.text
 
 
 async def test_disabled_servers_are_never_found() -> None:
     async with memory_app({"a": many(3), "b": many(3)}, META, enabled=False) as app:
-        found = await app.gateway.discover(ME, DiscoverRequest(queries=("tool",)))
+        found = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=("tool",)))
         assert found.results == ()
         result = await meta(app, "tool_execute", toolKey="b:tool_1")
         assert "disabled" in text(result)
@@ -241,7 +247,7 @@ async def test_describe_gives_whole_schemas() -> None:
     schema: Json = {"type": "object", "properties": {"x": {"type": "integer"}}, "$defs": {"y": {}}}
     upstream = FakeUpstream({"t": echo}, definitions={"t": {"inputSchema": schema}})
     async with memory_app({"a": upstream}, META) as app:
-        (tool,) = (await app.gateway.describe(ME, ["a:t"])).tools
+        (tool,) = (await app.gateway.discovery.describe(ME, ["a:t"])).tools
         assert tool["inputSchema"] == schema
         assert tool["toolKey"] == "a:t"
 
@@ -249,7 +255,7 @@ async def test_describe_gives_whole_schemas() -> None:
 async def test_describe_keeps_its_budget_and_says_what_it_left_out() -> None:
     settings = replace(META, discovery=DiscoverySettings(describe_budget_tokens=600))
     async with memory_app({"a": many(30)}, settings) as app:
-        shown = await app.gateway.describe(ME, [f"a:tool_{n}" for n in range(30)])
+        shown = await app.gateway.discovery.describe(ME, [f"a:tool_{n}" for n in range(30)])
         assert estimate_tokens(shown.text) <= 600
         assert "Left out for the budget" in shown.text
 
@@ -323,7 +329,7 @@ async def test_a_large_result_comes_in_pages_that_join_to_the_whole() -> None:
     settings = replace(META, results=ResultSettings(page_tokens=2000))
     async with memory_app({"a": upstream}, settings) as app:
         heard: list[Change] = []
-        app.gateway.on_change(heard.append)
+        app.gateway.changes.on_change(heard.append)
         page = await meta(app, "tool_execute", toolKey="a:big")
         assert page["_meta"]["k"] == 1
         assert "result_read" in await names(app)
@@ -349,11 +355,11 @@ async def test_a_stored_result_belongs_to_its_caller() -> None:
     async with memory_app({"a": upstream}, settings) as app:
         page = await meta(app, "tool_execute", toolKey="a:big")
         handle = page["_meta"]["toolgate/page"]["handle"]
-        await app.gateway.read_result(ME, handle, 0)
+        await app.gateway.results.read(ME, handle, 0)
         with pytest.raises(HandleError):
-            await app.gateway.read_result(Caller(caller_id="other"), handle, 0)
+            await app.gateway.results.read(Caller(caller_id="other"), handle, 0)
         with pytest.raises(HandleError):
-            await app.gateway.read_result(ME, handle[:-3] + "xyz", 0)
+            await app.gateway.results.read(ME, handle[:-3] + "xyz", 0)
 
 
 async def test_paging_can_be_switched_off() -> None:
@@ -369,8 +375,8 @@ async def test_paging_can_be_switched_off() -> None:
 async def test_a_call_leaves_receipts_that_point_to_the_discovery_that_showed_its_tool() -> None:
     caller = Caller(conversation="c1", client="test")
     async with memory_app({"a": FakeUpstream()}, META) as app:
-        await app.gateway.discover(caller, DiscoverRequest(queries=("echo",)))
-        await app.gateway.execute(caller, "a:echo", {"text": "secret value"})
+        await app.gateway.discovery.discover(caller, DiscoverRequest(queries=("echo",)))
+        await app.gateway.calls.execute(caller, "a:echo", {"text": "secret value"})
         await app.recorder.flush()
         outcome, intent, discovery = await app.store.audit.select(AuditFilter())
         assert (discovery.action, discovery.query) == ("discover", "echo")
@@ -394,10 +400,10 @@ async def test_calls_point_to_the_last_discovery_that_showed_their_tool() -> Non
     async with memory_app({"a": FakeUpstream(), "b": FakeUpstream()}, META) as app:
         for server in ("a", "a", "b"):
             request = DiscoverRequest(queries=("echo",), servers=(server,))
-            await app.gateway.discover(caller, request)
+            await app.gateway.discovery.discover(caller, request)
         for conversation, key in (("c1", "a:echo"), ("c1", "b:echo"), ("c2", "a:echo")):
             asking = replace(caller, conversation=conversation)
-            await app.gateway.execute(asking, key, {"text": "x"})
+            await app.gateway.calls.execute(asking, key, {"text": "x"})
         await app.recorder.flush()
         of_b, last_of_a, _ = await app.store.audit.select(AuditFilter(action="discover"))
         calls = await app.store.audit.select(AuditFilter(action="call", phase="intent"))
@@ -417,7 +423,7 @@ async def test_failures_are_recorded_with_their_reason() -> None:
         upstream.refuses = True
         upstream.crash()
         with anyio.fail_after(HANG_S):
-            while app.gateway.servers(ME)[0].state != "down":
+            while app.gateway.servers.statuses(ME)[0].state != "down":
                 await anyio.sleep(0.01)
         await meta(app, "tool_execute", toolKey="a:bad")
         await app.recorder.flush()

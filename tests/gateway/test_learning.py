@@ -45,7 +45,7 @@ HYBRID = Settings(optimization="hybrid", search=PATIENT)
 
 
 async def ranked(app: App, query: str = QUERY, **wanted: object) -> list[str]:
-    found = await app.gateway.discover(
+    found = await app.gateway.discovery.discover(
         ME, replace(DiscoverRequest(queries=(query,), max_results=7), **wanted)
     )
     return [one.tool_key for one in found.results]
@@ -56,9 +56,11 @@ async def test_what_worked_for_a_request_is_found_for_the_next_one_like_it() -> 
     async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         before = await ranked(app)
         used = before[-1]
-        await app.gateway.execute(ME, used, {})
+        await app.gateway.calls.execute(ME, used, {})
 
-        found = await app.gateway.discover(ME, DiscoverRequest(queries=(QUERY,), max_results=7))
+        found = await app.gateway.discovery.discover(
+            ME, DiscoverRequest(queries=(QUERY,), max_results=7)
+        )
 
         best = max(found.results, key=lambda one: one.relevance)
         assert best.tool_key == used
@@ -71,7 +73,7 @@ async def test_what_worked_for_a_request_is_found_for_the_next_one_like_it() -> 
 async def test_an_error_and_a_tool_that_was_not_shown_teach_nothing() -> None:
     async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         shown = await ranked(app, max_results=1)
-        await app.gateway.execute(ME, shown[0], {"fail": True})
+        await app.gateway.calls.execute(ME, shown[0], {"fail": True})
 
         assert (await app.gateway.manage.usage(ME)).requests == 0
 
@@ -80,7 +82,7 @@ async def test_it_can_be_switched_off() -> None:
     settings = replace(HYBRID, usage=UsageSettings(enabled=False))
     async with memory_app(servers(), settings, wait_s=HANG_S) as app:
         before = await ranked(app)
-        await app.gateway.execute(ME, before[-1], {})
+        await app.gateway.calls.execute(ME, before[-1], {})
 
         assert await ranked(app) == before
         assert (await app.store.sizes())["usage_searches"] == 0
@@ -93,7 +95,7 @@ async def test_a_tool_that_was_marked_wrong_goes_down_and_stays() -> None:
         before = await ranked(app, "plan a party")
         await app.gateway.manage.mark(ME, before[0], right=False)
 
-        found = await app.gateway.discover(
+        found = await app.gateway.discovery.discover(
             ME, DiscoverRequest(queries=("plan a party",), max_results=7)
         )
 
@@ -103,9 +105,11 @@ async def test_a_tool_that_was_marked_wrong_goes_down_and_stays() -> None:
 
 async def test_near_equal_tools_are_named_with_each_other() -> None:
     async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
-        await app.gateway.groups(ME)
+        await app.gateway.discovery.groups(ME)
 
-        found = await app.gateway.discover(ME, DiscoverRequest(queries=("send a letter",)))
+        found = await app.gateway.discovery.discover(
+            ME, DiscoverRequest(queries=("send a letter",))
+        )
 
         alternatives = {one.tool_key: one.alternatives for one in found.results}
         assert alternatives["mail:send_mail"] == ("post:send_mail",)
@@ -120,9 +124,9 @@ async def test_tools_used_together_are_offered_with_a_hit() -> None:
                 ("write a message to a room", "chat:post"),
             ):
                 assert key in await ranked(app, query)
-                await app.gateway.execute(ME, key, {})
+                await app.gateway.calls.execute(ME, key, {})
 
-        found = await app.gateway.discover(
+        found = await app.gateway.discovery.discover(
             ME, DiscoverRequest(queries=("who comes to the party",), max_results=1)
         )
 
@@ -142,7 +146,7 @@ async def test_a_group_narrows_the_search_and_an_unknown_one_is_told() -> None:
         }
         with pytest.raises(ArgumentError, match="Groups: letters"):
             await ranked(app, group="leters")
-        named = (await app.gateway.groups(ME))[0]
+        named = (await app.gateway.discovery.groups(ME))[0]
         assert named == {
             "name": "letters",
             "servers": ["mail", "post"],
@@ -157,7 +161,7 @@ async def test_a_group_says_which_of_the_servers_asked_for_it_does_not_have() ->
 
         async def found(*names: str) -> Discovery:
             wanted = DiscoverRequest(queries=("send a letter",), group="letters", servers=names)
-            return await app.gateway.discover(ME, wanted)
+            return await app.gateway.discovery.discover(ME, wanted)
 
         beside, one, both = await found("chat"), await found("mail"), await found("mail", "chat")
 
@@ -173,7 +177,7 @@ async def test_a_group_says_which_of_the_servers_asked_for_it_does_not_have() ->
 async def test_a_group_without_a_tool_says_so() -> None:
     settings = replace(HYBRID, groups={"letters": ("fax", "telegraph:*")})
     async with memory_app(servers(), settings, wait_s=HANG_S) as app:
-        found = await app.gateway.discover(
+        found = await app.gateway.discovery.discover(
             ME, DiscoverRequest(queries=("send a letter",), group="Letters")
         )
 
@@ -186,7 +190,7 @@ async def test_a_group_without_a_tool_says_so() -> None:
 async def test_what_was_learned_can_be_forgotten() -> None:
     async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         before = await ranked(app)
-        await app.gateway.execute(ME, before[-1], {})
+        await app.gateway.calls.execute(ME, before[-1], {})
         assert (await app.gateway.manage.usage(ME)).requests == 1
 
         assert await app.gateway.manage.forget_usage(ME) == 1

@@ -49,24 +49,26 @@ def callers(count: int = 40) -> list[Caller]:
 
 
 async def listed(app: App, caller: Caller) -> list[str]:
-    return [tool["name"] for tool in json.loads(await app.gateway.list_tools(caller))]
+    return [tool["name"] for tool in json.loads(await app.gateway.listing.list_tools(caller))]
 
 
 async def found(app: App, caller: Caller) -> list[str]:
-    answer = await app.gateway.discover(caller, DiscoverRequest(queries=("read a file",)))
+    answer = await app.gateway.discovery.discover(caller, DiscoverRequest(queries=("read a file",)))
     return [one.tool_key for one in answer.results]
 
 
 async def test_off_finds_nothing_says_why_and_lists_the_real_tools() -> None:
     """No client is left without tools."""
     async with memory_app(servers(), settings("off")) as app:
-        answer = await app.gateway.discover(Caller(), DiscoverRequest(queries=("read a file",)))
+        answer = await app.gateway.discovery.discover(
+            Caller(), DiscoverRequest(queries=("read a file",))
+        )
 
         assert answer.results == ()
         assert "switched off" in answer.notices[0]
         assert answer.text.startswith("Note: The search for tools is switched off here.")
         assert await listed(app, Caller()) == ["files__read_file", "files__write_file"]
-        assert "Tools are named server__tool" in app.gateway.instructions
+        assert "Tools are named server__tool" in app.gateway.listing.instructions(Caller())
 
 
 async def test_with_a_search_the_meta_tools_are_listed() -> None:
@@ -133,7 +135,7 @@ async def test_both_sides_are_compared_by_what_they_cost_and_whether_they_helped
     async with memory_app(servers(), settings("bm25", 50)) as app:
         for caller in callers(20):
             if keys := await found(app, caller):
-                await app.gateway.execute(caller, keys[0], {})
+                await app.gateway.calls.execute(caller, keys[0], {})
         await app.recorder.flush()
         reports = {one.optimization: one for one in await compare_searches(app.store)}
         shown = await optimization(app, Caller(), {"days": "1"})
@@ -154,7 +156,7 @@ async def test_another_search_takes_over_while_running() -> None:
     async with memory_app(servers(), settings("off")) as app:
         assert await found(app, Caller()) == []
         told: list[str] = []
-        app.gateway.on_change(lambda change: told.append(change.kind))
+        app.gateway.changes.on_change(lambda change: told.append(change.kind))
 
         same = app.settings.servers
         with anyio.fail_after(HANG_S):

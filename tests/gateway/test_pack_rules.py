@@ -60,7 +60,7 @@ async def asked(app: App, prompt: str) -> str:
 
 
 async def names(app: App) -> list[str]:
-    return [tool["name"] for tool in orjson.loads(await app.gateway.list_tools(ME))]
+    return [tool["name"] for tool in orjson.loads(await app.gateway.listing.list_tools(ME))]
 
 
 async def test_a_pack_of_files_is_enough_for_an_enriched_prompt(pack: Path) -> None:

@@ -65,7 +65,7 @@ async def gateway(
 
 
 def keys(app: App) -> list[str]:
-    return [view.key for view in app.gateway.tools(LOCAL)]
+    return [view.key for view in app.gateway.listing.tool_views(LOCAL)]
 
 
 async def call(app: App, name: str, **arguments: object) -> Any:
@@ -82,7 +82,7 @@ async def settled(app: App, wanted: set[str]) -> None:
     def again(_: object) -> None:
         changed.set()
 
-    detach = app.gateway.on_change(again)
+    detach = app.gateway.changes.on_change(again)
     with anyio.fail_after(HANG_S):
         while set(keys(app)) != wanted:
             await changed.wait()
@@ -93,7 +93,7 @@ async def settled(app: App, wanted: set[str]) -> None:
 async def test_functions_of_a_pack_are_tools_of_a_server_with_its_name(tmp_path: Path) -> None:
     files = {"tools/orders.py": ORDERS, "tools/_texts.py": 'WORD = "order"\n'}
     async with gateway(tmp_path, files, options={"sales": {"region": "north"}}) as app:
-        (view,) = app.gateway.tools(LOCAL)
+        (view,) = app.gateway.listing.tool_views(LOCAL)
         answer = await call(app, "sales__order", number=3)
 
     assert view.key == "sales:order"
@@ -220,7 +220,7 @@ async def test_px_4_modules_register_with_the_fastmcp_api(tmp_path: Path) -> Non
         "resources/deep/logo.png": b"\x89PNG\xff",
     }
     async with gateway(tmp_path, files) as app:
-        listed = {view.key: view.definition for view in app.gateway.tools(LOCAL)}
+        listed = {view.key: view.definition for view in app.gateway.listing.tool_views(LOCAL)}
         assert app.packs.current.problems == ()
         assert [*listed] == ["sales:order", "sales:refund", "sales:plain", "sales:checked"]
         assert [*listed["sales:refund"]["inputSchema"]["properties"]] == ["number"]
@@ -230,29 +230,29 @@ async def test_px_4_modules_register_with_the_fastmcp_api(tmp_path: Path) -> Non
         assert await call(app, "sales__plain", word="a") == {"result": "a"}
         assert await call(app, "sales__checked", word="b") == {"result": "b"}
 
-        prompts = json.loads(await app.gateway.list_prompts(LOCAL))
+        prompts = json.loads(await app.gateway.listing.list_prompts(LOCAL))
         assert [each["name"] for each in prompts] == ["sales__letter", "sales__greet"]
         assert prompts[0]["arguments"] == [{"name": "customer", "required": True}]
         assert prompts[0]["description"] == "Write a letter"
-        letter = await app.gateway.get_prompt(
+        letter = await app.gateway.prompts.get(
             LOCAL, {"name": "sales__letter", "arguments": {"customer": "Bo"}}, None
         )
         assert letter["messages"][0]["content"]["text"].endswith("Dear Bo, from Acme Bo")
-        greeting = await app.gateway.get_prompt(
+        greeting = await app.gateway.prompts.get(
             LOCAL, {"name": "sales__greet", "arguments": {"name": "Bo"}}, None
         )
         assert greeting["messages"][0]["content"]["text"] == "Hello Bo"
         with pytest.raises(RpcError, match="Missing arguments: customer"):
-            await app.gateway.get_prompt(LOCAL, {"name": "sales__letter"}, None)
+            await app.gateway.prompts.get(LOCAL, {"name": "sales__letter"}, None)
 
-        resources = json.loads(await app.gateway.list_resources(LOCAL))
+        resources = json.loads(await app.gateway.listing.list_resources(LOCAL))
         assert [each["uri"] for each in resources] == [
             "pack://sales/terms.md",
             "pack://sales/deep/logo.png",
             "sales://numbers",
         ]
         terms, logo, numbers = [
-            (await app.gateway.read(LOCAL, {"uri": each["uri"]}, None))["contents"][0]
+            (await app.gateway.resources.read(LOCAL, {"uri": each["uri"]}, None))["contents"][0]
             for each in resources
         ]
     assert (terms["text"], terms["mimeType"]) == ("our terms", "text/markdown")
@@ -333,10 +333,10 @@ async def test_a_pack_brings_servers_along(tmp_path: Path) -> None:
         changed = anyio.Event()
         app.packs.on_change(lambda _: _told(changed))
         with anyio.fail_after(HANG_S):
-            while "added" not in {each.name for each in app.gateway.servers(LOCAL)}:
+            while "added" not in {each.name for each in app.gateway.servers.statuses(LOCAL)}:
                 await changed.wait()
                 changed = anyio.Event()
-        servers = {each.name: each for each in app.gateway.servers(LOCAL)}
+        servers = {each.name: each for each in app.gateway.servers.statuses(LOCAL)}
 
     assert [*servers] == ["sales", "far", "odd", "added"]
     assert servers["odd"].state == "disabled"
@@ -352,7 +352,7 @@ async def test_a_command_for_a_server_that_code_adds_finds_it(tmp_path: Path) ->
     )
 
     async with open_app(settings, connect=["far"]) as app:
-        assert [each.name for each in app.gateway.servers(LOCAL)] == ["net", "far"]
+        assert [each.name for each in app.gateway.servers.statuses(LOCAL)] == ["net", "far"]
 
 
 async def _told(changed: anyio.Event) -> None:
@@ -464,7 +464,7 @@ async def test_a_gateway_starts_whatever_its_packs_are_like(tmp_path: Path) -> N
     settings = Settings(packs=PackSettings(paths=(str(tmp_path), str(tmp_path / "gone"))))
 
     async with memory_app({}, settings) as app:
-        assert await app.gateway.list_tools(LOCAL)
+        assert await app.gateway.listing.list_tools(LOCAL)
         assert len(app.packs.current.problems) == 3
 
 

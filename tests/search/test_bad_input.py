@@ -146,7 +146,9 @@ async def test_hidden_instructions_in_a_tool_stay_on_its_line() -> None:
     upstream = FakeUpstream({"weather": nothing}, definitions={"weather": {"description": HOSTILE}})
     settings = Settings(optimization="hybrid", quarantine="off")
     async with memory_app({"sky": upstream}, settings=settings) as app:
-        found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("weather",)))
+        found = await app.gateway.discovery.discover(
+            Caller(), DiscoverRequest(queries=("weather",))
+        )
         indexed = app.gateway.manage.indexed(Caller(), ["sky:weather"])
 
     assert all(line.isprintable() for line in found.text.splitlines())
@@ -216,7 +218,9 @@ async def test_a_gateway_starts_and_answers_with_an_embedder_that_cannot_work(
     async with memory_app(
         {"sky": upstream}, settings=Settings(optimization="hybrid", search=search)
     ) as app:
-        found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("weather",)))
+        found = await app.gateway.discovery.discover(
+            Caller(), DiscoverRequest(queries=("weather",))
+        )
 
     assert [one.tool_key for one in found.results] == ["sky:weather"]
     assert any("words alone" in notice for notice in found.notices)

@@ -305,7 +305,9 @@ async def test_the_settings_put_it_behind_a_search_and_behind_the_service_for_ot
             catalog_search=table,
         )
         async with memory_app({"files": upstream}, settings) as app:
-            found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("file",)))
+            found = await app.gateway.discovery.discover(
+                Caller(), DiscoverRequest(queries=("file",))
+            )
             assert [one.explanation for one in found.results] == ["lists them"]
 
             made = app.search_factory.strategies.make("bm25", selector="llm")

@@ -50,14 +50,14 @@ class FakeGateway:
     """Answers from memory and remembers what it was asked."""
 
     settings: Settings = field(default_factory=Settings)
-    instructions: str = "Find tools, then run them."
+    instruction_text: str = "Find tools, then run them."
     listed: list[Json] = field(
         default_factory=lambda: [
             tool("a__echo", text=STRING),
             tool("a__regional", region={**STRING, "x-mcp-header": "Region"}),
         ]
     )
-    calls: list[tuple[Caller, Json]] = field(default_factory=list)
+    received: list[tuple[Caller, Json]] = field(default_factory=list)
     peers: list[Peer | None] = field(default_factory=list)
     discovered: list[Any] = field(default_factory=list)
     subscribed: list[str] = field(default_factory=list)
@@ -72,11 +72,10 @@ class FakeGateway:
 
     @property
     def visible(self) -> "FakeGateway":
+        """One double stands for all services of a gateway."""
         return self
 
-    @property
-    def manage(self) -> "FakeGateway":
-        return self
+    manage = changes = discovery = calls = resources = prompts = servers = listing = visible
 
     async def list_tools(self, caller: Caller) -> bytes:
         return orjson.dumps(self.listed)
@@ -91,7 +90,7 @@ class FakeGateway:
         return orjson.dumps([{"name": "a__greet", "arguments": [{"name": "who"}]}])
 
     async def call(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
-        self.calls.append((caller, params))
+        self.received.append((caller, params))
         self.peers.append(peer)
         arguments = params.get("arguments", {})
         return await getattr(self, "run_" + params["name"].replace("-", "_"), self.unknown)(
@@ -168,7 +167,7 @@ class FakeGateway:
             raise UnknownResourceError(f"There is no resource {params['uri']!r}.")
         return {"contents": [{"uri": params["uri"], "text": "body"}], "ttlMs": 9, "x": None}
 
-    async def get_prompt(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+    async def get(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
         text = f"Hello {params.get('arguments', {}).get('who')}"
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}
 
@@ -200,10 +199,10 @@ class FakeGateway:
     def may_read(self, caller: Caller, uri: str) -> bool:
         return True
 
-    def instructions_for(self, caller: Caller) -> str:
-        return self.instructions
+    def instructions(self, caller: Caller) -> str:
+        return self.instruction_text
 
-    def mirrors(self, caller: Caller, exposed_name: str) -> bool:
+    def repeats_arguments_in_headers(self, caller: Caller, exposed_name: str) -> bool:
         return b"x-mcp-header" in orjson.dumps(self.input_schema(caller, exposed_name))
 
     def input_schema(self, caller: Caller, exposed_name: str) -> Json | None:
@@ -220,7 +219,7 @@ class FakeGateway:
         found = [{"toolKey": key} for key in keys]
         return SimpleNamespace(text="", structured=lambda: {"tools": found})
 
-    def tools(self, caller: Caller) -> list[Any]:
+    def tool_views(self, caller: Caller) -> list[Any]:
         return [
             SimpleNamespace(
                 key=t["name"].replace("__", ":"),
@@ -232,7 +231,7 @@ class FakeGateway:
             for t in self.listed
         ]
 
-    def servers(self, caller: Caller) -> list[ServerStatus]:
+    def statuses(self, caller: Caller) -> list[ServerStatus]:
         return [ServerStatus(name="a", kind="stdio", state="ready", tools=len(self.listed))]
 
     async def execute(
@@ -242,7 +241,7 @@ class FakeGateway:
             caller, {"name": key.replace(":", "__"), "arguments": arguments}, peer
         )
 
-    def status(self, name: str) -> ServerStatus:
+    def status_of(self, name: str) -> ServerStatus:
         state = "ready" if self.enabled[name] else "disabled"
         return ServerStatus(name=name, kind="stdio", state=state)
 
@@ -250,7 +249,7 @@ class FakeGateway:
         self, caller: Caller, name: str, config: Json, *, save: bool = False, project: str = ""
     ) -> ServerStatus:
         self.enabled[name] = True
-        return self.status(name)
+        return self.status_of(name)
 
     async def remove_server(self, caller: Caller, name: str) -> None:
         if name not in self.enabled:
@@ -259,10 +258,10 @@ class FakeGateway:
 
     async def enable_server(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:
         self.enabled[name] = enabled
-        return self.status(name)
+        return self.status_of(name)
 
     async def restart_server(self, caller: Caller, name: str) -> ServerStatus:
-        return self.status(name)
+        return self.status_of(name)
 
 
 def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:

@@ -228,7 +228,7 @@ async def test_a_forbidden_and_an_unknown_tool_look_the_same() -> None:
                 if len(answers) % 2:
                     await place.app._catalog.remove("files")
             await place.app._catalog.add(spec)
-            await place.app.gateway.wait_ready(HANG_S)
+            await place.app.gateway.servers.wait_ready(HANG_S)
 
     assert answers[0] == answers[1]
     assert answers[2] == answers[3]
@@ -317,7 +317,7 @@ async def test_changes_of_what_may_not_be_read_are_not_told() -> None:
             assert b"acknowledged" in first
             assert b"mem://files" not in first
             for uri in ("mem://files", "mem://notes"):
-                place.app.gateway._on_resource(uri.removeprefix("mem://"), uri)
+                place.app.gateway.changes.resource_updated(uri.removeprefix("mem://"), uri)
             told = b""
             with anyio.fail_after(HANG_S):
                 while b"mem://notes" not in told:

@@ -84,7 +84,7 @@ async def test_integers_of_any_size_stay_exact(token: str | None) -> None:
     body = orjson.dumps(call).replace(b'"structured":0', b'"structured":%d' % number)
     async with listening() as place:
         answered = await post(place.url, body, headers_for(call))
-        assert place.gateway.calls[0][1]["arguments"]["structured"] == number
+        assert place.gateway.received[0][1]["arguments"]["structured"] == number
     assert b"%d" % number in answered.body
 
 
@@ -141,7 +141,7 @@ async def test_headers_that_differ_from_the_body_are_refused(
         headers = {**headers_for(message), **changed}
         answered = await post(place.url, message, headers, drop=drop)
         assert (answered.status, answered.error["code"]) == (400, -32020)
-        assert place.gateway.calls == []
+        assert place.gateway.received == []
 
 
 async def test_a_mirrored_argument_that_fits_passes() -> None:

@@ -85,7 +85,7 @@ async def test_a_large_message_arrives_whole(door: str, value: Any) -> None:
             meta = {"progressToken": 1} if door == "modern" else {}
             answered = await post(place.url, modern("tools/call", {**call, "_meta": meta}))
     assert answered.result["structuredContent"] == {"value": value}
-    assert place.gateway.calls[0][1]["arguments"] == call["arguments"]
+    assert place.gateway.received[0][1]["arguments"] == call["arguments"]
 
 
 async def test_a_large_call_of_a_tool_that_mirrors_a_parameter_is_still_checked() -> None:
@@ -151,7 +151,7 @@ async def test_memory_of_large_calls_of_a_session_is_given_back() -> None:
         sizes: list[int] = []
         for _ in range(6):
             await post(place.url, body, session)
-            place.gateway.calls.clear()
+            place.gateway.received.clear()
             place.gateway.peers.clear()
             sizes.append(_resident_bytes())
     assert sizes[-1] - sizes[0] < 3 * len(body)

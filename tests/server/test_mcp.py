@@ -64,7 +64,7 @@ async def test_a_client_lists_and_calls_tools(mode: str) -> None:
         result = await connected.call_tool("a__echo", {"text": "hi é中"})
     assert [tool.name for tool in listed.tools] == ["a__echo", "a__regional"]
     assert texts(result) == ["hi é中"]
-    assert gateway.calls[0][0].client == "mcp"
+    assert gateway.received[0][0].client == "mcp"
 
 
 @ERAS
@@ -402,7 +402,7 @@ async def test_absent_members_may_be_sent_as_null() -> None:
     async with listening() as place:
         answered = await post(place.url, modern("tools/call", params))
     assert answered.status == 200
-    assert "arguments" not in place.gateway.calls[0][1]
+    assert "arguments" not in place.gateway.received[0][1]
 
 
 async def test_a_request_before_the_handshake_is_refused() -> None:
@@ -421,7 +421,7 @@ async def test_the_conversation_is_the_session_or_the_thread_that_the_client_nam
         message = modern("tools/call", call)
         await post(place.url, message)
         await post(place.url, message, {**headers_for(message), "X-Toolgate-Thread": "t-1"})
-    conversations = [caller.conversation for caller, _ in place.gateway.calls]
+    conversations = [caller.conversation for caller, _ in place.gateway.received]
     signature = session["Mcp-Session-Id"].rpartition(".")[2]
     assert conversations == [signature, "tester", "t-1"]
 

@@ -177,7 +177,7 @@ async def test_a_call_that_waits_in_one_is_approved_in_another(
                 await anyio.sleep(0.01)
         assert answers[0]["content"][0]["text"] == "refunded"
         assert place.ran == [{"order": 1}]
-        assert one.gateway.tools(ME)
+        assert one.gateway.listing.tool_views(ME)
 
 
 async def test_a_question_asked_by_one_is_answered_to_another(

@@ -191,7 +191,7 @@ async def test_broken_bodies_and_types_are_refused() -> None:
             async with http.post(url, data=data, headers=headers) as response:
                 assert response.status == status
                 assert (await response.json())["error"]["message"]
-    assert place.gateway.calls == []
+    assert place.gateway.received == []
 
 
 async def test_servers_are_listed_added_switched_and_removed() -> None:

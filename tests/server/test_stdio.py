@@ -455,7 +455,7 @@ async def test_a_relay_tells_where_its_client_works_and_strangers_cannot(mode: s
                 http.post(f"{place.url}/mcp", json=call, headers=stranger) as answer,
             ):
                 assert answer.status == 200
-        folders = [caller.folder for caller, _ in place.gateway.calls]
+        folders = [caller.folder for caller, _ in place.gateway.received]
 
     assert folders == ([folder] if mode == "legacy" else [folder, ""])
 

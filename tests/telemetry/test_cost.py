@@ -20,10 +20,10 @@ ME = Caller(client="tester", conversation="one")
 
 async def test_a_conversation_pays_for_its_menu_its_searches_and_its_calls() -> None:
     async with opened(Settings(optimization="bm25", mode="meta")) as (app, client):
-        found = await app.gateway.discover(ME, DiscoverRequest(queries=("good",)))
+        found = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=("good",)))
         for _ in range(3):
-            await app.gateway.execute(ME, "a:good", {"x": 1})
-        await app.gateway.execute(ME, "a:bad", {})
+            await app.gateway.calls.execute(ME, "a:good", {"x": 1})
+        await app.gateway.calls.execute(ME, "a:bad", {})
         await app.recorder.flush()
         told = await cost_report(app, ME, "2000-01-01")
         [task] = told.tasks
@@ -51,9 +51,9 @@ async def test_a_conversation_pays_for_its_menu_its_searches_and_its_calls() -> 
 
 async def test_the_console_the_interface_and_the_account_agree() -> None:
     async with opened(Settings(optimization="bm25", mode="meta")) as (app, client):
-        await app.gateway.discover(ME, DiscoverRequest(queries=("good",)))
+        await app.gateway.discovery.discover(ME, DiscoverRequest(queries=("good",)))
         for _ in range(21):
-            await app.gateway.execute(ME, "a:good", {"x": 1})
+            await app.gateway.calls.execute(ME, "a:good", {"x": 1})
         answer = (await client.get("/api/v1/cost?days=1")).json()
         use = (await client.get("/api/v1/tools/usage?days=1")).json()
         page = said_in((await client.get("/console/cost")).text)
@@ -77,7 +77,7 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
     monkeypatch.setattr("toolgate.console.counts_cache._FEW", 2)
     async with opened(Settings(optimization="bm25")) as (app, client):
         for _ in range(3):
-            await app.gateway.execute(ME, "a:good", {"x": 1})
+            await app.gateway.calls.execute(ME, "a:good", {"x": 1})
         await app.recorder.flush()
         first = await client.get("/console/cost")
         assert "They are counted beside this page" in said_in(first.text)
@@ -108,7 +108,7 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
 async def test_conversations_are_told_apart() -> None:
     async with opened(Settings(optimization="bm25")) as (app, _):
         for name in ("one", "two"):
-            await app.gateway.execute(replace(ME, conversation=name), "a:good", {})
+            await app.gateway.calls.execute(replace(ME, conversation=name), "a:good", {})
         await app.recorder.flush()
         told = await cost_report(app, ME, "2000-01-01")
         assert {task.conversation.conversation for task in told.tasks} == {"one", "two"}

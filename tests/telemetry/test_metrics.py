@@ -63,12 +63,12 @@ async def scraped(client: httpx2.AsyncClient) -> dict[tuple[str, ...], float]:
 async def test_the_numbers_are_those_of_a_scripted_load() -> None:
     async with opened(Settings(optimization="bm25")) as (app, client):
         for _ in range(7):
-            await app.gateway.execute(ME, "a:good", {})
+            await app.gateway.calls.execute(ME, "a:good", {})
         for _ in range(3):
-            await app.gateway.execute(ME, "b:bad", {})
+            await app.gateway.calls.execute(ME, "b:bad", {})
         for _ in range(2):
             with pytest.raises(UnknownToolError):
-                await app.gateway.execute(ME, "a:gone", {})
+                await app.gateway.calls.execute(ME, "a:gone", {})
         for _ in range(4):
             await client.post("/api/v1/discover", json={"query": "good"})
         found = await scraped(client)
@@ -147,10 +147,10 @@ async def test_numbers_that_are_sent_are_looked_up_without_a_scrape() -> None:
 
 async def test_every_metric_is_described_and_every_described_one_is_there() -> None:
     async with opened() as (app, client):
-        await app.gateway.execute(ME, "a:good", {})
+        await app.gateway.calls.execute(ME, "a:good", {})
         await client.post("/api/v1/discover", json={"query": "good"})
         with pytest.raises(UnknownToolError):
-            await app.gateway.execute(ME, "a:gone", {})
+            await app.gateway.calls.execute(ME, "a:gone", {})
         families = {
             family.name
             for family in text_string_to_metric_families((await client.get("/metrics")).text)
@@ -164,7 +164,7 @@ async def test_names_of_others_cannot_fill_the_memory() -> None:
     async with opened() as (app, client):
         for number in range(250):
             with pytest.raises(UnknownToolError):
-                await app.gateway.execute(ME, f"x{number}:y", {})
+                await app.gateway.calls.execute(ME, f"x{number}:y", {})
         found = await scraped(client)
         assert len([key for key in found if key[0] == "toolgate_refusals_total"]) == 1
         assert not any("x7" in part for key in found for part in key)

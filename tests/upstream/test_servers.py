@@ -46,7 +46,7 @@ async def state_of(app: Any, name: str, wanted: str) -> Any:
     """Wait until a server is in a state; gives its status."""
     with anyio.fail_after(HANG_S):
         while True:
-            status = next(s for s in app.gateway.servers(ME) if s.name == name)
+            status = next(s for s in app.gateway.servers.statuses(ME) if s.name == name)
             if status.state == wanted:
                 return status
             await anyio.sleep(0.01)
@@ -59,7 +59,7 @@ async def test_a_call_that_was_cut_off_is_repeated_when_the_tool_is_marked_idemp
         results: list[Json] = []
 
         async def call() -> None:
-            results.append(await app.gateway.execute(ME, "a:work", {}))
+            results.append(await app.gateway.calls.execute(ME, "a:work", {}))
 
         group.start_soon(call)
         with anyio.fail_after(HANG_S):
@@ -82,7 +82,7 @@ async def test_a_call_that_was_cut_off_is_not_repeated_when_it_may_have_run() ->
 
                 async def call() -> None:
                     with pytest.raises(ConnectionLostError, match="may have run") as lost:
-                        await app.gateway.execute(ME, "a:work", {})
+                        await app.gateway.calls.execute(ME, "a:work", {})
                     assert lost.value.sent
 
                 group.start_soon(call)
@@ -100,7 +100,7 @@ async def test_marks_of_a_server_that_is_not_trusted_do_not_count() -> None:
 
                 async def call() -> None:
                     with pytest.raises(ConnectionLostError) as lost:
-                        await app.gateway.execute(ME, "a:work", {})
+                        await app.gateway.calls.execute(ME, "a:work", {})
                     assert not lost.value.retryable, "a program that obeys would run it twice"
 
                 group.start_soon(call)
@@ -116,7 +116,7 @@ async def test_a_server_that_dies_again_and_again_is_waited_for() -> None:
         for number in range(4):
             upstream.crash()
             with anyio.fail_after(HANG_S):
-                result = await app.gateway.execute(ME, "a:echo", {"text": str(number)})
+                result = await app.gateway.calls.execute(ME, "a:echo", {"text": str(number)})
             assert result == text_result(str(number))
         assert (await state_of(app, "a", "ready")).restarts == 4
 
@@ -126,7 +126,7 @@ async def test_a_crashed_server_is_back_for_the_next_call() -> None:
     async with memory_app({"a": upstream}) as app:
         upstream.crash()
         with anyio.fail_after(HANG_S):
-            result = await app.gateway.execute(ME, "a:echo", {"text": "again"})
+            result = await app.gateway.calls.execute(ME, "a:echo", {"text": "again"})
         assert result == text_result("again")
         assert (await state_of(app, "a", "ready")).restarts == 1
 
@@ -135,8 +135,8 @@ async def test_how_a_server_ended_stays_to_be_read_once_it_is_back() -> None:
     upstream = FakeUpstream({"echo": echo_text})
     async with memory_app({"a": upstream}, kind="stdio") as app:
         upstream.crash()
-        await app.gateway.execute(ME, "a:echo", {"text": "hi"})
-        (status,) = app.gateway.servers(ME)
+        await app.gateway.calls.execute(ME, "a:echo", {"text": "hi"})
+        (status,) = app.gateway.servers.statuses(ME)
         assert (status.state, status.restarts, len(status.stderr_tail)) == ("ready", 1, 1)
         assert status.stderr_tail[0].startswith("[The ")
 
@@ -150,7 +150,7 @@ async def test_content_that_no_client_can_read_is_told_as_a_fault_of_the_server(
 
     async with memory_app({"a": FakeUpstream({"odd": answer})}) as app:
         with pytest.raises(InvalidAnswerError, match="content that is no list of objects"):
-            await app.gateway.execute(ME, "a:odd", {})
+            await app.gateway.calls.execute(ME, "a:odd", {})
 
 
 async def test_over_http_a_broken_answer_fails_its_own_call_alone() -> None:
@@ -165,13 +165,13 @@ async def test_over_http_a_broken_answer_fails_its_own_call_alone() -> None:
         results: list[Json] = []
 
         async def call() -> None:
-            results.append(await app.gateway.execute(ME, "a:work", {}))
+            results.append(await app.gateway.calls.execute(ME, "a:work", {}))
 
         with anyio.fail_after(HANG_S):
             group.start_soon(call)
             await tool.started.wait()
             with pytest.raises(ConnectionLostError, match="may have run"):
-                await app.gateway.execute(ME, "a:cut", {})
+                await app.gateway.calls.execute(ME, "a:cut", {})
             tool.release.set()
             while not results:
                 await anyio.sleep(0.01)
@@ -188,12 +188,12 @@ async def test_a_server_that_is_down_is_not_waited_for_and_its_tools_stay_listed
 
         assert "refused" in (status.last_error or "")
         assert status.tools == 1
-        assert b"a__echo" in await app.gateway.list_tools(ME)
+        assert b"a__echo" in await app.gateway.listing.list_tools(ME)
         with (
             anyio.fail_after(HANG_S),
             pytest.raises(ServerDownError, match="is down; nothing was sent"),
         ):
-            await app.gateway.execute(ME, "a:echo", {"text": "x"})
+            await app.gateway.calls.execute(ME, "a:echo", {"text": "x"})
 
 
 async def test_a_server_that_comes_back_leaves_the_state_down() -> None:
@@ -211,7 +211,7 @@ async def test_a_call_without_answer_ends_at_its_deadline_and_is_cancelled_upstr
     upstream = FakeUpstream({"work": tool})
     async with memory_app({"a": upstream}, timeout_s=0.05) as app:
         with anyio.fail_after(HANG_S), pytest.raises(TimedOutError, match=r"within 0\.05 seconds"):
-            await app.gateway.execute(ME, "a:work", {})
+            await app.gateway.calls.execute(ME, "a:work", {})
         assert upstream.cancelled == ["tools/call"]
 
 
@@ -220,7 +220,7 @@ async def test_a_tool_can_have_a_deadline_of_its_own() -> None:
     upstream = FakeUpstream({"work": tool})
     async with memory_app({"a": upstream}, tool_timeouts_s={"work": 0.05}) as app:
         with anyio.fail_after(HANG_S), pytest.raises(TimedOutError):
-            await app.gateway.execute(ME, "a:work", {})
+            await app.gateway.calls.execute(ME, "a:work", {})
 
 
 async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
@@ -238,7 +238,7 @@ async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
     async with memory_app({"a": upstream}, timeout_s=0.6, max_timeout_s=1.5) as app:
         began = anyio.current_time()
         with anyio.fail_after(HANG_S), pytest.raises(TimedOutError):
-            await app.gateway.execute(ME, "a:work", {})
+            await app.gateway.calls.execute(ME, "a:work", {})
         assert anyio.current_time() - began > 0.9, "progress did not extend the deadline"
 
 
@@ -247,13 +247,13 @@ async def test_a_hanging_server_delays_no_other() -> None:
     hanging.silent = {"server/discover", "initialize"}
     async with memory_app({"hangs": hanging, "works": FakeUpstream()}, wait_s=0) as app:
         with anyio.fail_after(HANG_S):
-            while app.gateway.servers(ME)[1].tools == 0:
+            while app.gateway.servers.statuses(ME)[1].tools == 0:
                 await anyio.sleep(0.01)
-            result = await app.gateway.execute(ME, "works:echo", {"text": "x"})
+            result = await app.gateway.calls.execute(ME, "works:echo", {"text": "x"})
             assert result == text_result("x")
-            assert b"tool_discovery" in await app.gateway.list_tools(ME)
+            assert b"tool_discovery" in await app.gateway.listing.list_tools(ME)
         with pytest.raises(ServerDownError, match="still starting"):
-            await app.gateway.execute(ME, "hangs:echo", {})
+            await app.gateway.calls.execute(ME, "hangs:echo", {})
 
 
 # The eras

@@ -4,7 +4,7 @@
 from toolgate import Caller, DiscoverRequest, load, open_app
 
 async with open_app(load()) as app:
-    found = await app.gateway.discover(Caller(), DiscoverRequest(queries=("list files",)))
+    found = await app.gateway.discovery.discover(Caller(), DiscoverRequest(queries=("list files",)))
 ```
 """
 
@@ -46,6 +46,7 @@ from toolgate.documents import DocumentLibrary
 from toolgate.errors import ConfigError, SettingError, StoreError
 from toolgate.gateway.execution import Protection, Protections
 from toolgate.gateway.gateway import Gateway
+from toolgate.gateway.parts import ResultStorage, SearchParts, ServerParts
 from toolgate.intents import DetectionLog, Recognizer
 from toolgate.intents.rules import PackRules, Rulebook, WorkspaceVariables
 from toolgate.intents.service import IntentService
@@ -68,6 +69,7 @@ from toolgate.security.credentials import (
 from toolgate.security.guards import Approvals, CallGuardChain, CallGuards, secret_scanner
 from toolgate.settings import (
     AuditSettings,
+    CurrentSettings,
     GuardTable,
     Settings,
     audit_files,
@@ -102,7 +104,7 @@ class App:
     def __init__(
         self,
         *,
-        settings: Settings,
+        settings: CurrentSettings,
         gateway: Gateway,
         store: Store,
         recorder: FanoutRecorder,
@@ -122,7 +124,8 @@ class App:
         prompts: Prompts,
         connect: Callable[[], None],
     ) -> None:
-        self.settings = settings
+        self.current_settings = settings
+        """Holds the settings in force."""
         self.gateway = gateway
         """The verbs."""
         self.store = store
@@ -159,6 +162,11 @@ class App:
         self.connect = connect
         """Connects to the servers that `open_app` was told to hold."""
 
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self.current_settings()
+
     async def reload(self, settings: Settings) -> None:
         """Take new settings over; servers that stay as they are keep running untouched.
 
@@ -188,8 +196,8 @@ class App:
         self.permissions.reload(fixed)
         self._guards.reload(_guards_of(fixed, self.permissions))
         watched = self.settings.quarantine
-        self.settings = self.gateway.settings = self._registry.settings = fixed
-        self.gateway.settings_changed()
+        self.current_settings.replace(fixed)
+        self.gateway.changes.settings_changed()
         if fixed.quarantine != watched:
             await self._catalog.reinspect_all()
         await self.schemas.reload(fixed.connections)
@@ -254,6 +262,7 @@ async def open_app(
         ConfigError: The settings cannot work.
         StoreError: The store cannot be opened.
     """
+    current = CurrentSettings(settings)
     async with AsyncExitStack() as stack:
         store = make_store(settings.store.url or default_store_url())
         await store.open()
@@ -264,7 +273,7 @@ async def open_app(
         stack.push_async_callback(_seal_at_the_end, store, recorder, sealer)
         schemas = SchemaHistory(Connections(settings.connections), store)
         stack.push_async_callback(schemas.connections.aclose)
-        services = _Services(wires or {}, lambda: gateway.settings)
+        services = _Services(wires or {}, current)
         stack.push_async_callback(services.aclose)
         desk = CredentialProvider(
             Vault(store.credentials, Keychain(store.credentials, source_of(settings))),
@@ -277,7 +286,7 @@ async def open_app(
         fleet = Fleet(services.make_wire, EraBridge(signer))
         fleet.subject_of = desk.subject_for
         quarantine = Quarantine(
-            store, project_id=DEFAULT_PROJECT, mode=lambda: gateway.settings.quarantine
+            store, project_id=DEFAULT_PROJECT, mode=lambda: current().quarantine
         )
         catalog = Catalog(
             fleet,
@@ -289,31 +298,31 @@ async def open_app(
         )
         search_factory = SearchFactory(settings, {"store": store})
         stack.push_async_callback(search_factory.aclose)
-        registry = ServerRegistry(settings, store, catalog, SealedConfigs(desk.vault))
+        registry = ServerRegistry(current, store, catalog, SealedConfigs(desk.vault))
         learning = Learning(
             store.usage,
-            rules=lambda: gateway.settings.usage,
-            keep_queries=lambda: gateway.settings.audit.keep_queries,
+            rules=lambda: current().usage,
+            keep_queries=lambda: current().audit.keep_queries,
         )
         stack.push_async_callback(learning.aclose)
-        relations = Relations(lambda: gateway.settings.groups)
+        relations = Relations(lambda: current().groups)
         stack.push_async_callback(relations.aclose)
         recognizer = Recognizer(embedder=_embedder(search_factory), cache=learned_dir())
         stack.push_async_callback(recognizer.aclose)
         notes = DetectionLog(
             store.detections,
-            enabled=lambda: gateway.settings.audit.detections,
-            keep_messages=lambda: gateway.settings.audit.keep_queries,
+            enabled=lambda: current().audit.detections,
+            keep_messages=lambda: current().audit.keep_queries,
         )
         stack.push_async_callback(notes.aclose)
         place = WorkspaceVariables(
-            _here(), home=home_dir(), connections=lambda: gateway.settings.connections
+            _here(), home=home_dir(), connections=lambda: current().connections
         )
         rulebook = Rulebook(common=place)
 
         def services_of(pack: Pack) -> ToolServices:
             """What the tools of a pack may use."""
-            options = gateway.settings.packs.options.get(pack.name, {})
+            options = current().packs.options.get(pack.name, {})
             return ToolServices(
                 settings=options,
                 connections=schemas.connections,
@@ -339,7 +348,7 @@ async def open_app(
 
         receipts = Receipts(
             recorder,
-            keep_queries=lambda: gateway.settings.audit.keep_queries,
+            keep_queries=lambda: current().audit.keep_queries,
             is_closed=is_closed,
             server=lambda name: catalog.spec(name),
             mask=lambda value: secret_scanner().mask_json(value, Counter()),
@@ -358,7 +367,7 @@ async def open_app(
                 ),
             ),
             specs=lambda: list(catalog.specs),
-            settings=lambda: gateway.settings.credentials,
+            settings=lambda: current().credentials,
             record=receipts.note,
             changed=following.refresh,
         )
@@ -370,44 +379,34 @@ async def open_app(
             Approvals(
                 store.approvals,
                 signer,
-                settings=lambda: gateway.settings.approvals,
+                settings=lambda: current().approvals,
                 note=receipts.approval,
             ),
         )
-        document_factory = DocumentFactory(store, lambda: gateway.settings.documents)
+        document_factory = DocumentFactory(store, lambda: current().documents)
         stack.push_async_callback(document_factory.aclose)
         library = DocumentLibrary(
             store.documents,
             document_factory,
-            settings=lambda: gateway.settings.documents,
+            settings=lambda: current().documents,
         )
         prompts = Prompts(store.prompts)
         gateway = Gateway(
-            settings=settings,
-            catalog=catalog,
-            access=permissions.policy,
-            admission=permissions.admission,
-            admin=permissions.admin,
-            limits=permissions.limits,
-            passage=passage,
-            library=library,
-            prompts=prompts,
-            project=permissions.project,
-            projects_of=permissions.policy.projects_of,
-            index=search_factory.index,
-            receipts=receipts,
-            store=store,
-            signer=signer,
-            registry=registry,
-            learning=learning,
-            relations=relations,
-            quarantine=quarantine,
-            guide=IntentService(
+            settings=current,
+            servers=ServerParts(catalog=catalog, registry=registry, quarantine=quarantine),
+            access=permissions,
+            search=SearchParts(index=search_factory.index, learning=learning, relations=relations),
+            intent_service=IntentService(
                 recognizer=recognizer,
                 rulebook=rulebook,
-                settings=lambda: gateway.settings.rules,
+                settings=lambda: current().rules,
                 notes=notes,
             ),
+            guards=passage,
+            receipts=receipts,
+            library=library,
+            prompts=prompts,
+            results=ResultStorage(store=store, signer=signer),
         )
         stack.callback(gateway.close)
         stack.push_async_callback(catalog.aclose)
@@ -419,21 +418,21 @@ async def open_app(
             fleet.defer_connections()
 
         def guards_changed() -> None:
-            passage.guards.reload(_guards_of(gateway.settings, permissions))
+            passage.guards.reload(_guards_of(current(), permissions))
 
         permissions.on_change(guards_changed)
         await permissions.open()
         await following.refresh()
-        await _search_for_projects(gateway, search_factory, permissions)
+        await _search_for_projects(current, search_factory, permissions)
         searches: set[asyncio.Task[None]] = set()
         stack.push_async_callback(_end_all, searches)
 
         def access_changed() -> None:
-            gateway.access_changed()
-            wanted = _optimizations(gateway.settings, permissions)
-            if wanted != gateway.settings.project_optimizations:
+            gateway.changes.access_changed()
+            wanted = _optimizations(current(), permissions)
+            if wanted != current().project_optimizations:
                 task = asyncio.create_task(
-                    _search_for_projects(gateway, search_factory, permissions)
+                    _search_for_projects(current, search_factory, permissions)
                 )
                 searches.add(task)
                 task.add_done_callback(searches.discard)
@@ -443,7 +442,7 @@ async def open_app(
 
         async def follow() -> None:
             try:
-                await registry.follow(gateway.settings)
+                await registry.follow(current())
             except (ConfigError, StoreError) as error:
                 log.warning("stored servers not taken over", extra={"error": str(error)})
 
@@ -456,24 +455,26 @@ async def open_app(
         stack.callback(catalog.on_change(lambda _: permissions.warn()))
         await packs.refresh()
         connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
-        _teach(packs.current, connected, recognizer, rulebook, live, gateway.protections)
+        _teach(packs.current, connected, recognizer, rulebook, live, gateway.calls.protections)
         await catalog.load(await registry.specs(settings))
 
         async def exchange(found: PackSet) -> None:
-            _teach(found, connected, recognizer, rulebook, live, gateway.protections)
+            _teach(found, connected, recognizer, rulebook, live, gateway.calls.protections)
             try:
-                await catalog.reload(await registry.specs(gateway.settings))
+                await catalog.reload(await registry.specs(current()))
             except ConfigError as error:
                 log.error("servers of packs cannot be used: %s", error)  # noqa: TRY400
-            gateway.packs_changed()
+            gateway.changes.packs_changed()
 
         async def rename() -> None:
             nonlocal connected
             found = _Connected(await schemas.names(), is_any=bool(schemas.connections))
             if found != connected:
                 connected = found
-                _teach(packs.current, connected, recognizer, rulebook, live, gateway.protections)
-                gateway.packs_changed()
+                _teach(
+                    packs.current, connected, recognizer, rulebook, live, gateway.calls.protections
+                )
+                gateway.changes.packs_changed()
 
         packs.on_change(exchange)
         schemas.on_change(rename)
@@ -493,9 +494,9 @@ async def open_app(
         stack.push_async_callback(_end, asyncio.create_task(sign_periodically(store, sealer)))
         stack.push_async_callback(_end, asyncio.create_task(schemas.watch()))
         if wait_s:
-            await gateway.wait_ready(wait_s)
+            await gateway.servers.wait_ready(wait_s)
         app = App(
-            settings=settings,
+            settings=current,
             gateway=gateway,
             store=store,
             recorder=recorder,
@@ -592,16 +593,16 @@ def _optimizations(settings: Settings, permissions: Permissions) -> tuple[str, .
 
 
 async def _search_for_projects(
-    gateway: Gateway, search_factory: SearchFactory, permissions: Permissions
+    current: CurrentSettings, search_factory: SearchFactory, permissions: Permissions
 ) -> None:
     """Have the searches that projects ask for; one that cannot be is logged, and not used."""
-    wanted = _optimizations(gateway.settings, permissions)
-    settings = replace(gateway.settings, project_optimizations=wanted)
+    wanted = _optimizations(current(), permissions)
+    settings = replace(current(), project_optimizations=wanted)
     try:
         await search_factory.reload(search_factory.prepare(settings))
     except ConfigError as error:
         log.error("a search of a project cannot be used: %s", error)  # noqa: TRY400
-    gateway.settings = settings
+    current.replace(settings)
 
 
 def _teach(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -34,9 +34,13 @@ class ServerRegistry:
     """Where servers are kept: files belong to their owner, the rest is in the store."""
 
     def __init__(
-        self, settings: Settings, store: Store, catalog: Catalog, sealed: SealedConfigs
+        self,
+        settings: Callable[[], Settings],
+        store: Store,
+        catalog: Catalog,
+        sealed: SealedConfigs,
     ) -> None:
-        self.settings = settings
+        self._settings = settings
         self._sealed = sealed
         self.packs: Packs | None = None
         """Bring servers of their own along."""
@@ -114,7 +118,7 @@ class ServerRegistry:
             await self._add(project_id, name, config, save=save)
 
     async def _add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
-        if is_toolgate(config, port=self.settings.serve.port):
+        if is_toolgate(config, port=self._settings().serve.port):
             raise SettingError(
                 f"Server {name!r} is Toolgate itself.",
                 hint="Add the servers that stand behind it.",
@@ -126,7 +130,7 @@ class ServerRegistry:
                 f"toolgate servers remove {name}",
             )
         if save:
-            path = self.settings.config_file
+            path = self._settings().config_file
             if path is None:
                 raise SettingError(
                     "There is no toolgate.toml to save the server in.",
@@ -210,7 +214,7 @@ class ServerRegistry:
 
     def _file_of(self, name: str) -> Path:
         source = self._spec(name).source
-        path = self.settings.config_file
+        path = self._settings().config_file
         if path is None or str(path) != source:
             raise SettingError(
                 f"Server {name!r} is configured in {source}, which Toolgate does not write.",

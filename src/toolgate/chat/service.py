@@ -272,7 +272,7 @@ class ChatService:
             status = _AUDITED[outcome.status]
             return outcome
         finally:
-            turn.gateway.note_turn(
+            turn.gateway.calls.note_turn(
                 turn.caller, began=began, status=status, detail=audit_detail(turn)
             )
 

@@ -363,11 +363,11 @@ class _Changes:
         self.woken = asyncio.Event()
         self._names: set[str] = set()
         self._ends = [
-            gateway.on_change(lambda change: self._note(f"{change.kind}-changed")),
-            gateway.on_access_change(lambda: self._note("access-changed")),
+            gateway.changes.on_change(lambda change: self._note(f"{change.kind}-changed")),
+            gateway.changes.on_access_change(lambda: self._note("access-changed")),
             gateway.manage.on_server_state(lambda: self._note("servers-changed")),
             gateway.manage.on_approval(lambda _: self._note("approvals-changed")),
-            gateway.on_running(lambda: self._note(_CALLS)),
+            gateway.calls.on_running(lambda: self._note(_CALLS)),
         ]
 
     @property

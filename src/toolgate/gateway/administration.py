@@ -7,11 +7,10 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Protocol
 
 from toolgate.audit import Receipts
-from toolgate.catalog import Catalog, CatalogEntry
-from toolgate.catalog.scanner import Quarantine, QuarantinedTool, ReplacedDefinition
+from toolgate.catalog import CatalogEntry
+from toolgate.catalog.scanner import QuarantinedTool, ReplacedDefinition
 from toolgate.errors import (
     ArgumentError,
     ForbiddenError,
@@ -21,25 +20,18 @@ from toolgate.errors import (
 )
 from toolgate.gateway.execution import check_arguments, nearest
 from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.parts import AccessControl, SearchParts, ServerParts
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.search import (
     IndexedTexts,
-    Learning,
     LearningStatus,
     SearchRequest,
-    ToolIndex,
     VectorIndex,
     indexed_texts,
 )
-from toolgate.security.access import (
-    Access,
-    AccessAdmin,
-    AccessDecision,
-    Admission,
-    PresentedCredentials,
-)
+from toolgate.security.access import AccessDecision, PresentedCredentials
 from toolgate.security.guards import CallGuardChain
-from toolgate.settings import ProjectTable, Settings
+from toolgate.settings import Settings
 from toolgate.store import ApprovalFilter, ApprovalState, StoredApproval
 from toolgate.types import (
     DEFAULT_PROJECT,
@@ -52,32 +44,12 @@ from toolgate.types import (
     json_object,
 )
 
-__all__ = ["Management", "ServerEditor"]
+__all__ = ["Management"]
 
 log = logging.getLogger(__name__)
 
 _RANKED = 50
 """Places of a search among which `explain` looks for a tool."""
-
-
-class ServerEditor(Protocol):
-    """Who knows how servers are configured and kept; given by `app`."""
-
-    async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
-        """Add a server, in the store or, with `save`, in the configuration file."""
-        ...
-
-    async def remove(self, project_id: str, name: str) -> None:
-        """Remove a server that is kept in the store or the configuration file."""
-        ...
-
-    async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
-        """Switch a server on or off."""
-        ...
-
-    async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
-        """Take a tool of a server away from everybody, or give it back."""
-        ...
 
 
 class Management:
@@ -87,35 +59,29 @@ class Management:
         self,
         *,
         settings: Callable[[], Settings],
-        project: Callable[[str], ProjectTable],
-        catalog: Catalog,
-        access: Access,
-        admission: Admission,
-        admin: AccessAdmin,
-        index: ToolIndex,
+        access: AccessControl,
+        servers: ServerParts,
+        search: SearchParts,
         receipts: Receipts,
-        registry: ServerEditor,
-        learning: Learning,
-        quarantine: Quarantine,
         visible: VisibleCatalog,
         listing: ListingPolicy,
-        passage: CallGuardChain,
+        guards: CallGuardChain,
     ) -> None:
         self._settings = settings
-        self._project = project
-        self._catalog = catalog
-        self._access = access
-        self._admission = admission
-        self._admin = admin
-        self._index = index
+        self._project = access.project
+        self._catalog = servers.catalog
+        self._access = access.policy
+        self._admission = access.admission
+        self._admin = access.admin
+        self._index = search.index
         self._receipts = receipts
-        self._registry = registry
-        self._learning = learning
-        self._quarantine = quarantine
+        self._registry = servers.registry
+        self._learning = search.learning
+        self._quarantine = servers.quarantine
         self._visible = visible
         self._menu = listing
-        self._guards = passage.guards
-        self._approvals = passage.approvals
+        self._guards = guards.guards
+        self._approvals = guards.approvals
 
     async def mark(self, caller: Caller, key: str, *, right: bool) -> None:
         """Say that a tool which a search showed was right, or wrong.

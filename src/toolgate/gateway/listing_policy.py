@@ -26,16 +26,15 @@ class ListingPolicy:
         catalog: Catalog,
         menu: Menu,
         index: ToolIndex,
-        guide: IntentService,
+        intent_service: IntentService,
     ) -> None:
         self._settings = settings
         self._project = project
         self._catalog = catalog
         self._menu = menu
         self._index = index
-        self._guide = guide
-        self.has_paged = False
-        """Whether a result was stored in pages: from then on `result_read` is listed."""
+        self._guide = intent_service
+        self._has_paged = False
 
     def lists_all(self, caller: Caller | None = None) -> bool:
         """Whether `tools/list` shows the real tools; None: to those whose tools are searched."""
@@ -65,6 +64,16 @@ class ListingPolicy:
         asked = self._project(caller.project_id).optimization
         return self._index.experiment.variant_for(caller.thread, asked)
 
+    def note_paged(self) -> bool:
+        """List `result_read` from now on, since a result has pages. True the first time."""
+        is_first = not self._has_paged
+        self._has_paged = True
+        return is_first
+
+    def project_of(self, caller: Caller) -> ProjectTable:
+        """What the project of a caller sets."""
+        return self._project(caller.project_id)
+
     def is_mixed(self) -> bool:
         """Whether the search is off for a part of the conversations."""
         return "off" in self._settings().optimizations and len(self._settings().optimizations) > 1
@@ -81,7 +90,7 @@ class ListingPolicy:
             name
             for name in wanted
             if name in DEFINITIONS and name not in _FOR_RULES
-            if name != "result_read" or self.has_paged
+            if name != "result_read" or self._has_paged
         ]
         return (*rules, *others)
 

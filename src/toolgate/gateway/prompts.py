@@ -4,17 +4,19 @@ Our own are listed to MCP clients under the prefix `toolgate_`; every prompt can
 the name that clients see, and keeps its title.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from toolgate.audit import Receipts
 from toolgate.base.ids import utc_now
 from toolgate.catalog import Catalog
 from toolgate.errors import UnknownPromptError
+from toolgate.gateway.forwarding import ServerForwarder
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.prompts import PREFIX, Prompt, Prompts, check, fields_in, fill
+from toolgate.settings import Settings
 from toolgate.store import StoredPrompt
-from toolgate.types import Caller, Json, json_array, json_object
+from toolgate.types import Caller, Json, Peer, json_array, json_object
 
 __all__ = ["PromptService"]
 
@@ -31,8 +33,17 @@ class PromptService:
     """Prompts, for callers."""
 
     def __init__(
-        self, prompts: Prompts, *, visible: VisibleCatalog, catalog: Catalog, receipts: Receipts
+        self,
+        prompts: Prompts,
+        *,
+        settings: Callable[[], Settings],
+        visible: VisibleCatalog,
+        catalog: Catalog,
+        receipts: Receipts,
+        forwarder: ServerForwarder,
     ) -> None:
+        self._settings = settings
+        self._forwarder = forwarder
         self._prompts = prompts
         self._visible = visible
         self._catalog = catalog
@@ -56,6 +67,25 @@ class PromptService:
                 }
             )
         return found
+
+    async def get(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+        """Answer a `prompts/get`.
+
+        Raises:
+            UnknownPromptError: No server offers it to this caller.
+            UpstreamError: The server failed.
+        """
+        name, arguments = str(params.get("name")), json_object(params.get("arguments"))
+        if self._settings().models and self._settings().tool_names != "flat":
+            own = await self.own(caller, name, arguments)
+            if own is not None:
+                return own
+        entry = self._visible.prompt(caller, name)
+        request = {**params, "name": entry.name}
+        result = await self._forwarder.forward(
+            caller, "prompt", entry.server, entry.key, "prompts/get", request, peer
+        )
+        return await self.replaced(caller, name, arguments, result)
 
     async def own(self, caller: Caller, name: str, arguments: Json) -> Json | None:
         """One of ours, as `prompts/get` answers; None: it is none of ours."""

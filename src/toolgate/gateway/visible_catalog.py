@@ -4,6 +4,7 @@ Denied and absent look the same here, so nothing above has to take care of that.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import compress, islice
 from weakref import ref
 
@@ -26,12 +27,23 @@ from toolgate.security.access import Access, Mask
 from toolgate.settings import Settings
 from toolgate.types import Caller, Json
 
-__all__ = ["VisibleCatalog"]
+__all__ = ["Authorized", "VisibleCatalog"]
 
 _MOST_NAMED = 20
 """Tools that a receipt names of those that were not shown."""
 _REMEMBERED = 1_000
 """Callers of whom it is remembered what they were not shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Authorized:
+    """A tool that a caller may use, and the rule that says so."""
+
+    entry: CatalogEntry
+    """The tool."""
+
+    rule: str
+    """What allowed it, for the audit."""
 
 
 class VisibleCatalog:
@@ -52,7 +64,11 @@ class VisibleCatalog:
         self._known_denied: dict[tuple[str, str], tuple[ref[Mask], int, Json]] = {}
 
     def tool(self, caller: Caller, key: str) -> CatalogEntry:
-        """A tool by key, or by exposed name.
+        """A tool by key, or by exposed name; raises what `authorize` raises."""
+        return self.authorize(caller, key).entry
+
+    def authorize(self, caller: Caller, key: str) -> Authorized:
+        """A tool by key, or by exposed name, with the decision about it.
 
         Raises:
             UnknownToolError: No such tool for this caller; the nearest ones are named.
@@ -60,8 +76,10 @@ class VisibleCatalog:
         """
         snapshot = self._catalog.snapshot
         entry = snapshot.tool(key) or snapshot.by_exposed.get(key)
-        if entry is not None and self._access.decide(caller, "call", entry.key).allowed:
-            return entry
+        if entry is not None:
+            verdict = self._access.decide(caller, "call", entry.key)
+            if verdict.allowed:
+                return Authorized(entry, verdict.rule)
         server = key.partition(":")[0]
         if not self._access.decide(caller, "reach", server).allowed:
             raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
@@ -80,6 +98,14 @@ class VisibleCatalog:
         if server in self._catalog.never_listed():
             raise _starting(server)
         raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
+
+    def authorize_name(self, caller: Caller, name: str) -> Authorized | None:
+        """A tool by exposed name alone, with the decision about it; None: none for this caller."""
+        entry = self._catalog.snapshot.by_exposed.get(name)
+        if entry is None:
+            return None
+        verdict = self._access.decide(caller, "call", entry.key)
+        return Authorized(entry, verdict.rule) if verdict.allowed else None
 
     def unknown_name(self, caller: Caller, name: str) -> UnknownToolError | ServerDownError:
         """The error for an exposed name that names nothing, or nothing yet."""

@@ -275,7 +275,7 @@ class Door:
         counting = record_telemetry(self._app, running=lambda: len(self._running))
         async with counting as self._metrics, anyio.create_task_group() as tasks:
             tasks.start_soon(self._load)
-            forget = self._gateway.on_access_change(self._look_soon)
+            forget = self._gateway.changes.on_access_change(self._look_soon)
             try:
                 yield
             finally:

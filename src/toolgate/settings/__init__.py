@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from toolgate.settings.client_files import project_folder, server_tables, translate
 from toolgate.settings.config_file import ConfigDocument, parse_document, read_document, read_text
+from toolgate.settings.current import CurrentSettings
 from toolgate.settings.folders import (
     audit_files,
     audit_key,
@@ -103,6 +104,7 @@ __all__ = [
     "ConnectionTable",
     "CredentialSettings",
     "CredentialTable",
+    "CurrentSettings",
     "DiscoverySettings",
     "DocumentModelTable",
     "DocumentSettings",

@@ -139,7 +139,9 @@ async def usage_report(app: App, caller: Caller, since: str) -> UsageReport:
     app.gateway.visible.must_manage(caller)
     uses = await app.store.audit.tool_usage(since)
     used = {use.tool.partition(":")[0] for use in uses}
-    servers = [server for server in app.gateway.servers(caller) if server.state != "disabled"]
+    servers = [
+        server for server in app.gateway.servers.statuses(caller) if server.state != "disabled"
+    ]
     pinned = app.gateway.manage.pinned
     pins = [
         use.tool
@@ -169,7 +171,7 @@ async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
         if cost.project_id not in menus:
             # A manager in that project stands for its callers: who may use less pays less.
             manager = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")
-            menu_tokens = estimate_tokens(await app.gateway.list_tools(manager))
+            menu_tokens = estimate_tokens(await app.gateway.listing.list_tools(manager))
             menus[cost.project_id] = (menu_tokens, app.gateway.visible.menu_tokens(manager))
         menu_tokens, all_menu_tokens = menus[cost.project_id]
         tasks.append(

@@ -96,7 +96,7 @@ class PrometheusCollector(Collector):
         yield self._counter("toolgate_result_bytes", size.values)
 
     def _of_servers(self) -> Iterator[Metric]:
-        servers = self._metrics.app.gateway.servers(MANAGER)
+        servers = self._metrics.app.gateway.servers.statuses(MANAGER)
         states: dict[Labels, float] = {
             (state,): 0 for state in ("ready", "degraded", "connecting", "down", "disabled")
         }

@@ -39,7 +39,7 @@ def server(**definitions: Json) -> FakeUpstream:
 
 
 async def listed(app: App) -> list[str]:
-    return [tool["name"] for tool in orjson.loads(await app.gateway.list_tools(ME))]
+    return [tool["name"] for tool in orjson.loads(await app.gateway.listing.list_tools(ME))]
 
 
 async def until(app: App, wanted: list[str]) -> None:
@@ -52,23 +52,23 @@ async def change(app: App, upstream: FakeUpstream, **definitions: Json) -> None:
     """Have a server announce other definitions, and wait until they were looked over."""
     upstream.definitions.update(definitions)
     upstream.tools.update(dict.fromkeys(definitions, answer))
-    before = app.gateway.servers(ME)[0].listed_at
+    before = app.gateway.servers.statuses(ME)[0].listed_at
     await upstream.announce()
     with anyio.fail_after(HANG_S):
-        while app.gateway.servers(ME)[0].listed_at == before:
+        while app.gateway.servers.statuses(ME)[0].listed_at == before:
             await anyio.sleep(0.01)
 
 
 async def shown_by_no_door(app: App, key: str) -> None:
     """Neither listed nor found nor described nor run, and unknown to who asks for it."""
     assert key.replace(":", "__") not in await listed(app)
-    found = await app.gateway.discover(ME, DiscoverRequest(queries=("add numbers",)))
+    found = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=("add numbers",)))
     assert key not in [one.tool_key for one in found.results]
     assert key not in found.text
     with pytest.raises(UnknownToolError):
-        await app.gateway.describe(ME, [key])
+        await app.gateway.discovery.describe(ME, [key])
     with pytest.raises(UnknownToolError):
-        await app.gateway.execute(ME, key, {})
+        await app.gateway.calls.execute(ME, key, {})
     with pytest.raises(UnknownToolError):
         await app.gateway.call(ME, {"name": key.replace(":", "__"), "arguments": {}}, None)
 
@@ -83,7 +83,7 @@ async def test_a_poisoned_tool_is_held_back_and_the_others_work() -> None:
         assert (held.key, held.state) == ("calc:add", "held")
         rules = {finding.rule for finding in held.findings}
         assert {"secrets", "conceal"} <= rules
-        assert [status.held for status in app.gateway.servers(ME)] == [1]
+        assert [status.held for status in app.gateway.servers.statuses(ME)] == [1]
 
 
 async def test_a_changed_tool_is_held_back_until_it_is_approved() -> None:
@@ -97,7 +97,7 @@ async def test_a_changed_tool_is_held_back_until_it_is_approved() -> None:
 
         await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
         assert await listed(app) == ["calc__add"]
-        assert await app.gateway.execute(ME, "calc:add", {}) == text_result("done")
+        assert await app.gateway.calls.execute(ME, "calc:add", {}) == text_result("done")
         assert await app.gateway.manage.held_tools(ME) == []
 
 

@@ -35,7 +35,7 @@ async def gateway(**changes: Any) -> AsyncGenerator[App]:
 
 
 async def call(app: App, tool: str, **arguments: object) -> Any:
-    return await app.gateway.execute(Caller(), f"documents:{tool}", arguments)
+    return await app.gateway.calls.execute(Caller(), f"documents:{tool}", arguments)
 
 
 async def test_the_retriever_quotes_passages_as_data() -> None:
@@ -80,9 +80,9 @@ async def test_no_documents_is_an_error_that_is_told() -> None:
 
 async def test_tf_2_grade_and_rephrase_are_neither_listed_nor_run() -> None:
     async with gateway() as app:
-        keys = [tool.key for tool in app.gateway.tools(Caller())]
+        keys = [tool.key for tool in app.gateway.listing.tool_views(Caller())]
         assert keys == ["documents:retriever", "documents:storage"]
-        assert b"grade" not in await app.gateway.list_tools(Caller())
+        assert b"grade" not in await app.gateway.listing.list_tools(Caller())
         for tool in ("grade", "rephrase"):
             with pytest.raises(UnknownToolError):
                 await call(app, tool, question="x")
@@ -92,7 +92,7 @@ async def test_tf_2_who_has_the_right_internal_may_run_them() -> None:
     rule = PermissionTable(to=("everyone",), allow=("right=internal",))
     async with gateway(permission=(rule,)) as app:
         app.gateway.documents.ask = Asked(grade="No.", rephrase="Where is the token?")
-        keys = [tool.key for tool in app.gateway.tools(Caller())]
+        keys = [tool.key for tool in app.gateway.listing.tool_views(Caller())]
         graded = await call(app, "grade", question="x", documents=["a", "b"])
         history = [{"role": "user", "content": text} for text in ("a", "b", "Where is it?")]
         made = await call(app, "rephrase", question="Where is it?", history=history)
@@ -113,11 +113,11 @@ async def test_what_rules_deny_no_way_of_asking_gives() -> None:
     async with gateway(auth="required", permission=rules) as app:
         request = RetrieveRequest(question="Where does the token come from?")
         staff, guest, temp = (caller(roles=(role,)) for role in ("staff", "guest", "temp"))
-        found = await app.gateway.retrieve(staff, request)
+        found = await app.gateway.documents.retrieve(staff, request)
         assert len(found.documents) == 1
         with pytest.raises(UnknownToolError):
-            await app.gateway.retrieve(guest, request)
-        assert (await app.gateway.retrieve(temp, request)).documents == ()
+            await app.gateway.documents.retrieve(guest, request)
+        assert (await app.gateway.documents.retrieve(temp, request)).documents == ()
         assert await app.gateway.documents.collections(temp) == []
         with pytest.raises(ForbiddenError):
             await app.gateway.documents.delete(staff, "guides")

@@ -43,7 +43,7 @@ async def gateway(tmp_path: Path, text: str) -> AsyncGenerator[App]:
 
 async def call(app: App, tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
     """Text and structured content; the text begins with `ERROR ` for an error."""
-    result = await app.gateway.execute(Caller(), f"schema:{tool}", arguments)
+    result = await app.gateway.calls.execute(Caller(), f"schema:{tool}", arguments)
     text = result["content"][0]["text"]
     return (f"ERROR {text}" if result["isError"] else text), result.get("structuredContent", {})
 
@@ -153,7 +153,7 @@ async def test_tools_and_rules_come_and_go_with_connections(tmp_path: Path, shop
         assert found.intent == "none"
 
         await app.reload(settings(tmp_path, connection("shop", shop)))
-        await app.gateway.wait_ready(HANG_S)
+        await app.gateway.servers.wait_ready(HANG_S)
         assert bool(app.rulebook)
         await call(app, "schema_version")
         with anyio.fail_after(HANG_S):

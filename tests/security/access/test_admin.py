@@ -139,8 +139,8 @@ async def test_what_a_project_sets_holds_for_its_callers() -> None:
         await app.gateway.admin.save_project(
             ME, "web", settings={"mode": "all", "optimization": "off"}, new=True
         )
-        plain = await app.gateway.list_tools(ME)
-        in_web = await app.gateway.list_tools(Caller(project_id="web"))
+        plain = await app.gateway.listing.list_tools(ME)
+        in_web = await app.gateway.listing.list_tools(Caller(project_id="web"))
 
     assert b"tool_discovery" in plain
     assert b"a__echo" in in_web
@@ -154,10 +154,10 @@ async def test_a_project_has_the_search_that_it_asks_for() -> None:
         await admin.save_project(ME, "web", settings={"optimization": "hybrid"}, new=True)
         in_web = Caller(project_id="web")
         with anyio.fail_after(HANG_S):
-            while gateway._listing.arm(in_web).name != "hybrid":
+            while gateway.listing.policy.arm(in_web).name != "hybrid":
                 await anyio.sleep(0.01)
-        assert gateway._listing.arm(ME).name == "bm25"
-        found = await gateway.discover(in_web, DiscoverRequest(queries=("echo",)))
+        assert gateway.listing.policy.arm(ME).name == "bm25"
+        found = await gateway.discovery.discover(in_web, DiscoverRequest(queries=("echo",)))
         assert [one.tool_key for one in found.results] == ["a:echo"]
         with pytest.raises(ArgumentError, match="optimization of a project is 'magic'"):
             await admin.save_project(ME, "web", settings={"optimization": "magic"})
@@ -165,7 +165,7 @@ async def test_a_project_has_the_search_that_it_asks_for() -> None:
         with anyio.fail_after(HANG_S):
             while len(app.search_factory.index.experiment.all) > 1:
                 await anyio.sleep(0.01)
-        assert gateway._listing.arm(in_web).name == "bm25"
+        assert gateway.listing.policy.arm(in_web).name == "bm25"
 
 
 async def test_explain_says_that_a_tool_is_held_back_or_misspelt_or_off() -> None:
@@ -197,7 +197,7 @@ async def test_the_receipt_of_a_search_names_what_was_withheld_and_the_answer_do
     async with memory_app({"git": FakeUpstream(tools)}, settings) as app:
         made = await app.gateway.admin.create_token(ME, "anna", allow=["git:t0*"], deny=["git:t05"])
         anna = await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
-        found = await app.gateway.discover(anna, DiscoverRequest(queries=("t05",)))
+        found = await app.gateway.discovery.discover(anna, DiscoverRequest(queries=("t05",)))
         await app.recorder.flush()
         (record,) = await app.store.audit.select(AuditFilter(action="discover"))
 
@@ -219,7 +219,7 @@ async def test_what_was_withheld_is_looked_for_anew_when_rights_change() -> None
         async def withheld() -> set[str]:
             anna = await app.gateway.admission.admit(PresentedCredentials(meta_token=made.secret))
             for _ in range(2):
-                await app.gateway.discover(anna, DiscoverRequest(queries=("t0",)))
+                await app.gateway.discovery.discover(anna, DiscoverRequest(queries=("t0",)))
             await app.recorder.flush()
             last, before = await app.store.audit.select(AuditFilter(action="discover", limit=2))
             assert last.detail["withheld"] == before.detail["withheld"]

@@ -187,8 +187,8 @@ async def _check(
 ) -> None:
     gateway, policy = world.app.gateway, world.app.permissions.policy
     policy.reload(grounds)
-    gateway.settings = replace(gateway.settings, mode=mode)
-    gateway.settings_changed()
+    world.app.current_settings.replace(replace(gateway.settings, mode=mode))
+    gateway.changes.settings_changed()
     gateway._catalog._down = frozenset(down)
     asker = replace(asker, conversation=f"{asker.caller_id}-{id(grounds)}")
     may = {key: policy.decide(asker, "call", key).allowed for key in world.keys}
@@ -226,14 +226,14 @@ async def _everything(world: World, asker: Caller) -> str:
     """All that is said to a caller who names nothing."""
     gateway = world.app.gateway
     found: list[Any] = [
-        await gateway.list_tools(asker),
-        await gateway.list_prompts(asker),
-        await gateway.list_resources(asker),
-        await gateway.list_templates(asker),
-        gateway.instructions_for(asker),
-        [(view.key, view.definition) for view in gateway.tools(asker)],
-        [(status.name, status.tools) for status in gateway.servers(asker)],
-        await gateway.groups(asker),
+        await gateway.listing.list_tools(asker),
+        await gateway.listing.list_prompts(asker),
+        await gateway.listing.list_resources(asker),
+        await gateway.listing.list_templates(asker),
+        gateway.listing.instructions(asker),
+        [(view.key, view.definition) for view in gateway.listing.tool_views(asker)],
+        [(status.name, status.tools) for status in gateway.servers.statuses(asker)],
+        await gateway.discovery.groups(asker),
         await gateway.manage.index_status(asker),
     ]
     for request in (
@@ -241,7 +241,7 @@ async def _everything(world: World, asker: Caller) -> str:
         DiscoverRequest(queries=("whales", "papers"), max_results=1),
         DiscoverRequest(queries=("nothing of the kind at all",)),
     ):
-        discovery = await gateway.discover(asker, request)
+        discovery = await gateway.discovery.discover(asker, request)
         found += [discovery.text, discovery.structured(explain=True)]
     for params in (
         {"name": "tool_discovery", "arguments": {"query": ["whales"]}},
@@ -336,10 +336,10 @@ async def _try_tool(world: World, asker: Caller, key: str, *, is_allowed: bool) 
     calls = len(world.upstreams[server].requests)
     exposed, missing = f"{server}__{name}", ("zulu:zulutool9x", "zulu__zulutool9x")
     if is_allowed:
-        await gateway.describe(asker, [key])
-        result = await gateway.execute(asker, key, {})
+        await gateway.discovery.describe(asker, [key])
+        result = await gateway.calls.execute(asker, key, {})
         assert result["content"][0]["text"] == "done"
-        assert gateway.input_schema(asker, exposed) is not None
+        assert gateway.listing.input_schema(asker, exposed) is not None
         return
     for named, other in ((key, missing[0]), (exposed, missing[1])):
         for verb in ("describe", "execute", "call", "describe by meta", "execute by meta"):
@@ -356,8 +356,8 @@ async def _try_tool(world: World, asker: Caller, key: str, *, is_allowed: bool) 
                 ).allowed
             ]
             assert denied == []
-    assert gateway.input_schema(asker, exposed) is None
-    assert not gateway.mirrors(asker, exposed)
+    assert gateway.listing.input_schema(asker, exposed) is None
+    assert not gateway.listing.repeats_arguments_in_headers(asker, exposed)
     assert len(world.upstreams[server].requests) == calls
 
 
@@ -366,9 +366,9 @@ async def _outcome(gateway: Any, asker: Caller, verb: str, name: str) -> tuple[s
     try:
         match verb:
             case "describe":
-                await gateway.describe(asker, [name])
+                await gateway.discovery.describe(asker, [name])
             case "execute":
-                await gateway.execute(asker, name, {})
+                await gateway.calls.execute(asker, name, {})
             case "call":
                 await gateway.call(asker, {"name": name, "arguments": {}}, None)
             case "describe by meta":
@@ -392,16 +392,18 @@ async def _try_rest(world: World, asker: Caller, name: str) -> None:
     for uri in (f"mem://{name}resourcex", f"mem://{name}templatex/1"):
         may = policy.decide(asker, "read", f"{name}:{uri}").allowed
         for form in (uri, f"toolgate://{name}/{uri}"):
-            attempts.append((may, lambda form=form: gateway.read(asker, {"uri": form}, None)))
+            attempts.append(
+                (may, lambda form=form: gateway.resources.read(asker, {"uri": form}, None))
+            )
             attempts.append((may, lambda form=form: _subscribed(gateway, asker, form)))
     may = policy.decide(asker, "prompt", f"{name}:{name}promptx").allowed
     prompt = f"{name}__{name}promptx"
-    attempts.append((may, lambda: gateway.get_prompt(asker, {"name": prompt}, None)))
+    attempts.append((may, lambda: gateway.prompts.get(asker, {"name": prompt}, None)))
     completing = {"argument": {"name": "a", "value": ""}}
     attempts.append(
         (
             may,
-            lambda: gateway.complete(
+            lambda: gateway.resources.complete(
                 asker, {"ref": {"type": "ref/prompt", "name": prompt}, **completing}, None
             ),
         )
@@ -411,7 +413,7 @@ async def _try_rest(world: World, asker: Caller, name: str) -> None:
     attempts.append(
         (
             may,
-            lambda: gateway.complete(
+            lambda: gateway.resources.complete(
                 asker, {"ref": {"type": "ref/resource", "uri": template}, **completing}, None
             ),
         )
@@ -432,5 +434,5 @@ async def _try_rest(world: World, asker: Caller, name: str) -> None:
 
 
 async def _subscribed(gateway: Any, asker: Caller, uri: str) -> None:
-    await gateway.subscribe(asker, uri)
-    await gateway.unsubscribe(asker, uri)
+    await gateway.resources.subscribe(asker, uri)
+    await gateway.resources.unsubscribe(asker, uri)

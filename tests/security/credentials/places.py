@@ -73,7 +73,7 @@ async def until_listed(app: App, who: Caller | None = None) -> None:
     forget = app._catalog.on_change(lambda _: changed.set())
     try:
         with anyio.fail_after(HANG_S):
-            while not app.gateway.tools(who or caller()):
+            while not app.gateway.listing.tool_views(who or caller()):
                 await changed.wait()
                 changed = anyio.Event()
     finally:

@@ -298,32 +298,35 @@ async def test_no_secret_is_in_log_audit_errors_answers_or_store(
             await log_in(app, caller())
             await until_listed(app)
             call = (caller(), "notes:whoami", {})
-            answers.append(str(await app.gateway.execute(*call)))
+            answers.append(str(await app.gateway.calls.execute(*call)))
             authorization.expire_tokens()
             authorization.fails = [500]
             for break_it in (lambda: None, lambda: setattr(authorization, "denies", True)):
                 break_it()
                 try:
-                    answers.append(str(await app.gateway.execute(*call)))
+                    answers.append(str(await app.gateway.calls.execute(*call)))
                     await log_in(app, caller())
                 except ToolgateError as error:
                     answers.append(f"{error!r} {error.__cause__!r}")
             authorization.expire_tokens()
             authorization.refuses_refresh = "invalid_grant"
             try:
-                await app.gateway.execute(*call)
+                await app.gateway.calls.execute(*call)
             except ToolgateError as error:
                 answers.append(f"{error!r} {error.__cause__!r}")
             await app.logins.give(
                 caller(), "notes", headers={"Authorization": "Bearer given-secret"}, env={}
             )
             try:
-                await app.gateway.execute(*call)
+                await app.gateway.calls.execute(*call)
             except ToolgateError as error:
                 answers.append(repr(error))
             config = {"url": "http://127.0.0.1:9/x?key=url-secret", "headers": {"A": "hd-secret"}}
             await app.gateway.manage.add_server(caller(), "late", config, save=False, project="")
-            answers += [str(app.gateway.servers(caller())), str(await app.logins.list(caller()))]
+            answers += [
+                str(app.gateway.servers.statuses(caller())),
+                str(await app.logins.list(caller())),
+            ]
             await app.recorder.flush()
             audit = await app.store.audit.select(AuditFilter())
             answers.append(str(audit))

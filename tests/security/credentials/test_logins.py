@@ -53,11 +53,11 @@ async def test_a_server_that_wants_a_login_says_how_and_works_after_it(
 ) -> None:
     async with gateway(spec_of(notes)) as app:
         with pytest.raises(ToolgateError, match="toolgate servers login notes"):
-            await app.gateway.execute(caller(), "notes:whoami", {})
+            await app.gateway.calls.execute(caller(), "notes:whoami", {})
         view = await log_in(app, caller())
         assert (view.state, view.form, view.renews) == ("good", "oauth", True)
         await until_listed(app)
-        assert said(await app.gateway.execute(caller(), "notes:whoami", {})) == "anna"
+        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
     assert authorization.asked[0]["resource"] == notes.url, "tokens are for this server (RFC 8707)"
 
 
@@ -72,7 +72,7 @@ async def test_a_token_is_renewed_before_it_ends_and_once_for_all_who_wait(
         authorization.asked.clear()
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
-                tasks.start_soon(app.gateway.execute, caller(), "notes:whoami", {})
+                tasks.start_soon(app.gateway.calls.execute, caller(), "notes:whoami", {})
     renewals = [form for form in authorization.asked if form["grant_type"] == "refresh_token"]
     assert len(renewals) == 1, "a refresh token that is shown twice would end the login"
 
@@ -84,7 +84,7 @@ async def test_a_token_that_is_refused_early_is_renewed_and_the_call_runs(
         await log_in(app, caller())
         await until_listed(app)
         authorization.expire_tokens()
-        assert said(await app.gateway.execute(caller(), "notes:whoami", {})) == "anna"
+        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
 
 
 async def test_a_caller_who_goes_away_does_not_lose_the_renewed_token(
@@ -103,12 +103,12 @@ async def test_a_caller_who_goes_away_does_not_lose_the_renewed_token(
         authorization.expire_tokens()
         authorization.before_token = wait
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(app.gateway.execute, caller(), "notes:whoami", {})
+            tasks.start_soon(app.gateway.calls.execute, caller(), "notes:whoami", {})
             with anyio.fail_after(HANG_S):
                 await asked.wait()
             tasks.cancel_scope.cancel()
         go_on.set()
-        assert said(await app.gateway.execute(caller(), "notes:whoami", {})) == "anna"
+        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
         [view] = await app.logins.list(caller())
         assert view.state == "good"
 
@@ -122,16 +122,16 @@ async def test_a_login_that_is_not_renewed_any_more_asks_for_a_new_one_and_tries
         authorization.expire_tokens()
         authorization.refuses_refresh = "invalid_grant"
         with pytest.raises(LoginNeededError, match=r"has ended.*invalid_grant.*servers login"):
-            await app.gateway.execute(caller(), "notes:whoami", {})
+            await app.gateway.calls.execute(caller(), "notes:whoami", {})
         tried = len(authorization.asked)
         with pytest.raises(LoginNeededError):
-            await app.gateway.execute(caller(), "notes:whoami", {})
+            await app.gateway.calls.execute(caller(), "notes:whoami", {})
         assert len(authorization.asked) == tried
         [view] = await app.logins.list(caller())
         assert (view.state, view.reason) == ("ended", "invalid_grant")
         authorization.refuses_refresh = ""
         await log_in(app, caller())
-        assert said(await app.gateway.execute(caller(), "notes:whoami", {})) == "anna"
+        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
 
 
 async def test_an_authorization_server_that_is_away_for_a_moment_ends_no_login(
@@ -143,8 +143,8 @@ async def test_an_authorization_server_that_is_away_for_a_moment_ends_no_login(
         authorization.expire_tokens()
         authorization.fails = [503]
         with pytest.raises(UnreachableError, match="503"):
-            await app.gateway.execute(caller(), "notes:whoami", {})
-        assert said(await app.gateway.execute(caller(), "notes:whoami", {})) == "anna"
+            await app.gateway.calls.execute(caller(), "notes:whoami", {})
+        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
 
 
 async def test_more_rights_are_asked_for_when_a_server_misses_them(
@@ -155,10 +155,10 @@ async def test_more_rights_are_asked_for_when_a_server_misses_them(
         await log_in(app, caller())
         await until_listed(app)
         with pytest.raises(LoginNeededError, match="it lacks 'write'"):
-            await app.gateway.execute(caller(), "notes:whoami", {})
+            await app.gateway.calls.execute(caller(), "notes:whoami", {})
         view = await log_in(app, caller())
         assert set(view.scopes) == {"read", "write"}
-        assert said(await app.gateway.execute(caller(), "notes:whoami", {})) == "anna"
+        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
 
 
 # Each user with a login of their own
@@ -173,10 +173,10 @@ async def test_each_user_calls_by_a_login_and_a_connection_of_their_own(
         await until_listed(app, anna)
         authorization.user = "ben"
         with pytest.raises(LoginNeededError, match="login of user 'ben', and there is none"):
-            await app.gateway.execute(ben, "notes:whoami", {})
+            await app.gateway.calls.execute(ben, "notes:whoami", {})
         await log_in(app, ben)
         for who, name in ((anna, "anna"), (ben, "ben"), (anna, "anna")):
-            assert said(await app.gateway.execute(who, "notes:whoami", {})) == name
+            assert said(await app.gateway.calls.execute(who, "notes:whoami", {})) == name
         assert notes.callers == ["anna", "ben", "anna"]
         assert [view.subject for view in await app.logins.list(ben)] == ["user:ben"]
 
@@ -190,12 +190,12 @@ async def test_a_user_who_logs_out_is_not_let_in_by_anybody_elses_login(
         authorization.user = "ben"
         await log_in(app, ben)
         await until_listed(app, anna)
-        await app.gateway.execute(ben, "notes:whoami", {})
+        await app.gateway.calls.execute(ben, "notes:whoami", {})
         assert await app.logins.remove(ben, "notes")
         assert authorization.revoked, "the authorization server was told (RFC 7009)"
         with pytest.raises(LoginNeededError):
-            await app.gateway.execute(ben, "notes:whoami", {})
-        assert said(await app.gateway.execute(anna, "notes:whoami", {})) == "anna"
+            await app.gateway.calls.execute(ben, "notes:whoami", {})
+        assert said(await app.gateway.calls.execute(anna, "notes:whoami", {})) == "anna"
 
 
 async def test_each_project_calls_by_its_own_login(
@@ -207,8 +207,8 @@ async def test_each_project_calls_by_its_own_login(
         await until_listed(app)
         authorization.user = "robot"
         await log_in(app, web, project="data")
-        assert said(await app.gateway.execute(web, "notes:whoami", {})) == "anna"
-        assert said(await app.gateway.execute(data, "notes:whoami", {})) == "robot"
+        assert said(await app.gateway.calls.execute(web, "notes:whoami", {})) == "anna"
+        assert said(await app.gateway.calls.execute(data, "notes:whoami", {})) == "robot"
 
 
 async def test_nobody_logs_in_for_somebody_else_or_for_all_without_the_right(
@@ -237,11 +237,11 @@ async def test_a_user_gives_a_header_of_their_own_where_the_settings_ask_for_one
         for who, key in ((anna, "key-of-anna"), (ben, "key-of-ben")):
             await app.logins.give(who, "notes", headers={"Authorization": key}, env={})
         await until_listed(app, anna)
-        assert said(await app.gateway.execute(ben, "notes:whoami", {})) == "key-of-ben"
-        assert said(await app.gateway.execute(anna, "notes:whoami", {})) == "key-of-anna"
+        assert said(await app.gateway.calls.execute(ben, "notes:whoami", {})) == "key-of-ben"
+        assert said(await app.gateway.calls.execute(anna, "notes:whoami", {})) == "key-of-anna"
         notes.accepts = {"key-of-ben"}
         with pytest.raises(LoginNeededError, match="credentials set notes"):
-            await app.gateway.execute(anna, "notes:whoami", {})
+            await app.gateway.calls.execute(anna, "notes:whoami", {})
 
 
 # Without a person
@@ -260,10 +260,10 @@ async def test_the_gateway_itself_gets_a_token_and_another_when_it_is_refused(
     )
     async with gateway(spec) as app:
         await until_listed(app)
-        assert said(await app.gateway.execute(caller(), "notes:whoami", {})) == "client:robot"
+        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "client:robot"
         assert len(authorization.asked) == 1
         authorization.expire_tokens()
-        assert said(await app.gateway.execute(caller(), "notes:whoami", {})) == "client:robot"
+        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "client:robot"
         assert len(authorization.asked) == 2
 
 
@@ -400,7 +400,7 @@ async def test_a_client_may_name_itself_by_a_document(
     async with gateway(spec_of(notes), settings=settings) as app:
         await log_in(app, caller())
         await until_listed(app)
-        assert said(await app.gateway.execute(caller(), "notes:whoami", {})) == "anna"
+        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
         app.logins.base = "https://gateway.example"
         assert (app.logins.document() or {})["client_id"] == document
     assert not authorization.clients
@@ -426,7 +426,7 @@ async def test_a_login_is_not_shown_to_the_address_that_a_server_gets_later(
         await until_listed(app)
         await app._catalog.replace(spec_of(other))
         with pytest.raises(ToolgateError):
-            await app.gateway.execute(caller(), "notes:whoami", {})
+            await app.gateway.calls.execute(caller(), "notes:whoami", {})
         assert not [h for h, _ in other.requests if "authorization" in h]
 
 

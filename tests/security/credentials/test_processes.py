@@ -47,13 +47,13 @@ async def test_each_user_has_a_process_with_variables_of_their_own(tmp_path: Pat
         anna, ben = caller("anna", roles=("member",)), caller("ben", roles=("member",))
         await app.logins.give(anna, "notes", headers={}, env={"API_KEY": "of anna"})
         await until_listed(app, anna)
-        first = said(await app.gateway.execute(anna, "notes:key", {}))
+        first = said(await app.gateway.calls.execute(anna, "notes:key", {}))
         with pytest.raises(LoginNeededError, match="credentials set notes"):
-            await app.gateway.execute(ben, "notes:key", {})
+            await app.gateway.calls.execute(ben, "notes:key", {})
         await app.logins.give(ben, "notes", headers={}, env={"API_KEY": "of ben"})
-        second = said(await app.gateway.execute(ben, "notes:key", {}))
+        second = said(await app.gateway.calls.execute(ben, "notes:key", {}))
         assert (first.split(" in ")[0], second.split(" in ")[0]) == ("of anna", "of ben")
         assert first.split(" in ")[1] != second.split(" in ")[1]
         await app.logins.give(anna, "notes", headers={}, env={"API_KEY": "another"})
-        third = said(await app.gateway.execute(anna, "notes:key", {}))
+        third = said(await app.gateway.calls.execute(anna, "notes:key", {}))
         assert third.startswith("another in ")

@@ -50,7 +50,7 @@ async def test_a_login_in_one_replica_holds_in_all_and_is_renewed_by_one(
         answers: list[str] = []
 
         async def call(app: App) -> None:
-            answers.append(said(await app.gateway.execute(caller(), "notes:whoami", {})))
+            answers.append(said(await app.gateway.calls.execute(caller(), "notes:whoami", {})))
 
         with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as tasks:
@@ -68,7 +68,7 @@ async def test_a_login_in_one_replica_holds_in_all_and_is_renewed_by_one(
 async def until_refused(app: App) -> None:
     while True:
         try:
-            await app.gateway.execute(caller(), "notes:whoami", {})
+            await app.gateway.calls.execute(caller(), "notes:whoami", {})
         except LoginNeededError:
             return
         except UnreachableError:
@@ -118,14 +118,16 @@ async def test_servers_and_large_results_of_one_replica_are_there_in_the_others(
         wanted = {"name": "tool_execute", "arguments": {"toolKey": "book:read"}}
         first = await one.gateway.call(caller(), wanted, None)
         place = first["_meta"]["toolgate/page"]
-        page = await other.gateway.read_result(caller(), place["handle"], place["nextOffset"])
+        page = await other.gateway.results.read(caller(), place["handle"], place["nextOffset"])
         assert "page page" in str(page)
         config = {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "hidden"}}
         await one.gateway.manage.add_server(caller(), "late", config, save=False, project="")
         with anyio.fail_after(HANG_S):
-            while "late" not in {server.name for server in other.gateway.servers(caller())}:
+            while "late" not in {
+                server.name for server in other.gateway.servers.statuses(caller())
+            }:
                 await anyio.sleep(0.01)
         await other.gateway.manage.remove_server(caller(), "late")
         with anyio.fail_after(HANG_S):
-            while "late" in {server.name for server in one.gateway.servers(caller())}:
+            while "late" in {server.name for server in one.gateway.servers.statuses(caller())}:
                 await anyio.sleep(0.01)

@@ -135,7 +135,7 @@ async def test_what_the_model_hears_names_the_approval_and_what_to_do() -> None:
         assert f"toolgate approvals approve {approval_id}" in text
         assert "call the tool again with the same arguments: it runs once" in text
         with pytest.raises(ApprovalError) as caught:
-            await place.app.gateway.execute(Caller(), "shop:refund", {"order": 1})
+            await place.app.gateway.calls.execute(Caller(), "shop:refund", {"order": 1})
         assert (caught.value.approval_id, caught.value.state) == (approval_id, "waiting")
         assert caught.value.retryable
 
@@ -170,7 +170,7 @@ async def test_a_tool_that_has_changed_since_needs_a_new_approval() -> None:
             "description": "Refunds all orders.", "inputSchema": {"type": "object"}
         }  # fmt: skip
         listed = anyio.Event()
-        place.app.gateway.on_change(lambda _: listed.set())
+        place.app.gateway.changes.on_change(lambda _: listed.set())
         await place.app.gateway.manage.restart_server(Caller(), "shop")
         with anyio.fail_after(HANG_S):
             await listed.wait()

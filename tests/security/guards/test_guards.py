@@ -175,7 +175,7 @@ async def test_secrets_are_blocked(where: str) -> None:
 async def test_errors_of_a_server_hold_no_secrets_either() -> None:
     async with guarded(GuardTable(secrets_in_results="mask")) as (gateway, _):
         with pytest.raises(RpcError) as caught:
-            await gateway.execute(Caller(), "files:read", {"say": "fail"})
+            await gateway.calls.execute(Caller(), "files:read", {"say": "fail"})
         assert KEY not in str(caught.value.message)
         assert KEY not in str(caught.value.data)
 
@@ -252,9 +252,9 @@ async def test_resources_and_prompts_of_a_guarded_server_are_looked_at_too() -> 
     ):
         files = FakeUpstream({}, resources=({"uri": uri, "name": "one"},), prompts=({"name": KEY},))
         async with memory_app({"files": files}, Settings(guard=(table,))) as app:
-            read = await app.gateway.read(Caller(), {"uri": uri}, None)
-            (prompt,) = json.loads(await app.gateway.list_prompts(Caller()))
-            got = await app.gateway.get_prompt(Caller(), {"name": prompt["name"]}, None)
+            read = await app.gateway.resources.read(Caller(), {"uri": uri}, None)
+            (prompt,) = json.loads(await app.gateway.listing.list_prompts(Caller()))
+            got = await app.gateway.prompts.get(Caller(), {"name": prompt["name"]}, None)
         assert (KEY not in read["contents"][0]["text"]) is is_masked
         assert (KEY not in got["messages"][0]["content"]["text"]) is is_masked
 

@@ -66,7 +66,9 @@ async def test_a_second_gateway_embeds_nothing(url: str) -> None:
         before = await wait_until_saved(first)
         async with memory_app(upstreams(), HYBRID, store_url=url) as second:
             after = await wait_until_saved(second)
-            found = await second.gateway.discover(ME, DiscoverRequest(queries=("tomorrow's rain",)))
+            found = await second.gateway.discovery.discover(
+                ME, DiscoverRequest(queries=("tomorrow's rain",))
+            )
 
     assert before["counted"]["embedding"]["document"]["texts"] == 3
     assert after["counted"]["embedding"]["document"]["texts"] == 0
@@ -78,7 +80,7 @@ async def test_a_removed_server_takes_its_vectors_along(url: str) -> None:
     async with memory_app({}, HYBRID, store_url=url) as app:
         for name in ("one", "two"):
             await app.gateway.manage.add_server(ME, name, SMALL)
-        await app.gateway.wait_ready(HANG_S)
+        await app.gateway.servers.wait_ready(HANG_S)
         assert (await wait_until_saved(app))["kept"]["vectors"] == 6
 
         await app.gateway.manage.remove_server(ME, "one")
@@ -87,7 +89,7 @@ async def test_a_removed_server_takes_its_vectors_along(url: str) -> None:
         assert (status["tools"], status["kept"]["tools"], status["kept"]["vectors"]) == (3, 3, 3)
 
         await app.gateway.manage.add_server(ME, "one", SMALL)
-        await app.gateway.wait_ready(HANG_S)
+        await app.gateway.servers.wait_ready(HANG_S)
         assert (await wait_until_saved(app))["kept"]["vectors"] == 6
 
 
@@ -96,14 +98,14 @@ async def test_who_may_not_change_servers_may_not_change_the_index(
 ) -> None:
     async with memory_app(upstreams(), HYBRID) as app:
         await wait_until_saved(app)
-        decide = app.gateway._access.decide
+        decide = app.permissions.policy.decide
 
         def refuse(caller: Caller, action: Any, target: str) -> Any:
             verdict = decide(caller, action, target)
             is_managing = (action, target) == ("right", "manage")
             return type(verdict)(allowed=False, rule="test") if is_managing else verdict
 
-        monkeypatch.setattr(app.gateway._access, "decide", refuse)
+        monkeypatch.setattr(app.permissions.policy, "decide", refuse)
         for work in (
             app.gateway.manage.index_refresh(ME),
             app.gateway.manage.index_refresh(ME, "files"),

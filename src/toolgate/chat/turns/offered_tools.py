@@ -176,7 +176,7 @@ async def find_tools(
     standing = _of_families(gateway, caller)
     keys += [entry.key for entry in standing]
     try:
-        discovery = await gateway.discover(
+        discovery = await gateway.discovery.discover(
             caller,
             DiscoverRequest(
                 queries=(query or " ",),

@@ -95,7 +95,7 @@ async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
 async def _look_for_intent(turn: Turn, question: str) -> list[str]:
     """Rules for the question, and the call of its tool where that is certain."""
     async with turn.services.beginning:
-        enrichment = await turn.gateway.enrich(turn.caller, question)
+        enrichment = await turn.gateway.intents.enrich(turn.caller, question)
     detection = enrichment.detection
     if enrichment.text != PASS_THROUGH and enrichment.rules:
         rules = "\n\n".join(rule.text for rule in enrichment.rules)
@@ -105,7 +105,7 @@ async def _look_for_intent(turn: Turn, question: str) -> list[str]:
         turn.emit(
             {"intent": {"intent": detection.intent, "rules": [r.intent for r in enrichment.rules]}}
         )
-    entry = turn.gateway.suggested(turn.caller, detection)
+    entry = turn.gateway.intents.suggested(turn.caller, detection)
     if entry is None:
         return []
     how = turn.choices.call_before_model
@@ -124,7 +124,7 @@ async def _call_before(turn: Turn, key: str, name: str, arguments: Json) -> None
     if turn.budget.call(is_sql=False):
         return
     try:
-        result = await turn.gateway.execute(turn.caller, key, arguments)
+        result = await turn.gateway.calls.execute(turn.caller, key, arguments)
     except ToolgateError as error:
         _tool_event(turn, "failed", key, arguments, result=str(error))
         log.info("call before the model failed", extra={"tool": key, "reason": error.code})
@@ -234,7 +234,9 @@ async def _retrieved(turn: Turn, messages: Sequence[Message], calls: Sequence[To
         grade=turn.choices.grade,
     )
     try:
-        retrieval = await turn.gateway.retrieve(turn.caller, request, ask=ask, on_found=on_found)
+        retrieval = await turn.gateway.documents.retrieve(
+            turn.caller, request, ask=ask, on_found=on_found
+        )
     except ToolgateError as error:
         log.warning("no documents", extra={"turn": turn.turn_id, "reason": error.code})
         retrieval = Retrieval(status="error", question=question, query=question, error=error.failed)
@@ -445,7 +447,7 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
     key = offer.key
     try:
         if offer.source == "meta" and call.name == "tool_discovery":
-            discovery = await turn.gateway.discover(turn.caller, read_discover(arguments))
+            discovery = await turn.gateway.discovery.discover(turn.caller, read_discover(arguments))
             return _result(turn, call, discovery.text)
         if offer.source == "meta":
             request = read_execute(arguments)
@@ -476,7 +478,7 @@ async def _executed(turn: Turn, call: ToolCall, offer: Offer, key: str, argument
     sent = {**arguments, **_injected(turn, offer.injected)}
     _tool_event(turn, "started", key, arguments)
     try:
-        result = await turn.gateway.execute(turn.caller, key, sent)
+        result = await turn.gateway.calls.execute(turn.caller, key, sent)
     except ApprovalError:
         raise
     except ToolgateError as error:

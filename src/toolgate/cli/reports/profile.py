@@ -192,7 +192,7 @@ async def _replay(settings: Settings, queries: list[str]) -> dict[str, _SearchRe
         for query in queries:
             began = perf_counter()
             request = DiscoverRequest(queries=tuple(query.split("\n")), include_core=False)
-            answer = await opened.gateway.discover(Caller(), request)
+            answer = await opened.gateway.discovery.discover(Caller(), request)
             answers[query] = _SearchResult(
                 keys=answer.shown_keys,
                 tokens=answer.tokens,

@@ -48,7 +48,7 @@ async def _list(visit: Visit) -> Response:
             for name in ("action", "server", "status", "result", "period")
             if visit.asked(name)
         },
-        servers=visit.gateway.server_names(visit.caller),
+        servers=visit.gateway.servers.names(visit.caller),
         enabled=visit.app.settings.audit.enabled,
     )
 

@@ -21,7 +21,7 @@ _RUNNING = 20
 
 
 async def _show(visit: Visit) -> Response:
-    servers = visit.gateway.servers(visit.caller)
+    servers = visit.gateway.servers.statuses(visit.caller)
     states: dict[str, int] = {}
     for server in servers:
         states[server.state] = states.get(server.state, 0) + 1
@@ -125,7 +125,7 @@ async def _running(visit: Visit) -> Response:
 
 async def _calls(visit: Visit) -> list[tuple[RunningCall, str]]:
     """The calls that run longest, each with who calls."""
-    calls = visit.gateway.running(visit.caller)[:_RUNNING]
+    calls = visit.gateway.calls.running(visit.caller)[:_RUNNING]
     names = await visit.token_names() if calls and visit.manages else {}
     return [(call, names.get(call.caller_id, call.caller_id)) for call in calls]
 

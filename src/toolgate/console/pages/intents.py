@@ -25,10 +25,10 @@ async def _show(visit: Visit) -> Response:
     detection, enriched = None, None
     caller = replace(visit.caller, conversation="")
     if message:
-        [detection] = await visit.gateway.detect(
+        [detection] = await visit.gateway.intents.detect(
             caller, DetectRequest(messages=(message[:20_000],))
         )
-        enriched = await visit.gateway.enrich(caller, message[:20_000])
+        enriched = await visit.gateway.intents.enrich(caller, message[:20_000])
     packs = [state.to_json() for state in visit.app.packs.current.states] if visit.manages else []
     unsure = []
     if visit.manages:
@@ -67,7 +67,7 @@ async def _checked(visit: Visit) -> LintReport | None:
         schemas[tool.key] = schema
         schemas.setdefault(tool.key.partition(":")[2], schema)
     listed = {key.partition(":")[0] for key in schemas if ":" in key}
-    unlisted = [name for name in visit.gateway.server_names(visit.caller) if name not in listed]
+    unlisted = [name for name in visit.gateway.servers.names(visit.caller) if name not in listed]
     if pack.has_server and pack.name not in listed:
         unlisted.append(pack.name)
     check = partial(

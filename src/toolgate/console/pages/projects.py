@@ -63,7 +63,7 @@ async def _show(visit: Visit) -> Response:
         searches=_SEARCHES,
         modes=_MODES,
         limits=LIMITS,
-        servers=visit.gateway.server_names(visit.caller),
+        servers=visit.gateway.servers.names(visit.caller),
         general=visit.app.settings,
     )
 

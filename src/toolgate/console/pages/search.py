@@ -57,7 +57,7 @@ async def _show(visit: Visit) -> Response:
             visit.problem = error
     if subject is not None:
         request = DiscoverRequest(queries=(query[:1000],), max_results=limit, weights=weights)
-        discovery = await visit.gateway.discover(subject, request)
+        discovery = await visit.gateway.discovery.discover(subject, request)
         if name:
             withheld = await _withheld(visit, request, discovery, name)
     return visit.page(
@@ -123,7 +123,7 @@ async def _withheld(
     visit: Visit, request: DiscoverRequest, discovery: Discovery, name: str
 ) -> list[WithheldTools]:
     """What whoever looks would have found and the other one has not, with the reason."""
-    visible = await visit.gateway.discover(visit.caller, request)
+    visible = await visit.gateway.discovery.discover(visit.caller, request)
     theirs = {hit.tool_key for hit in discovery.results}
     missing = [
         hit.tool_key for hit in visible.results if hit.tool_key not in theirs and not hit.weak

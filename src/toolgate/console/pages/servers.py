@@ -71,7 +71,7 @@ class Candidate:
 
 async def _list(visit: Visit) -> Response:
     state, word = visit.asked("state"), visit.asked("q").strip().lower()
-    servers = visit.gateway.servers(visit.caller)
+    servers = visit.gateway.servers.statuses(visit.caller)
     matching = [
         server
         for server in servers
@@ -84,7 +84,7 @@ async def _list(visit: Visit) -> Response:
 
 
 def _status(visit: Visit, name: str) -> ServerStatus:
-    server = visit.gateway.server(visit.caller, name)
+    server = visit.gateway.servers.status(visit.caller, name)
     if server is None:
         raise UnknownServerError(
             f"No server {name[:60]!r}.",
@@ -154,7 +154,7 @@ async def _act(visit: Visit) -> Response:
 async def _add_page(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
     candidates = await anyio.to_thread.run_sync(_servers_of_clients) if visit.asked("found") else []
-    existing = set(visit.gateway.server_names(visit.caller))
+    existing = set(visit.gateway.servers.names(visit.caller))
     return visit.page(
         "server_add.html",
         found=candidates,

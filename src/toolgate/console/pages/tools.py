@@ -99,7 +99,7 @@ async def _list(visit: Visit) -> Response:
         pages=pages,
         word=query,
         server=server,
-        servers=visit.gateway.server_names(visit.caller),
+        servers=visit.gateway.servers.names(visit.caller),
     )
 
 
@@ -111,7 +111,7 @@ async def _ranked(visit: Visit, query: str, server: str) -> list[ToolRow]:
         servers=(server,) if server else (),
         include_core=False,
     )
-    discovery = await visit.gateway.discover(visit.caller, request)
+    discovery = await visit.gateway.discovery.discover(visit.caller, request)
     rows: list[ToolRow] = []
     for hit in discovery.results:
         entry = visit.gateway.visible.tool_or_none(visit.caller, hit.tool_key)
@@ -167,7 +167,7 @@ async def _tool_page(
         signature=call,
         signature_tokens=estimate_tokens(call),
         definition_tokens=estimate_tokens(entry.raw),
-        server=visit.gateway.server(visit.caller, entry.server),
+        server=visit.gateway.servers.status(visit.caller, entry.server),
         rights=stored.rights,
         uses=stored.uses,
         required=visit.gateway.admission.required,
@@ -228,7 +228,7 @@ async def _try(visit: Visit) -> Response:
     arguments = arguments_of(fields, visit.typed)
     began = perf_counter()
     try:
-        result = await visit.gateway.execute(visit.caller, entry.key, arguments)
+        result = await visit.gateway.calls.execute(visit.caller, entry.key, arguments)
     except RpcError as error:
         result = {"isError": True, "content": [{"type": "text", "text": error.message}]}
     took_ms = (perf_counter() - began) * 1000

@@ -199,7 +199,7 @@ class FastPath:
         try:
             if request.method == "tools/list":
                 check_list(request.params)
-                listing = await self._gateway.list_tools(request.caller)
+                listing = await self._gateway.listing.list_tools(request.caller)
                 return 200, (head, self._frame[0], listing, self._frame[1], b"}")
             if request.method == "server/discover":
                 discovery = self._discovery(request.caller)
@@ -221,7 +221,7 @@ class FastPath:
             "supportedVersions": [MODERN_VERSION],
             "capabilities": capabilities("modern"),
         }
-        if instructions := self._gateway.instructions_for(caller):
+        if instructions := self._gateway.listing.instructions(caller):
             discovery["instructions"] = instructions
         return discovery
 
@@ -247,7 +247,10 @@ class FastPath:
         return (
             name_header.decode("ascii") == tool
             and not tool.startswith("=?")
-            and (IS_RELAYED.get() or not self._gateway.mirrors(caller, tool))
+            and (
+                IS_RELAYED.get()
+                or not self._gateway.listing.repeats_arguments_in_headers(caller, tool)
+            )
         )
 
 

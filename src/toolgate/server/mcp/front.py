@@ -32,7 +32,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 import toolgate
 from toolgate.errors import AccessError, ToolgateError
-from toolgate.gateway.gateway import Change, Gateway
+from toolgate.gateway.changes import Change
+from toolgate.gateway.gateway import Gateway
 from toolgate.security.access import PresentedCredentials
 from toolgate.server.asgi.authentication import ANONYMOUS, CALLER, IS_RELAYED
 from toolgate.server.asgi.json_parser import (
@@ -168,8 +169,8 @@ class McpServer:
     async def _lifespan(self, _server: Server[None]) -> AsyncGenerator[None]:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            unsubscribe = self._gateway.on_change(self._on_change)
-            forget = self._gateway.on_access_change(self._on_access_change)
+            unsubscribe = self._gateway.changes.on_change(self._on_change)
+            forget = self._gateway.changes.on_access_change(self._on_access_change)
             try:
                 yield None
             finally:
@@ -257,7 +258,7 @@ class McpServer:
         """What to say of the gateway, as a member; who is not known hears how to get in."""
         try:
             caller = await self._caller(ctx, params)
-            text = self._gateway.instructions_for(caller)
+            text = self._gateway.listing.instructions(caller)
             if caller.identity is ANONYMOUS:
                 text = _HOW_TO_BEGIN
         except AccessError as error:
@@ -318,7 +319,7 @@ class McpServer:
         caller = CALLER.get()
         if caller is None or IS_RELAYED.get():
             return None
-        return self._gateway.input_schema(caller, name)
+        return self._gateway.listing.input_schema(caller, name)
 
     # Subscriptions
 
@@ -326,14 +327,14 @@ class McpServer:
         uri, session = _uri(ctx), _session(ctx)
         if session is not None and uri not in session.uris:
             caller = await self._caller(ctx, dict(ctx.params or {}))
-            await self._gateway.subscribe(caller, uri)
+            await self._gateway.resources.subscribe(caller, uri)
             session.uris[uri] = caller
         return {}
 
     async def _unsubscribe(self, ctx: Context, _era: Era) -> Json:
         uri, session = _uri(ctx), _session(ctx)
         if session is not None and uri in session.uris:
-            await self._gateway.unsubscribe(session.uris.pop(uri), uri)
+            await self._gateway.resources.unsubscribe(session.uris.pop(uri), uri)
         return {}
 
     async def _listen(
@@ -357,7 +358,7 @@ class McpServer:
             self._listening.discard(listener)
             listener.has_left = True
             for uri in listener.uris:
-                self._spawn(self._gateway.unsubscribe, caller, uri)
+                self._spawn(self._gateway.resources.unsubscribe, caller, uri)
 
     async def _subscribe_listener(self, uris: Iterable[str], listener: "_Listener") -> None:
         """Subscribe for a listener, who may name what does not exist and then hears nothing."""
@@ -365,12 +366,12 @@ class McpServer:
             if listener.has_left:
                 return
             try:
-                await self._gateway.subscribe(listener.caller, uri)
+                await self._gateway.resources.subscribe(listener.caller, uri)
             except ToolgateError as error:
                 log.info("subscription not made", extra={"reason": str(error)})
                 continue
             if listener.has_left:
-                await self._gateway.unsubscribe(listener.caller, uri)
+                await self._gateway.resources.unsubscribe(listener.caller, uri)
             else:
                 listener.uris.append(uri)
 
@@ -428,7 +429,7 @@ class McpServer:
             return
         self._sessions.discard(session)
         for uri, caller in session.uris.items():
-            self._spawn(self._gateway.unsubscribe, caller, uri)
+            self._spawn(self._gateway.resources.unsubscribe, caller, uri)
 
     def _spawn(self, work: Callable[..., Awaitable[None]], *args: object) -> None:
         """Do something beside the request; nothing when the front is ending."""

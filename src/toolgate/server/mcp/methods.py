@@ -46,16 +46,16 @@ class McpMethods:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._listings: dict[str, Callable[[Caller], Awaitable[bytes]]] = {
-            "tools/list": gateway.list_tools,
-            "resources/list": gateway.list_resources,
-            "resources/templates/list": gateway.list_templates,
-            "prompts/list": gateway.list_prompts,
+            "tools/list": gateway.listing.list_tools,
+            "resources/list": gateway.listing.list_resources,
+            "resources/templates/list": gateway.listing.list_templates,
+            "prompts/list": gateway.listing.list_prompts,
         }
         self._verbs: dict[str, tuple[Callable[[Json], None], _Verb]] = {
             "tools/call": (check_call, gateway.call),
-            "resources/read": (_check_read, gateway.read),
-            "prompts/get": (_check_prompt, gateway.get_prompt),
-            "completion/complete": (_check_completion, gateway.complete),
+            "resources/read": (_check_read, gateway.resources.read),
+            "prompts/get": (_check_prompt, gateway.prompts.get),
+            "completion/complete": (_check_completion, gateway.resources.complete),
         }
 
     def supports(self, method: str) -> bool:

@@ -26,7 +26,7 @@ Answer = Callable[[Gateway, Caller, tuple[str, ...], Json], Awaitable[tuple[int,
 
 async def _retrieve(gateway: Gateway, caller: Caller, _names: tuple[str, ...], body: Json) -> Any:
     """`POST retrieve`: passages that answer a question."""
-    retrieval = await gateway.retrieve(caller, read_retrieve(body))
+    retrieval = await gateway.documents.retrieve(caller, read_retrieve(body))
     return 200, {
         **retrieval.shown(),
         "text": retrieval.injected,

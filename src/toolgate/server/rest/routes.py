@@ -24,7 +24,8 @@ from toolgate.errors import (
     RpcError,
     ToolgateError,
 )
-from toolgate.gateway.gateway import Gateway, ToolView
+from toolgate.gateway.gateway import Gateway
+from toolgate.gateway.listing import ToolView
 from toolgate.gateway.meta_tools import (
     DiscoverRequest,
     read_describe,
@@ -289,7 +290,7 @@ class RestApi:
         """
         form, arguments = _form_and_rest(call.body)
         request, explain = _search_of(arguments)
-        discovery = await self._gateway.discover(call.caller, request)
+        discovery = await self._gateway.discovery.discover(call.caller, request)
         answer = discovery.structured(explain=True) if explain else discovery.structured()
         if form is None:
             return 200, {**answer, "text": discovery.text}
@@ -309,7 +310,7 @@ class RestApi:
             ).get("indexed")
         )
         keys = read_describe(arguments).keys
-        described = await self._gateway.describe(call.caller, keys)
+        described = await self._gateway.discovery.describe(call.caller, keys)
         if form is not None:
             return 200, {"tools": self._tools(call, keys, form)}
         answer = {**described.structured(), "text": described.text}
@@ -326,7 +327,7 @@ class RestApi:
     async def execute(self, call: _RestRequest) -> tuple[int, object]:
         """`POST execute`: run a tool; its result unchanged. The arguments of `tool_execute`."""
         request = read_execute(call.body)
-        return 200, await self._gateway.execute(call.caller, request.key, request.arguments)
+        return 200, await self._gateway.calls.execute(call.caller, request.key, request.arguments)
 
     async def tools(self, call: _RestRequest) -> tuple[int, object]:
         """`GET tools`: all tools in the order of the catalog; takes `?server=` and `?format=`."""
@@ -334,7 +335,7 @@ class RestApi:
         server = call.query.get("server")
         views = [
             tool
-            for tool in self._gateway.tools(call.caller)
+            for tool in self._gateway.listing.tool_views(call.caller)
             if server is None or tool.server == server
         ]
         if form is not None:
@@ -351,7 +352,7 @@ class RestApi:
         request, is_one = read_detect(call.body)
         is_named = not call.caller.is_guess
         caller = call.caller if is_named else dataclasses.replace(call.caller, conversation="")
-        detections = await self._gateway.detect(caller, request)
+        detections = await self._gateway.intents.detect(caller, request)
         return 200, detection_json(detections[0]) if is_one else {
             "detections": [detection_json(detection) for detection in detections]
         }
@@ -369,9 +370,9 @@ class RestApi:
             raise ArgumentError("A prompt and queries were both given.", hint="Give one of them.")
         if "queries" in body:
             queries = read_get_knowledge(body).queries
-            return 200, (await self._gateway.knowledge(caller, queries)).report()
+            return 200, (await self._gateway.intents.knowledge(caller, queries)).report()
         prompt = read_process_prompt(body).prompt
-        return 200, (await self._gateway.enrich(caller, prompt)).report()
+        return 200, (await self._gateway.intents.enrich(caller, prompt)).report()
 
     # Learning from use
 
@@ -400,18 +401,18 @@ class RestApi:
 
     async def groups(self, call: _RestRequest) -> tuple[int, object]:
         """`GET groups`: the capability groups."""
-        return 200, {"groups": await self._gateway.groups(call.caller)}
+        return 200, {"groups": await self._gateway.discovery.groups(call.caller)}
 
     # Servers
 
     async def servers(self, call: _RestRequest) -> tuple[int, object]:
         """`GET servers`: how each server is."""
-        servers = self._gateway.servers(call.caller)
+        servers = self._gateway.servers.statuses(call.caller)
         return 200, {"servers": [dataclasses.asdict(status) for status in servers]}
 
     async def running(self, call: _RestRequest) -> tuple[int, object]:
         """`GET running`: the calls that run now."""
-        running_calls = self._gateway.running(call.caller)
+        running_calls = self._gateway.calls.running(call.caller)
         return 200, {
             "running": [dataclasses.asdict(running_call) for running_call in running_calls]
         }
@@ -520,7 +521,7 @@ class RestApi:
 
     async def status(self, call: _RestRequest) -> tuple[int, object]:
         """`GET status`: the gateway in a few numbers."""
-        servers = self._gateway.servers(call.caller)
+        servers = self._gateway.servers.statuses(call.caller)
         states: dict[str, int] = {}
         for server in servers:
             states[server.state] = states.get(server.state, 0) + 1
@@ -528,7 +529,7 @@ class RestApi:
             "version": toolgate.__version__,
             "servers": len(servers),
             "states": states,
-            "tools": len(self._gateway.tools(call.caller)),
+            "tools": len(self._gateway.listing.tool_views(call.caller)),
             "mode": self._app.settings.mode,
             "optimization": or_null(self._app.settings.optimization),
         }
@@ -548,7 +549,7 @@ class RestApi:
 
     def _tools(self, call: _RestRequest, keys: Sequence[str], form: str) -> list[Json]:
         """Definitions of tools by key, ready for a model's API."""
-        by_name = {tool.key: tool for tool in self._gateway.tools(call.caller)}
+        by_name = {tool.key: tool for tool in self._gateway.listing.tool_views(call.caller)}
         by_name |= {tool.exposed: tool for tool in by_name.values()}
         return [_in_format(by_name[key], form) for key in keys if key in by_name]
 

@@ -51,7 +51,7 @@ async def call(
     app: App, tool: str, caller: Caller | None = None, **arguments: object
 ) -> tuple[str, dict[str, Any]]:
     """Text and structured content; the text begins with `ERROR ` for an error."""
-    result = await app.gateway.execute(caller or Caller(), f"sql:{tool}", arguments)
+    result = await app.gateway.calls.execute(caller or Caller(), f"sql:{tool}", arguments)
     text = result["content"][0]["text"]
     return (f"ERROR {text}" if result["isError"] else text), result.get("structuredContent", {})
 

@@ -140,7 +140,7 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def say(app: App, tool: str, **arguments: object) -> str:
-    result = await app.gateway.execute(Caller(), f"sqlcl-hr:{tool}", arguments)
+    result = await app.gateway.calls.execute(Caller(), f"sqlcl-hr:{tool}", arguments)
     return str(result["content"][0]["text"])
 
 
@@ -151,7 +151,7 @@ async def test_a_sql_3_sqlcl_stands_behind_the_gateway_with_a_guard_before_it(
     """Read-only is enforced by the gateway, not assumed from the upstream."""
     async with open_app(settings(tmp_path, program(tmp_path)), wait_s=HANG_S) as app:
         await app.packs.load()
-        await app.gateway.wait_ready(HANG_S)
+        await app.gateway.servers.wait_ready(HANG_S)
         fine = await say(app, "run-sql", sql="/* LLM in use is x */ select 1 from dual")
         with pytest.raises(GuardError, match="begins with DELETE"):
             await say(app, "run-sql", sql="delete from orders")
@@ -170,7 +170,7 @@ async def test_px_3_sqlcl_is_listed_part_by_part_exchanged_and_ended(
     path = program(tmp_path)
     async with open_app(settings(tmp_path, path), wait_s=HANG_S) as app:
         await app.packs.load()
-        await app.gateway.wait_ready(HANG_S)
+        await app.gateway.servers.wait_ready(HANG_S)
         assert (await say(app, "list-connections")).startswith("ran ")
         process = psutil.Process(int((stores / "hr" / "pid").read_text(encoding="utf-8")))
         await app.reload(settings(tmp_path, path, on=False))
@@ -189,7 +189,7 @@ async def test_px_3_another_address_alone_gives_its_server_another_store(
     path = program(tmp_path)
     async with open_app(settings(tmp_path, path), wait_s=HANG_S) as app:
         await app.packs.load()
-        await app.gateway.wait_ready(HANG_S)
+        await app.gateway.servers.wait_ready(HANG_S)
         there = settings(tmp_path, path)
         moved = {"hr": ConnectionTable(url=URL.replace("db.example.org", "new.example.org"))}
         await app.reload(replace(there, connections=moved))
@@ -197,7 +197,7 @@ async def test_px_3_another_address_alone_gives_its_server_another_store(
         saved = (stores / "hr" / "saved.txt").read_text(encoding="utf-8")
         await app.reload(replace(there, connections={**moved, "pay": there.connections["hr"]}))
         await app.packs.load()
-        names = {one.name for one in app.gateway.servers(Caller())}
+        names = {one.name for one in app.gateway.servers.statuses(Caller())}
 
     assert '-url "//new.example.org:1522/FREEPDB1"' in saved
     assert {"sqlcl-hr", "sqlcl-pay"} <= names
@@ -209,10 +209,10 @@ async def test_px_3_a_program_that_ends_at_once_is_named_and_the_rest_works(
 ) -> None:
     async with open_app(settings(tmp_path, program(tmp_path, dies=True)), wait_s=HANG_S) as app:
         await app.packs.load()
-        await app.gateway.wait_ready(HANG_S)
+        await app.gateway.servers.wait_ready(HANG_S)
         with pytest.raises(ToolgateError, match="sqlcl-hr"):
             await say(app, "run-sql", sql="select 1 from dual")
-        known = await app.gateway.execute(Caller(), "sql:connection_list", {})
+        known = await app.gateway.calls.execute(Caller(), "sql:connection_list", {})
 
     assert known["structuredContent"]["connections"][0]["name"] == "hr"
     assert (stores / "hr" / "pid").exists()

@@ -1,0 +1,289 @@
+"""Calling a tool: rules, argument check, guards, limits, audit, the request to its server."""
+
+from collections.abc import Callable
+from time import perf_counter
+
+from toolgate.audit import Receipts
+from toolgate.base import json_text
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.base.tracing import observe, sent_requests
+from toolgate.catalog import (
+    Catalog,
+    CatalogEntry,
+)
+from toolgate.errors import (
+    ApprovalError,
+    ArgumentError,
+    RpcError,
+    ToolgateError,
+)
+from toolgate.gateway.execution import (
+    Protections,
+    Running,
+    RunningCall,
+    check_arguments,
+)
+from toolgate.gateway.intents import IntentRequests
+from toolgate.gateway.visible_catalog import Authorized, VisibleCatalog
+from toolgate.intents.service import Advice
+from toolgate.search import (
+    Learning,
+    signature,
+)
+from toolgate.security.access import UsageLimits
+from toolgate.security.guards import CallGuardChain, GuardedCall
+from toolgate.types import (
+    Caller,
+    Json,
+    Peer,
+    json_array,
+    json_object,
+)
+
+__all__ = ["CallService", "error_result"]
+
+_INVALID_PARAMS = -32602
+"""Error code of JSON-RPC: https://www.jsonrpc.org/specification#error_object."""
+
+
+class CallService:
+    """Runs tools. Who may call what was decided before: `Authorized` is passed along."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        visible: VisibleCatalog,
+        receipts: Receipts,
+        limits: UsageLimits,
+        guards: CallGuardChain,
+        learning: Learning,
+        intents: IntentRequests,
+    ) -> None:
+        self._catalog = catalog
+        self._visible = visible
+        self._receipts = receipts
+        self._limits = limits
+        self._guards = guards
+        self._learning = learning
+        self._intents = intents
+        self._calls_in_progress = Running()
+        self.protections = Protections()
+        """Files that only the tools of a pack may change."""
+
+    def running(self, caller: Caller) -> list[RunningCall]:
+        """The calls that run now, the longest first: of all for who manages, else one's own."""
+        calls = self._calls_in_progress.calls()
+        if self._visible.manages(caller):
+            return calls
+        return [call for call in calls if call.caller_id == caller.caller_id]
+
+    def on_running(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have a function called when a call begins or ends; gives what ends that."""
+        return self._calls_in_progress.on_change(listener)
+
+    async def execute(
+        self, caller: Caller, key: str, arguments: Json, *, peer: Peer | None = None
+    ) -> Json:
+        """Run a tool by key, or by exposed name, with its arguments checked; never paged.
+
+        Raises:
+            UnknownToolError: No such tool for this caller.
+            ArgumentError: The arguments do not fit its schema.
+            UpstreamError: The server failed; the leaves say how.
+        """
+        with self._receipts.refusals(caller, "call", key):
+            call = self._visible.authorize(caller, key)
+            await self.check_arguments(caller, call.entry, arguments)
+        return await self.run(caller, call, {"arguments": arguments}, peer)
+
+    def note_turn(self, caller: Caller, *, began: float, status: str, detail: Json) -> None:
+        """Record how a turn of a chat ended, with none of its texts.
+
+        Args:
+            caller: Who asked, with the conversation of the turn.
+            began: Reading of `perf_counter` when it began.
+            status: `ok`, or why it has no answer yet, or none at all.
+            detail: Its model, what it cost, the tools that ran.
+        """
+        self._receipts.simple(caller, "turn", began=began, status=status, detail=detail)
+
+    async def run(self, caller: Caller, call: Authorized, params: Json, peer: Peer | None) -> Json:
+        """Every call of a tool comes through here, and is compared with what was asked for last."""
+        entry = call.entry
+        if refusal := self._protection_refusal(caller, entry, params):
+            return {"content": [{"type": "text", "text": refusal}], "isError": True}
+        if "requestState" in params or "inputResponses" in params:
+            return await self._send(caller, call, params, peer)  # it has begun already
+        advice = await self._intents.advice_on_call(caller, entry)
+        if advice is None:
+            return await self._send(caller, call, params, peer)
+        if advice.withheld:
+            return {"content": [{"type": "text", "text": advice.text}], "isError": True}
+        return _with_advice(await self._send(caller, call, params, peer), advice)
+
+    def _protection_refusal(self, caller: Caller, entry: CatalogEntry, params: Json) -> str:
+        """Why a call would change a file that belongs to a pack; empty where it does not."""
+        arguments = json_object(params.get("arguments"))
+        refusal = self.protections.refusal(
+            entry.server, entry.name, arguments, read_only=entry.read_only
+        )
+        if refusal:
+            detail: Json = {"tool": entry.key, "reason": refusal}
+            self._receipts.simple(caller, "protect", began=perf_counter(), detail=detail)
+        return refusal
+
+    async def run_unchecked(
+        self, caller: Caller, call: Authorized, params: Json, peer: Peer | None
+    ) -> Json:
+        """The same for arguments that were not checked: if it fails by them, that is told."""
+        entry = call.entry
+        try:
+            result = await self.run(caller, call, params, peer)
+        except RpcError as error:
+            if error.rpc_code != _INVALID_PARAMS:
+                raise
+            advice = await self._advice_on_failure(caller, entry, params)
+            if advice is None:
+                raise
+            return _with_advice(error_result(error), advice)
+        if result.get("isError") is not True:
+            return result
+        advice = await self._advice_on_failure(caller, entry, params)
+        return result if advice is None else _with_advice(result, advice)
+
+    async def check_arguments(self, caller: Caller, entry: CatalogEntry, arguments: Json) -> None:
+        """Check arguments; within a topic, the error has its rules and tools.
+
+        Raises:
+            ArgumentError: They do not fit.
+        """
+        try:
+            self._check(entry, arguments)
+        except ArgumentError as error:
+            advice = await self._intents.advice_on_arguments(caller, entry)
+            if advice is None:
+                raise
+            hint = f"{error.hint}\n\n{advice.text}".strip()
+            raise ArgumentError(error.failed, allowed=error.allowed, hint=hint) from error
+
+    async def _advice_on_failure(
+        self, caller: Caller, entry: CatalogEntry, params: Json
+    ) -> Advice | None:
+        """What to say about a call that failed, if its arguments did not fit."""
+        try:
+            self._check(entry, json_object(params.get("arguments")))
+        except ArgumentError:
+            return await self._intents.advice_on_arguments(caller, entry)
+        return None
+
+    async def _send(
+        self, caller: Caller, call: Authorized, params: Json, peer: Peer | None
+    ) -> Json:
+        """Guards, limits, audit, server, audit, guards."""
+        entry = call.entry
+        with self._receipts.refusals(caller, "call", entry.key):
+            passed = await self._guards.begin(caller, entry, params, peer)
+            if not isinstance(passed, GuardedCall):
+                return passed
+            hold = self._limits.acquire(caller, entry.key)
+        with self._calls_in_progress.call(caller, entry.key):
+            if hold is None:
+                return await self._request(caller, call, passed, peer)
+            with hold as charge:
+                result = await self._request(caller, call, passed, peer)
+                charge(estimate_tokens(json_text.dumps(result)))
+                return result
+
+    async def _request(
+        self, caller: Caller, call: Authorized, passed: GuardedCall, peer: Peer | None
+    ) -> Json:
+        entry, arguments = call.entry, passed.params.get("arguments")
+        sent = {**passed.params, "name": entry.name}
+        detail = {"decision": call.rule, **passed.notes}
+        if passed.clearance is not None:
+            detail["approval"] = passed.clearance.approval.approval_id
+        async with self._receipts.around(
+            caller,
+            "call",
+            entry.server,
+            entry.key,
+            digest=entry.digest,
+            arguments=arguments,
+            detail=detail,
+        ) as done:
+            if passed.clearance is not None:
+                await self._guards.approvals.consume(caller, passed.clearance)
+            request_ids = sent_requests()
+            with observe("server", tool=entry.key, arguments=arguments):
+                result = await self._answer(caller, entry, sent, peer, passed)
+            ids: Json = {"upstream_request_id": request_ids[-1]} if request_ids else {}
+            done(result, ids)
+            result, notes = await passed.result(entry.key, result)
+            done(result, ids | notes)
+        if passed.clearance is not None:
+            result = self._guards.approvals.bind_continuation(passed.clearance, result)
+        if result.get("resultType") != "input_required":
+            self._learning.note_call(caller, entry.key, ok=result.get("isError") is not True)
+        return result
+
+    async def _answer(
+        self,
+        caller: Caller,
+        entry: CatalogEntry,
+        sent: Json,
+        peer: Peer | None,
+        passed: GuardedCall,
+    ) -> Json:
+        """What the server answers."""
+        try:
+            return await self._catalog.request(
+                entry.server,
+                "tools/call",
+                sent,
+                caller=caller,
+                peer=passed.peer(entry.key, peer),
+                repeatable=entry.repeatable,
+            )
+        except RpcError as error:
+            raise passed.error(error) from None
+
+    @staticmethod
+    def _check(entry: CatalogEntry, arguments: Json) -> None:
+        schema = json_object(entry.definition.get("inputSchema"))
+        with observe("arguments", tool=entry.key):
+            try:
+                check_arguments(schema, arguments, digest=entry.digest, tool=entry.key)
+            except ArgumentError:
+                expected = signature(entry.name, schema)
+                check_arguments(schema, arguments, digest=entry.digest, signature=expected)
+                raise
+
+
+def _with_advice(result: Json, advice: Advice) -> Json:
+    """The result with what to do about the call behind it."""
+    if result.get("resultType") == "input_required":
+        return result
+    content = [*json_array(result.get("content")), {"type": "text", "text": advice.text}]
+    return {**result, "content": content}
+
+
+def error_result(error: ToolgateError) -> Json:
+    """A result that tells the model what went wrong and what it can do."""
+    return {
+        "content": [{"type": "text", "text": str(error)}],
+        "isError": True,
+        "_meta": _error_meta(error),
+    }
+
+
+def _error_meta(error: ToolgateError) -> Json:
+    """An error for programs, as `_meta` of a result."""
+    meta: Json = {"toolgate/error": {"code": error.code, "retryable": error.retryable}}
+    if isinstance(error, ApprovalError):
+        meta["toolgate/approval"] = {
+            "id": error.approval_id,
+            "state": error.state,
+            "expires_at": error.expires_at,
+        }
+    return meta

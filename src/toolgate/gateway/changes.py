@@ -1,0 +1,133 @@
+"""Tells clients what has changed: lists of tools, prompts and resources, single resources."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from toolgate.catalog import (
+    Catalog,
+    CatalogChange,
+    Menu,
+)
+from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.search import (
+    ToolIndex,
+)
+
+__all__ = ["Change", "ChangeNotifier"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Something that clients may want to hear of."""
+
+    kind: Literal["tools", "prompts", "resources", "resource"]
+    """Which list is different; `resource`: one resource has new content."""
+
+    uri: str | None = None
+    """The resource, under the URI that clients use."""
+
+
+class ChangeNotifier:
+    """Turns changes of catalog, settings and permissions into what clients are notified of."""
+
+    def __init__(
+        self, *, catalog: Catalog, menu: Menu, listing: ListingPolicy, index: ToolIndex
+    ) -> None:
+        self._catalog = catalog
+        self._menu = menu
+        self._listing = listing
+        self._index = index
+        self._listeners: list[Callable[[Change], None]] = []
+        self._access_listeners: list[Callable[[], None]] = []
+        self._listed_all: bool | None = None
+        self._missing_pins: set[str] = set()
+        self._background: set[asyncio.Task[None]] = set()
+        self._detach = [
+            catalog.on_change(self._on_catalog_change),
+            catalog.on_state(self._on_server_state),
+            catalog.on_resource(self.resource_updated),
+        ]
+
+    def close(self) -> None:
+        """Stop listening to the catalog."""
+        for detach in self._detach:
+            detach()
+        for task in self._background:
+            task.cancel()
+
+    def on_change(self, listener: Callable[[Change], None]) -> Callable[[], None]:
+        """Register a listener for changes. Returns a function that removes it."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def on_access_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Register a listener for changed permissions. Returns a function that removes it."""
+        self._access_listeners.append(listener)
+        return lambda: self._access_listeners.remove(listener)
+
+    def access_changed(self) -> None:
+        """Permissions have changed, so what a client sees may have changed."""
+        self.settings_changed()
+        for listener in list(self._access_listeners):
+            listener()
+
+    def settings_changed(self) -> None:
+        """Settings have changed, so what is listed may have changed."""
+        self._menu.reset()
+        for kind in ("tools", "prompts", "resources"):
+            self.notify(Change(kind=kind))
+
+    def packs_changed(self) -> None:
+        """Packs have changed, so there may be rules now, or none any more."""
+        self.notify(Change(kind="tools"))
+
+    def notify(self, change: Change) -> None:
+        """Tell every listener."""
+        for listener in list(self._listeners):
+            listener(change)
+
+    def resource_updated(self, server: str, uri: str) -> None:
+        """A server has said that one of its resources has new content."""
+        resources = self._catalog.snapshot.resources
+        explicit = f"toolgate://{server}/{uri}"
+        renamed = explicit in resources and resources[explicit].server == server
+        self.notify(Change(kind="resource", uri=explicit if renamed else uri))
+
+    def _on_catalog_change(self, kind: CatalogChange) -> None:
+        if kind == "tools":
+            self._warn_of_missing_pins()
+            snapshot = self._catalog.snapshot
+            self._spawn(self._index.update_to(snapshot.version, snapshot.tools))
+            listed_all, self._listed_all = self._listed_all, self._listing.lists_all()
+            if listed_all is False and not self._listed_all and not self._listing.pinned():
+                return  # the meta-tools are what they were
+        self.notify(Change(kind=kind))
+
+    def _on_server_state(self) -> None:
+        listed_all, self._listed_all = self._listed_all, self._listing.lists_all()
+        if listed_all is not None and listed_all != self._listed_all:
+            self.notify(Change(kind="tools"))
+
+    def _warn_of_missing_pins(self) -> None:
+        """Log pinned tools that do not exist, once per tool, when all servers have been listed."""
+        pinned = self._listing.pinned() - self._missing_pins
+        if not pinned or self._catalog.never_listed():
+            return
+        for key in sorted(key for key in pinned if self._catalog.snapshot.tool(key) is None):
+            self._missing_pins.add(key)
+            log.warning("pinned tool is not there", extra={"tool": key})
+
+    def _spawn(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: "asyncio.Future[None]") -> None:
+        self._background.discard(task)  # pyright: ignore[reportArgumentType]
+        if not task.cancelled() and task.exception() is not None:
+            log.error("indexing failed", exc_info=task.exception())

@@ -1,0 +1,331 @@
+"""`tool_discovery` and `tool_describe`: searching tools, composing the answer, full schemas."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from toolgate.audit import Receipts
+from toolgate.base.tracing import observe
+from toolgate.catalog import (
+    Catalog,
+    CatalogEntry,
+    Snapshot,
+)
+from toolgate.errors import (
+    ArgumentError,
+    ToolgateError,
+)
+from toolgate.gateway.execution import (
+    nearest,
+)
+from toolgate.gateway.intents import IntentRequests
+from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.meta_tools import (
+    DiscoverRequest,
+)
+from toolgate.gateway.parts import SearchParts
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.search import (
+    Description,
+    Discovery,
+    Hit,
+    SearchAnswer,
+    SearchedQuery,
+    SearchRequest,
+    compose,
+    describe_tools,
+)
+from toolgate.security.access import Access
+from toolgate.settings import Settings
+from toolgate.types import (
+    Caller,
+    Json,
+)
+
+__all__ = ["DiscoveryService"]
+
+_NAMED = 12
+"""Siblings of a server that an answer names, and that a later call counts for (chosen)."""
+
+
+class DiscoveryService:
+    """Finds tools for a caller and describes them."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        catalog: Catalog,
+        access: Access,
+        visible: VisibleCatalog,
+        listing: ListingPolicy,
+        search: SearchParts,
+        intents: IntentRequests,
+        receipts: Receipts,
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._access = access
+        self._visible = visible
+        self._listing = listing
+        self._index = search.index
+        self._learning = search.learning
+        self._relations = search.relations
+        self._intents = intents
+        self._receipts = receipts
+
+    async def discover(self, caller: Caller, request: DiscoverRequest) -> Discovery:
+        """The tools that fit, within the token budget, with what was withheld and why.
+
+        Raises:
+            UnknownServerError: `servers` names one that is not there.
+        """
+        began = perf_counter()
+        snapshot = self._catalog.snapshot
+        if request.servers:
+            with self._receipts.refusals(caller, "discover", ",".join(request.servers)):
+                self._visible.check_servers(caller, request.servers, snapshot)
+        await self._index.update_to(snapshot.version, snapshot.tools)
+        arm = self._listing.arm(caller)
+        strategy = arm.strategy
+        notices: list[str] = []
+        self._relations.refresh(snapshot.version, self._index.tools, strategy)
+        down = self._catalog.down()
+        group = None
+        if request.group:
+            with self._receipts.refusals(caller, "discover", request.group):
+                group = await self._group(caller, request.group)
+        with observe("decision", tools=len(strategy.keys)):
+            mask = self._visible.mask(
+                caller, strategy.keys, snapshot, request.servers, down, notices
+            )
+        servers = request.servers
+        if group is not None:
+            within = np.fromiter((key in group for key in strategy.keys), np.bool_)
+            servers, outside = _in_group(request, group)
+            notices += outside
+            if request.servers and not servers:
+                within[:] = False
+            mask = within if mask is None else mask & within
+        settings, project = self._settings().discovery, self._listing.project_of(caller)
+        wanted = SearchRequest(
+            queries=request.queries,
+            context=request.context,
+            limit=request.max_results or settings.max_results,
+            servers=servers,
+            mask=mask,
+            threshold=request.threshold,
+            project_id=caller.project_id,
+            recent=self._learning.recent(caller),
+            weights=request.weights,
+            learned=await self._learning.learned(caller),
+        )
+        with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
+            answer = await strategy.search(wanted)
+            if arm.name != "off":
+                answer = await self._with_intents(caller, wanted, answer, strategy.keys)
+        if settings.show_down:
+            hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
+            answer = replace(answer, hits=tuple(hits))
+        if request.include_core and arm.name != "off":
+            core = self._core(caller, answer, request)
+            answer = replace(answer, hits=(*answer.hits, *core)) if core else answer
+        with observe("answer", hits=len(answer.hits)):
+            found = compose(
+                answer,
+                lambda key: _definition(snapshot, key),
+                siblings=self._visible.siblings(caller, snapshot, answer)
+                if request.as_text
+                else {},
+                budget_tokens=project.budget_tokens or settings.budget_tokens,
+                down=down,
+                notices=notices,
+                alternatives=self._alternatives(caller, answer),
+                used_with=self._used_with(caller, answer),
+                as_text=request.as_text,
+            )
+        self._learn(caller, request, answer, found)
+        self._receipts.discovery(
+            caller,
+            request.queries,
+            [(one.tool_key, one.relevance) for one in found.results],
+            tokens=found.tokens,
+            began=began,
+            searched_by=arm.name,
+            fallback=answer.fallback,
+            withheld=self._visible.withheld(caller, snapshot, down),
+        )
+        await self._receipts.wait_written(caller)
+        return found
+
+    async def _with_intents(
+        self, caller: Caller, wanted: SearchRequest, answer: SearchAnswer, keys: Sequence[str]
+    ) -> SearchAnswer:
+        """The answer with what packs know of the request: the tools of its intents are raised."""
+
+        def could_be_found(key: str) -> bool:
+            if wanted.servers and key.partition(":")[0] not in wanted.servers:
+                return False
+            return wanted.mask is None or (key in keys and bool(wanted.mask[keys.index(key)]))
+
+        raised = await self._intents.search_boosts(caller, wanted.queries)
+        if not raised:
+            return answer
+        for each in raised:
+            answer = each.apply_to(answer, may_add=could_be_found)
+        hits = [hit for hit in answer.hits if hit.relevance >= wanted.threshold]
+        return replace(answer, hits=tuple(hits[: wanted.limit]))
+
+    def _core(self, caller: Caller, answer: SearchAnswer, request: DiscoverRequest) -> list[Hit]:
+        """The pinned tools that the search has not found."""
+        found = {hit.key for hit in answer.hits}
+        return [
+            Hit(key=entry.key, relevance=0.0, explanation="is pinned", source="core")
+            for key in sorted(self._listing.pinned(self._listing.project_of(caller)) - found)
+            if (entry := self._catalog.snapshot.tool(key)) is not None
+            if not request.servers or entry.server in request.servers
+            if self._access.decide(caller, "list", key).allowed
+        ]
+
+    async def _group(self, caller: Caller, name: str) -> Collection[str] | None:
+        """Keys of the tools of a capability group; None when none is asked for.
+
+        Raises:
+            ArgumentError: There is no such group.
+        """
+        if not name.strip():
+            return None
+        group = self._relations.groups.find(name)
+        if group is None:
+            await self._relations.wait_until_computed()
+            group = self._relations.groups.find(name)
+        if group is not None and self._sees_any(caller, group):
+            return group
+        known = self._relations.groups.keys
+        groups = [one for one, keys in known.items() if self._sees_any(caller, keys)]
+        near = nearest(name, groups)
+        raise ArgumentError(
+            f"There is no group {name[:60]!r}.",
+            allowed=f"Groups: {', '.join(groups[:40]) or 'none'}.",
+            hint=f"Did you mean {near[0]!r}?" if near else "Leave `group` out.",
+        )
+
+    def _sees_any(self, caller: Caller, keys: Collection[str]) -> bool:
+        """Whether a group has anything for a caller; one without any tool is nobody's secret."""
+        return not keys or any(self._access.decide(caller, "list", key).allowed for key in keys)
+
+    def _usable(self, caller: Caller, keys: Sequence[str]) -> list[str]:
+        """Those of the keys that name a tool which the caller may see and which can run now."""
+        down, snapshot = self._catalog.down(), self._catalog.snapshot
+        return [
+            key
+            for key in keys
+            if (entry := snapshot.tool(key)) is not None
+            if entry.server not in down and self._access.decide(caller, "list", key).allowed
+        ]
+
+    def _alternatives(self, caller: Caller, answer: SearchAnswer) -> Mapping[str, Sequence[str]]:
+        if not self._settings().usage.alternatives:
+            return {}
+        known = self._relations.alternatives
+        return {
+            hit.key: usable
+            for hit in answer.hits
+            if hit.key in known and (usable := self._usable(caller, known[hit.key]))
+        }
+
+    def _used_with(self, caller: Caller, answer: SearchAnswer) -> Mapping[str, Sequence[str]]:
+        found = self._learning.used_together(caller.project_id, [hit.key for hit in answer.hits])
+        return {key: self._usable(caller, others) for key, others in found.items()}
+
+    def _learn(
+        self, caller: Caller, request: DiscoverRequest, answer: SearchAnswer, found: Discovery
+    ) -> None:
+        """Remember what an answer showed, so that a call can be told to belong to it."""
+        shown = {one.tool_key for one in found.results}
+        beside = {key for one in found.results for key in one.alternatives}
+        beside |= {key for one in found.results for key, _ in one.used_with}
+        beside |= {
+            f"{name}:{tool}" for name, tools in found.siblings.items() for tool in tools[:_NAMED]
+        }
+        asked = answer.queries or tuple(SearchedQuery(query=query) for query in request.queries)
+        hits = [hit for hit in answer.hits if hit.key in shown]
+        self._learning.note_search(caller, asked, answer.model, hits, beside)
+
+    async def groups(self, caller: Caller) -> list[Json]:
+        """The capability groups: `name`, `servers`, `tools` that the caller may see, `derived`."""
+        snapshot = self._catalog.snapshot
+        await self._index.update_to(snapshot.version, snapshot.tools)
+        strategy = self._listing.arm(caller).strategy
+        self._relations.refresh(snapshot.version, self._index.tools, strategy)
+        await self._relations.wait_until_computed()
+        found: list[Json] = []
+        for name, keys in self._relations.groups.keys.items():
+            entries = [
+                entry
+                for key in sorted(keys)
+                if (entry := snapshot.tool(key)) is not None
+                if self._access.decide(caller, "list", key).allowed
+            ]
+            if keys and not entries and not self._sees_any(caller, keys):
+                continue
+            found.append(
+                {
+                    "name": name,
+                    "servers": list(dict.fromkeys(entry.server for entry in entries)),
+                    "tools": len(entries),
+                    "derived": name in self._relations.groups.derived,
+                }
+            )
+        return found
+
+    async def describe(self, caller: Caller, keys: Sequence[str]) -> Description:
+        """Full schemas of tools, within the budget; whole tools are left out before any is cut.
+
+        A key that names nothing is told in a notice, beside the schemas of the others.
+
+        Raises:
+            UnknownToolError: No key names a tool of this caller; the nearest ones are named.
+        """
+        began = perf_counter()
+        entries: list[CatalogEntry] = []
+        problems: list[ToolgateError] = []
+        for key in dict.fromkeys(keys):
+            try:
+                with self._receipts.refusals(caller, "describe", key):
+                    entries.append(self._visible.tool(caller, key))
+            except ToolgateError as error:
+                problems.append(error)
+        if problems and not entries:
+            raise problems[0]
+        shown = describe_tools(
+            [(entry.key, entry.definition) for entry in entries],
+            budget_tokens=self._settings().discovery.describe_budget_tokens,
+            notices=[str(problem) for problem in problems[:3]],
+        )
+        detail: Json = {"keys": [entry.key for entry in entries], "tokens": shown.tokens}
+        self._receipts.simple(caller, "describe", began=began, detail=detail)
+        await self._receipts.wait_written(caller)
+        return shown
+
+
+def _in_group(
+    request: DiscoverRequest, group: Collection[str]
+) -> tuple[tuple[str, ...], list[str]]:
+    """The servers asked for that a group has tools of, and what is to be said of the others."""
+    name = request.group.strip()[:60]
+    if not group:
+        return (), [f"Group {name!r} has no tool: nothing here fits what [groups] names."]
+    has = {key.partition(":")[0] for key in group}
+    outside = [server for server in request.servers if server not in has]
+    inside = tuple(server for server in request.servers if server in has)
+    return inside, [f"Group {name!r} has no tool of server {server!r}." for server in outside]
+
+
+def _definition(snapshot: Snapshot, key: str) -> bytes:
+    entry = snapshot.tool(key)
+    if entry is None:
+        raise KeyError(key)
+    return entry.raw

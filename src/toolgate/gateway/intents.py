@@ -1,0 +1,207 @@
+"""Intents for a caller: detection, rules, and the tools of an intent that it may use."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+from toolgate.audit import Receipts
+from toolgate.catalog import (
+    Catalog,
+    CatalogEntry,
+)
+from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.intents import Detection, DetectRequest, Intent
+from toolgate.intents.service import (
+    Advice,
+    Enrichment,
+    IntentBoost,
+    IntentService,
+    Knowledge,
+    ToolNames,
+)
+from toolgate.security.access import Access
+from toolgate.settings import Settings
+from toolgate.types import (
+    Caller,
+    Json,
+)
+
+__all__ = ["CallerTools", "IntentRequests"]
+
+_QUERY_CHARS = 2_000
+"""Characters of a message that an audit record keeps (chosen)."""
+
+_LOGGED_INTENTS = 20
+"""Intents that an audit record names (chosen)."""
+
+
+class IntentRequests:
+    """Answers requests about messages: what they ask for, and which rules and tools go with it."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        catalog: Catalog,
+        access: Access,
+        listing: ListingPolicy,
+        intent_service: IntentService,
+        receipts: Receipts,
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._access = access
+        self._listing = listing
+        self._guide = intent_service
+        self._receipts = receipts
+        self._tool_names = ToolNames()
+
+    async def detect(self, caller: Caller, request: DetectRequest) -> list[Detection]:
+        """What messages ask for; a tool that the caller may not use is not suggested."""
+        began = perf_counter()
+        detections = await self._guide.detect(caller, request)
+        for at, detection in enumerate(detections):
+            tool = detection.tool
+            if tool is not None and self._is_denied(caller, detection.intent, tool):
+                detections[at] = replace(detection, tool=None, arguments={}, read_arguments=())
+        texts = "\n".join(request.messages) if self._settings().audit.keep_queries else None
+        counts = Counter(detection.intent for detection in detections)
+        self._receipts.simple(
+            caller,
+            "detect",
+            began=began,
+            query=texts[:_QUERY_CHARS] if texts is not None else None,
+            detail={
+                "messages": len(detections),
+                "intents": dict(counts.most_common(_LOGGED_INTENTS)),
+            },
+        )
+        await self._receipts.wait_written(caller)
+        return detections
+
+    def _is_denied(self, caller: Caller, intent: str, tool: str) -> bool:
+        """Whether an intent's tool is there, and the caller may not use it."""
+        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.intent_set
+        definition = _intent_named(taught.intents, intent)
+        if definition is None:
+            return False
+        entries = list(self._tool_names.entries(snapshot, taught, definition, tool))
+        return bool(entries) and not any(
+            self._access.decide(caller, "call", entry.key).allowed for entry in entries
+        )
+
+    async def enrich(self, caller: Caller, prompt: str) -> Enrichment:
+        """A message of the user with the rules and tools for it, or `PASS_THROUGH`."""
+        began = perf_counter()
+        enrichment = await self._guide.enrich(caller, prompt, self.for_caller(caller))
+        self._receipts.simple(
+            caller,
+            "enrich",
+            began=began,
+            query=prompt[:_QUERY_CHARS] if self._settings().audit.keep_queries else None,
+            detail={
+                "intent": enrichment.detection.intent,
+                "confidence": round(enrichment.detection.confidence, 3),
+                "stage": enrichment.detection.stage,
+                "rules": [[rule.intent, rule.tokens] for rule in enrichment.rules],
+                "tokens": enrichment.tokens,
+            },
+        )
+        await self._receipts.wait_written(caller)
+        return enrichment
+
+    async def knowledge(self, caller: Caller, queries: Sequence[str]) -> Knowledge:
+        """The rules for short actions, such as "create relation"."""
+        began = perf_counter()
+        knowledge = await self._guide.knowledge(caller, queries, self.for_caller(caller))
+        self._receipts.simple(
+            caller,
+            "knowledge",
+            began=began,
+            query="\n".join(queries)[:_QUERY_CHARS]
+            if self._settings().audit.keep_queries
+            else None,
+            detail={
+                "rules": [[rule.intent, rule.tokens] for rule in knowledge.rules],
+                "tokens": knowledge.tokens,
+            },
+        )
+        await self._receipts.wait_written(caller)
+        return knowledge
+
+    def tools_of(self, caller: Caller, intent: Intent) -> list[CatalogEntry]:
+        """The tools of an intent that the caller may use, in the intent's order.
+
+        An intent names a tool by its key or by its bare name, which is looked for on the server of
+        its own pack first.
+        """
+        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.intent_set
+        entries: dict[str, CatalogEntry] = {}
+        for name in intent.tools or ((intent.tool,) if intent.tool else ()):
+            for entry in self._tool_names.entries(snapshot, taught, intent, name):
+                if self._access.decide(caller, "call", entry.key).allowed:
+                    entries[entry.key] = entry
+                    break
+        return list(entries.values())
+
+    def suggested(self, caller: Caller, detection: Detection) -> CatalogEntry | None:
+        """The tool that a detection suggests, if the caller may use it."""
+        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.intent_set
+        definition = _intent_named(taught.intents, detection.intent)
+        if definition is None or not detection.tool:
+            return None
+        for entry in self._tool_names.entries(snapshot, taught, definition, detection.tool):
+            if self._access.decide(caller, "call", entry.key).allowed:
+                return entry
+        return None
+
+    async def search_boosts(self, caller: Caller, queries: Sequence[str]) -> Sequence[IntentBoost]:
+        """The tools that the intents of a search raise."""
+        return await self._guide.search_boosts(caller, queries, self.for_caller(caller))
+
+    async def advice_on_call(self, caller: Caller, entry: CatalogEntry) -> Advice | None:
+        """What to say about a call that does not fit what was asked for last; None: nothing."""
+        advice = await self._guide.call_advice(caller, entry, self.for_caller(caller))
+        return self._recorded(caller, advice)
+
+    async def advice_on_arguments(self, caller: Caller, entry: CatalogEntry) -> Advice | None:
+        """What to say about arguments that do not fit; None: nothing."""
+        advice = await self._guide.argument_advice(caller, entry, self.for_caller(caller))
+        return self._recorded(caller, advice)
+
+    def for_caller(self, caller: Caller) -> "CallerTools":
+        """The tools of one caller, for the detection of intents."""
+        return CallerTools(self, self._listing, caller)
+
+    def _recorded(self, caller: Caller, advice: Advice | None) -> Advice | None:
+        if advice is not None:
+            detail: Json = {
+                "tool": advice.tool,
+                "intent": advice.intent,
+                "reason": advice.reason,
+                "withheld": advice.withheld,
+            }
+            self._receipts.simple(caller, "recover", began=perf_counter(), detail=detail)
+        return advice
+
+
+class CallerTools:
+    """The tools of one caller, by intent."""
+
+    def __init__(self, intents: IntentRequests, listing: ListingPolicy, caller: Caller) -> None:
+        self._intents = intents
+        self._listing = listing
+        self._caller = caller
+
+    def tools_of(self, intent: Intent) -> list[CatalogEntry]:
+        """Those of an intent, in its order."""
+        return self._intents.tools_of(self._caller, intent)
+
+    def display_name(self, entry: CatalogEntry) -> str:
+        """Its exposed name where the real tools are listed, else its key."""
+        return self._listing.callable_name(self._caller, entry)
+
+
+def _intent_named(intents: Sequence[Intent], name: str) -> Intent | None:
+    return next((intent for intent in intents if intent.name == name), None)

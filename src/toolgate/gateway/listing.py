@@ -1,0 +1,153 @@
+"""What clients see when they list: tools, prompts, resources, and the instructions."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolgate.base import json_text
+from toolgate.catalog import (
+    Catalog,
+    Menu,
+)
+from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.meta_tools import (
+    DEFINITIONS,
+)
+from toolgate.gateway.prompts import PromptService
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.intents.rules import CALL_FIRST
+from toolgate.intents.service import IntentService
+from toolgate.security.access import Access
+from toolgate.settings import Settings
+from toolgate.types import (
+    Caller,
+    Json,
+    json_object,
+)
+
+__all__ = ["ListingService", "ToolView"]
+
+_MAX_INSTRUCTIONS = 4000
+"""Characters of the instructions at most (chosen)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolView:
+    """A tool as surfaces show it."""
+
+    key: str
+    """`server:tool`."""
+
+    exposed: str
+    """The name it has in `tools/list`."""
+
+    server: str
+    """Its server."""
+
+    definition: Json
+    """As clients see it."""
+
+    down: bool
+    """Whether its server does not answer now."""
+
+
+class ListingService:
+    """Answers `tools/list`, `prompts/list`, `resources/list` and what belongs to them."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        catalog: Catalog,
+        access: Access,
+        visible: VisibleCatalog,
+        policy: ListingPolicy,
+        menu: Menu,
+        prompts: PromptService,
+        intent_service: IntentService,
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._access = access
+        self._visible = visible
+        self.policy = policy
+        """Decides between the real tools and the meta-tools."""
+        self._menu = menu
+        self._prompts = prompts
+        self._guide = intent_service
+
+    def instructions(self, caller: Caller) -> str:
+        """What the gateway says about its use, for `initialize` and `server/discover`."""
+        servers = self._visible.servers(caller, self._catalog.snapshot)
+        texts = {n: e.instructions.strip() for n, e in servers.items() if e.instructions}
+        if self._settings().tool_names == "flat":
+            return next(iter(texts.values()), "")
+        count = len(servers)
+        lines = [f"Toolgate: one endpoint for {count} MCP server{'' if count == 1 else 's'}."]
+        if "processPrompt" in self._settings().meta_tools and self._guide.has_rules:
+            lines.append(CALL_FIRST)
+        if not self.policy.lists_all(caller):
+            # While the search is tried out, a part of the conversations has the real tools.
+            where = "Where tool_discovery is listed: find" if self.policy.is_mixed() else "Find"
+            lines.append(
+                f"{where} tools with tool_discovery (one short capability phrase per step), run "
+                "them with tool_execute. Servers: " + ", ".join(servers) + "."
+            )
+            if self._settings().groups:
+                lines.append(f"Groups (argument `group`): {', '.join(self._settings().groups)}.")
+        else:
+            lines.append("Tools are named server__tool.")
+            lines += [f"{name}: {text}" for name, text in texts.items()]
+        return "\n".join(lines)[:_MAX_INSTRUCTIONS]
+
+    async def list_tools(self, caller: Caller) -> bytes:
+        """What `tools/list` shows, as a JSON array: by mode the real tools or the meta-tools."""
+        mask = self._access.mask(caller, self._catalog.snapshot)
+        allowed = None if mask is None else mask.tobytes()
+        meta = self.policy.meta_tools(caller)
+        return self._menu.listing(self.policy.rules(caller), allowed, meta)
+
+    async def list_prompts(self, caller: Caller) -> bytes:
+        """What `prompts/list` shows, as a JSON array; the same in every mode."""
+        listed = self._visible.json_array(caller, "prompt", self._catalog.snapshot.prompts.values())
+        if not self._settings().models or self._settings().tool_names == "flat":
+            return listed
+        own_prompts = await self._prompts.definitions(caller)
+        own = [json_text.dumps(prompt) for prompt in own_prompts]
+        return b"[" + b",".join([*own, *filter(None, [listed[1:-1]])]) + b"]"
+
+    async def list_resources(self, caller: Caller) -> bytes:
+        """What `resources/list` shows, as a JSON array; the same in every mode."""
+        return self._visible.json_array(caller, "read", self._catalog.snapshot.resources.values())
+
+    async def list_templates(self, caller: Caller) -> bytes:
+        """What `resources/templates/list` shows, as a JSON array; the same in every mode."""
+        return self._visible.json_array(caller, "read", self._catalog.snapshot.templates.values())
+
+    def tool_views(self, caller: Caller) -> list[ToolView]:
+        """All tools that the caller may use, listed or not."""
+        down = self._catalog.down()
+        return [
+            ToolView(
+                key=tool.key,
+                exposed=tool.exposed,
+                server=tool.server,
+                definition=tool.definition,
+                down=tool.server in down,
+            )
+            for tool in self._catalog.snapshot.tools
+            if self._access.decide(caller, "list", tool.key).allowed
+        ]
+
+    def input_schema(self, caller: Caller, name: str) -> Json | None:
+        """Input schema of a tool by exposed name or of a meta-tool; None: no such tool."""
+        entry = self._visible.by_exposed_name(caller, name)
+        if entry is not None:
+            return json_object(entry.definition.get("inputSchema"))
+        if self._settings().tool_names != "flat" and name in DEFINITIONS:
+            return json_object(DEFINITIONS[name]["inputSchema"])
+        return None
+
+    def repeats_arguments_in_headers(self, caller: Caller, name: str) -> bool:
+        """Whether calls of a tool repeat arguments in headers (`x-mcp-header` in its schema)."""
+        entry = self._visible.by_exposed_name(caller, name)
+        return entry is not None and b'"x-mcp-header"' in entry.raw

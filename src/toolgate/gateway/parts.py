@@ -1,0 +1,89 @@
+"""What the services of the gateway are made of, by subject; given by `app`."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from toolgate.base.signing import Signer
+from toolgate.catalog import Catalog
+from toolgate.catalog.scanner import Quarantine
+from toolgate.search import Learning, Relations, ToolIndex
+from toolgate.security.access import AccessAdmin, Admission, Policy, UsageLimits
+from toolgate.settings import ProjectTable
+from toolgate.store import Store
+from toolgate.types import Json
+
+__all__ = ["AccessControl", "ResultStorage", "SearchParts", "ServerEditor", "ServerParts"]
+
+
+class AccessControl(Protocol):
+    """Who asks, what they may do, and how much; given by `app`."""
+
+    @property
+    def policy(self) -> Policy:
+        """The decision."""
+        ...
+
+    @property
+    def limits(self) -> UsageLimits:
+        """Counts calls."""
+        ...
+
+    @property
+    def admission(self) -> Admission:
+        """Identifies callers."""
+        ...
+
+    @property
+    def admin(self) -> AccessAdmin:
+        """Edits tokens, projects and permissions."""
+        ...
+
+    def project(self, name: str, /) -> ProjectTable:
+        """What a project sets."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchParts:
+    """How tools are found."""
+
+    index: ToolIndex
+    learning: Learning
+    relations: Relations
+
+
+class ServerEditor(Protocol):
+    """Who knows how servers are configured and kept; given by `app`."""
+
+    async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
+        """Add a server, in the store or, with `save`, in the configuration file."""
+        ...
+
+    async def remove(self, project_id: str, name: str) -> None:
+        """Remove a server that is kept in the store or the configuration file."""
+        ...
+
+    async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
+        """Switch a server on or off."""
+        ...
+
+    async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
+        """Take a tool of a server away from everybody, or give it back."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerParts:
+    """The servers and their tools."""
+
+    catalog: Catalog
+    registry: ServerEditor
+    quarantine: Quarantine
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultStorage:
+    """Where large results are stored, and what signs their handles."""
+
+    store: Store
+    signer: Signer

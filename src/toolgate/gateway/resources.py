@@ -1,0 +1,124 @@
+"""Resources of the servers: reading, completion, subscriptions."""
+
+from toolgate.audit import Receipts
+from toolgate.catalog import (
+    Catalog,
+)
+from toolgate.gateway.forwarding import ServerForwarder
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.security.access import Access
+from toolgate.types import (
+    Caller,
+    Json,
+    Peer,
+    json_object,
+)
+
+__all__ = ["ResourceService"]
+
+
+class ResourceService:
+    """Answers `resources/*` and `completion/complete`."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        access: Access,
+        visible: VisibleCatalog,
+        receipts: Receipts,
+        forwarder: ServerForwarder,
+    ) -> None:
+        self._catalog = catalog
+        self._access = access
+        self._visible = visible
+        self._receipts = receipts
+        self._forwarder = forwarder
+        self._watched: dict[str, int] = {}
+
+    async def read(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+        """Answer a `resources/read`.
+
+        Raises:
+            UnknownResourceError: No server offers it to this caller.
+            UpstreamError: The server failed.
+        """
+        server, uri = self._visible.resource(caller, str(params.get("uri")))
+        return await self._forwarder.forward(
+            caller,
+            "read",
+            server,
+            f"{server}:{uri}",
+            "resources/read",
+            {**params, "uri": uri},
+            peer,
+        )
+
+    async def complete(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+        """Answer a `completion/complete` for a prompt or a resource template.
+
+        Raises:
+            UnknownPromptError: No such prompt for this caller.
+            UnknownResourceError: No such template for this caller.
+            UpstreamError: The server failed.
+        """
+        ref = json_object(params.get("ref"))
+        if "uri" in ref:
+            uri = str(ref["uri"])
+            template = self._catalog.snapshot.templates.get(uri)
+            if template and not self._access.decide(caller, "read", template.key).allowed:
+                template = None
+            server, own = (
+                (template.server, template.name)
+                if template
+                else self._visible.resource(caller, uri)
+            )
+            target = {**ref, "uri": own}
+        else:
+            entry = self._visible.prompt(caller, str(ref.get("name")))
+            server, target = entry.server, {**ref, "name": entry.name}
+        request = {**params, "ref": target}
+        key = f"{server}:{target.get('uri') or target.get('name')}"
+        async with self._receipts.around(caller, "complete", server, key) as done:
+            result = await self._catalog.request(
+                server, "completion/complete", request, caller=caller, peer=peer
+            )
+            done(result)
+            return result
+
+    async def subscribe(self, caller: Caller, uri: str) -> None:
+        """Announce updates of a resource to `ChangeNotifier`; counted, see `unsubscribe`.
+
+        Raises:
+            UnknownResourceError: No server offers it to this caller.
+            UpstreamError: The server refused.
+        """
+        self._visible.resource(caller, uri)
+        self._watched[uri] = self._watched.get(uri, 0) + 1
+        if self._watched[uri] == 1:
+            try:
+                await self._update_subscription(uri)
+            except BaseException:
+                self._watched[uri] -= 1
+                if not self._watched[uri]:
+                    del self._watched[uri]
+                raise
+
+    async def unsubscribe(self, caller: Caller, uri: str) -> None:
+        """Undo one `subscribe`."""
+        del caller
+        if uri not in self._watched:
+            return
+        self._watched[uri] -= 1
+        if not self._watched[uri]:
+            del self._watched[uri]
+            await self._update_subscription(uri)
+
+    async def _update_subscription(self, uri: str) -> None:
+        origin = self._catalog.snapshot.resource_of(uri)
+        if origin is None:
+            return
+        server = origin[0]
+        origins = [self._catalog.snapshot.resource_of(watched) for watched in self._watched]
+        uris = {item[1] for item in origins if item is not None and item[0] == server}
+        await self._catalog.subscribe(server, uris)

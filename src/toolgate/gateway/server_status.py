@@ -1,0 +1,75 @@
+"""The state of the servers, as a caller may see it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from toolgate.catalog import (
+    Catalog,
+)
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.security.access import Access
+from toolgate.types import (
+    Caller,
+    ServerStatus,
+)
+
+__all__ = ["ServerStatusService"]
+
+
+class ServerStatusService:
+    """Tells callers how the servers are."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        access: Access,
+        visible: VisibleCatalog,
+        projects_of: Callable[[str], tuple[str, ...]],
+    ) -> None:
+        self._catalog = catalog
+        self._access = access
+        self._visible = visible
+        self._projects_of = projects_of
+
+    def statuses(self, caller: Caller) -> list[ServerStatus]:
+        """State of every server that the caller may see."""
+        return self._as_seen_by(caller, self._catalog.statuses())
+
+    def status(self, caller: Caller, name: str) -> ServerStatus | None:
+        """State of one server; None: there is none of this name that the caller may see."""
+        status = self._catalog.status(name)
+        return next(iter(self._as_seen_by(caller, [] if status is None else [status])), None)
+
+    def names(self, caller: Caller) -> list[str]:
+        """Names of the servers that the caller may see."""
+        return [
+            spec.name
+            for spec in self._catalog.specs
+            if self._access.decide(caller, "server", spec.name).allowed
+        ]
+
+    async def wait_ready(self, timeout_s: float) -> None:
+        """Wait until every server is listed or has failed, at most so many seconds."""
+        await self._catalog.wait_listed(timeout_s)
+
+    def _as_seen_by(self, caller: Caller, statuses: Sequence[ServerStatus]) -> list[ServerStatus]:
+        """The states of servers with what concerns the caller."""
+        visible = [
+            status
+            for status in statuses
+            if self._access.decide(caller, "server", status.name).allowed
+        ]
+        if self._access.decide(caller, "right", "manage").allowed:
+            return [
+                replace(status, projects=projects) if projects else status
+                for status, projects in (
+                    (status, self._projects_of(status.name)) for status in visible
+                )
+            ]
+        snapshot = self._catalog.snapshot
+        mask = self._access.mask(caller, snapshot)
+        return [
+            replace(status, held=0, tools=self._visible.tool_count(snapshot, status.name, mask))
+            for status in visible
+        ]

@@ -1,7 +1,7 @@
-"""What is said about a message: its intent, how sure that is, and the arguments read from it.
+"""The data types of intent detection: intents, requests, detections, and the stage protocol.
 
-Intents are values that come from packs. A stage looks at a message and says which intent it has;
-stages know nothing of each other, of tools' servers or of who asks.
+Intents come from packs. A stage classifies a message; stages are independent of each other, of
+servers and of the caller.
 """
 
 from collections.abc import Mapping
@@ -159,7 +159,7 @@ class Keywords:
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectGuard:
-    """How a message of one language shows that it is about something else.
+    """Words of one language that show that a message is about something else.
 
     "What changed in the UI?" names a subject of its own after "in": keywords that do not hold a
     word of `home` do not count then.
@@ -186,7 +186,7 @@ class SubjectGuard:
 
 @dataclass(frozen=True, kw_only=True)
 class Intent:
-    """Something that people ask for: the words that show it, and the tool that does it."""
+    """Something that people ask for, the words that signal it, and the tool for it."""
 
     name: str
     """As the file is named, unless the file says otherwise; compared without case."""
@@ -227,7 +227,7 @@ class Intent:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionLimits:
-    """When an answer is withheld."""
+    """When no intent is answered because the confidence is too low."""
 
     false_alarms: float = 0.05
     """Share of good messages that may be turned away; more catches more of the bad ones."""
@@ -238,27 +238,27 @@ class DetectionLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class IntentSet:
-    """What packs say of intents."""
+    """The intents of all active packs."""
 
     version: str = ""
-    """Different whenever anything else here is."""
+    """Changes whenever anything else here changes."""
 
     intents: tuple[Intent, ...] = ()
     """With their example prompts."""
 
     unsupported: tuple[str, ...] = ()
-    """Messages that are known and not answered."""
+    """Example messages that must not match any intent."""
 
     pack_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
-    """By intent what its pack says of withholding answers; the usual limits where it is not."""
+    """Limits that packs set for all their intents, by intent; others have the defaults."""
 
     own_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
-    """By intent what itself says of that."""
+    """Limits that single intents set, by intent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntentCandidate:
-    """An intent that a message may have."""
+    """A possible intent of a message, with its confidence."""
 
     intent: str
     """Its name."""
@@ -272,7 +272,7 @@ class IntentCandidate:
 
 @dataclass(frozen=True, kw_only=True)
 class StageRequest:
-    """A message and what has to be known to understand it."""
+    """A message with the context that stages need."""
 
     text: str
     """As the person wrote it."""
@@ -292,7 +292,7 @@ class StageRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class DetectRequest:
-    """Messages whose intents somebody wants to know."""
+    """Messages to classify, with options."""
 
     messages: tuple[str, ...]
     """As they were written."""
@@ -315,7 +315,7 @@ class DetectRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """What a message is about."""
+    """The intent of a message, with the arguments read from it."""
 
     use_mcp: bool
     """Whether a tool should be used."""
@@ -356,9 +356,9 @@ class Detection:
 
 @runtime_checkable
 class Stage(Protocol):
-    """A way to tell the intent of a message.
+    """Classifies messages.
 
-    Duties:
+    Contract:
 
     * Any text is a message: empty, huge, in any script. It never raises for one.
     * The same request gives the same answer, whatever was asked before.

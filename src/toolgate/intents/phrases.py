@@ -1,4 +1,4 @@
-"""Phrases of packs: words, choices, gaps and named things, as people write them in a file.
+"""Compiles the phrases of packs: words, choices, gaps and placeholders.
 
 | in a phrase | stands for |
 |---|---|
@@ -54,7 +54,7 @@ of a longer list one word is found, and looked up."""
 
 @dataclass(frozen=True)
 class Phrase:
-    """A phrase that can be looked for."""
+    """A compiled phrase."""
 
     source: str
     """As the pack writes it."""
@@ -72,7 +72,7 @@ class Phrase:
     """Entries of which the group `listed` must be one, where they are too many for the pattern."""
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Where it stands in a folded text."""
+        """Its matches in a folded text."""
         matches = self.pattern.finditer(text)
         if not self.listed:
             return matches
@@ -80,7 +80,7 @@ class Phrase:
 
 
 def compile_phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
-    """Make a phrase ready.
+    """Compile a phrase.
 
     Raises:
         ValueError: It is empty, or refers to something that there is not; with the reason.

@@ -1,4 +1,4 @@
-"""Words that differ by a typing error."""
+"""Finds words that differ by one typing error."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ LEAST_LETTERS = 5
 
 
 def is_near(word: str, expected: str) -> bool:
-    """Whether `word` is `known` with at most one letter wrong, missing, doubled or swapped."""
+    """Whether `word` is `expected` with at most one letter wrong, missing, doubled or swapped."""
     if word == expected:
         return True
     shorter, longer = (word, expected) if len(word) <= len(expected) else (expected, word)
@@ -27,7 +27,7 @@ def is_near(word: str, expected: str) -> bool:
 
 
 def nearest_word(word: str, candidates: Iterable[str]) -> str | None:
-    """The only one of `known` that `word` is near to; None where there is none, or a choice."""
+    """The candidate that `word` is near to; None where there is none, or more than one."""
     matches: Sequence[str] = [candidate for candidate in candidates if is_near(word, candidate)]
     if word in matches:
         return word

@@ -1,4 +1,4 @@
-"""Texts made comparable, without losing where each character came from."""
+"""Folds texts to lower case without accents, with offsets back to the original."""
 
 import unicodedata
 from collections.abc import Sequence

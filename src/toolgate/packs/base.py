@@ -1,4 +1,4 @@
-"""What a pack is: a folder that teaches a domain, read into a value."""
+"""The data type of a pack: intents, rules, tools and settings, read from its folder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ __all__ = ["Pack"]
 
 @dataclass(frozen=True, kw_only=True)
 class Pack:
-    """What the files of a folder say; nothing of it changes."""
+    """A pack, as read from its folder; immutable."""
 
     name: str
     """Its name: what `pack.toml` says, else that of the folder."""

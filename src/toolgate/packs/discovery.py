@@ -1,4 +1,4 @@
-"""Finding packs: in the setting, in the working folder, among what is installed and what ships."""
+"""Finds packs: in settings, the working folder, installed packages and the built-in ones."""
 
 import sys
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What `register(mcp)` of a pack's module gets: a FastMCP server that can do a little more.
+"""The FastMCP server that `register(mcp)` of a pack's module gets, with two additions.
 
 The one module that needs the library `fastmcp`; it is loaded by name when a pack has `register`.
 """

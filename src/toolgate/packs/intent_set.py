@@ -1,4 +1,4 @@
-"""What packs teach a recognizer."""
+"""Collects the intents of all active packs for the recognizer."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -10,7 +10,7 @@ __all__ = ["intent_set_of"]
 
 
 def intent_set_of(packs: Iterable[Pack]) -> IntentSet:
-    """All that these packs say of intents."""
+    """The intents, prompts and limits of these packs."""
     packs = tuple(packs)
     version = blake2b(digest_size=16)
     for pack in packs:

@@ -1,4 +1,4 @@
-"""What the rules of an intent lack: parts, tools, parameters, variables."""
+"""Checks the rules of an intent: parts, tools, parameters, variables."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,7 +34,7 @@ PARTS: Final[Mapping[str, re.Pattern[str]]] = {
     "OUT-OF-CONTEXT": re.compile(r"out[ -]of[ -]context", re.IGNORECASE),
     "FINAL NOTES": re.compile(r"final notes", re.IGNORECASE),
 }
-"""How the headings of the parts are told, in their order; before the first stands the goal, and
+"""What the headings of the parts match, in their order; before the first comes the goal, and
 between the first two a part for each tool."""
 
 

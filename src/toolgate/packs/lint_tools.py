@@ -1,4 +1,4 @@
-"""Which tools of an intent nobody asks for in its example prompts.
+"""Finds the tools of an intent that no example prompt asks for.
 
 A tool is asked for where a prompt has what its name begins with, or another word for that, and a
 further word of the name: "drop the orders relation" asks for `deleteRelation`. Words that all tools

@@ -1,4 +1,4 @@
-"""Lists of a pack that grow by what is connected."""
+"""Adds the tables of connected databases to the lists of a pack."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

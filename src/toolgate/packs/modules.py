@@ -1,4 +1,4 @@
-"""Importing the Python files of packs: always from their source, each pack under a name of its own.
+"""Imports the Python files of packs from source, each pack under its own module name.
 
 A module may import its neighbours, `from . import orders` or `from ..shared import orders`; nothing
 is put on `sys.path`, so packs do not see each other. A pack that was changed is imported anew under
@@ -26,7 +26,7 @@ class PackModules:
     """The modules of one version of one pack."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        """Give the pack's folder a place among modules; nothing of it runs yet."""
+        """Register the pack's folder as a package; no code runs yet."""
         _prepare()
         self._name = f"{_ROOT}.{re.sub(r'[^0-9A-Za-z]', '_', name)}_{next(_numbers)}"
         self._folder = folder
@@ -44,14 +44,14 @@ class PackModules:
         return importlib.import_module(".".join((self._name, *parts)))
 
     def forget(self) -> None:
-        """Take them out of what Python has loaded; functions that still run keep running."""
+        """Remove them from `sys.modules`; functions that still run keep running."""
         for name in [*sys.modules]:
             if name == self._name or name.startswith(f"{self._name}."):
                 del sys.modules[name]
 
 
 class _Loader(SourceFileLoader):
-    """Compiles the source each time: a cached file is told from a new one by seconds only."""
+    """Compiles the source each time: the bytecode cache compares time stamps in seconds only."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)

@@ -1,4 +1,4 @@
-"""Reading a pack's folder."""
+"""Reads a pack from its folder."""
 
 import json
 import os
@@ -112,7 +112,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
 
 @dataclass(frozen=True, kw_only=True)
 class PackManifest:
-    """What `pack.toml` says of a pack as a whole."""
+    """The keys of `pack.toml` that are about the pack as a whole."""
 
     name: str
     """The name of the pack."""
@@ -286,7 +286,7 @@ def files_of(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def stamps_of(folder: Path) -> Stamps:
-    """What tells whether files of a pack have changed, without reading them."""
+    """Path, time, size and inode of each file: differ when a file was changed."""
     stamps: list[tuple[str, int, int, int]] = []
     for entry in files_of(folder):
         try:

@@ -1,4 +1,4 @@
-"""All packs of a gateway: read, watched, and exchanged as a whole."""
+"""The packs of a gateway: reads, watches and replaces them."""
 
 import asyncio
 import logging
@@ -28,11 +28,12 @@ __all__ = ["PackSet", "PackState", "Packs", "no_services"]
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0
+"""Seconds between two checks for changed files; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackState:
-    """A pack that was found, and how it is with it."""
+    """A pack that was found, and its state."""
 
     name: str
     """Its name; that of its folder where it cannot be read."""
@@ -62,7 +63,7 @@ class PackState:
     """What is wrong with its files, each with file, line and reason."""
 
     def to_json(self) -> Json:
-        """As programs are told of it."""
+        """As JSON, for REST and the command line."""
         intents = self.pack.intents if self.pack is not None else ()
         return {
             "name": self.name,
@@ -158,18 +159,18 @@ class Packs:
 
     @property
     def current(self) -> PackSet:
-        """The packs now; hold on to it for the time of a request."""
+        """The active packs; use one set for a whole request."""
         return self._current
 
     def on_change(self, listener: Callable[[PackSet], Awaitable[None]]) -> Callable[[], None]:
-        """Have a function awaited with the new packs after a change; gives what ends that."""
+        """Register a listener for changes. Returns a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     async def reload(
         self, settings: PackSettings, connections: Mapping[str, object] = MappingProxyType({})
     ) -> bool:
-        """Take new settings and databases over, and look."""
+        """Use new settings and connections, and read the packs again."""
         self._settings, self._connections = settings, connections
         return await self.refresh()
 
@@ -179,8 +180,8 @@ class Packs:
         All packs are exchanged at once. Of a pack with a file that cannot be used, the version
         before is kept, if that had none; nothing of it raises.
 
-        Gives:
-            Whether anything is different.
+        Returns:
+            Whether anything changed.
         """
         async with self._lock:
             self._scanned, self._read = await to_thread.run_sync(
@@ -238,7 +239,7 @@ class Packs:
         return specs
 
     async def aclose(self) -> None:
-        """End what tells of changes, and let go of the code."""
+        """Stop announcing changes, and unload the code of packs."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -311,7 +312,7 @@ class Packs:
         task.add_done_callback(self._tasks.discard)
 
     async def _announce_again(self) -> None:
-        """Servers were added by code, or it could not be used: that is known only now."""
+        """Announce servers that code has added, or errors it has raised, once it has run."""
         async with self._lock:
             await self._exchange(await self._with_servers(self._scanned))
 

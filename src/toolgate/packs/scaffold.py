@@ -1,4 +1,4 @@
-"""`toolgate pack new`: a pack that works, with a comment for everything that can be filled in."""
+"""`toolgate pack new`: writes a working pack, with comments on what to fill in."""
 
 import re
 from collections.abc import Mapping

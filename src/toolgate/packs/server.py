@@ -1,4 +1,4 @@
-"""What a pack offers to clients: its tools, prompts and resources, as one server."""
+"""Serves the tools, prompts and resources of a pack as an MCP server."""
 
 import inspect
 import logging
@@ -34,7 +34,7 @@ __all__ = ["PackHost", "PackServer"]
 log = logging.getLogger(__name__)
 
 _MODULE_S: Final = 30.0
-"""Seconds that a module may take to be imported, and again to register."""
+"""Seconds that a module may take to be imported, and again to register; chosen."""
 
 
 class PackServer:
@@ -103,12 +103,12 @@ class PackServer:
             return self._parts
 
     def forget(self) -> None:
-        """Let go of its modules, once nothing is called in it any more."""
+        """Unload its modules, once no call runs in them."""
         self._modules.forget()
 
 
 class PackHost:
-    """Where the server of a pack lives while one version of it follows another."""
+    """Holds the server of a pack across its versions."""
 
     def __init__(self) -> None:
         """Make one that has no version yet."""
@@ -121,7 +121,7 @@ class PackHost:
 
 
 class _PackLoader:
-    """What the modules of a pack register."""
+    """Imports the modules of a pack, and collects what they register."""
 
     def __init__(self, pack: Pack, modules: PackModules, services: ToolServices) -> None:
         self.problems: list[str] = []

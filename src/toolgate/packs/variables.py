@@ -1,4 +1,4 @@
-"""What packs find out while Toolgate runs, for the variables of their rules.
+"""Live variables for rules, from the `variables.py` of packs.
 
 A pack's `variables.py` has one function, sync or async:
 
@@ -61,7 +61,7 @@ class LiveVariables:
         return dict(self._sources)
 
     def forget(self) -> None:
-        """Let go of the code."""
+        """Unload the code."""
         self.sources(())
 
 
@@ -98,7 +98,7 @@ class _PackVariables:
         return {str(name): str(value) for name, value in mapping.items() if value is not None}
 
     def forget(self) -> None:
-        """Let go of its modules."""
+        """Unload its modules."""
         self._modules.forget()
 
     async def _loaded(self) -> Callable[..., Any] | None:

@@ -1,4 +1,4 @@
-"""Prompts: the texts that ship, as files, and what projects put in their place."""
+"""Prompts: the built-in texts, and their replacements per project."""
 
 from toolgate.prompts.base import PREFIX, Prompt, Render
 from toolgate.prompts.prompts import Prompts, check, fields_in, fill

@@ -1,4 +1,4 @@
-"""What prompts are: texts that models are given, under names, which a project can replace."""
+"""Data types of prompts: named texts for models, which a project can replace."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 __all__ = ["PREFIX", "Prompt", "Render"]
 
 PREFIX = "toolgate_"
-"""Before the names of our own prompts where MCP clients see them."""
+"""Prefix of the names of built-in prompts for MCP clients."""
 
 Render: TypeAlias = Callable[[str, str, Mapping[str, str]], Awaitable[str]]
 """Gives the text of a prompt for a project: project id, name, values of its fields.

@@ -1,4 +1,4 @@
-"""Texts by name: a project's own where it has one, else the one that ships."""
+"""Looks up, renders and replaces prompts of projects."""
 
 import logging
 import re
@@ -19,9 +19,10 @@ __all__ = ["Prompts", "check", "fields_in", "fill"]
 log = logging.getLogger(__name__)
 
 _AGE_S = 1.0
-"""Seconds after which it is looked whether another process replaced something."""
+"""Seconds before replacements are read again, as another process may write; chosen."""
 
 _MOST_CHARS = 100_000
+"""Characters of a replacement at most; chosen."""
 _FIELD = re.compile(r"\{([a-z][a-z_0-9]*)\}")
 
 

@@ -1,1 +1,1 @@
-"""Reading the arguments of a tool from a message."""
+"""Reads the arguments of a tool from a message."""

@@ -1,4 +1,4 @@
-"""What can be read for a tool whose arguments nobody declared: told from its input schema."""
+"""Derives argument specs from the input schema of a tool whose intent declares none."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast

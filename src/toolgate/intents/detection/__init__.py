@@ -1,1 +1,1 @@
-"""From a message to its intent."""
+"""Detects the intent of a message: keywords, cascade, intent files, log."""

@@ -1,4 +1,4 @@
-"""Keywords first, meaning where they say nothing: which of two stages decides, and why."""
+"""Combines the keyword stage and the semantic stage, keywords first."""
 
 from dataclasses import replace
 from typing import Final

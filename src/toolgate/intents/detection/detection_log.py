@@ -1,4 +1,4 @@
-"""Notes of what messages were taken for: what `toolgate detect --stats` counts."""
+"""The log of detections, which `toolgate detect --stats` summarises."""
 
 from collections.abc import Callable
 from typing import Any, Final, Literal, TypeAlias
@@ -14,11 +14,11 @@ DetectionSource: TypeAlias = Literal["detect", "enrich", "knowledge"]
 """Which verb a message came with."""
 
 _MESSAGE_CHARS: Final = 2_000
-"""Of a longer message, the beginning is kept."""
+"""Characters of a message that are stored; chosen."""
 
 
 class DetectionLog:
-    """Takes notes in the background; nobody waits for them. Belongs to one event loop."""
+    """Writes rows in the background. Belongs to one event loop."""
 
     def __init__(
         self,
@@ -27,12 +27,12 @@ class DetectionLog:
         enabled: Callable[[], bool],
         keep_messages: Callable[[], bool],
     ) -> None:
-        """Make a note-taker.
+        """Open the log.
 
         Args:
-            store: Where they are kept.
-            enabled: Whether any are taken.
-            keep_messages: Whether the texts of messages are kept in them.
+            store: Where rows are written.
+            enabled: Whether rows are written.
+            keep_messages: Whether rows contain the message.
         """
         self._enabled = enabled
         self._keep_messages = keep_messages
@@ -47,7 +47,7 @@ class DetectionLog:
         asked: DetectionSource,
         remembered: bool,
     ) -> None:
-        """Note what a message was taken for.
+        """Record the detection of a message.
 
         Args:
             caller: Whose message it is.
@@ -65,7 +65,7 @@ class DetectionLog:
     def record_mismatch(
         self, caller: Caller, message: str, *, intent: str, called: str, reason: str
     ) -> None:
-        """Note that a message was taken for something that does not go with what was done then.
+        """Record that a later call did not match the detected intent.
 
         Args:
             caller: Whose message it is.
@@ -86,7 +86,7 @@ class DetectionLog:
             )
 
     async def flush(self) -> None:
-        """Write what was noted so far."""
+        """Write the rows that are waiting."""
         await self._rows.flush()
 
     async def aclose(self) -> None:
@@ -102,11 +102,11 @@ def detection_row(
     asked: DetectionSource,
     remembered: bool,
 ) -> StoredDetection:
-    """The note of what a message was taken for.
+    """The row for the detection of a message.
 
     Args:
         caller: Whose message it is.
-        message: Its text; None: it is not kept.
+        message: Its text; None: it is not stored.
         detection: What was found.
         asked: By which verb.
         remembered: Whether the answer was known from an equal message before.

@@ -1,4 +1,4 @@
-"""The detector: intents of packs in, what a message asks for out."""
+"""Detects intents by keywords, and reads the arguments of their tools."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -42,7 +42,7 @@ class IntentDetector:
                 is asked again for every message, since schemas change.
             zone: Time zone of the days in messages; an IANA name.
             languages: Languages whose keywords count; none: all.
-            clock: Says what time it is, when `detect` is not told the day.
+            clock: The current time, where `detect` gets no day.
 
         Raises:
             ValueError: A phrase of an intent does not hold.

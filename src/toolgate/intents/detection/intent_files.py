@@ -100,7 +100,7 @@ def read_intents(
 
     Args:
         folder: The pack's folder; one that has nothing but `.txt` files is a pack too.
-        report: Is told of each file that cannot be used, which is left out then.
+        report: Called with the error of each unusable file, which is then skipped.
         table: What `pack.toml` says, where that was read already.
 
     Raises:

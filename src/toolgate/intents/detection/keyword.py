@@ -55,10 +55,10 @@ _UNSPACED: Final = re.compile(
 """Scripts that write no blanks between words."""
 
 _MOST_ANSWERS: Final = 1_000
-"""Answers that are kept ready: few combinations of keywords occur."""
+"""Cached answers, chosen: few combinations of keywords occur."""
 
 _LONGEST_REASON: Final = 300
-"""Of an answer that is kept: a phrase may have found words of any length."""
+"""Characters of a reason in the cache, chosen: a phrase may match words of any length."""
 
 _MOST_PLACES: Final = 50
 """Places of one keyword that are looked at, when the first ones are about something else."""
@@ -245,7 +245,7 @@ class KeywordStage:
         return self.match(request)
 
     def match(self, request: StageRequest) -> Detection:
-        """As `judge`, for those who need not wait."""
+        """As `classify`, without `await`."""
         text = _MessageForms(request.text, request.today, request.zone)
         matches = self._all(text, request.languages)
         if not matches and _SPACES.search(text.text):

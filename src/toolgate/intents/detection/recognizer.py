@@ -1,7 +1,7 @@
-"""All that packs say of intents, at work: exchanged as a whole while messages come.
+"""Classifies messages by keywords and by a trained model; intents can be replaced at run time.
 
-What keywords say counts from the moment on that it is taken over. Example prompts are learned in
-the background; until that is done, messages are judged by what was learned before.
+New keywords count at once. The model is trained in the background; until that is done, the model
+before it classifies.
 """
 
 import asyncio
@@ -27,17 +27,17 @@ __all__ = ["Recognizer"]
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 1.0
-"""Seconds after which prompts are learned that nobody has asked for yet: a start has other work."""
+"""Seconds before the training starts unasked, chosen: a start has other work to do."""
 
 _FIRST_S = 20.0
-"""Seconds that a message waits for prompts which were never learned."""
+"""Seconds that a message waits for the first training; chosen."""
 
 _RETRY_S = 30.0
-"""Seconds until prompts are learned again after the embedder failed."""
+"""Seconds until the training is repeated after the embedder failed; chosen."""
 
 
 class Recognizer:
-    """Tells what messages ask for; what it was taught can be exchanged at any time.
+    """Detects intents and arguments; the intents can be replaced at any time.
 
     ```python
     recognizer = Recognizer(embedder=embedder, cache=folder)
@@ -56,11 +56,11 @@ class Recognizer:
         zone: str = "UTC",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Make one that knows nothing yet.
+        """Start without intents.
 
         Args:
             embedder: Gives vectors to prompts and messages; None: pieces of words alone.
-            cache: Folder where what was learned is kept.
+            cache: Folder that caches trained models.
             schema_of: Gives the input schema of a tool, for intents that declare no arguments.
             zone: Time zone of the days in messages; an IANA name.
             clock: Says what time it is.
@@ -78,41 +78,41 @@ class Recognizer:
 
     @property
     def intent_set(self) -> IntentSet:
-        """What it was taught last."""
+        """The intents in use."""
         return self._intent_set
 
     @property
     def detector(self) -> IntentDetector:
-        """What keywords and arguments are read with."""
+        """Classifies by keywords, and reads arguments."""
         return self._detector
 
     @property
     def semantic_stage(self) -> SemanticStage:
-        """What was learned from example prompts."""
+        """Classifies by the model trained on example prompts."""
         return self._meaning
 
     @property
     def is_training(self) -> bool:
-        """Whether prompts are being learned."""
+        """Whether a training is running."""
         return self._training is not None and not self._training.done()
 
-    def replace_intents(self, taught: IntentSet, *, soon: bool = True) -> None:
-        """Go by this from now on, and learn its prompts in the background.
+    def replace_intents(self, intent_set: IntentSet, *, soon: bool = True) -> None:
+        """Use these intents from now on, and train on their prompts in the background.
 
         Args:
-            taught: What replaces all that was taught before.
-            soon: Learn before anybody asks. Otherwise the first message starts it: learning takes
-                seconds, which who never asks should not pay.
+            intent_set: Replaces the intents in use.
+            soon: Train before the first message. Otherwise the first message starts it: training
+                takes seconds of CPU, wasted where nobody sends messages.
 
         Raises:
             ValueError: A phrase of an intent does not hold; nothing was changed.
         """
-        detector = self._make_detector(taught)
-        self._intent_set, self._detector, self._train_early = taught, detector, soon
+        detector = self._make_detector(intent_set)
+        self._intent_set, self._detector, self._train_early = intent_set, detector, soon
         self._start_training()
 
     def use_embedder(self, embedder: Embedder | None) -> None:
-        """Learn with another embedder from now on."""
+        """Train with another embedder from now on."""
         if embedder is not self._meaning.embedder:
             self._meaning = SemanticStage(embedder=embedder, cache=self._cache)
             self._start_training()
@@ -122,19 +122,19 @@ class Recognizer:
         return self._meaning.remembers(message)
 
     async def wait_for_first_training(self) -> None:
-        """Wait for prompts that were never learned, right after a start; not for later ones."""
+        """Wait for the first training after a start, not for later ones."""
         if self.is_training and not self._meaning.ready:
             with anyio.move_on_after(_FIRST_S):
                 await self.wait_until_trained()
 
     async def wait_until_trained(self) -> None:
-        """Wait until what was taken over is learned, or cannot be."""
+        """Wait until the training has finished or failed."""
         while self._training is not None and not self._training.done():
             self._requested.set()
             await asyncio.wait({self._training})
 
     async def aclose(self) -> None:
-        """Stop learning."""
+        """Stop the training."""
         if self._training is not None:
             self._training.cancel()
             await asyncio.wait({self._training})
@@ -190,7 +190,7 @@ class Recognizer:
         return detector.with_arguments(detection, request)
 
     async def explain(self, message: str, nearest: int = 3) -> Explanation | None:
-        """How the example prompts judge a message, in full; None as long as none is learned."""
+        """The full prediction for a message; None before the first training."""
         return await self._meaning.explain(message, nearest)
 
     def _trained_stage(self, meaning: SemanticStage) -> SemanticStage | None:
@@ -198,9 +198,9 @@ class Recognizer:
         has_prompts = any(any(intent.prompts.values()) for intent in self._intent_set.intents)
         return meaning if has_prompts or self._intent_set.unsupported else None
 
-    def _make_detector(self, taught: IntentSet) -> IntentDetector:
+    def _make_detector(self, intent_set: IntentSet) -> IntentDetector:
         return IntentDetector(
-            taught.intents, schema_of=self._schema_of, zone=self.zone, clock=self._clock
+            intent_set.intents, schema_of=self._schema_of, zone=self.zone, clock=self._clock
         )
 
     def _start_training(self) -> None:
@@ -212,7 +212,7 @@ class Recognizer:
         )
 
     async def _train(
-        self, taught: IntentSet, meaning: SemanticStage, requested: anyio.Event
+        self, intent_set: IntentSet, meaning: SemanticStage, requested: anyio.Event
     ) -> None:
         with anyio.move_on_after(_PATIENCE_S if self._train_early or meaning.ready else None):
             await requested.wait()
@@ -220,10 +220,10 @@ class Recognizer:
             began = perf_counter()
             try:
                 await meaning.update(
-                    taught.intents,
-                    unsupported=taught.unsupported,
-                    pack_limits=taught.pack_limits,
-                    own_limits=taught.own_limits,
+                    intent_set.intents,
+                    unsupported=intent_set.unsupported,
+                    pack_limits=intent_set.pack_limits,
+                    own_limits=intent_set.own_limits,
                 )
             except EmbedderError as error:
                 log.warning("example prompts cannot be learned", extra={"reason": str(error)})

@@ -1,4 +1,4 @@
-"""Rules of intents: texts with variables, and the enriched prompt that is made of them."""
+"""Rules of intents: templates with variables, and the enriched prompt."""
 
 from toolgate.intents.rules.base import PASS_THROUGH, STANDARD, PackRules, VariableSource
 from toolgate.intents.rules.conversations import ConversationContext, ConversationState

@@ -1,4 +1,4 @@
-"""The words of this stage: what packs say of rules, and what an enriched prompt is made of."""
+"""Data types of rules: the rules of a pack, standard variables, sources of variables."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What conversations are about: whose rules a model was given, and for which request."""
+"""Remembers per conversation which intents were detected and whose rules were sent."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _PREVIOUS: Final = 5
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationState:
-    """What a conversation is about."""
+    """The state of a conversation."""
 
     given_intents: tuple[str, ...] = ()
     """Intents whose rules the model was given last."""
@@ -31,20 +31,20 @@ class ConversationState:
     """Intents of the requests so far, latest last, those without rules too."""
 
     request: str = ""
-    """The last request, as far as it is kept."""
+    """The beginning of the last request."""
 
     given_advice: frozenset[str] = frozenset()
-    """What was said already about calls in this topic, in the words of who said it."""
+    """Keys of advice already given on this topic, so that it is given once."""
 
     at_s: float = 0.0
     """When it was last asked; seconds of the clock."""
 
 
 class ConversationContext:
-    """Remembers conversations; those without a name are none."""
+    """Remembers the state of conversations that have a name."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Make a memory.
+        """Start empty.
 
         Args:
             clock: Seconds since some moment.
@@ -53,7 +53,7 @@ class ConversationContext:
         self._talks: OrderedDict[tuple[str, str, str], ConversationState] = OrderedDict()
 
     def state(self, caller: Caller) -> ConversationState:
-        """What the caller's conversation is about."""
+        """The state of the caller's conversation."""
         talk = self._talks.get(caller.thread) if caller.conversation else None
         if talk is None:
             return ConversationState()
@@ -93,7 +93,7 @@ class ConversationContext:
         self._keep(caller, replace(talk, intents=both, given_intents=both))
 
     def record_advice(self, caller: Caller, advice: str) -> None:
-        """Remember that something was said about a call."""
+        """Remember that advice was given."""
         talk = self.state(caller)
         self._keep(caller, replace(talk, given_advice=talk.given_advice | {advice}))
 

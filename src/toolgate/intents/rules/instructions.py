@@ -1,4 +1,4 @@
-"""What models are told about rules before anybody asks for some."""
+"""The instructions that tell models to call `processPrompt` first."""
 
 from typing import Final
 

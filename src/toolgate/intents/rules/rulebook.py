@@ -1,4 +1,4 @@
-"""The rules of all packs, read once and looked up by intent."""
+"""The rules of all packs, by intent."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +17,7 @@ __all__ = ["IntentRule", "Rulebook"]
 log = logging.getLogger(__name__)
 
 _SOURCE_S: Final = 2.0
-"""Seconds that a source of variables may take; without its answer they are unknown."""
+"""Seconds that a source of variables may take, chosen; after that they stay unknown."""
 
 _ENDING: Final = (
     "If the user's message has nothing to do with this, call no tool and answer with exactly "
@@ -43,7 +43,7 @@ class IntentRule:
 
 
 class Rulebook:
-    """All rules there are; they can be exchanged as a whole at any time."""
+    """All rules; they can be replaced at any time."""
 
     def __init__(self, packs: Iterable[PackRules] = (), *, common: VariableSource | None = None):
         """Make one.
@@ -61,7 +61,7 @@ class Rulebook:
     def replace_rules(
         self, packs: Iterable[PackRules], sources: Mapping[str, VariableSource] | None = None
     ) -> None:
-        """Go by these from now on.
+        """Use these rules from now on.
 
         Args:
             packs: Of two with rules for the same intent, the first one's count.
@@ -157,7 +157,7 @@ def _rule(pack: PackRules, intent: str, text: str) -> IntentRule:
 async def _asked(
     source: VariableSource | None, caller: Caller, names: Collection[str], whose: str
 ) -> Mapping[str, str]:
-    """What a source says; one that fails or hangs holds nothing up."""
+    """The values of a source; none if it fails or takes too long."""
     if source is None:
         return {}
     try:

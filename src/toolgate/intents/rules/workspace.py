@@ -1,4 +1,4 @@
-"""What rules can be told of the place where Toolgate runs."""
+"""Variables for the rules of all packs: project, user, databases, recent files."""
 
 import getpass
 from collections import OrderedDict
@@ -33,12 +33,12 @@ class _RecentFiles:
 
 
 class WorkspaceVariables:
-    """Variables that hold for the rules of all packs: who, where, what was worked on."""
+    """Gives the values of variables that the rules of all packs share."""
 
     def __init__(
         self, folder: Path, *, home: Path, connections: Callable[[], Collection[str]] = tuple
     ) -> None:
-        """Describe a place.
+        """Name the folder; nothing is read yet.
 
         Args:
             folder: Where Toolgate runs; it stands for callers of whom no folder is known.

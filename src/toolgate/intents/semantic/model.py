@@ -33,7 +33,7 @@ DEFAULT_LIMITS = DetectionLimits()
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSet:
-    """What a model is fitted to."""
+    """The example prompts that a model is fitted to."""
 
     intents: tuple[str, ...]
     """Names of the classes; the last is `UNSUPPORTED` if there are examples of that."""
@@ -47,7 +47,7 @@ class TrainingSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """What a model says of a message."""
+    """The intents of a message with probabilities, best first."""
 
     ranked: tuple[tuple[str, float], ...]
     """Intents with probabilities, best first; what is missing to 1 is "none of these". The first
@@ -102,7 +102,7 @@ class PromptNeighbours:
     """To that one."""
 
     recognised: bool
-    """Whether a model that did not know it told its intent right."""
+    """Whether a model fitted without it predicts its intent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +110,7 @@ class SemanticModel:
     """A fitted classifier; a value that never changes."""
 
     training_set: TrainingSet
-    """What it was fitted to."""
+    """The prompts it was fitted to."""
 
     grams: NgramVectorizer
     """How texts become n-gram rows."""
@@ -274,18 +274,18 @@ class SemanticModel:
             part = among[at : at + 1_000]
             alike[at : at + 1_000] = self._rows(part) @ row
         best = np.argsort(-alike, kind="stable")[:count]
-        lessons = self.training_set
+        training_set = self.training_set
         return [
             (
-                lessons.intents[lessons.owners[among[k]]],
-                lessons.texts[among[k]],
+                training_set.intents[training_set.owners[among[k]]],
+                training_set.texts[among[k]],
                 round(float(alike[k]), 4),
             )
             for k in best
         ]
 
     def recognised(self) -> dict[str, tuple[int, int]]:
-        """By intent: how many prompts a model told right that did not know them, and how many."""
+        """By intent: how many prompts a model fitted without them predicts right, and how many."""
         owners = np.asarray(self.training_set.owners, np.intp)[self.counted]
         right = self.held_owners == owners
         return {

@@ -17,11 +17,11 @@ _FORMAT = "4"
 
 def write_model(model: SemanticModel) -> bytes:
     """The model as a file."""
-    lessons = model.training_set
+    training_set = model.training_set
     header = {
-        "intents": lessons.intents,
-        "texts": lessons.texts,
-        "owners": lessons.owners,
+        "intents": training_set.intents,
+        "texts": training_set.texts,
+        "owners": training_set.owners,
         "share": model.share,
         "curve": model.curve,
         "doubt": model.doubt,

@@ -1,4 +1,4 @@
-"""Words and pieces of words as numbers: what makes typing errors and other languages harmless.
+"""Turns texts into vectors of words and character n-grams, robust against typing errors.
 
 A text's features are its words, its pairs of neighbouring words, and the runs of 2 to 5 characters
 within each word and the blanks around it. Each is weighted by how often the text has it and how
@@ -30,7 +30,7 @@ COLUMNS = 1024
 """Numbers of a text. With 2,048 nothing is better on clinc150, banking77 and hwu64."""
 
 _BUCKETS = 2**20
-"""Features are told apart up to here."""
+"""Buckets of the rarity table, chosen: 4 MB as float32, few collisions among 10^5 features."""
 
 _BATCH = 512
 """Texts that are looked at together."""

@@ -105,7 +105,7 @@ def inverse_curvature(rows: Floats, count: int, *, strength: float) -> Floats:
 
 
 def _with_constant(rows: Floats) -> tuple[Floats, Floats]:
-    """The rows with a column of ones, and how much the weights of each column are held back."""
+    """The rows with a column of ones, and the penalty on the weights of each column."""
     wide = np.concatenate([rows, np.ones((len(rows), 1), np.float32)], axis=1)
     pull = np.ones((wide.shape[1], 1), np.float32)
     pull[-1] = _FREE

@@ -1,4 +1,4 @@
-"""The semantic stage: what a message means, learned from example prompts."""
+"""The semantic stage: classifies messages by a model trained on example prompts."""
 
 import contextlib
 import logging
@@ -36,7 +36,7 @@ __all__ = ["Explanation", "SemanticStage", "training_set_of"]
 log = logging.getLogger(__name__)
 
 _REMEMBERED = 4_096
-"""Messages whose judgement is kept."""
+"""Predictions in the cache; chosen."""
 
 _KEPT = 8
 """Fitted models that stay in the folder, the newest; one of 15,000 prompts takes 40 MB."""
@@ -52,7 +52,7 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """How a judgement came about."""
+    """How a prediction came about."""
 
     ranked: tuple[tuple[str, float], ...]
     """Every intent with its probability, best first."""
@@ -85,7 +85,7 @@ class SemanticStage:
 
         Args:
             embedder: Gives vectors to prompts and messages; None: n-grams of characters alone.
-            cache: Folder where fitted models are kept.
+            cache: Folder that caches fitted models.
         """
         self._embedder = embedder
         self._cache = cache
@@ -108,12 +108,12 @@ class SemanticStage:
 
     @property
     def ready(self) -> bool:
-        """Whether prompts were learned."""
+        """Whether a model was trained."""
         return self._model is not None
 
     @property
     def model(self) -> SemanticModel | None:
-        """What was learned last."""
+        """The current model."""
         return self._model
 
     @property
@@ -123,11 +123,11 @@ class SemanticStage:
 
     @property
     def hit_rate(self) -> float:
-        """Share of messages whose judgement was remembered."""
+        """Share of messages answered from the cache."""
         return self._hits / self._requests if self._requests else 0.0
 
     def remembers(self, text: str) -> bool:
-        """Whether a text was judged before."""
+        """Whether the prediction for a text is cached."""
         return normalize_text(text) in self._remembered
 
     async def update(
@@ -139,9 +139,9 @@ class SemanticStage:
         pack_limits: Mapping[str, DetectionLimits] | None = None,
         own_limits: Mapping[str, DetectionLimits] | None = None,
     ) -> None:
-        """Learn prompts, or take what was learned from the same ones before.
+        """Train on the prompts, or load the model trained on the same prompts before.
 
-        Until that is done, messages are judged by what was learned last; it takes seconds for
+        Until that is done, messages are classified by the previous model; it takes seconds for
         thousands of prompts, in a thread. Limits alone change nothing that was learned.
 
         Args:
@@ -156,19 +156,19 @@ class SemanticStage:
         """
         async with self._fitting:
             intents = tuple(intents)
-            lessons = training_set_of(intents, unsupported)
-            digest = self._digest_of(lessons)
+            training_set = training_set_of(intents, unsupported)
+            digest = self._digest_of(training_set)
             model = self._model
             if digest != self._digest or model is None:
-                model = await self._trained_model(lessons, digest)
+                model = await self._trained_model(training_set, digest)
             self._model, self._digest = model, digest
             self._limits, self._own_limits = limits or DetectionLimits(), dict(own_limits or {})
             self._pack_limits = dict(pack_limits or {})
-            self._names = frozenset(lessons.intents) - {UNSUPPORTED}
+            self._names = frozenset(training_set.intents) - {UNSUPPORTED}
             self._unsupported = frozenset(
                 normalize_text(text)
-                for text, owner in zip(lessons.texts, lessons.owners, strict=True)
-                if lessons.intents[owner] == UNSUPPORTED
+                for text, owner in zip(training_set.texts, training_set.owners, strict=True)
+                if training_set.intents[owner] == UNSUPPORTED
             )
             self._languages = {
                 text: language
@@ -234,7 +234,7 @@ class SemanticStage:
         )
 
     async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
-        """How a message is judged, in full; None as long as nothing was learned."""
+        """The full prediction for a message; None before the first training."""
         model = self._model
         if model is None:
             return None
@@ -289,7 +289,7 @@ class SemanticStage:
         )
 
     async def _predictions(self, texts: Sequence[str]) -> list[Prediction]:
-        """Each text's judgement; what is known already is not computed."""
+        """The prediction for each text, from the cache where possible."""
         model = self._model
         assert model is not None
         keys = [normalize_text(text) for text in texts]
@@ -335,28 +335,28 @@ class SemanticStage:
             log.warning("embedder failed, judging by n-grams", extra={"reason": str(error)})
             return [None] * len(texts)
 
-    async def _trained_model(self, lessons: TrainingSet, digest: str) -> SemanticModel:
+    async def _trained_model(self, training_set: TrainingSet, digest: str) -> SemanticModel:
         path = self._cache / f"intents-{digest}.npz" if self._cache else None
         if path is not None:
-            model = await to_thread.run_sync(_read, path, lessons)
+            model = await to_thread.run_sync(_read, path, training_set)
             if model is not None:
                 return model
-        names = [words_of(name) for name in lessons.intents]
-        vectors = np.zeros((len(lessons.texts) + len(names), 0), np.float32)
+        names = [words_of(name) for name in training_set.intents]
+        vectors = np.zeros((len(training_set.texts) + len(names), 0), np.float32)
         if self._embedder is not None:
-            vectors = await embedded(self._embedder, [*lessons.texts, *names], "query")
-        n = len(lessons.texts)
+            vectors = await embedded(self._embedder, [*training_set.texts, *names], "query")
+        n = len(training_set.texts)
         log.info("learning prompts", extra={"prompts": n, "intents": len(names)})
         model = await to_thread.run_sync(
-            fit, lessons, vectors[:n], vectors[n:], abandon_on_cancel=True
+            fit, training_set, vectors[:n], vectors[n:], abandon_on_cancel=True
         )
         if path is not None:
             await to_thread.run_sync(_write, path, model)
         return model
 
-    def _digest_of(self, lessons: TrainingSet) -> str:
+    def _digest_of(self, training_set: TrainingSet) -> str:
         identity = self._embedder.identity if self._embedder else ""
-        content = repr((identity, lessons.intents, lessons.texts, lessons.owners))
+        content = repr((identity, training_set.intents, training_set.texts, training_set.owners))
         return blake2b(content.encode(errors="replace"), digest_size=12).hexdigest()
 
 
@@ -410,15 +410,15 @@ def _why_not(whole: Prediction) -> str:
     )
 
 
-def _read(path: Path, lessons: TrainingSet) -> SemanticModel | None:
+def _read(path: Path, training_set: TrainingSet) -> SemanticModel | None:
     try:
         model = read_model(path.read_bytes())
     except OSError:
         return None
     except ValueError as error:
-        log.warning("kept model unusable", extra={"file": path.name, "reason": str(error)})
+        log.warning("cached model unusable", extra={"file": path.name, "reason": str(error)})
         return None
-    return model if model.training_set == lessons else None
+    return model if model.training_set == training_set else None
 
 
 def _write(path: Path, model: SemanticModel) -> None:
@@ -437,4 +437,4 @@ def _write(path: Path, model: SemanticModel) -> None:
         for old in files[_KEPT:]:
             old.unlink(missing_ok=True)
     except OSError as error:
-        log.warning("model not kept", extra={"file": path.name, "reason": str(error)})
+        log.warning("model not cached", extra={"file": path.name, "reason": str(error)})

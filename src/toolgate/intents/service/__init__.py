@@ -1,6 +1,6 @@
-"""What a message is about, and what a model is told for it: intent, rules and tools put together.
+"""The intent service: detection, enriched prompts, search boosts and advice about calls.
 
-Knows no servers, no access and no audit: the gateway passes in which tools a caller may use.
+Independent of servers, access and audit: the gateway passes in the tools a caller may use.
 """
 
 from toolgate.intents.service.answers import Advice, Enrichment, Knowledge

@@ -1,4 +1,4 @@
-"""What is answered: an enriched prompt, rules for short actions, advice about a call."""
+"""The answers of the intent service: enriched prompt, knowledge, advice about a call."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -115,7 +115,7 @@ class Knowledge:
 
 @dataclass(frozen=True, kw_only=True)
 class Advice:
-    """What a model is told about a call that does not go with what was asked for."""
+    """What a model is told about a call that does not match the last request."""
 
     text: str
     """The right rules and tools, and what to do."""
@@ -127,7 +127,7 @@ class Advice:
     """Key of the tool."""
 
     intent: str
-    """What the last request is about, judged again."""
+    """The intent of the last request, detected again."""
 
     reason: Literal["outside", "arguments"]
     """What was wrong with the call."""

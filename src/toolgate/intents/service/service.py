@@ -1,4 +1,4 @@
-"""Putting intents, rules and tools together."""
+"""The intent service: combines detection, rules and the tools of a caller."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -60,7 +60,7 @@ _LIKELY: Final = 0.25
 
 
 class IntentService:
-    """Puts intents, rules and tools together."""
+    """Detects intents, builds enriched prompts, and advises on calls."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The tools of intents: which ones names mean, how they are shown, what a search makes of them."""
+"""The tools of intents: resolves their names, summarises them, boosts them in a search."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,14 +48,14 @@ class ToolNames:
         self._entries_of: dict[tuple[str, str], Sequence[CatalogEntry]] = {}
 
     def entries(
-        self, snapshot: Snapshot, taught: IntentSet, intent: Intent, name: str
+        self, snapshot: Snapshot, intent_set: IntentSet, intent: Intent, name: str
     ) -> Sequence[CatalogEntry]:
         """The tools that an intent can mean by a name, best first.
 
         A key means its tool, and a bare name that of the intent's own pack before all others.
         """
-        if (snapshot.version, taught.version) != self._state:
-            self._index(snapshot, taught)
+        if (snapshot.version, intent_set.version) != self._state:
+            self._index(snapshot, intent_set)
         key = intent.pack, name
         entries = self._entries_of.get(key)
         if entries is None:
@@ -64,11 +64,11 @@ class ToolNames:
             self._entries_of[key] = entries
         return entries
 
-    def _index(self, snapshot: Snapshot, taught: IntentSet) -> None:
-        """Look through the servers that are not as they were at the last look."""
-        names = {tool for intent in taught.intents for tool in (*intent.tools, intent.tool)}
+    def _index(self, snapshot: Snapshot, intent_set: IntentSet) -> None:
+        """Index the servers that have changed since the last call."""
+        names = {tool for intent in intent_set.intents for tool in (*intent.tools, intent.tool)}
         before: Mapping[str, ServerEntries] = {}
-        if taught.version == self._state[1]:
+        if intent_set.version == self._state[1]:
             before = self._servers
         of_server: dict[str, list[tuple[str, CatalogEntry]]] = {}
         for server, entries in snapshot.servers.items():
@@ -83,7 +83,7 @@ class ToolNames:
                 ]
             if named:
                 of_server[server] = named
-        self._state = snapshot.version, taught.version
+        self._state = snapshot.version, intent_set.version
         self._servers, self._of_server, self._entries_of = snapshot.servers, of_server, {}
         self._by_name = {}
         for called, entry in chain.from_iterable(of_server.values()):

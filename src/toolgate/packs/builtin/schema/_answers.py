@@ -1,4 +1,4 @@
-"""What the tools of the pack answer: a text for models and people, and the same as JSON."""
+"""Formats the answers of the schema tools, as text and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Finding the table or type that a person means: names are said in many ways."""
+"""Finds the table or type that a name means, in any case, number and spelling."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ _MOST_NEAR: Final = 5
 
 @dataclass(frozen=True, kw_only=True)
 class TypeMatches:
-    """What a name may mean."""
+    """The types that a name may mean."""
 
     matches: tuple[TableSchema | NamedType, ...] = ()
     """Those that it names: one, or several that it names equally well."""

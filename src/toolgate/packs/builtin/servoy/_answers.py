@@ -1,4 +1,4 @@
-"""How tools of the pack answer: one sentence first, then what it is about."""
+"""Builds the results of tools: one sentence first, then details."""
 
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -95,7 +95,7 @@ def require_text(text: str, *arguments: str) -> None:
     """Refuse with a text where one of the arguments says nothing.
 
     Raises:
-        RefusedError: One is blank.
+        ToolRefusedError: One is blank.
     """
     if not all(argument.strip() for argument in arguments):
         raise ToolRefusedError(text)

@@ -1,4 +1,4 @@
-"""What a call of a tool works with: the workspace, its databases, and which solution is meant."""
+"""The context of one tool call: workspace, databases, and the solution to change."""
 
 import shlex
 import subprocess
@@ -44,7 +44,7 @@ class Options:
         """The options as they are set.
 
         Raises:
-            RefusedError: One is unknown, or not what it has to be.
+            ToolRefusedError: One is unknown, or not what it has to be.
         """
         where = "[packs.options.servoy]"
         for key in table:
@@ -74,7 +74,7 @@ def _command(value: object, where: str) -> tuple[str, ...]:
 
 
 class _ConversationMemory:
-    """Per conversation, which solution is worked on and which form was looked at last."""
+    """Per conversation: the chosen solution, and the form opened last."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -98,7 +98,7 @@ _editors: list["subprocess.Popen[bytes]"] = []
 
 @dataclass(frozen=True, kw_only=True)
 class ServoyCall:
-    """One request's view; whatever is read once stays as it was read."""
+    """The workspace as one call sees it: read once, then unchanged."""
 
     options: Options
     """As they are set."""
@@ -121,10 +121,10 @@ class ServoyCall:
         conversation: tuple[str, ...] = (),
         folder: str = "",
     ) -> "ServoyCall":
-        """The desk for options; without a workspace in them that of a folder, or of this process.
+        """The context for options; `folder` counts where they name no workspace.
 
         Raises:
-            RefusedError: There is no such workspace.
+            ToolRefusedError: There is no such workspace.
         """
         path = Path(options.workspace).expanduser() if options.workspace else Path(folder or ".")
         workspace = Workspace.open(path.absolute(), options.solution)
@@ -150,7 +150,7 @@ class ServoyCall:
         """Work on another solution from now on, in this conversation.
 
         Raises:
-            RefusedError: There is no such context.
+            ToolRefusedError: There is no such context.
         """
         if context == self.workspace.active.name:
             context = ACTIVE
@@ -181,16 +181,16 @@ class ServoyCall:
 
     @contextmanager
     def exclusive(self) -> "Generator[ServoyCall]":
-        """This desk, read afresh, while nobody else changes the workspace.
+        """A freshly read context, while the workspace is locked against other writers.
 
         Raises:
-            RefusedError: Somebody else does.
+            ToolRefusedError: Another process holds the lock.
         """
         with self.workspace.journal.locked():
             yield self.reloaded()
 
     def reloaded(self) -> "ServoyCall":
-        """This desk, read afresh."""
+        """A freshly read context."""
         fresh = Workspace(folder=self.workspace.folder, solution_name=self.workspace.solution_name)
         return replace(self, workspace=fresh)
 
@@ -230,10 +230,10 @@ def _started(command: list[str]) -> "subprocess.Popen[bytes]":
 
 
 def servoy_call(context: Context) -> ServoyCall:
-    """The desk for a call of a tool.
+    """The context for a call of a tool.
 
     Raises:
-        RefusedError: The options cannot be used, or there is no such workspace.
+        ToolRefusedError: The options cannot be used, or there is no such workspace.
     """
     connections = context.connections
     live: dict[str, Server] = {name: LiveServer(name, connections) for name in connections}

@@ -1,4 +1,4 @@
-"""What a tool of the pack answers when it does not do what was asked."""
+"""The error that a tool of the pack answers with."""
 
 __all__ = ["ToolRefusedError"]
 

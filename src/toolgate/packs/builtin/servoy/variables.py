@@ -1,4 +1,4 @@
-"""What the rules of the pack are told of the workspace: `{{PROJECT_NAME}}` and its like."""
+"""Variables for the rules of the pack, as `{{PROJECT_NAME}}`, read from the workspace."""
 
 import time
 from collections import OrderedDict
@@ -14,15 +14,23 @@ __all__ = ["variables"]
 
 _FILES = frozenset({".rel", ".val", ".frm", ".js", ".obj", ".tbl", ".dbi", ".less", ".css", ".mnu"})
 _RECENT = 10
+"""Files listed as recent; chosen."""
+
 _MOST_SOURCES = 200
+"""Data sources listed; chosen to bound the prompt."""
+
 _FRESH_S = 1.0
+"""Seconds that values are cached at least; chosen."""
+
 _PLACES = 16
+"""Workspaces in the cache; chosen."""
+
 _PAUSE = 20
-"""A large workspace that takes long to look at is looked at less often, by this factor."""
+"""Values are cached for this many times the seconds that reading took; chosen (5 % of the time)."""
 
 
 class _CachedValues:
-    """What was found last: several prompts in a moment look at the disk once."""
+    """Caches the values: several prompts in a moment read the disk once."""
 
     def __init__(self) -> None:
         self._lock = Lock()

@@ -1,4 +1,4 @@
-"""What the tools of the pack answer: a text for people and models, and the same as JSON."""
+"""Formats the answers of the SQL tools, as text and as JSON."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final

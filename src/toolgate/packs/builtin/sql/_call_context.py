@@ -1,4 +1,4 @@
-"""One call of a tool of the pack: which database, whether it may, what is noted of it."""
+"""One tool call: chooses the connection, checks the statement, runs it, logs it."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -24,7 +24,7 @@ _T = TypeVar("_T")
 
 
 class SqlCall:
-    """What a call works with."""
+    """A call of one of the SQL tools."""
 
     def __init__(self, context: Context, tool: str) -> None:
         """Take a call.
@@ -60,12 +60,12 @@ class SqlCall:
         """
         return self.connections.chosen((name or "").strip() or self.options.connection)
 
-    async def judged(self, connection: Connection, sql: str) -> StatementVerdict:
+    async def checked(self, connection: Connection, sql: str) -> StatementVerdict:
         """Whether a text is one statement that only reads.
 
         Raises:
             MissingExtraError: The parser is not installed.
-            StatementError: It is not; that is noted.
+            StatementError: It is not; the refusal is logged.
         """
         check = partial(check_statement, sql, connection.dialect, functions=self.options.functions)
         verdict = await to_thread.run_sync(check)
@@ -81,7 +81,7 @@ class SqlCall:
     async def run(
         self, connection: Connection, statement: str, *, rows: int | None = None
     ) -> QueryResult:
-        """Run a statement that was judged, and note it.
+        """Run a checked statement, and log it.
 
         Raises:
             DatabaseError: The database cannot be reached or read, or took longer than allowed.
@@ -115,7 +115,7 @@ class SqlCall:
         reason: str = "",
         result: QueryResult | None = None,
     ) -> None:
-        """Keep what became of a statement; that it cannot be kept stops nobody."""
+        """Log the outcome of a statement; a failing store does not fail the call."""
         fields = {
             "connection": connection.name,
             "dialect": connection.dialect,

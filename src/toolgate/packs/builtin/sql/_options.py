@@ -1,4 +1,4 @@
-"""What the pack is told: `[packs.options.sql]`."""
+"""The options of the pack: `[packs.options.sql]`."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -10,6 +10,7 @@ from toolgate.errors import SettingError
 __all__ = ["MOST_ROWS", "SqlOptions", "read_options"]
 
 MOST_ROWS: Final = 10_000
+"""Rows of an answer at most, whatever the options say; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

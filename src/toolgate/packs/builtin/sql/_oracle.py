@@ -1,4 +1,4 @@
-"""What only Oracle needs: its plans, and the log of SQLcl. Not tested: no Oracle was at hand."""
+"""Plans and the SQLcl log of Oracle. Not tested against a real Oracle."""
 
 from contextlib import closing
 from datetime import date, datetime
@@ -24,8 +24,7 @@ async def sqlcl_entries(
 ) -> tuple[list[Json], list[str]]:
     """Rows of SQLcl's log in each Oracle connection, and why one cannot be read.
 
-    They are not told apart by who asked Toolgate, so they are shown only to those who may see what
-    everyone asked.
+    They do not name the caller of Toolgate, so only callers with the right to manage see them.
     """
     entries: list[Json] = []
     problems: list[str] = []

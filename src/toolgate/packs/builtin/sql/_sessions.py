@@ -1,4 +1,4 @@
-"""What a database says about the session that asks."""
+"""Reads version and session settings of a database."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""A connected database as a server: what SQLAlchemy finds in it."""
+"""A connected database as a server: its tables as SQLAlchemy reads them."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property

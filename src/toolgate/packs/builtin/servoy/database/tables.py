@@ -1,4 +1,4 @@
-"""Tables and columns: what table definitions of a workspace or a live database say of them."""
+"""Tables, columns and foreign keys, from `.dbi` files or a connected database."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -249,7 +249,7 @@ class Databases:
         """The table of a data source; None where nothing is known of its server.
 
         Raises:
-            RefusedError: The server is not among the known ones, or it has no such table.
+            ToolRefusedError: The server is not among the known ones, or it has no such table.
         """
         if not source.startswith("db:/") or not self.names:
             return None

@@ -1,4 +1,4 @@
-"""Reading and writing files of a workspace: whole or not at all, and never over a protection."""
+"""Reads, replaces and locks files of a workspace: atomically, and never over a protection."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ def content_of(path: Path) -> bytes | None:
     """The bytes of a file; None where there is none.
 
     Raises:
-        RefusedError: It cannot be read.
+        ToolRefusedError: It cannot be read.
     """
     try:
         return path.read_bytes()
@@ -103,7 +103,7 @@ def locked(path: Path) -> Generator[None]:
     """Be the only one, of all processes, that changes what the file stands for.
 
     Raises:
-        RefusedError: Another process has it, or it cannot be made.
+        ToolRefusedError: Another process has it, or it cannot be made.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

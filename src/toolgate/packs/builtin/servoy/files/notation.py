@@ -1,4 +1,4 @@
-r"""The notation of workspace files: text to values and back, to the letter, in both dialects.
+r"""Parses and writes the notation of workspace files, byte-exact, in both dialects.
 
 | | plain | JSON |
 |---|---|---|

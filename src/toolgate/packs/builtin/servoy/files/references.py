@@ -1,4 +1,4 @@
-"""Where a workspace still speaks of an object by its name or its identity."""
+"""Finds the lines of a workspace that use the name or UUID of an object."""
 
 import re
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Whether every file of a folder is written again as it was read."""
+"""Checks that every file of a folder is written again as it was read."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

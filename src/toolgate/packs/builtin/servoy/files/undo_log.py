@@ -1,4 +1,4 @@
-"""Changes of a workspace: made together or not at all, and remembered so that they can be undone.
+"""Applies changes of a workspace atomically, and records them for undo.
 
 They are remembered beside the state of the workspace's version control, in the folder `toolgate` of
 `.git`; for a workspace without one, in Toolgate's own data folder. Nothing is put among its files.
@@ -95,7 +95,7 @@ class UndoLog:
         """Keep everybody else from changing the workspace.
 
         Raises:
-            RefusedError: Somebody else does, or nothing can be remembered here.
+            ToolRefusedError: Somebody else does, or nothing can be remembered here.
         """
         if reason := disk.why_not_writable(self._lock):
             raise ToolRefusedError(f"{reason}. Nothing was changed.")
@@ -107,7 +107,7 @@ class UndoLog:
         """What was done, latest last.
 
         Raises:
-            RefusedError: The file of the changes is damaged.
+            ToolRefusedError: The file of the changes is damaged.
         """
         content = disk.content_of(self._file)
         if content is None:
@@ -125,7 +125,7 @@ class UndoLog:
         """Make changes, all of them or none. The journal is held.
 
         Raises:
-            RefusedError: A file is not what it was, is protected, or cannot be written; every
+            ToolRefusedError: A file is not what it was, is protected, or cannot be written; every
                 file is as it was.
         """
         self._check(changes)
@@ -149,7 +149,7 @@ class UndoLog:
         """Take back the latest changes, as many as asked for or there are. The journal is held.
 
         Raises:
-            RefusedError: A file was changed since; nothing of that change was taken back.
+            ToolRefusedError: A file was changed since; nothing of that change was taken back.
         """
         undone: list[UndoRecord] = []
         while len(undone) < count and (records := self.records()):

@@ -1,4 +1,4 @@
-"""A workspace on disk: its solutions, their modules, and the objects in their files."""
+"""Reads a workspace: its solutions, their modules, and the objects in their files."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -88,7 +88,7 @@ class StoredObject:
         """Its properties, to read; see `own`.
 
         Raises:
-            RefusedError: The file cannot be read.
+            ToolRefusedError: The file cannot be read.
         """
         if self.file is None or not isinstance(self.file.root, Fields):
             raise ToolRefusedError(f"{self.problem} Nothing was changed.")
@@ -98,7 +98,7 @@ class StoredObject:
         """The same with properties that may be changed; those of `fields` belong to everybody.
 
         Raises:
-            RefusedError: The file cannot be read.
+            ToolRefusedError: The file cannot be read.
         """
         _ = self.fields
         return replace(self, file=decode_file(self.content))
@@ -165,7 +165,7 @@ class Workspace:
         """The workspace at a path: its folder, or that of a solution in it.
 
         Raises:
-            RefusedError: There is no such folder.
+            ToolRefusedError: There is no such folder.
         """
         if not path.is_dir():
             raise ToolRefusedError(
@@ -187,7 +187,7 @@ class Workspace:
         """All solutions and modules in the folder, by name.
 
         Raises:
-            RefusedError: Two have the same name, or what makes one a solution cannot be read.
+            ToolRefusedError: Two have the same name, or what makes one a solution cannot be read.
         """
         by_name: dict[str, Solution] = {}
         for folder in _solution_folders(self.folder):
@@ -205,7 +205,7 @@ class Workspace:
         """The solution to work on.
 
         Raises:
-            RefusedError: There is none, or several; or its settings cannot be read.
+            ToolRefusedError: There is none, or several; or its settings cannot be read.
         """
         solution = self._chosen()
         if solution.problem:
@@ -339,7 +339,7 @@ def read_file(path: Path) -> tuple[bytes, ServoyFile]:
     """The bytes of a file and what they say.
 
     Raises:
-        RefusedError: It cannot be read; the message names file, line and reason.
+        ToolRefusedError: It cannot be read; the message names file, line and reason.
     """
     content = disk.content_of(path)
     if content is None:

@@ -1,4 +1,4 @@
-"""What relations and value lists have in common: finding, naming, creating, deleting."""
+"""Creates, changes, renames and deletes relations and value lists."""
 
 import uuid as uuids
 from collections.abc import Mapping, Sequence
@@ -71,7 +71,7 @@ def refuse_name(
         but: The object that is renamed; it may keep its name in another case.
 
     Raises:
-        RefusedError: With the reason.
+        ToolRefusedError: With the reason.
     """
     if reason := check_name(kind, name):
         raise ToolRefusedError(
@@ -112,7 +112,7 @@ def create_object(call: ServoyCall, kind: Kind, fields: Fields) -> Path:
     """Write a new object into the solution that is changed.
 
     Raises:
-        RefusedError: Nothing was written.
+        ToolRefusedError: Nothing was written.
     """
     solution = call.target
     name = str(fields["name"])
@@ -127,7 +127,7 @@ def save_object(call: ServoyCall, stored: StoredObject, summary: str) -> None:
     """Write an object whose properties were changed.
 
     Raises:
-        RefusedError: Nothing was written.
+        ToolRefusedError: Nothing was written.
     """
     assert stored.file is not None
     after = encode_file(stored.file)
@@ -140,7 +140,7 @@ def delete_objects(call: ServoyCall, kind: Kind, doomed: Sequence[StoredObject])
     """Remove the files of objects, all or none.
 
     Raises:
-        RefusedError: Nothing was removed.
+        ToolRefusedError: Nothing was removed.
     """
     names = ", ".join(stored.name for stored in doomed)
     changes = [FileChange(path=stored.path, before=stored.content, after=None) for stored in doomed]
@@ -162,7 +162,7 @@ def rename_object(call: ServoyCall, kind: Kind, old: str, new: str) -> RenameRes
     """Rename an object and its file together; or what to ask first, where it is elsewhere.
 
     Raises:
-        RefusedError: There is no such object, or the new name cannot be had; nothing was changed.
+        ToolRefusedError: There is no such object, or the new name is not allowed.
     """
     objects = call.workspace.find_objects(kind, old)
     if not objects:
@@ -201,7 +201,7 @@ def objects_in_scope(call: ServoyCall, kind: Kind, scope: str) -> list[StoredObj
     """The objects of a scope: `current` or `all`.
 
     Raises:
-        RefusedError: It is another word.
+        ToolRefusedError: It is another word.
     """
     match scope.strip() or "all":
         case "current":
@@ -250,7 +250,7 @@ def boolean_property(name: str, value: object) -> bool:
     """A property that is yes or no.
 
     Raises:
-        RefusedError: It is neither.
+        ToolRefusedError: It is neither.
     """
     if isinstance(value, bool):
         return value
@@ -263,7 +263,7 @@ def text_property(name: str, value: object) -> str:
     """A property that is a text; null and blanks are none.
 
     Raises:
-        RefusedError: It is something else.
+        ToolRefusedError: It is something else.
     """
     if value is None:
         return ""
@@ -276,7 +276,7 @@ def choice_property(name: str, value: object, allowed: Mapping[str, Value]) -> V
     """A property that is one of some words.
 
     Raises:
-        RefusedError: It is none of them.
+        ToolRefusedError: It is none of them.
     """
     key = value.strip().lower() if isinstance(value, str) else ""
     if key not in allowed:
@@ -290,7 +290,7 @@ def check_properties(properties: Mapping[str, Any], allowed: Sequence[str]) -> N
     """Refuse properties that there are not.
 
     Raises:
-        RefusedError: One is unknown.
+        ToolRefusedError: One is unknown.
     """
     for name in properties:
         if name not in allowed:

@@ -1,4 +1,4 @@
-"""Forms and what is on them, to look at: buttons, labels, and the styles of a solution."""
+"""Reads forms, their buttons and labels, and the style sheets of a solution."""
 
 import re
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Which names objects of a solution may have."""
+"""Checks names of relations and value lists."""
 
 import re
 from typing import Final

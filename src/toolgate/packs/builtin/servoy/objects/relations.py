@@ -1,4 +1,4 @@
-"""Relations: which records of one table belong to a record of another."""
+"""Relations: how records of one table refer to records of another."""
 
 import re
 from collections.abc import Mapping
@@ -84,10 +84,10 @@ class RelationEnds:
 def create_relation(
     call: ServoyCall, name: str, ends: RelationEnds, properties: Mapping[str, Any]
 ) -> None:
-    """Write a new relation. The desk is alone.
+    """Write a new relation. Needs an exclusive call.
 
     Raises:
-        RefusedError: The name cannot be had, or a table or column is not there or has another
+        ToolRefusedError: The name cannot be had, or a table or column is not there or has another
             type; nothing was written.
     """
     refuse_name(call, "relation", name)
@@ -173,7 +173,7 @@ def set_properties(fields: Fields, properties: Mapping[str, Any]) -> list[str]:
     """Set what is given and leave the rest; gives the names of what changed.
 
     Raises:
-        RefusedError: A property is unknown or has a value that it cannot have.
+        ToolRefusedError: A property is unknown or has a value that it cannot have.
     """
     check_properties(properties, PROPERTIES)
     before = dict(fields)
@@ -193,10 +193,10 @@ def set_properties(fields: Fields, properties: Mapping[str, Any]) -> list[str]:
 def update_relation(
     call: ServoyCall, stored: StoredObject, properties: Mapping[str, Any]
 ) -> list[str]:
-    """Set properties of a relation; gives the names of what changed. The desk is alone.
+    """Set properties of a relation; gives the names of what changed. Needs an exclusive call.
 
     Raises:
-        RefusedError: One cannot be set; nothing was written.
+        ToolRefusedError: One cannot be set; nothing was written.
     """
     stored = stored.editable()
     changed = set_properties(stored.fields, properties)
@@ -236,7 +236,7 @@ def normalized_source(side: str, text: str) -> str:
     """A data source as files have it.
 
     Raises:
-        RefusedError: The text is none.
+        ToolRefusedError: The text is none.
     """
     source = parse_source(text)
     if not source:

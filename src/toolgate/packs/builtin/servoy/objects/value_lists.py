@@ -1,4 +1,4 @@
-"""Value lists: the choices of a field, written down, from a table, a relation or a method."""
+"""Value lists: the choices of a field, from a list, a table, a relation or a method."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -86,7 +86,7 @@ class ValueListSource:
     """Columns that are shown, three at most."""
 
     returned: Sequence[str] = ()
-    """Columns whose values are kept; those that are shown where none is named."""
+    """Columns whose values are stored; by default those that are shown."""
 
     values: Sequence[str] = ()
     """The values themselves, `display|real` where both differ."""
@@ -102,10 +102,10 @@ class ValueListSource:
 
 
 def create_value_list(call: ServoyCall, name: str, source: ValueListSource) -> str:
-    """Write a new value list; gives what is worth saying about it. The desk is alone.
+    """Write a new value list; gives a note for the answer. Needs an exclusive call.
 
     Raises:
-        RefusedError: It cannot be made like this; nothing was written.
+        ToolRefusedError: It cannot be made like this; nothing was written.
     """
     refuse_name(call, "value list", name)
     check_properties(source.properties, PROPERTIES)
@@ -235,7 +235,7 @@ def _table_of_relation(call: ServoyCall, chain: str) -> DbTable | None:
 
 
 def _method(call: ServoyCall, name: str) -> tuple[str, str]:
-    """What is kept of a method: its UUID, else its name; and what is worth saying."""
+    """What is stored for a method: its UUID, else its name; and a note for the answer."""
     if _UUID.fullmatch(name):
         return name.upper(), ""
     parts = _METHOD_NAME.fullmatch(name)
@@ -264,7 +264,7 @@ def set_properties(call: ServoyCall, fields: Fields, properties: Mapping[str, An
     """Set what is given and leave the rest; gives the names of what changed.
 
     Raises:
-        RefusedError: A property is unknown or has a value that it cannot have.
+        ToolRefusedError: A property is unknown or has a value that it cannot have.
     """
     check_properties(properties, PROPERTIES)
     before: dict[str, Any] = as_json(fields)
@@ -338,10 +338,10 @@ def _set_lazy(call: ServoyCall, fields: Fields, *, on: bool) -> None:
 def update_value_list(
     call: ServoyCall, stored: StoredObject, properties: Mapping[str, Any]
 ) -> list[str]:
-    """Set properties of a value list; gives the names of what changed. The desk is alone.
+    """Set properties of a value list; gives the names of what changed. Needs an exclusive call.
 
     Raises:
-        RefusedError: One cannot be set; nothing was written.
+        ToolRefusedError: One cannot be set; nothing was written.
     """
     stored = stored.editable()
     changed = set_properties(call, stored.fields, properties)
@@ -376,7 +376,7 @@ def normalized_source(text: str) -> str:
     """A data source as files have it.
 
     Raises:
-        RefusedError: The text is none.
+        ToolRefusedError: The text is none.
     """
     source = parse_source(text)
     if not source:

@@ -81,7 +81,7 @@ async def query(
     statement: str | None = None
     try:
         chosen = call.chosen(connection)
-        verdict = await call.judged(chosen, sql)
+        verdict = await call.checked(chosen, sql)
         statement = verdict.statement
         return answers.rows(await call.run(chosen, statement, rows=max_rows), chosen, statement)
     except ToolgateError as error:
@@ -100,7 +100,7 @@ async def explain(context: Context, sql: str, connection: str | None = None) -> 
     call = SqlCall(context, "explain")
     try:
         chosen = call.chosen(connection)
-        verdict = await call.judged(chosen, sql)
+        verdict = await call.checked(chosen, sql)
         if verdict.kind == "show":
             raise StatementError(
                 "This statement has no plan.", hint="Give a query, or run it with the tool query."

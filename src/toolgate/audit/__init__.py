@@ -1,4 +1,4 @@
-"""What was asked, decided and answered: recorded for every discovery and call."""
+"""The audit trail of every discovery and call."""
 
 from toolgate.audit.chain_signer import (
     AuditVerification,

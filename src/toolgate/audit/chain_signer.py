@@ -1,4 +1,4 @@
-"""Proof that the audit is whole: signed places of its chain, and the check of all of it.
+"""Signs the audit chain, and verifies that no record was changed or removed.
 
 Each record carries a hash over itself and the one before, so who changes, removes or moves one has
 to compute all later ones anew. From time to time the end of the chain is signed with a key that

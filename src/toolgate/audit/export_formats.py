@@ -1,4 +1,4 @@
-"""A record of the audit in the forms that other programs read: JSON Lines, CSV, OCSF."""
+"""Audit records as JSON Lines, CSV and OCSF."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Records to several places at once: each with a writer of its own, so none waits for another."""
+"""Sends audit records to several sinks, each with its own writer."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,7 @@ __all__ = ["FanoutRecorder"]
 
 
 class FanoutRecorder:
-    """All places of the audit as one."""
+    """All sinks of the audit as one recorder."""
 
     def __init__(self, recorders: Sequence[Recorder]) -> None:
         self._recorders = tuple(recorders)
@@ -43,7 +43,7 @@ class FanoutRecorder:
         await self.wait_written()
 
     async def wait_written(self) -> None:
-        """Wait until everything taken so far is everywhere.
+        """Wait until all records taken so far are written everywhere.
 
         Raises:
             StoreError: Something could not be written somewhere now.

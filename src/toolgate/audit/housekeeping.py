@@ -1,4 +1,4 @@
-"""Keeps the store within its limits in days and bytes, in the background."""
+"""Deletes old audit records in the background, by age and size."""
 
 import logging
 from collections.abc import Callable, Collection

@@ -1,4 +1,4 @@
-"""Receipts: what was found, what was about to run, how it ended. Hashes and sizes, no content."""
+"""Records each discovery and call with hashes and sizes, without content."""
 
 import hashlib
 from collections import deque

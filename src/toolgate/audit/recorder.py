@@ -1,4 +1,4 @@
-"""Writes audit records in the background, in batches, without ever delaying a call."""
+"""Writes audit records in the background, in batches, without delaying a call."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The searches that conversations got, side by side: what they cost and whether they helped."""
+"""Compares the search strategies that conversations used: cost and usefulness."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Places beside the store that the audit can be written to: a file, syslog, OpenTelemetry."""
+"""Audit sinks besides the store: a file, syslog, OpenTelemetry."""
 
 import os
 import socket

@@ -1,4 +1,4 @@
-"""What all servers offer: a frozen, versioned snapshot, refreshed in the background."""
+"""What all servers offer: an immutable, versioned snapshot, refreshed in the background."""
 
 from toolgate.base.names import fold, server_prefix
 from toolgate.catalog.catalog import Catalog, CatalogChange, ToolInspector

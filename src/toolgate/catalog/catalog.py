@@ -1,4 +1,4 @@
-"""The catalog: kept up to date in the background, so that nothing is listed in the call path."""
+"""Keeps the catalog up to date in the background, so that no call waits for a listing."""
 
 import asyncio
 import hashlib
@@ -46,10 +46,10 @@ _STEP = 1_024
 
 
 class ToolInspector(Protocol):
-    """Who looks tools over before anybody sees them."""
+    """Inspects tools before any client sees them."""
 
     async def inspect(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
-        """Which tools of a listing are to be held back: name and why."""
+        """Which tools of a listing to quarantine: name and reason."""
         ...
 
     async def forget(self, server: str) -> None:
@@ -256,12 +256,12 @@ class Catalog:
     # Listeners
 
     def on_change(self, listener: Callable[[CatalogChange], None]) -> Callable[[], None]:
-        """Have a function called after a list has changed; gives what ends that."""
+        """Register a listener for changed lists. Returns a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def on_state(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called when a server went up or down; gives what ends that."""
+        """Register a listener for server states. Returns a function that removes it."""
         self._states.append(listener)
         return lambda: self._states.remove(listener)
 

@@ -1,4 +1,4 @@
-"""Names under which tools and prompts are shown: short, safe everywhere, independent of each other.
+"""Names under which clients see tools and prompts: short, and safe everywhere.
 
 An exposed name is `server__tool`. Clients differ in what they accept: some cut at 64 characters and
 put a prefix of their own before it, some allow only letters, digits, `_` and `-`, some lower-case

@@ -1,4 +1,4 @@
-"""The menu: what `tools/list` shows, decided by its cost and answered from prepared bytes."""
+"""Decides what `tools/list` shows, by its cost, and caches the bytes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

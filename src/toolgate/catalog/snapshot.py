@@ -1,4 +1,4 @@
-"""What all servers offer at one moment: frozen, versioned, ready to be sent."""
+"""What all servers offer at one moment: immutable, versioned, ready to send."""
 
 import hashlib
 import re
@@ -137,7 +137,7 @@ class Snapshot:
 
     @cached_property
     def quarantined(self) -> Mapping[str, str]:
-        """Tools that are held back until somebody decides: key and why."""
+        """Quarantined tools: key and reason."""
         return {
             f"{server}:{name}": why
             for server, entries in self.servers.items()

@@ -1,1 +1,1 @@
-"""Who may do what, and with which credentials."""
+"""Authentication, authorization, credentials and guards."""

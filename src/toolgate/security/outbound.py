@@ -1,4 +1,4 @@
-"""Connections that Toolgate makes over HTTP: which addresses they may reach, and by which way.
+"""The HTTP clients of the gateway: which addresses they may reach, TLS and proxies.
 
 An address that an administrator wrote may be anywhere; one that a server names may not be more
 private than the server itself. What counts is the address that is connected to, whatever a name

@@ -1,4 +1,4 @@
-"""Doubles and contract suites for people who extend Toolgate."""
+"""Test doubles and contract suites for people who extend Toolgate."""
 
 from toolgate.testing.fake_service import FakeReply, FakeService, chat_reply, fake_service
 from toolgate.testing.fake_upstream import FakeUpstream, text_result

@@ -1,4 +1,4 @@
-"""An authorization server and a server that wants its tokens, for tests of logins.
+"""An authorization server, and an MCP server that requires its tokens, for tests.
 
 Both are small and strict: PKCE is checked, codes and refresh tokens work once, a refresh token that
 is shown twice ends its whole family, registrations are kept with their addresses, tokens are for

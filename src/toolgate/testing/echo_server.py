@@ -1,4 +1,4 @@
-"""A small MCP server for tests: it does what its caller says, also what no server should.
+"""A small MCP server for tests that does what its caller asks, even what no server should.
 
 Written without the protocol library, so that it can send anything and starts at once:
 

@@ -1,4 +1,4 @@
-"""A service over HTTP that answers as a test says: cloud search, chat models, embeddings."""
+"""A fake HTTP service for tests: cloud search, chat models, embeddings."""
 
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence

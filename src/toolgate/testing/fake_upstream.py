@@ -1,4 +1,4 @@
-"""A scripted upstream: a wire whose server does exactly what a test says.
+"""A scripted upstream server, for tests.
 
 ```python
 from toolgate.testing import FakeUpstream, memory_app, text_result

@@ -1,4 +1,4 @@
-"""A whole gateway in memory: real stages, real store, servers that are objects of a test."""
+"""A whole gateway in memory, with fake servers, for tests."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager

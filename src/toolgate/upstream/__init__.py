@@ -1,4 +1,4 @@
-"""Servers behind the gateway: one wire per technology, eras bridged, connections supervised."""
+"""Connections to upstream servers: transports, protocol eras, supervision."""
 
 from toolgate.upstream.base import CallSink, Credential, Wire, WireEvents
 from toolgate.upstream.era_bridge import EraBridge

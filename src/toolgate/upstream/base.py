@@ -1,4 +1,4 @@
-"""What a wire to an upstream server must be able to do.
+"""The interfaces of transports to upstream servers, and of what they report to.
 
 A wire carries JSON-RPC messages of one connection and knows nothing of protocol eras, tools or
 reconnecting: `_leg` makes the handshake over it, `_server` keeps it alive.

@@ -1,4 +1,4 @@
-"""One request of a client on its way through an upstream connection."""
+"""A client's request to an upstream server: its deadline, progress and questions."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,4 @@
-"""Errors of calls to a server: it is down, the call may have run, the result cannot be read."""
+"""Errors of calls: the server is down, the call may have run, the result is unreadable."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""How calls to a server went lately: the circuit breaker's counts, and the latency."""
+"""How recent calls to a server went: failures for the circuit breaker, and latency."""
 
 import asyncio
 from collections import deque

@@ -1,4 +1,4 @@
-"""What Toolgate writes around a request for an upstream: `_meta` and HTTP headers, per session.
+"""What Toolgate adds to a request for a server: `_meta` and HTTP headers, by era.
 
 What the client sent about its own connection, and what it sent to Toolgate alone, never goes on:
 https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization (token passthrough).

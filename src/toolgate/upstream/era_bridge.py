@@ -1,4 +1,4 @@
-"""Questions of a server to the client, between the eras.
+"""Passes a server's questions to the client when they speak different protocol eras.
 
 A handshake-era server asks in the middle of a call and waits; a modern client is asked by the
 result of its call and comes back with a new one. So:

@@ -1,4 +1,4 @@
-"""One connection to one server in one era: opened, greeted, listened to."""
+"""One connection to a server in one protocol era: opened, initialized, listened to."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ _CHANGES: dict[str, Literal["tools", "prompts", "resources"]] = {
 
 
 class EraSessionObserver(Protocol):
-    """Who is told what a server says by itself."""
+    """Is notified of what a server sends unasked."""
 
     def list_changed(
         self, session: "EraSession", kind: Literal["tools", "prompts", "resources"]

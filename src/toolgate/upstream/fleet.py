@@ -1,4 +1,4 @@
-"""All upstream servers of a gateway: started, changed and ended while it runs."""
+"""All upstream servers of a gateway: added, changed and removed while it runs."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -39,15 +39,15 @@ class Fleet:
         self._may_connect.set()
 
     def defer_connections(self) -> None:
-        """Connect to none of the servers that are added from now on, until `release`."""
+        """Do not connect to servers added from now on, until `allow_connections`."""
         self._may_connect.clear()
 
     def allow_connections(self) -> None:
-        """Connect to those that were held."""
+        """Connect to the servers that were waiting."""
         self._may_connect.set()
 
     def observe(self, observer: FleetObserver) -> None:
-        """Say who is told; before the first server is added."""
+        """Set the observer, before the first server is added."""
         self._observer = observer
 
     @property
@@ -102,7 +102,7 @@ class Fleet:
         return server
 
     async def relogin(self, name: str, subject: str) -> None:
-        """Somebody has another credential for a server now, or none any more."""
+        """Use the new credential of a subject, or none if it was removed."""
         if name in self._servers:
             self._servers[name].relogin(subject)
 
@@ -113,7 +113,7 @@ class Fleet:
         await _ended([self._running.pop(name)])
 
     async def reload(self, specs: Iterable[ServerSpec]) -> tuple[set[str], set[str]]:
-        """Have exactly these servers; unchanged ones are not touched.
+        """Replace the servers by these; unchanged ones keep running.
 
         Gives:
             Names that were removed or changed, and names that were added or changed.

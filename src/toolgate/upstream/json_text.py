@@ -1,4 +1,4 @@
-"""JSON text from and for servers: fast where it can be, exact where the fast library is not.
+"""JSON text from and for servers: fast where possible, exact where orjson is not.
 
 orjson turns whole numbers over 64 bits into floats without a word, refuses to read or write text
 with half of a surrogate pair (JavaScript makes it when it cuts an emoji), and writes NaN as null.
@@ -52,8 +52,8 @@ def read_json(text: bytes) -> object:
     Half surrogates become U+FFFD, since no UTF-8 text can carry them further.
 
     Raises:
-        BadText: It is no JSON, not UTF-8, nested too deeply, or has a number that JSON lacks (NaN,
-            Infinity) or that no float can hold (1e999).
+        InvalidJsonError: It is no JSON, not UTF-8, nested too deeply, or has a number that JSON
+            lacks (NaN, Infinity) or that no float can hold (1e999).
     """
     if len(text) < _MANY_BYTES or not gc.isenabled():
         return _read(text)

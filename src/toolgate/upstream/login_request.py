@@ -1,4 +1,4 @@
-"""How a client is asked to open the page of a login, where it can be."""
+"""Asks the client to open a login page, where it can."""
 
 from collections.abc import Mapping
 from secrets import token_hex

@@ -1,4 +1,4 @@
-"""One upstream server: its connections kept alive, its calls bounded, its state told."""
+"""One upstream server: keeps its connections alive, sends its calls, reports its state."""
 
 import asyncio
 import logging
@@ -117,7 +117,7 @@ class UpstreamServer:
         self._subject_of: Callable[[ServerSpec, Caller], str] | None = None
 
     def split_by_subject(self, whose: Callable[[ServerSpec, Caller], str]) -> None:
-        """Have a connection for each whose credential is shown; before `run`.
+        """Use a connection per subject; call this before `run`.
 
         The one that stands for the server tells what it offers, and runs no calls.
 
@@ -139,7 +139,7 @@ class UpstreamServer:
         return member
 
     def relogin(self, subject: str) -> None:
-        """Somebody has another credential now: connections that show the old one end."""
+        """Use the new credential of a subject: connections with the old one end."""
         self._relogged.set()
         self._relogged = asyncio.Event()
         if self._by_subject is not None:
@@ -150,7 +150,7 @@ class UpstreamServer:
             self._again()
 
     def _again(self) -> None:
-        """Show the new credential: what the server offers may be different."""
+        """Reconnect with the new credential: the server may offer other tools."""
         if self.main is None:
             self._retry_now.set()
         elif self.spec.kind == "stdio":
@@ -166,7 +166,7 @@ class UpstreamServer:
 
     @property
     def waits_for_login(self) -> bool:
-        """Whether it is down only because nobody has logged in, where each caller does so."""
+        """Whether it is down only because nobody has logged in."""
         return self._by_subject is not None and self._login is not None and self.state == "down"
 
     def status(

@@ -1,4 +1,4 @@
-"""Connections to one server, one for each whose credential is shown."""
+"""Connections to one server, one for each subject whose credential they use."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ MOST = 256
 
 
 class SubjectConnection(Protocol):
-    """One of them: an `UpstreamServer`."""
+    """A connection: an `UpstreamServer`."""
 
     async def run(self) -> None:
         """Keep the connection until cancelled."""
@@ -33,7 +33,7 @@ class _PooledConnection(Generic[MemberT]):
 
 
 class SubjectConnections(Generic[MemberT]):
-    """The connections by whose they are, made when they are needed."""
+    """The connections by subject, made on demand."""
 
     def __init__(self, make: Callable[[str], MemberT]) -> None:
         self._make = make
@@ -45,7 +45,7 @@ class SubjectConnections(Generic[MemberT]):
         return len(self._entries)
 
     def acquire(self, subject: str) -> MemberT:
-        """The connection of somebody."""
+        """The connection of a subject."""
         entry = self._entries.pop(subject, None)
         if entry is None or entry.task.done():
             entry = _PooledConnection(self._make(subject))
@@ -59,7 +59,7 @@ class SubjectConnections(Generic[MemberT]):
         return entry.member
 
     def drop(self, subject: str) -> None:
-        """End a connection: what is shown on it does not hold any more."""
+        """End a connection whose credential is no longer valid."""
         entry = self._entries.pop(subject, None)
         if entry is not None:
             entry.task.cancel()

@@ -1,4 +1,4 @@
-"""Telling tool definitions that try to steer a model from those that describe a tool."""
+"""Finds tool definitions that try to steer a model."""
 
 from toolgate.catalog.scanner.definition_diff import Difference, differences, new_parameters
 from toolgate.catalog.scanner.quarantine import (

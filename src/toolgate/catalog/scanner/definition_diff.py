@@ -1,4 +1,4 @@
-"""What is different between two definitions of one tool, for people who have to say yes."""
+"""The difference between two definitions of a tool, for whoever approves the change."""
 
 import difflib
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What a text says to a model, whatever it is hidden in.
+"""Shows a text as a model reads it, whatever hides it.
 
 A model reads letters of other alphabets that look like Latin ones, letters with something invisible
 between them, entities and Base64. Rules are written for plain text, so text is made plain first,

@@ -1,4 +1,4 @@
-"""Quarantine: what was accepted of each tool, and which ones wait until a person decides.
+"""Quarantine: which definitions were accepted, and which tools await a decision.
 
 A server that changes a tool after people have come to trust it ("rug pull") is the attack that a
 look at the first definition cannot see. So the accepted definition is kept, and a changed one is
@@ -38,7 +38,7 @@ growth, beside another finding they are not."""
 
 @dataclass(frozen=True, kw_only=True)
 class QuarantinedTool:
-    """A tool that is held back, with all that a person needs to decide."""
+    """A quarantined tool, with all that a person needs to decide."""
 
     server: str
     """Its server."""
@@ -91,7 +91,7 @@ class ReplacedDefinition:
 
 
 class Quarantine:
-    """Looks at what servers list, and keeps what was seen and decided."""
+    """Inspects what servers list, and remembers definitions and decisions."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class Quarantine:
         self._lock = asyncio.Lock()
 
     async def inspect(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
-        """Which tools of a listing are to be held back: name and why.
+        """Which tools of a listing to quarantine: name and reason.
 
         What cannot be read from the store counts as never seen, and is looked over.
 
@@ -138,7 +138,7 @@ class Quarantine:
             return {name: _reason(rows[name]) for name in listed if self._holds(rows[name])}
 
     async def list_quarantined(self) -> list[QuarantinedTool]:
-        """All that is held back now, by server and name."""
+        """All quarantined tools, by server and name."""
         async with self._lock:
             everything = await self._all()
             rows = [row for of in everything.values() for row in of.values() if self._holds(row)]
@@ -147,7 +147,7 @@ class Quarantine:
         ]
 
     async def decide(self, server: str, tool: str, *, accept: bool, by: str) -> QuarantinedTool:
-        """Let a tool through from now on, or keep it held; until it changes again.
+        """Accept a tool or keep it quarantined, until it changes again.
 
         Raises:
             UnknownToolError: No such tool is held back.
@@ -158,7 +158,7 @@ class Quarantine:
             row = rows.get(tool)
             if row is None or row.state == "accepted":
                 raise UnknownToolError(
-                    f"No tool {tool!r} of the server {server!r} is held back.",
+                    f"No tool {tool!r} of the server {server!r} is quarantined.",
                     hint="See what is: toolgate servers approve",
                 )
             decided = replace(

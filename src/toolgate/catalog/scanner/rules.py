@@ -1,4 +1,4 @@
-"""The rules of the scanner, read from `rules.toml` beside this file."""
+"""The rules of the scanner, read from `rules.toml`."""
 
 import re
 import tomllib

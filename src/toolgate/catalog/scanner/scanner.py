@@ -1,4 +1,4 @@
-"""The scanner: a tool's definition in, what is suspicious about it out.
+"""Scans a tool definition and reports what is suspicious.
 
 It reads everything that a model would read: name, title, description, and every text and name of
 the schemas. It decides nothing: whoever asked holds back what has findings that weigh 1 together.
@@ -89,7 +89,7 @@ class OtherServersTools:
 
 
 class Scanner:
-    """Looks tool definitions over."""
+    """Scans tool definitions."""
 
     def __init__(self, rules: Iterable[ScanRule] | None = None) -> None:
         self._rules = tuple(rules) if rules is not None else load_rules()

@@ -1,4 +1,4 @@
-"""Sentences that steer a model, in words of their own.
+"""Finds sentences that steer a model without matching a rule.
 
 Rules know phrases; who writes a poisoned text takes others. What such a sentence is made of is
 harder to leave out: something worth having, somebody told to do something with it, and often a

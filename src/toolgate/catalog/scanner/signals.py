@@ -1,4 +1,4 @@
-"""The signals of which sentences that steer a model are made, read from `signals.toml`."""
+"""The signals of sentences that steer a model, read from `signals.toml`."""
 
 import re
 import tomllib

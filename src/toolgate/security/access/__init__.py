@@ -1,4 +1,4 @@
-"""One decision: may this caller see or use this. Everything asks here.
+"""Access decisions: may this caller see or use this.
 
 Also who the caller is (`Admission`), how much it may do (`UsageLimits`), and
 the administration of all of it.

@@ -1,4 +1,4 @@
-"""Projects, tokens, rules and guards in memory, as the store has them at the last look."""
+"""Projects, tokens, rules and guards in memory, kept in step with the store."""
 
 import logging
 from collections.abc import Callable
@@ -33,7 +33,7 @@ _TOUCH_S = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class AccessSnapshot:
-    """All of it at one moment."""
+    """The access data at one moment."""
 
     version: int = -1
     """Of the store."""
@@ -55,7 +55,7 @@ class AccessSnapshot:
 
 
 class AccessData:
-    """What the store says about access."""
+    """The access data of the store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,7 +66,7 @@ class AccessData:
         self._reading = anyio.Lock()
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Have a function called whenever something is different."""
+        """Register a listener that is called after every change."""
         self._listeners.append(listener)
 
     def token_by_prefix(self, prefix: str) -> StoredToken | None:
@@ -79,7 +79,7 @@ class AccessData:
             self._used[token_id] = utc_now()
 
     async def refresh(self) -> None:
-        """Read again if the store has changed.
+        """Reload if the store has changed.
 
         Raises:
             StoreError: It cannot be read; what was known stays.
@@ -104,7 +104,7 @@ class AccessData:
             listener()
 
     async def watch(self) -> None:
-        """Look at the store until cancelled, and write down when tokens were used."""
+        """Follow the store until cancelled, and record when tokens were used."""
         is_failing, touched_at = False, anyio.current_time()
         while True:
             await anyio.sleep(POLL_S)
@@ -121,7 +121,7 @@ class AccessData:
                 is_failing = False
 
     async def write_uses(self) -> None:
-        """Write down when tokens were used."""
+        """Record when tokens were used."""
         used, self._used = self._used, {}
         try:
             await self._store.access.touch_tokens(used)

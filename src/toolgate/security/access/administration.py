@@ -1,4 +1,4 @@
-"""Looking after tokens, projects, rules and guards; each change holds from the next request."""
+"""Administers tokens, projects, rules and guards; changes apply from the next request."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager

@@ -1,4 +1,4 @@
-"""From what a request shows to a `Caller`: who it is, and for which project it asks."""
+"""Turns a request's credentials into a `Caller`: who it is, and for which project."""
 
 import hashlib
 import hmac
@@ -29,7 +29,7 @@ _REMEMBERED = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class PresentedCredentials:
-    """What a request says about who sends it."""
+    """The credentials and the project that a request presents."""
 
     authorization: str | None = None
     """The header of this name."""
@@ -67,7 +67,7 @@ class PresentedCredentials:
 
 
 class Admission:
-    """Lets in who may come in."""
+    """Authenticates requests."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Admission:
         )
 
     async def admit(self, presented: PresentedCredentials) -> Caller:
-        """Who asks, and for which project.
+        """The caller of a request.
 
         Raises:
             CredentialError: A credential is needed and none came, or it is worth nothing.
@@ -145,7 +145,7 @@ class Admission:
             raise
         self._note_failure(presented.address)
         raise CredentialError(
-            "The token is none that this gateway knows.",
+            "Unknown or expired token.",
             hint="Make one with: toolgate tokens create NAME",
         )
 

@@ -1,4 +1,4 @@
-"""Who may see and use what: the contract that the gateway asks in every verb."""
+"""The interface of access decisions."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias

@@ -1,4 +1,4 @@
-"""Checks of what people enter about tokens, projects and limits."""
+"""Validates names, limits, expiry times and project settings."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""How much somebody may do: within a minute, at the same time, within a day.
+"""Usage limits: calls per minute, at the same time and per day.
 
 Each process counts for itself. A minute is a bucket that refills all the time, so there is no
 moment at which everybody may start again; a day begins at midnight, UTC.
@@ -86,7 +86,7 @@ class UsageLimits:
         self._tools: dict[str, _UsageCount] = {}
 
     def acquire(self, caller: Caller, key: str) -> AbstractContextManager[Charge] | None:
-        """Hold a call of a tool: gives what takes the estimated tokens of its result.
+        """Count a call of a tool. Returns a function for the estimated tokens of its result.
 
         None: nothing limits this call, and nothing is counted.
 

@@ -1,4 +1,4 @@
-"""The one decision: rules compiled to masks over the tools, and the same for one thing at a time.
+"""Decides access: rules compiled to masks over all tools, or applied to one at a time.
 
 ```
 project ▶ tool_permissions ▶ read-only ▶ internal ▶ deny ▶ allow ▶ otherwise
@@ -44,7 +44,7 @@ _KEPT = 4_096
 
 
 class Resources(Protocol):
-    """Where the things are that are decided about."""
+    """The resources that decisions are about."""
 
     @property
     def generation(self) -> int:
@@ -81,7 +81,7 @@ class ProjectRules:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyInputs:
-    """Everything that decisions rest on beside the catalog; replaced as a whole."""
+    """All inputs of decisions besides the catalog; replaced as a whole."""
 
     required: bool = False
     """Whether what no rule allows is denied to everybody but the local user."""
@@ -242,7 +242,7 @@ class Policy:
         self.reload(self.inputs)
 
     def reload(self, grounds: PolicyInputs) -> None:
-        """Take other grounds over; effective with the next decision."""
+        """Replace the inputs; effective with the next decision."""
         self.inputs = grounds
         self.by_subject = {}
         for rule in (*BUILT_IN, *grounds.rules):

@@ -1,4 +1,4 @@
-"""Permission rules: what one says, and where it was written."""
+"""Access rules: their patterns, and where they were written."""
 
 import re
 from collections.abc import Iterable, Iterator

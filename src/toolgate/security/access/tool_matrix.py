@@ -1,4 +1,4 @@
-"""The tools of a snapshot as rows of bits, for matching patterns against all of them at once."""
+"""The tools of a snapshot as rows of bits, to match patterns against all of them at once."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence

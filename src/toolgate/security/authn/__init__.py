@@ -1,4 +1,4 @@
-"""How somebody proves who they are. One file per way; the settings say which are asked."""
+"""Authenticators, one file each; the settings choose which are used."""
 
 from toolgate.security.authn._opaque_tokens import digest_of, identity_of, new_prefix, new_token
 from toolgate.security.authn.base import Authenticator

@@ -1,4 +1,4 @@
-"""Opaque tokens: making them, and what is kept of them."""
+"""Creates opaque tokens, and derives what is stored of them."""
 
 import hashlib
 import secrets

@@ -1,4 +1,4 @@
-"""What a way to prove one's identity must be able to do."""
+"""The interface of an authenticator."""
 
 from typing import Protocol, runtime_checkable
 

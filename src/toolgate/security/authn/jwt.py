@@ -1,4 +1,4 @@
-"""Tokens of an identity provider: JWT, checked with the keys that the provider publishes.
+"""Authenticates JWTs of an identity provider, with its published keys.
 
 PyJWT does the cryptography. Only asymmetric algorithms are ever accepted, so a token that is signed
 with a published key as if that were a secret, or not signed at all, is worth nothing.

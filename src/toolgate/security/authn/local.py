@@ -1,4 +1,4 @@
-"""The person at this machine: shows the key of the run file, which only this user can read."""
+"""Authenticates the local user, by the key in the run file that only this user can read."""
 
 import hmac
 from collections.abc import Callable

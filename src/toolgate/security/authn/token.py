@@ -1,4 +1,4 @@
-"""Opaque tokens that `toolgate tokens create` makes: `tg_1a2b3c4d_` and 32 random bytes.
+"""Authenticates tokens made by `toolgate tokens create`: `tg_1a2b3c4d_` and 32 random bytes.
 
 The first part is public: it finds the row and lets a person recognise the token. Of the whole only
 the SHA-256 is kept; for 256 random bits that is enough, and quick.

@@ -1,4 +1,4 @@
-"""What Toolgate shows to servers: logins, headers, variables; kept encrypted, renewed, never shown.
+"""Credentials for servers: logins, headers, variables; encrypted, renewed, never displayed.
 
 Knows no wire: `upstream` asks a `ConnectionCredential` for headers and variables.
 """

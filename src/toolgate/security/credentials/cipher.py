@@ -1,4 +1,4 @@
-"""AES-256-GCM by the library `cryptography`: the one place that loads it for credentials."""
+"""AES-256-GCM; the only module that loads `cryptography` for credentials."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""Where the key of the installation comes from: a variable, a file, the keyring of the system."""
+"""Where the master key comes from: a variable, a file, or the system's keyring."""
 
 import contextlib
 import hashlib
@@ -231,7 +231,7 @@ class KeyFile:
         if not keys:
             raise SettingError(
                 f"{self._path} is empty.",
-                hint="Put the key back from a copy, or remove the file and log in anew.",
+                hint="Put the key back from a copy, or remove the file and log in again.",
             )
         return keys
 

@@ -1,4 +1,4 @@
-"""The keys that credentials are encrypted with, and how they are exchanged.
+"""The keys that encrypt credentials, and their rotation.
 
 Each credential is encrypted with a key from the store, and that with the key of the installation,
 which is not in the store. Exchanging both keeps what is there readable at every moment: the old key

@@ -1,4 +1,4 @@
-"""What people do about credentials: log in, give, look at and remove them."""
+"""What people do with credentials: log in, set, list and remove them."""
 
 import hashlib
 import hmac
@@ -44,7 +44,7 @@ _MOST = 16 * 2**10
 
 
 class Logins:
-    """Looks after credentials, for who may."""
+    """Manages credentials, with authorization."""
 
     def __init__(
         self,
@@ -486,7 +486,7 @@ class Logins:
         if not is_own and not self._rights.manages(caller):
             raise ForbiddenError(
                 f"The credentials of server {spec.name!r} are not yours to change.",
-                hint="Ask whoever looks after the gateway.",
+                hint="Ask the administrator of the gateway.",
             )
         return subject
 

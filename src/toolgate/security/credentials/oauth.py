@@ -1,4 +1,4 @@
-"""Speaks to authorization servers: finds them, registers, gets and renews tokens.
+"""The OAuth client: discovery, registration, and getting and renewing tokens.
 
 The rules of discovery, of issuers and of registration are those of the MCP SDK's own client, whose
 functions are used here; requests go through `Outbound`, so that no server can send Toolgate where

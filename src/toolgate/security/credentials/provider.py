@@ -1,4 +1,4 @@
-"""What is shown to servers: found, kept fresh, and exchanged when a server refuses it."""
+"""Provides credentials for servers: finds them, renews them, exchanges refused ones."""
 
 import asyncio
 import hashlib
@@ -60,7 +60,7 @@ class _Token:
 
 
 class CredentialProvider:
-    """Shows each server what belongs to it."""
+    """Provides each server's credentials."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class CredentialProvider:
         if url:
             hint = f"Open {url} with a browser, or run: {command}"
         elif not is_theirs and not self._is_local():
-            hint = f"Whoever looks after the gateway has to run: {command}"
+            hint = f"Ask the administrator of the gateway to run: {command}"
         return LoginNeededError(failed, server=spec.name, url=url, hint=hint)
 
     # Renewing what is stored
@@ -481,7 +481,7 @@ class CredentialProvider:
 
 
 class ConnectionCredential:
-    """What one connection shows of itself."""
+    """The credential of one connection."""
 
     def __init__(self, desk: CredentialProvider, spec: ServerSpec) -> None:
         self._desk = desk

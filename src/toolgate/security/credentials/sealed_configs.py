@@ -1,4 +1,4 @@
-"""Configurations of stored servers: what is secret in them is kept with the credentials."""
+"""Encrypts the secrets in the configurations of stored servers."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Whose credential a call shows."""
+"""Whose credential a call uses: everybody's, a project's, or a user's."""
 
 from toolgate.errors import ArgumentError
 from toolgate.store import CredentialKey

@@ -1,4 +1,4 @@
-"""Credentials as values: encrypted when they are written, remembered while nobody changes them."""
+"""Reads and writes encrypted credentials, with a cache."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Tells connections when other credentials hold, whichever process changed them."""
+"""Notifies connections when a credential changes, in any process."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""What is looked at around a call: arguments, secrets, sizes, and whether a person has said yes."""
+"""Guards for calls: arguments, secrets, sizes and approval."""
 
 from toolgate.security.guards.approvals import Approvals, Clearance, hash_of
 from toolgate.security.guards.call_guard import CallGuard, CallGuards, GuardedTool

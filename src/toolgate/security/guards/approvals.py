@@ -1,4 +1,4 @@
-"""Calls that wait for a person: parked, decided once, run once.
+"""Calls that await approval: parked, decided once, run once.
 
 An approval holds for one project, caller, tool, definition and set of arguments, for a while. The
 first call of these is kept in the store and answered with its id, or its client is asked; the same
@@ -92,7 +92,7 @@ class Approvals:
         self._listeners: list[Callable[[StoredApproval], None]] = []
 
     def on_change(self, listener: Callable[[StoredApproval], None]) -> Callable[[], None]:
-        """Have a function called when a call is parked or decided here; gives what ends that."""
+        """Register a listener for parked and decided calls. Returns a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 

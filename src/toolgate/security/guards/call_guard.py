@@ -1,4 +1,4 @@
-"""What is looked at around the calls of one tool: rules for arguments, secrets, sizes."""
+"""Guards for calls: rules for arguments, secrets and sizes."""
 
 import re
 from collections import Counter
@@ -295,7 +295,7 @@ class CallGuards:
         self.reload(tables)
 
     def reload(self, tables: Sequence[GuardTable]) -> None:
-        """Take other tables over, from the next call on.
+        """Replace the tables, from the next call on.
 
         Raises:
             SettingError: A schema or an expression is none; nothing was changed.

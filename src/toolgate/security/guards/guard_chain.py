@@ -1,4 +1,4 @@
-"""A call on its way past the guards: what goes on, and what comes back."""
+"""Runs a call's guards: before it is sent, and on its result."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -20,7 +20,7 @@ _SMALL: Final = 65_536
 
 @dataclass(frozen=True, kw_only=True)
 class GuardedCall:
-    """A call that may go on."""
+    """A call that passed its guards."""
 
     params: Json
     """As they go to the server."""
@@ -67,7 +67,7 @@ class CallGuardChain:
     async def begin(
         self, caller: Caller, tool: GuardedTool, params: Json, peer: Peer | None
     ) -> GuardedCall | Json:
-        """A call that may go on, or the result by which its client is asked first.
+        """The guarded call, or the result by which its client is asked for approval.
 
         Raises:
             GuardError: It may not go on; an `ApprovalError` where a person has to say yes.

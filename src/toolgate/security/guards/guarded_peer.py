@@ -1,4 +1,4 @@
-"""What a server says while its tool runs, on its way past the guards."""
+"""Guards what a server sends to the client while its tool runs."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,7 +15,7 @@ class GuardedPeer:
     """A peer that is told no secret of a server, and tells the server none where it may not."""
 
     def __init__(self, peer: Peer, guard: CallGuard, key: str, inspect: Look) -> None:
-        """Stand before a peer.
+        """Wrap a peer.
 
         Args:
             peer: Whoever made the call.

@@ -1,4 +1,4 @@
-"""Secrets in texts: what is found, and the same with them masked.
+"""Finds and masks secrets in texts.
 
 What a secret looks like is data (`secrets.toml`). A detector is tried only on texts that have one
 of its words. The library detect-secrets (1.5.0) was measured first: 135 ms for 8 KB of ordinary
@@ -91,7 +91,7 @@ class SecretMatch:
 
 
 class SecretScanner:
-    """Looks for secrets."""
+    """Finds and masks secrets."""
 
     def __init__(self, detectors: tuple[SecretDetector, ...]) -> None:
         self._by_word: dict[str, list[SecretDetector]] = {}

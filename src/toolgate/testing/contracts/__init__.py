@@ -1,4 +1,4 @@
-"""One contract suite per seam; subclass it in a test and give it the fixture it asks for."""
+"""Contract suites: subclass one in a test and provide its fixtures."""
 
 import pytest
 

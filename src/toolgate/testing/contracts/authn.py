@@ -1,4 +1,4 @@
-"""What every way to prove one's identity must do, run against yours.
+"""The contract suite for authenticators.
 
 Example:
     ```python

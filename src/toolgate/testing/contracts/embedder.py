@@ -1,4 +1,4 @@
-"""What every embedder must do, run against yours.
+"""The contract suite for embedders.
 
 Example:
     ```python

@@ -1,4 +1,4 @@
-"""What every chat model must do, run against yours over HTTP.
+"""The contract suite for chat models, run over HTTP.
 
 Example:
     ```python

@@ -1,4 +1,4 @@
-"""What every pack must be like, run against yours.
+"""The contract suite for packs.
 
 Example:
     ```python

@@ -1,4 +1,4 @@
-"""What every place for vectors of passages must do, run against yours.
+"""The contract suite for vector stores of passages.
 
 Example:
     ```python

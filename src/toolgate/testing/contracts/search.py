@@ -1,4 +1,4 @@
-"""What every search strategy must do, run against yours.
+"""The contract suite for search strategies.
 
 Example:
     ```python

@@ -1,4 +1,4 @@
-"""What every wire to a server must do, run against yours.
+"""The contract suite for transports to upstream servers.
 
 The suite speaks with `toolgate.testing.echo_server`, or with a server that has the same tools.
 

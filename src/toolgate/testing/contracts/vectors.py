@@ -1,4 +1,4 @@
-"""What every place for vectors must do, run against yours.
+"""The contract suite for vector stores of tools.
 
 Example:
     ```python

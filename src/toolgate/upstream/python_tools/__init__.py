@@ -1,1 +1,1 @@
-"""Python functions and packs served as if they were an upstream server."""
+"""Python functions and packs, served like an upstream server."""

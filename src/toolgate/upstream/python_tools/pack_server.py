@@ -1,4 +1,4 @@
-"""A server of this process that is put together from parts: functions, texts and another server.
+"""An in-process server made of parts: functions, prompts, files and another server.
 
 That is what a pack is to clients. The parts are asked for when the connection is opened, so code of
 a pack runs, and its libraries are loaded, only then. The server speaks the handshake era, like

@@ -1,1 +1,1 @@
-"""Wires to upstream servers. One file per transport."""
+"""Transports to upstream servers, one file each."""

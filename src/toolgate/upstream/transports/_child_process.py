@@ -1,4 +1,4 @@
-"""A child process in a process group of its own, with pipes, whose end is always noticed.
+"""A child process in its own process group, with pipes; its end is always noticed.
 
 Works with the callbacks of asyncio's subprocess transport instead of `asyncio.subprocess.Process`:
 its `wait` hangs in Python 3.11 while a grandchild holds a pipe open.

@@ -1,4 +1,4 @@
-"""What the wires share that carry messages both ways over one connection.
+"""What the transports share that carry messages both ways over one connection.
 
 A subclass moves bytes; this class knows which answer belongs to which request. The subclass reads
 in one task and awaits `_take` for each message, so a notification is handled before whatever was

@@ -1,4 +1,4 @@
-"""What the wires over HTTP share: one address, its requests, and what can go wrong with them."""
+"""What the HTTP transports share: an address, its requests, and their failures."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""JSON-RPC messages as the wires need them: written, read, and recognised when they are damaged."""
+"""JSON-RPC messages for the transports: written, read, and recognized when damaged."""
 
 import logging
 import re

@@ -1,4 +1,4 @@
-"""Messages out of a stream of bytes with one message a line, in time linear in their size."""
+"""Splits a stream of bytes into messages, one per line, in linear time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

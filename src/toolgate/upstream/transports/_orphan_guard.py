@@ -1,4 +1,4 @@
-"""The orphan guard: no child of ours outlives the gateway, however the gateway ends.
+"""Ends our child processes when the gateway dies, however it dies.
 
 A process that is killed with SIGKILL can clean nothing up. So one small process waits beside the
 gateway at the end of a pipe, knows the process groups of its children, and ends those that are

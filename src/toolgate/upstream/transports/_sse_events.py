@@ -1,4 +1,4 @@
-"""Server-sent events out of a stream of bytes, in time linear in their size.
+"""Parses server-sent events from a stream of bytes, in linear time.
 
 The format: https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
 """

@@ -1,4 +1,4 @@
-"""The wire `http`: a server over streamable HTTP, of either era, through the one shared client.
+"""The transport `http`: streamable HTTP, in both protocol eras, over the shared client.
 
 Each message is a POST of its own; the answer comes as JSON or on a stream of events, which may
 also carry progress, logs and questions of that request. There is no standing connection: the wire

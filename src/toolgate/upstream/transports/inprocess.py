@@ -1,4 +1,4 @@
-"""The wire `inprocess`: a server that is a Python object in this process.
+"""The transport `inprocess`: a server that is a Python object in this process.
 
 The object is a FastMCP server, a server of the `mcp` library, or functions marked with `@tool`;
 or its name, `module:attribute` or `file.py:attribute`, which is loaded when the wire is opened.

@@ -1,4 +1,4 @@
-"""The wire `sse`: servers of the revision 2024-11-05 over HTTP with server-sent events.
+"""The transport `sse`: HTTP with server-sent events, as in revision 2024-11-05.
 
 One stream brings everything that the server says, the first event names the address that messages
 are posted to. Newer servers use streamable HTTP (`http`).

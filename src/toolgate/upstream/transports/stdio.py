@@ -1,4 +1,4 @@
-"""The wire `stdio`: a server that Toolgate starts and speaks with over its standard streams.
+"""The transport `stdio`: a child process that Toolgate starts.
 
 The child gets a process group of its own, the variables it is given and a safe minimum, nothing
 else of our environment. It may print anything on standard output: what is no message is counted

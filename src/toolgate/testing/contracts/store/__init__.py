@@ -1,4 +1,4 @@
-"""What every store must do, run against yours.
+"""The contract suite for stores.
 
 Example:
     ```python

@@ -213,7 +213,7 @@ class CredentialError(AccessError):
         hint: str = "",
     ) -> None:
         super().__init__(failed, allowed=allowed, hint=hint)
-        self.problem = was_presented
+        self.was_presented = was_presented
         """Whether a credential came at all."""
         self.wait_s = wait_s
         """Seconds before another one is looked at; 0: at once."""

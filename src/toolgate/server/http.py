@@ -894,7 +894,7 @@ def _opens(message: Json | None, error: AccessError) -> bool:
 
     Clients that show one in `_meta` of each request do so from the first that asks for something.
     """
-    if not isinstance(error, CredentialError) or error.problem:
+    if not isinstance(error, CredentialError) or error.was_presented:
         return False
     return message is None or message.get("method") in {"initialize", "ping"}
 

@@ -56,7 +56,7 @@ async def test_locally_nobody_is_asked_and_the_project_is_still_chosen() -> None
 
 
 @pytest.mark.parametrize(
-    ("shown", "came"),
+    ("shown", "was_presented"),
     [
         (PresentedCredentials(), False),
         (PresentedCredentials(meta_token=""), False),
@@ -72,12 +72,12 @@ async def test_locally_nobody_is_asked_and_the_project_is_still_chosen() -> None
     ],
 )
 async def test_without_a_token_that_is_right_nobody_comes_in(
-    shown: PresentedCredentials, came: bool
+    shown: PresentedCredentials, was_presented: bool
 ) -> None:
     with pytest.raises(CredentialError) as caught:
         await admission().admit(shown)
 
-    assert caught.value.came is came
+    assert caught.value.was_presented is was_presented
     assert caught.value.hint or caught.value.failed == "The word is bad."
 
 

@@ -118,7 +118,7 @@ def challenge_headers(
         return ((b"retry-after", str(max(1, round(error.wait_s))).encode()),)
     parts = ['Bearer realm="toolgate"']
     if isinstance(error, CredentialError):
-        if error.problem:
+        if error.was_presented:
             parts.append('error="invalid_token"')
             parts.append(f'error_description="{_quotable(error.failed)}"')
     elif isinstance(error, ForbiddenError):

@@ -58,7 +58,7 @@ class AuthenticatorContract:
         for credential in bad:
             with pytest.raises(CredentialError) as caught:
                 await authenticator.identify(credential)
-            assert caught.value.came
+            assert caught.value.was_presented
             assert len(str(caught.value)) > 20
             assert credential not in str(caught.value)
             assert credential[-20:] not in str(caught.value)

@@ -1,0 +1,200 @@
+"""The answer of a discovery as data and as JSON, cut down to a token budget step by step."""
+
+import json
+import sys
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.search.answer.results import SIGNATURE_CHARS, DiscoveryResult
+from toolgate.search.answer.safe_text import clean, cut
+from toolgate.types import Json
+
+__all__ = ["DetailLevel", "Discovery", "fit", "notices_at"]
+
+FormT = TypeVar("FormT")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Discovery:
+    """The answer of a discovery."""
+
+    results: tuple[DiscoveryResult, ...]
+    """Best first, those included that the budget leaves out of the text."""
+
+    siblings: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
+    """Names of the other tools of each server in `results`."""
+
+    notices: tuple[str, ...] = ()
+    """What was withheld, fell back, is down or does not fit; sentences."""
+
+    text: str = ""
+    """The answer for a model, within the budget."""
+
+    tokens: int = 0
+    """Estimated tokens of `text`."""
+
+    shown_keys: tuple[str, ...] = ()
+    """Keys of the tools in `text`, in its order."""
+
+    budget_tokens: int = 1000
+    """Most estimated tokens of either form."""
+
+    total_searched: int = 0
+    """Tools among which was searched."""
+
+    duration_ms: float = 0.0
+    """Milliseconds of searching."""
+
+    query_embedded: bool = False
+    """Whether the meaning of the request counted, and not its words alone."""
+
+    def structured(self, *, explain: bool = False) -> Json:
+        """The answer as JSON, within the budget.
+
+        `results[]` (`toolKey toolName serverName relevance source description? explanation?
+        signature? annotations? outputSchema? down? alternatives? usedWith?`), `siblings?` (names by
+        server), `notice?`, `total_searched`, `duration_ms`, `query_embedded`, `estimatedTokens`.
+
+        Args:
+            explain: Give each result its `reasons` too; they are for people and programs, and do
+                not count as tokens.
+        """
+        body = fit(self, _as_json, _json_tokens)[0]
+        if explain:
+            for result, entry in zip(self.results, body["results"], strict=False):
+                entry["reasons"] = result.reasons
+        return body
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailLevel:
+    """How much of everything is shown."""
+
+    results: int
+    description: int = 400
+    """Characters."""
+    output: bool = True
+    siblings: int = 12
+    """Names a server."""
+    explanation: bool = True
+    signature: int = SIGNATURE_CHARS
+    """Characters of the parameters; 0 leaves them out."""
+    notices: int = 240
+    """Characters of a notice."""
+
+
+def _levels(full: DetailLevel) -> list[DetailLevel]:
+    """What follows when all is too much, each step no larger than the one before.
+
+    Output shapes go first, then siblings, descriptions, explanations, parameters, at last the
+    results from the end.
+    """
+    results = full.results
+    plain = replace(full, output=False)
+    alone = replace(plain, siblings=0)
+    brief = replace(alone, description=50)
+    bare = replace(brief, explanation=False)
+    least = replace(bare, description=0, signature=80)
+    none = replace(least, results=min(1, results), signature=0)
+    return [
+        *(replace(plain, siblings=names) for names in (12, 6)),
+        *(replace(alone, description=chars) for chars in (400, 250, 150, 90, 50)),
+        bare,
+        *(replace(bare, signature=chars) for chars in (160, 80)),
+        *(replace(least, results=fewer) for fewer in range(results, 0, -1)),
+        *(replace(none, notices=chars) for chars in (240, 80, 0)),
+    ]
+
+
+def fit(
+    discovery: Discovery,
+    render: Callable[[Discovery, DetailLevel], FormT],
+    measure: Callable[[FormT], int],
+) -> tuple[FormT, int]:
+    """The richest form within the budget, and how many results it has."""
+    budget = discovery.budget_tokens
+    full = DetailLevel(results=len(discovery.results))
+    form = render(discovery, full)
+    if measure(form) <= budget:
+        return form, full.results
+    levels = _levels(full)
+    at = bisect_left(levels, True, key=lambda level: measure(render(discovery, level)) <= budget)
+    level = levels[min(at, len(levels) - 1)]
+    form = render(discovery, level)
+    if measure(form) <= budget:
+        return form, level.results
+    # Not even one name fits: a server may send names of any length.
+    sorry = "The best hit has a name that does not fit into the token budget of this answer."
+    return render(replace(discovery, results=(), notices=(sorry,)), DetailLevel(results=0)), 0
+
+
+def notices_at(discovery: Discovery, level: DetailLevel) -> list[str]:
+    """The notices at a level, with one for the results that it leaves out."""
+    notices = [text for notice in discovery.notices if (text := cut(notice, level.notices))]
+    left = len(discovery.results) - level.results
+    if left > 0:
+        more = f"{left} more found, left out to stay within {discovery.budget_tokens} tokens."
+        notices.insert(0, more)
+    return notices
+
+
+def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
+    results = discovery.results[: level.results]
+    body: Json = {"results": [_result(result, level) for result in results]}
+    if level.siblings and results:
+        servers = dict.fromkeys(result.server_name for result in results)
+        siblings = {
+            name: list(discovery.siblings.get(name, ())[: level.siblings]) for name in servers
+        }
+        body["siblings"] = {server: names for server, names in siblings.items() if names}
+    if notices := notices_at(discovery, level):
+        body["notice"] = " ".join(notices)
+    body["total_searched"] = discovery.total_searched
+    body["duration_ms"] = discovery.duration_ms
+    body["query_embedded"] = discovery.query_embedded
+    body["estimatedTokens"] = 0
+    while (size := _json_tokens(body)) > body["estimatedTokens"]:
+        body["estimatedTokens"] = size
+    return body
+
+
+def _result(match: DiscoveryResult, level: DetailLevel) -> Json:
+    result: Json = {
+        "toolKey": match.tool_key,
+        "toolName": match.tool_name,
+        "serverName": match.server_name,
+        "relevance": round(match.relevance, 2),
+        "source": match.source,
+    }
+    if match.weak:
+        result["weak"] = True
+    if description := cut(match.description, level.description):
+        result["description"] = description
+    if level.explanation and match.explanation:
+        result["explanation"] = match.explanation
+    if level.signature:
+        result["signature"] = clean(match.tool_name) + match.parameters(level.signature)
+    if match.annotations:
+        result["annotations"] = match.annotations
+    if level.output and match.output_schema is not None:
+        result["outputSchema"] = match.output_schema
+    if match.down:
+        result["down"] = True
+    if level.siblings and match.alternatives:
+        result["alternatives"] = list(match.alternatives)
+    if level.siblings and match.used_with:
+        result["usedWith"] = [
+            {"toolKey": key, "signature": clean(key.partition(":")[2]) + parameters}
+            for key, parameters in match.used_with
+        ]
+    return result
+
+
+def _json_tokens(body: Json) -> int:
+    try:
+        return estimate_tokens(json.dumps(body, ensure_ascii=False))
+    except (RecursionError, ValueError):
+        return sys.maxsize  # an output schema that cannot be written down is left out

@@ -1,0 +1,149 @@
+"""A tool in a discovery answer: what of its definition is shown."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, cast
+
+from toolgate.base import json_text
+from toolgate.search.answer.safe_text import clean, cut, summary
+from toolgate.search.answer.signature import shape, signature
+from toolgate.search.base import Hit
+from toolgate.types import Json, json_object
+
+__all__ = ["SIGNATURE_CHARS", "DiscoveryResult", "card_of", "result_of"]
+
+_HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
+SIGNATURE_CHARS = 320
+_REMEMBERED = 1_024
+"""Definitions whose cards are remembered, ..."""
+_REMEMBERED_BYTES = 16_384
+"""... as long as they are no larger than this."""
+_SAYS_NOTHING = frozenset({"any", "object", "{result}", "{content}"})
+"""Output shapes that server libraries put around every text."""
+
+
+class DiscoveryResult(NamedTuple):
+    """A tool in a discovery answer, as it may be shown; each answer makes several."""
+
+    tool_key: str
+    """`server:tool`, exactly as `tool_execute` takes it."""
+
+    tool_name: str
+    """Its name on its server, as it is."""
+
+    server_name: str
+    """Its server."""
+
+    description: str
+    """In one line, without lists of parameters; whole up to 2,000 characters."""
+
+    relevance: float
+    """How likely it helps, in [0, 1]; higher is better."""
+
+    explanation: str
+    """Why it was found, one short sentence."""
+
+    source: str
+    """What found it: `exact`, `lexical`, `vector`, `usage`, `core` (pinned) and so on."""
+
+    reasons: Json
+    """Why it was found, for programs: matched words by field, cosine, prior, usage, score."""
+
+    annotations: Json
+    """The hints that its server gives: `readOnlyHint`, `destructiveHint` and so on."""
+
+    output_schema: Json | None = None
+    """Its output schema as it is; None when it has none."""
+
+    returns: str = ""
+    """The same in short, `{id: int, title}`; empty when that says nothing."""
+
+    signature: str = ""
+    """Its call in one line, `create_issue(owner, repo, title, body?)`."""
+
+    input_schema: object = None
+    """Its input schema as it is."""
+
+    weak: bool = False
+    """Whether it is listed although nothing fits the request well."""
+
+    down: bool = False
+    """Whether its server is down, so that a call would fail."""
+
+    alternatives: tuple[str, ...] = ()
+    """Keys of tools of other servers that do nearly the same."""
+
+    used_with: tuple[tuple[str, str], ...] = ()
+    """Tools that were often used together with it: key and parameters."""
+
+    def parameters(self, max_chars: int) -> str:
+        """Its parameters in one line, `(owner, repo, title, body?)`, shortened where needed."""
+        if max_chars >= SIGNATURE_CHARS:
+            return self.signature[len(clean(self.tool_name)) :]
+        return clean(signature("", self.input_schema, max_chars=max_chars))
+
+
+def result_of(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryResult:
+    """A hit as it may be shown; `down` are the servers that are down."""
+    server, _, name = hit.key.partition(":")
+    card = card_of(definition)
+    return DiscoveryResult(
+        tool_key=hit.key,
+        tool_name=name,
+        server_name=server,
+        description=card.description,
+        relevance=hit.relevance,
+        explanation=cut(clean(hit.explanation), 160),
+        source=hit.source,
+        reasons=hit.fields,
+        annotations=card.annotations,
+        output_schema=card.output_schema,
+        returns=card.returns,
+        signature=clean(name) + card.parameters,
+        input_schema=card.input_schema,
+        weak=bool(hit.fields.get("weak")),
+        down=server in down,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Card:
+    """What answers show of a definition, the same for every request."""
+
+    description: str
+    annotations: Json
+    input_schema: object
+    parameters: str
+    output_schema: Json | None
+    returns: str
+
+
+def card_of(definition: bytes) -> _Card:
+    """What answers show of a definition."""
+    few = len(definition) <= _REMEMBERED_BYTES
+    return _card(definition) if few else _card.__wrapped__(definition)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _card(definition: bytes) -> _Card:
+    """Remembered: the same tools are found again and again."""
+    read = json_object(json_text.loads(definition))
+    hints = json_object(read.get("annotations"))
+    schema, output = read.get("inputSchema"), read.get("outputSchema")
+    texts = (read.get("description"), read.get("title"), hints.get("title"))
+    text = next((text for text in texts if isinstance(text, str) and text.strip()), "")
+    output = cast("Json", output) if isinstance(output, dict) else None
+    returns = clean(shape(output)) if output else ""
+    return _Card(
+        description=cut(summary(text), 2_000),
+        annotations={
+            key: cut(clean(value), 80) if isinstance(value, str) else value
+            for key in _HINTS
+            if isinstance(value := hints.get(key), str if key == "title" else bool)
+        },
+        input_schema=schema,
+        parameters=clean(signature("", schema, max_chars=SIGNATURE_CHARS)),
+        output_schema=output,
+        returns="" if returns in _SAYS_NOTHING else returns,
+    )

@@ -13,6 +13,7 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["LabelledRequests", "read_labelled_requests"]
 
 _SEARCHES_MOST = 100_000
+"""Searches of the log that are read, the newest; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

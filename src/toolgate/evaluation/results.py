@@ -18,9 +18,10 @@ from toolgate.types import json_object
 __all__ = ["MOST_KEPT", "Evaluation", "evaluations_file", "note_evaluations", "read_evaluations"]
 
 MOST_KEPT = 1_000
-"""Rows in the file; older ones are dropped."""
+"""Rows in the file; older ones are dropped; chosen."""
 
 _LONGEST_BYTES = 4 * 2**20
+"""Bytes of the file that are read; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

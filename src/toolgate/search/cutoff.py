@@ -1,4 +1,4 @@
-"""The line below which an answer says that nothing fits, as use has moved it.
+"""The cutoff below which an answer says that nothing fits, moved by feedback from use.
 
 Calibration draws the line for everybody. A person whose weak hits turn out right wants it lower,
 one who marks good-looking hits wrong wants it higher. It moves within fixed bounds, it takes
@@ -11,14 +11,15 @@ from dataclasses import dataclass
 __all__ = ["JudgedSearch", "PersonalCutoff"]
 
 LOWEST, HIGHEST = -0.08, 0.04
-"""How far the line may move, as a cosine."""
+"""How far the line may move, as a cosine; chosen."""
 
 _STEP = 0.01
+"""A cosine: how fine the cutoff moves; chosen."""
 _MISSED = 5.0
-"""What one fitting tool called weak costs, against one wrong tool that is not."""
+"""What one fitting tool called weak costs, against one wrong tool that is not; chosen."""
 
 _STAY = 1.0
-"""What each step away from the calibrated line costs, in wrong tools."""
+"""What each step away from the calibrated line costs, in wrong tools; chosen."""
 
 
 @dataclass(frozen=True)

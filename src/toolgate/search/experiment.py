@@ -9,6 +9,8 @@ from toolgate.search.base import SearchableTool, SearchStrategy
 __all__ = ["Experiment", "Variant"]
 
 _PARTS = 1_000_000
+"""Parts into which conversations fall: a share has a ten-thousandth of a percent as its finest
+step."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +72,8 @@ class Experiment:
                 return arm
         if self.main is None or self.control is None:
             return self.all[0]
+        # A hash and no random number: the same conversation gets the same search in every process,
+        # and a larger share only adds conversations.
         text = "\0".join(conversation).encode(errors="surrogatepass")
         slot = int.from_bytes(blake2b(text, digest_size=8).digest()) % _PARTS
         return self.main if slot < self._share_percent / 100 * _PARTS else self.control

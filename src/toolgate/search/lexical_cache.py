@@ -37,15 +37,15 @@ log = logging.getLogger(__name__)
 _FORMAT = 2
 """Counts up when the parts of the file mean something else."""
 _LEAST = 500
-"""Tools of an index that is worth a file."""
+"""Tools of an index that is worth a file; chosen."""
 _WORTH = 0.5
 """Share of the tools that are in a file that is worth being read, ..."""
 _NEAR = 0.95
 """... and in one that need not be written anew."""
 _PAUSE_S = 10.0
-"""Seconds without a change before the file is written."""
+"""Seconds without a change before the file is written; chosen."""
 _BETWEEN_S = 60.0
-"""Seconds between two times."""
+"""Seconds between two times; chosen."""
 _PROBE = (
     "create_issue createIssue2 HTTPServer base64 files' naïve Größe 文件搜索 検索する 파일을 찾기"
     " отправить письма ملفاتكم फ़ाइलें παραδείγματα קבצים ไฟล์"

@@ -9,7 +9,8 @@ __all__ = ["exchanged", "shared_head", "shared_tail"]
 T = TypeVar("T")
 
 _STEP = 4_096
-"""Elements that are compared at a time, in C: the same object is equal without a look into it."""
+"""Elements that are compared at a time, in C: the same object is equal without a look into it;
+chosen."""
 
 
 def shared_head(old: tuple[Any, ...], new: tuple[Any, ...]) -> int:

@@ -59,7 +59,7 @@ _UNSPACED = re.compile(rf"[{_HAN}]+|[{_KANA}]+|[{_HANGUL}]+|[{_THAI_TO_KHMER}]+"
 _HAN_RUN = re.compile(rf"[{_HAN}]+")
 
 _LONGEST = 64
-"""Characters of a word that count; base64 blobs in descriptions are no words."""
+"""Characters of a word that count; base64 blobs in descriptions are no words; chosen."""
 
 
 def _stemmer(language: str) -> Callable[[str], str]:
@@ -83,6 +83,7 @@ _HEBREW_PREFIX = frozenset("והבלמשכ")  # and, the, in, to, from, that, as
 _stemmer_lock = threading.Lock()  # a Stemmer object is not safe to share between threads
 _terms_of_word: dict[str, tuple[str, ...]] = {}
 _KNOWN_MOST = 200_000
+"""Words whose terms are remembered before all are forgotten; chosen."""
 
 
 def fold(text: str) -> str:

@@ -24,8 +24,9 @@ FAR = "What will the weather be in Tokyo tomorrow?"
 """A text that means something else than both."""
 
 _LENGTH_OFF = 1e-3
+"""How far the length of a vector may be from 1; chosen."""
 _APART = 0.02
-"""Least difference between the cosines of what is near and what is far."""
+"""Least difference between the cosines of what is near and what is far; chosen."""
 
 
 class VerifiedEmbedder:

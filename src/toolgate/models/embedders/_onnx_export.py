@@ -30,8 +30,9 @@ __all__ = ["Exported", "export"]
 
 _LIBRARIES = ("torch", "transformers", "onnx", "onnxruntime.quantization")
 _OPSET = 17
+"""Version of the ONNX operators; chosen."""
 _LEAST = 0.9
-"""Cosine to the original below which an export is of no use."""
+"""Cosine to the original below which an export is of no use; chosen."""
 
 _SAMPLES = (
     "Create an issue in a repository.",

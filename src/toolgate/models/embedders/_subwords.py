@@ -15,10 +15,10 @@ LONGEST = 256
 """Pieces of a text that count."""
 
 _LONGEST_TEXT = 8_192
-"""Characters that are looked at: 256 pieces rarely take more than 2,000."""
+"""Characters that are looked at: 256 pieces rarely take more than 2,000; chosen."""
 
 _LONGEST_WORD = 64
-"""Characters of a word; longer ones are blobs and count as unknown."""
+"""Characters of a word; longer ones are blobs and count as unknown; chosen."""
 
 _REMEMBERED = 100_000
 """Words that are remembered before all are forgotten: some 15 MB."""

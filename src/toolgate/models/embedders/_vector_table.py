@@ -36,16 +36,17 @@ PAIR_STEP = 32_768
 """More than there are pieces, so that a pair is one number."""
 
 _CHECKED_BYTES = 2**18
-"""How much is looked at a time when the checksum is compared."""
+"""How much is looked at a time when the checksum is compared; chosen."""
 
 _NAME_SIZES_AT = 26
 """Where the header of a file in an archive says how long its name and its extra field are."""
 
 _SHORTEST = 1e-6
-"""A sum shorter than this has no direction worth naming."""
+"""A sum shorter than this has no direction worth naming; chosen."""
 
 _FEW = 32
-"""Texts that are computed from remembered rows; more of them read the table from one end."""
+"""Texts that are computed from remembered rows; more of them read the table from one end;
+chosen."""
 
 _REMEMBERED = 4_096
 """Rows that are remembered before all are forgotten: less than two megabytes."""

@@ -26,10 +26,10 @@ RECORD = MODEL.with_name("model.json")
 """What the file gave where it was made: `name`, and the `cosine` of two sentences."""
 
 _OFF = 1e-3
-"""A cosine further than this from its record comes from other code or another file."""
+"""A cosine further than this from its record comes from other code or another file; chosen."""
 
 _AT_ONCE = 4_096
-"""Characters that are computed on the spot: less than half a millisecond of work."""
+"""Characters that are computed on the spot: less than half a millisecond of work; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

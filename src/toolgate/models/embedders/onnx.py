@@ -34,10 +34,11 @@ those of mBERT and XLM-RoBERTa have 119,547 and 250,002."""
 """Tokens of a text where neither options nor file say it: what most encoders can take."""
 
 _TOKEN_CHARS = 24
-"""Characters that a token may have; what is beyond this many for each token is not looked at."""
+"""Characters that a token may have; what is beyond this many for each token is not looked at;
+chosen."""
 
 _APART = 1e-4
-"""More than this, and numbers of a text depend on what is in its batch."""
+"""More than this, and numbers of a text depend on what is in its batch; chosen."""
 
 _PROBES = (
     "Send a message.",

@@ -31,7 +31,7 @@ _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
 """Answers after which the same request may succeed."""
 
 _LONGEST_PAUSE_S = 5.0
-"""More than this a service's `retry-after` is not waited for."""
+"""More than this a service's `retry-after` is not waited for; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

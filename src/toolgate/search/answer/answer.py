@@ -23,9 +23,11 @@ __all__ = ["Discovery", "DiscoveryResult", "compose"]
 
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
+"""Notices of an answer; chosen."""
 _BESIDE = 3
-"""Alternatives and companions of one hit that are named."""
+"""Alternatives and companions of one hit that are named; chosen."""
 _BESIDE_CHARS = 80
+"""Characters of a companion's parameters; chosen."""
 
 
 def compose(

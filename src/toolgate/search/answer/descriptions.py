@@ -13,8 +13,11 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["Description", "describe_tools"]
 
 _RESERVE_TOKENS = 60
+"""Tokens of the budget that are left for the notice about what was left out; chosen."""
 _SHORT_CHARS = 300
+"""Characters of a description that had to be shortened; chosen."""
 _NOTICE_CHARS = 300
+"""Characters of a notice; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,14 +22,17 @@ from toolgate.search.tokenizer import IGNORED, fold, split_identifier, terms, wo
 __all__ = ["Groups", "grouped"]
 
 _LEAST_SERVERS = 4
-"""Fewer servers than this need no groups."""
+"""Fewer servers than this need no groups; chosen."""
 
 _MOST_GROUPS = 64
+"""Groups that are made at most: more are no overview; chosen."""
 _WORD_DIM = 256
+"""Numbers of a server's vector of words, into which words are hashed; chosen."""
 _WORD_WEIGHT = 0.5
-"""What words count beside meaning, as lengths of vectors."""
+"""What words count beside meaning, as lengths of vectors; chosen."""
 
 _TURNS = 25
+"""Rounds of k-means at most; it ends earlier when nothing moves; chosen."""
 _NAME_WORD = re.compile(r"[a-z][a-z0-9]{2,19}")
 _SAYS_NOTHING = IGNORED | frozenset(
     """
@@ -148,6 +151,8 @@ def _vectors(
     for at, document in enumerate(documents):
         for term, count in document.items():
             code = zlib.crc32(term.encode(errors="surrogatepass"))
+            # Hashed features with signs (Weinberger et al. 2009, https://arxiv.org/abs/0902.2206):
+            # words that share a column cancel out on average. Weighted by tf-idf.
             rare = math.log(1 + len(servers) / spread[term])
             by_words[at, code % _WORD_DIM] += (
                 (1 if code & 0x10000 else -1) * math.sqrt(count) * rare
@@ -162,6 +167,7 @@ def _vectors(
 
 def _clusters(rows: NDArray[np.float32]) -> list[int]:
     """The number of each row's cluster: spherical k-means from seeds that lie far apart."""
+    # About the square root of the number of servers, which leaves few groups with one server.
     k = max(2, min(_MOST_GROUPS, round(1.3 * math.sqrt(len(rows)))))
     central: NDArray[np.float32] = rows @ rows.mean(axis=0)
     seeds = [int(np.argmax(np.round(central, 5)))]

@@ -22,11 +22,13 @@ __all__ = ["Relations"]
 log = logging.getLogger(__name__)
 
 _SHORT_S = 0.5
-"""Processor seconds that are worth nothing: what takes no longer is computed at each change."""
+"""Processor seconds that are worth nothing: what takes no longer is computed at each change;
+chosen."""
 _REST = 20.0
-"""How many times as long as it took nothing is computed anew: 5 % of one core at most."""
+"""How many times as long as it took nothing is computed anew: 5 % of one core at most; chosen."""
 _MOST = 50_000
-"""Tools of a catalog beyond which neither is worth its seconds; named groups always work."""
+"""Tools of a catalog beyond which neither is worth its seconds; named groups always work;
+chosen."""
 
 
 @runtime_checkable

@@ -16,8 +16,9 @@ _JOINERS = "\u200c\u200d"
 """Invisible, but part of the spelling of Persian, of Indic scripts and of emoji."""
 
 _READ_CHARS = 5_000
+"""Characters of a description that are read; chosen."""
 _SHORT = 100
-"""Characters up to which a text is likely to be shown again."""
+"""Characters up to which a text is likely to be shown again; chosen."""
 _BLANKS = re.compile(r"\s+")
 _SECTION = re.compile(
     r"(?:^|(?<=[\n.!?:;]))[ \t]{0,12}(?:#{1,6} ?|\*\*)?"

@@ -17,12 +17,13 @@ from toolgate.types import Json
 __all__ = ["shape", "signature"]
 
 _DEPTH = 3
-"""Levels of nested objects that are written out."""
+"""Levels of nested objects that are written out; chosen."""
 _NODES = 400
-"""Schemas that are looked at in all; the rest is `…`."""
+"""Schemas that are looked at in all; the rest is `…`; chosen."""
 _LEVELS = 20
-"""Schemas within schemas, arrays and alternatives counted."""
+"""Schemas within schemas, arrays and alternatives counted; chosen."""
 _ENUM_CHARS = 72
+"""Characters of the allowed values of a parameter; chosen."""
 _NAMES = {"integer": "int", "boolean": "bool"}
 _FORMATS = {"date", "date-time", "time", "duration", "email", "uri", "uuid"}
 _PLAIN_NAME = re.compile(r"[^\W\d][\w.\-$\[\]@]{0,63}")

@@ -42,9 +42,9 @@ _COUNT_BITS = 10
 _COUNT_MOST = (1 << _COUNT_BITS) - 1
 """A word that is repeated more often in a field counts no more."""
 _READ_AT_ONCE = 1 << 18
-"""Words that are counted at a time."""
+"""Words that are counted at a time; chosen."""
 _BLOCK = 1 << 21
-"""Postings that are weighed at a time, so that what is computed on the way stays small."""
+"""Postings that are weighed at a time, so that what is computed on the way stays small; chosen."""
 
 Weights: TypeAlias = tuple[float, ...]
 """A number for each field."""

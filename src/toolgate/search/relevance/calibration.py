@@ -29,25 +29,30 @@ __all__ = [
 
 _FILE = Path(__file__).with_name("calibration.json")
 _MOST = 0.99
+"""The highest probability: nothing but an exact name is certain; chosen."""
 _LEAST = 0.0001
+"""The lowest probability; chosen."""
 _HALF = 0.1
+"""Share of words at which relevance is 0.55 where there is no cosine; chosen."""
 _WORDS_CUT = 0.02
+"""Share of words below which nothing fits, without a cosine; chosen."""
 COMPETITORS = 30
-"""Best tools that are compared with each other."""
+"""Best tools that are compared with each other; chosen."""
 _RIVAL_HEAT = 4.0
-"""A tool whose score is 0.27 less than the best counts a third."""
+"""A tool whose score is 0.27 less than the best counts a third; chosen."""
 _USUAL_GAP = 0.6
 """How far the score of a tool that has nothing to do with the request is behind the best. It stands
-for the tools that a small catalog lacks: among three tools, one is the best by far for any request.
+for the tools that a small catalog lacks: among three tools, one is the best by far for any request;
+chosen.
 """
 _SHORT_WORDS = 5.0
-"""With so many words more that say something, a request is a third as short."""
+"""With so many words more that say something, a request is a third as short; chosen."""
 _BRIEF_WORDS = 5.0
-"""With so many words more of any kind, a request is a third as brief."""
+"""With so many words more of any kind, a request is a third as brief; chosen."""
 _BRIEFEST = 5
-"""Words of the briefest request; a single one that a tool has may well be enough."""
+"""Words of the briefest request; a single one that a tool has may well be enough; chosen."""
 _MOST_WORDS = 0.5
-"""Up to this share, words that a tool has say nothing: most tools have some of them."""
+"""Up to this share, words that a tool has say nothing: most tools have some of them; chosen."""
 
 
 class Evidence(NamedTuple):
@@ -150,8 +155,10 @@ class Calibration:
     def relevance(self, evidence: Evidence) -> float:
         """Probability in (0, 1) that the tool helps; without a cosine a guess from its words."""
         if evidence.cosine is None:
+            # A hyperbola: steep at the start, since a few rare words already say much.
             guess = evidence.covered * (1 + _HALF) / (evidence.covered + _HALF)
             return min(_MOST, max(_LEAST, guess))
+        # Logistic regression, fitted by training/calibrate.py on requests whose tools are known.
         logit = (
             self.bias
             + self.cosine * evidence.cosine
@@ -180,6 +187,8 @@ def rivals_of(scores: Sequence[float]) -> float:
     """Logarithm of how many of the best tools have about the highest score; 0 for one."""
     if not scores:
         return 0.0
+    # A soft count: each score counts exp(-heat * its distance from the highest). The logarithm
+    # keeps a catalog with hundreds of similar tools from outweighing all other evidence.
     highest_scores = max(scores)
     there = sum(map(math.exp, [_RIVAL_HEAT * (score - highest_scores) for score in scores]))
     lacking = max(0, COMPETITORS - len(scores)) * math.exp(-_RIVAL_HEAT * _USUAL_GAP)
@@ -198,6 +207,7 @@ def brevity(n_words: int) -> float:
 
 def chance(tools: int) -> float:
     """How far the best of so many is above the mean by chance, in standard deviations."""
+    # The highest of n independent normal values is expected at about sqrt(2 ln n).
     return math.sqrt(2 * math.log(max(1, tools)))
 
 

@@ -18,6 +18,7 @@ __all__ = ["capabilities_of"]
 
 _FILE = Path(__file__).with_name("capabilities.json")
 _READ_CHARS = 2_000
+"""Characters of a description that are read; chosen."""
 
 
 def capabilities_of(name: str, description: str) -> tuple[str, ...]:

@@ -24,14 +24,15 @@ __all__ = [
 ]
 
 _BLOCK = 5
-"""Places among which some are kept for hits that owe nothing to the log."""
+"""Places among which some are kept for hits that owe nothing to the log; chosen."""
 
 _DECIMALS = 5
+"""Digits of a score that count: what is beyond depends on the order of a sum."""
 _TOLD = 0.02
-"""Smallest lift that a hit tells of."""
+"""Smallest lift that a hit tells of; chosen."""
 
 _SURE = 0.9
-"""Most that earlier use says about relevance, in [0, 1)."""
+"""Most that earlier use says about relevance, in [0, 1); chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +153,8 @@ class UsageHistory:
         size = self._size
         if not size or self._rows.shape[1] != len(vector):
             return UsageVotes()
+        # Nearest neighbours, weighted by a power of the cosine: one near request outvotes several
+        # that are only related.
         cosines = np.round(self._rows[:size] @ vector, _DECIMALS)
         near = np.flatnonzero(cosines > weights.least_cosine)
         if not len(near):
@@ -173,6 +176,7 @@ class UsageHistory:
         strongest = max((abs(vote) for vote in votes.values()), default=0.0)
         if strongest <= 0:
             return UsageVotes()
+        # Linear between both thresholds, so that no request falls off an edge.
         gate = (best - weights.trust_from) / (weights.trust_full - weights.trust_from)
         return UsageVotes(
             trust=min(1.0, max(0.0, gate)),
@@ -180,6 +184,7 @@ class UsageHistory:
         )
 
     def _faded(self, worth: "_ToolWorth", now_s: float) -> float:
+        # Exponential decay: after each half-life half of it counts.
         return worth.value * 0.5 ** (max(0.0, now_s - worth.at_s) / self._half_life_s)
 
     def _forget(self) -> None:
@@ -241,6 +246,7 @@ class UsageBoost:
     def relevance(self, slot: int, relevance: float) -> float:
         """The relevance of a tool, with what its use for similar requests says."""
         vote = max(0.0, self.votes.get(slot, 0.0))
+        # Noisy or: the tool helps unless both the ranking and earlier use are wrong.
         return 1 - (1 - relevance) * (1 - _SURE * vote)
 
 

@@ -19,15 +19,18 @@ from toolgate.store.vectors import VectorSpace, VectorStore
 __all__ = ["DatabaseSearch"]
 
 _NEAREST = 500
-"""Texts that the database gives for a request."""
+"""Texts that the database gives for a request; chosen."""
 _BY_WORDS = 300
-"""Texts, the best by words, that are looked up."""
+"""Texts, the best by words, that are looked up; chosen."""
 _MOST_NAMED = 50_000
 """Texts that are named to the database when not all are allowed; of more, the nearest are asked for
-without a filter first, which is as good where enough of them are allowed."""
+without a filter first, which is as good where enough of them are allowed; chosen."""
 _UNFILTERED = 2_000
+"""Texts that are asked for without a filter; chosen."""
 _ENOUGH = 100
+"""Allowed texts among those that make a second question with a filter unnecessary; chosen."""
 _SAMPLE = 4_096
+"""Vectors whose mean stands for that of all; chosen."""
 
 
 class DatabaseSearch:

@@ -36,12 +36,17 @@ Phase: TypeAlias = Literal["idle", "loading", "embedding", "keeping", "resting"]
 `keeping`: they are written and indexed there. `resting`: that fails and is tried again later."""
 
 _BATCH = 64
+"""Texts that the embedder gets at once; chosen."""
 _RETRY_S = (1.0, 5.0, 30.0)
+"""Seconds before the first, second and each further new attempt; chosen."""
 _LAST_FLUSH_S = 5.0
+"""Seconds that writing may take at the end of the process; chosen."""
 _FIRST_CLEAN_UP_S = 600.0
+"""Seconds after the start until unused vectors are removed; chosen."""
 _CLEAN_UP_S = 86_400.0
+"""Seconds between two clean-ups: a day."""
 _SETTLE_AGAIN_S = 30.0
-"""Seconds until a place that failed is tried again, although nothing has changed."""
+"""Seconds until a place that failed is tried again, although nothing has changed; chosen."""
 
 
 class EmbeddingQueue:

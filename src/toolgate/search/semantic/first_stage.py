@@ -28,13 +28,13 @@ __all__ = [
 ]
 
 FIRST_LOOK_FROM = 20_000
-"""Tools from which on heads are looked at first."""
+"""Tools from which on heads are looked at first; chosen."""
 DECIMALS = 5
 """Digits of a cosine that count: what is beyond depends on the order of a sum."""
 _HIGHEST = 64
-"""Texts, the best at first look, of which one has about the highest cosine."""
+"""Texts, the best at first look, of which one has about the highest cosine; chosen."""
 _BLOCK_NUMBERS = 1 << 19
-"""Numbers of vectors that are multiplied at a time: they stay in the processor's cache."""
+"""Numbers of vectors that are multiplied at a time: they stay in the processor's cache; chosen."""
 
 
 @dataclass(frozen=True)
@@ -206,6 +206,8 @@ def score_text(
     low, high = cosines.low, cosines.high
     if high - low < 10**-DECIMALS:
         return TextScores(lexical, None, cosines.values, shares)
+    # Brought to [0, 1] over all tools: the mean gives 0, the highest 1. Cosines of one model lie in
+    # a narrow band, and where it lies depends on the request.
     dense: NDArray[np.float32] = cosines.values - np.float32(low)
     np.maximum(dense, 0, out=dense)
     dense *= np.float32(weight / (high - low))

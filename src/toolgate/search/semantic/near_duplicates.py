@@ -16,25 +16,27 @@ from toolgate.search.tokenizer import fold, split_identifier, terms, words
 __all__ = ["find_near_duplicates"]
 
 _SAME_NAME = 0.7
-"""Least cosine of two tools with the same words in their names."""
+"""Least cosine of two tools with the same words in their names; chosen."""
 
 _LIKE_NAME = 0.85
-"""Least cosine of two tools whose names share most of their words."""
+"""Least cosine of two tools whose names share most of their words; chosen."""
 
 _SHARED_NAME = 0.6
-"""Share of the words of two names that must be common for that."""
+"""Share of the words of two names that must be common for that; chosen."""
 
 _SHARED_TEXT = 0.5
-"""Share of the words of two descriptions that must be common where there are no vectors."""
+"""Share of the words of two descriptions that must be common where there are no vectors;
+chosen."""
 
 _BLOCK_MOST = 100
-"""Tools with one word in their names beyond which that word finds no pairs: it says too little."""
+"""Tools with one word in their names beyond which that word finds no pairs: it says too little;
+chosen."""
 
 _PAIRS_MOST = 500_000
-"""Pairs that are compared at all; what a catalog has beyond is not found."""
+"""Pairs that are compared at all; what a catalog has beyond is not found; chosen."""
 
 _MOST = 8
-"""Alternatives of one tool."""
+"""Alternatives of one tool; chosen."""
 
 
 def find_near_duplicates(
@@ -111,5 +113,6 @@ def _text_of(tool: SearchableTool) -> frozenset[str]:
 
 
 def _overlap(first: frozenset[str], other: frozenset[str]) -> float:
+    # The Jaccard index.
     every = len(first | other)
     return len(first & other) / every if every else 0.0

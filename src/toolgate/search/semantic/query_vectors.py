@@ -17,6 +17,7 @@ __all__ = ["QueryVectors"]
 log = logging.getLogger(__name__)
 
 _FAILURES_MOST = 3
+"""Failures in a row after which the embedder is not asked for a while; chosen."""
 
 
 class QueryVectors:

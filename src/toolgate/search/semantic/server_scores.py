@@ -16,14 +16,16 @@ from toolgate.search.semantic.tool_vectors import ToolVectors, singles
 __all__ = ["ServerVectors", "changed_servers", "nearness", "server_vectors"]
 
 _BLOCK = 2_048
-"""Vectors that are added at a time: what is computed on the way stays in the processor's cache."""
+"""Vectors that are added at a time: what is computed on the way stays in the processor's cache;
+chosen."""
 _RENEWED_MOST = 0.05
-"""Share of the servers that stand beside the others before all are put together."""
+"""Share of the servers that stand beside the others before all are put together; chosen."""
 _FEW = 8
-"""Tools of a server whose vectors are added up with those of others."""
+"""Tools of a server whose vectors are added up with those of others; chosen."""
 _LEAST = 1e-5
-"""Smallest spread of cosines that tells servers apart."""
+"""Smallest spread of cosines that tells servers apart; chosen."""
 _DECIMALS = 5
+"""Digits of a cosine that count: what is beyond depends on the order of a sum."""
 
 
 @dataclass(frozen=True)
@@ -190,5 +192,6 @@ def nearness(
     high = np.maximum.reduce(cosines)
     if high - low < _LEAST:
         return np.zeros(len(owners), np.float32)
+    # As for tools: the mean of all servers gives 0, the nearest 1.
     scaled: NDArray[np.float32] = np.maximum(cosines - low, 0) / (high - low)
     return scaled[slots]

@@ -35,23 +35,33 @@ TextHashes: TypeAlias = NDArray[np.uint64]
 _MAKING = b"split+rich 1"
 """How a vector is made of a text: part of its hash, since vectors are kept. At most 16 bytes."""
 _DESCRIPTION_CHARS = 2_000
+"""Characters of a description that are embedded; chosen."""
 _PARAMETER_CHARS = 2_000
+"""Characters of names and descriptions of parameters that are embedded; chosen."""
 HALF_FROM = 20_000
-"""Texts from which on vectors are kept with half the precision; 0.0005 of a cosine at most."""
+"""Texts from which on vectors are kept with half the precision; 0.0005 of a cosine at most;
+chosen."""
 _SLACK = 1.06
+"""How much longer arrays are made than needed, so that a few new rows copy nothing; chosen."""
 _HEAD = 64
 """Numbers of a vector's head, ..."""
 _HEAD_SHORT = 32
 """... and from so many texts on, where reading all heads is what takes longest:"""
 _SHORT_FROM = 500_000
+"""Texts from which on heads are short; chosen."""
 _SAMPLE_NUMBERS = 1 << 22
+"""Numbers of the sample from which the basis is computed; chosen."""
 _SPARE = 16
+"""Further directions that the power iteration carries, so that the wanted ones converge; chosen."""
 _ROUNDS = 4
+"""Rounds of the power iteration; chosen."""
 _BLOCK = 2_048
-"""Vectors that are turned at a time: what is computed on the way stays in the processor's cache."""
+"""Vectors that are turned at a time: what is computed on the way stays in the processor's cache;
+chosen."""
 _HALF_BITS = np.int32(-0x7000_2000)
 """All but the copies of the sign."""
 _HALF_SCALE = np.float32(2.0**112)
+"""2 to the difference of the biases of both exponents (127 - 15): IEEE 754."""
 
 
 def texts_of(tool: SearchableTool) -> tuple[str, str]:
@@ -349,6 +359,8 @@ def _mean(rows: NDArray[Any], there: NDArray[np.bool_]) -> NDArray[np.float32]:
 
 def _basis(sample: NDArray[Any], width: int) -> NDArray[np.float32]:
     """The directions in which vectors differ most, best first; a few rounds of power iteration."""
+    # Randomized range finder with power iteration: Halko, Martinsson, Tropp 2011,
+    # https://arxiv.org/abs/0909.4061. The seed is fixed, so equal vectors give equal rankings.
     exact = singles(sample)
     width = min(width, exact.shape[1])
     turned = np.random.default_rng(1).standard_normal((exact.shape[1], width + _SPARE))

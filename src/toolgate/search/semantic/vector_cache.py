@@ -28,13 +28,15 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _FLUSH_ROWS = 2_048
+"""Vectors that are written at once; chosen."""
 _FLUSH_S = 1.0
+"""Seconds that a vector waits to be written, at most; chosen."""
 _REST_S = 30.0
-"""Seconds in which a place that failed is not written to."""
+"""Seconds in which a place that failed is not written to; chosen."""
 _LOAD_S = 60.0
-"""Seconds that a place gets to hand over what it has; then vectors are computed."""
+"""Seconds that a place gets to hand over what it has; then vectors are computed; chosen."""
 _YOUNG_S = 3_600.0
-"""Seconds that a vector without a tool is kept: its tool may be linked in a moment."""
+"""Seconds that a vector without a tool is kept: its tool may be linked in a moment; chosen."""
 
 
 class VectorCache:

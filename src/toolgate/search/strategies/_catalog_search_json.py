@@ -29,10 +29,14 @@ CATALOG_SEARCH_VERSION = 1
 """The one that this code speaks; an absent one is 1."""
 
 _EXPLANATION_CHARS = 300
+"""Characters of an explanation that are shown; chosen."""
 _NOTICE_CHARS = 240
+"""Characters of a notice that are shown; chosen."""
 _NOTICES = 3
+"""Notices that are shown; chosen."""
 _LOOKED_AT = 10_000
-"""Results of an answer that are read; there is no reason to send more than were asked for."""
+"""Results of an answer that are read; there is no reason to send more than were asked for;
+chosen."""
 
 
 def catalog_search_schema() -> Json:

@@ -30,6 +30,7 @@ SUSPENDED = "it failed several times and is left alone for a while"
 """Why a service is not asked while its breaker is open."""
 
 _PIECE_BYTES = 2**16
+"""Bytes of an answer that are read at a time; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

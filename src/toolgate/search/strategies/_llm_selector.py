@@ -19,10 +19,15 @@ from toolgate.types import Json, json_object
 __all__ = ["ChatPicker", "messages_for", "picked"]
 
 _DESCRIPTION_CHARS = 300
+"""Characters of a candidate's description; chosen."""
 _NAME_CHARS = 120
+"""Characters of a candidate's name; chosen."""
 _REASON_CHARS = 160
+"""Characters of the model's reason that are shown; chosen."""
 _QUERY_CHARS = 2_000
+"""Characters of a query that are sent; chosen."""
 _QUERIES = 20
+"""Queries that are sent; chosen."""
 _FENCED = re.compile(r"\s*```(?:json)?\s*(\{.*\})\s*```\s*", re.DOTALL | re.IGNORECASE)
 """An object in a block of Markdown, as models write it that no service holds to JSON."""
 

@@ -42,7 +42,9 @@ from toolgate.search.tokenizer import fold
 __all__ = ["Bm25Search", "Options", "build"]
 
 _HALF = 0.1
+"""Share of a request at which relevance is 0.55; chosen, see `_relevance`."""
 _WEAK = 0.15
+"""Share of a request below which the best hit is weak; chosen."""
 
 # Three tiers of scores: the share of the request in [0, 1), the same and a quoted string, a name.
 _PHRASE = 1.0

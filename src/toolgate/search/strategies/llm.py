@@ -31,6 +31,7 @@ __all__ = ["ModelSearch", "Options", "build"]
 log = logging.getLogger(__name__)
 
 _ANSWER_BYTES = 2**20
+"""Bytes of the model's answer that are read; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

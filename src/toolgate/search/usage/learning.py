@@ -37,19 +37,29 @@ __all__ = ["Learned", "Learning", "LearningStatus"]
 log = logging.getLogger(__name__)
 
 _LOADED_MOST = 20_000
+"""Searches of the log that are read at a time; chosen."""
 _FIRST_LOOK_S = 0.25
+"""Seconds that the first search of a project waits for its log; chosen."""
 _LOOK_AGAIN_S = 60.0
+"""Seconds between two reads of the log, which other processes write too; chosen."""
 _CONVERSATIONS = 1_000
+"""Conversations that are remembered; chosen."""
 _SEARCHES = 20
-"""Searches of a conversation to which a call may belong."""
+"""Searches of a conversation to which a call may belong; chosen."""
 _USED = 5
+"""Tools last used that are remembered for each conversation; chosen."""
 _USED_FOR_S = 1_800.0
+"""Seconds for which a tool counts as just used: half an hour; chosen."""
 _TOGETHER_S = 600.0
-"""Two tools used within these seconds of one conversation were used together."""
+"""Two tools used within these seconds of one conversation were used together; chosen."""
 _TOGETHER_LEAST = 2
+"""How often two tools must be used together before that is told; chosen."""
 _TOGETHER_SHARE = 0.3
+"""Share of a tool's uses that must have the other one; chosen."""
 _JUDGED_MOST = 200
+"""Judged searches of a caller that are remembered; chosen."""
 _QUERY_CHARS = 2_000
+"""Characters of a query that are logged; chosen."""
 _HALF = np.dtype("<f2")
 _CALIBRATED = PersonalCutoff()
 _SIGNALS: Mapping[UseOutcome, float] = {"ok": 1.0, "right": 2.0, "wrong": -2.0, "error": 0.0}

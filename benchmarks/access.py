@@ -17,7 +17,7 @@ from statistics import median
 from benchmarks._inprocess import Request, echo_request, send, wait_until_idle
 from benchmarks._report import Report, Target, main
 from toolgate.security.access import AccessRule, Policy, PolicyInputs, parse_pattern
-from toolgate.server.http import Door, build_app
+from toolgate.server.http import HttpApplication, build_app
 from toolgate.settings import AuditSettings, LimitSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, ServerSpec
@@ -81,7 +81,7 @@ async def _calls(*, blocks: int) -> tuple[float, float, float]:
     return off_ms, audit_ms, on_ms
 
 
-async def _block(door: Door, request: Request, calls: int = 200) -> float:
+async def _block(door: HttpApplication, request: Request, calls: int = 200) -> float:
     """CPU milliseconds of a call, on average; the writer of the audit has its share."""
     began = time.process_time()
     for _ in range(calls):

@@ -21,7 +21,7 @@ from benchmarks._report import Report, Target, main
 from benchmarks._stores import KINDS, new_store_url
 from benchmarks.audit import _record
 from toolgate.base.ids import utc_now
-from toolgate.server.http import Door, build_app
+from toolgate.server.http import HttpApplication, build_app
 from toolgate.settings import Settings
 from toolgate.store import SqlAccess
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -212,7 +212,7 @@ async def _pages(url: str, size: Size) -> dict[str, Taken]:
     raise AssertionError("the gateway did not open")
 
 
-async def _page(door: Door, path: str, query: dict[str, str]) -> tuple[float, float]:
+async def _page(door: HttpApplication, path: str, query: dict[str, str]) -> tuple[float, float]:
     """CPU milliseconds of a page, and those that passed."""
     request = Request(
         method="GET",

@@ -22,7 +22,7 @@ from benchmarks._collector import collector
 from benchmarks._inprocess import echo_request, send, wait_until_idle
 from benchmarks._report import Report, Target, main
 from toolgate.app.app import App
-from toolgate.server.http import Door, build_app
+from toolgate.server.http import HttpApplication, build_app
 from toolgate.settings import MetricSettings, Settings, TraceSettings
 from toolgate.telemetry import Metrics
 from toolgate.telemetry.traces import Tracer
@@ -139,7 +139,7 @@ async def _pairs(endpoint: str, *, pairs: int) -> tuple[float, dict[str, _Row]]:
     raise AssertionError("the gateway did not open")
 
 
-async def _whole(app: App, door: Door) -> float:
+async def _whole(app: App, door: HttpApplication) -> float:
     """CPU milliseconds of a call without metrics and traces, the writing of its audit included."""
     await app.recorder.flush()
     began = time.process_time()
@@ -149,7 +149,7 @@ async def _whole(app: App, door: Door) -> float:
     return (time.process_time() - began) * 1000 / _WRITTEN
 
 
-async def _block(door: Door) -> float:
+async def _block(door: HttpApplication) -> float:
     """CPU milliseconds of a call, without what is done beside it."""
     began = time.process_time()
     for _ in range(_CALLS):

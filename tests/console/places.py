@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 import httpx2
 
 from toolgate.app.app import App
-from toolgate.server.http import Door, build_app
+from toolgate.server.http import HttpApplication, build_app
 from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Json, json_object
@@ -62,7 +62,7 @@ class Place:
     """A console that is open."""
 
     app: App
-    door: Door
+    door: HttpApplication
     client: httpx2.AsyncClient
 
     async def page(self, path: str = "", status: int = 200, **query: str) -> str:

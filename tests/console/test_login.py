@@ -54,7 +54,7 @@ async def test_a_session_is_worth_what_its_token_is_worth() -> None:
 
 
 async def test_the_log_says_who_opened_a_page(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level("INFO", logger="toolgate.server.http")
+    caplog.set_level("INFO", logger="toolgate.server")
     wanted = replace(REQUIRED, log=LogSettings(requests="on"))
     async with opened(settings=wanted) as place:
         secret = await token(place, "anna", "admin")

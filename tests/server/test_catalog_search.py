@@ -26,7 +26,6 @@ from toolgate.errors import ArgumentError, UnknownPluginError
 from toolgate.search import catalog_search_schema
 from toolgate.search.strategies._catalog_search_json import read_answer
 from toolgate.server.rest.catalog_search import CatalogSearch, _read
-from toolgate.server.rest.routes import RestApi
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import memory_app
@@ -65,7 +64,7 @@ class Asker:
 
     def __init__(self, app: App) -> None:
         self.app = app
-        self.search = CatalogSearch(app, refuse=RestApi(app).refuse)
+        self.search = CatalogSearch(app)
 
     async def __call__(
         self,

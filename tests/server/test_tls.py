@@ -14,7 +14,7 @@ import pytest
 from tests.limits import HANG_S
 from tests.security.test_outbound import Authority
 from toolgate.errors import SettingError
-from toolgate.server import http
+from toolgate.server.asgi import local_users
 from toolgate.server.http import serve
 from toolgate.settings import ServeSettings, Settings, TlsSettings
 from toolgate.testing import memory_app
@@ -80,7 +80,7 @@ async def test_another_user_of_the_machine_gets_in_only_with_the_key_of_the_run_
     async def another(*_: object) -> bool:
         return False
 
-    monkeypatch.setattr(http, "is_same_user", another)
+    monkeypatch.setattr(local_users, "is_same_user", another)
     settings = Settings(allow_other_users=False)
     async with listening(settings) as (url, _), aiohttp.ClientSession() as client:
 

@@ -173,7 +173,7 @@ async def test_names_of_others_cannot_fill_the_memory() -> None:
 async def test_numbers_need_the_right_to_manage_unless_they_are_open(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level("INFO", logger="toolgate.server.http")
+    caplog.set_level("INFO", logger="toolgate.server")
     wanted = Settings(auth="required", log=LogSettings(requests="on"))
     async with opened(wanted) as (app, client):
         assert (await client.get("/metrics")).status_code == 401

@@ -121,10 +121,10 @@ async def test_a_request_whose_message_names_the_trace_is_one_tree_too() -> None
 async def test_each_line_of_the_log_over_http_has_the_trace_of_its_records(
     era: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", logger="toolgate.server.http")
+    caplog.set_level("INFO", logger="toolgate.server")
     handler = logging.StreamHandler(told := io.StringIO())
     handler.setFormatter(JsonLines())
-    log = logging.getLogger("toolgate.server.http")
+    log = logging.getLogger("toolgate.server")
     log.addHandler(handler)
     wanted = Settings(optimization="bm25", log=LogSettings(requests="on"))
     try:

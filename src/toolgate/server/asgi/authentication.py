@@ -7,7 +7,7 @@ from toolgate.base.ids import new_id
 from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import AccessError, CredentialError, ForbiddenError
 from toolgate.security.access import PresentedCredentials
-from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.headers import header
 from toolgate.server.asgi.messages import Scope
 from toolgate.settings import Settings
 from toolgate.types import Caller, Identity, Json
@@ -69,38 +69,21 @@ def presented_credentials(
         client: The client program as it says itself.
         is_relay: Whether it is a `toolgate stdio`, whose Authorization shows that it may relay.
     """
-    headers: dict[bytes, str] = {}
-    for name, value in scope["headers"]:
-        if name in _READ:
-            headers[name] = value.decode("latin-1")
     peer = scope.get("client")
     return PresentedCredentials(
-        authorization=None if is_relay else headers.get(b"authorization"),
-        meta_token=meta.get("token") or (headers.get(b"x-toolgate-token") if is_relay else None),
+        authorization=None if is_relay else header(scope, b"authorization"),
+        meta_token=meta.get("token") or (header(scope, b"x-toolgate-token") if is_relay else None),
         path_project=path_project(scope["path"]),
-        header_project=headers.get(b"x-toolgate-project"),
+        header_project=header(scope, b"x-toolgate-project"),
         meta_project=meta.get("projectId"),
-        local_key=headers.get(b"x-toolgate-key"),
+        local_key=header(scope, b"x-toolgate-key"),
         client=client,
-        conversation=headers.get(b"x-toolgate-thread")
-        or (headers.get(b"mcp-session-id") or "").rpartition(".")[2],
+        conversation=header(scope, b"x-toolgate-thread")
+        or (header(scope, b"mcp-session-id") or "").rpartition(".")[2],
         address=str(peer[0]) if peer else "",
-        folder=headers.get(b"x-toolgate-folder", ""),
+        folder=header(scope, b"x-toolgate-folder") or "",
         is_relay=is_relay,
     )
-
-
-_READ = frozenset(
-    {
-        b"authorization",
-        b"mcp-session-id",
-        b"x-toolgate-folder",
-        b"x-toolgate-key",
-        b"x-toolgate-project",
-        b"x-toolgate-thread",
-        b"x-toolgate-token",
-    }
-)
 
 
 def refusal_status(error: AccessError) -> int:
@@ -169,7 +152,7 @@ def _address(scope: Scope, resource: str) -> str:
     """Scheme, host and path prefix of the gateway as the client knows it."""
     if resource:
         return resource.removesuffix("/").removesuffix("/mcp")
-    host = header(scope["headers"], b"host") or "localhost"
+    host = header(scope, b"host") or "localhost"
     return f"{scope.get('scheme', 'http')}://{host}{scope.get('root_path', '')}"
 
 

@@ -3,7 +3,7 @@
 import ipaddress
 from collections.abc import Sequence
 
-from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.headers import header_in
 from toolgate.server.asgi.messages import Scope
 
 __all__ = ["ForwardedHeaders"]
@@ -35,15 +35,14 @@ class ForwardedHeaders:
         peer = scope.get("client")
         if peer is None or not self._is_trusted(str(peer[0])):
             return {}
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
         changes: Scope = {}
-        if client := self._client(header(headers, b"x-forwarded-for") or ""):
+        if client := self._client(header_in(scope["headers"], b"x-forwarded-for") or ""):
             changes["client"] = (client, 0)
-        scheme = _last(header(headers, b"x-forwarded-proto") or "").lower()
+        scheme = _last(header_in(scope["headers"], b"x-forwarded-proto") or "").lower()
         if scheme in {"http", "https"}:
             changes["scheme"] = scheme
-        if host := _last(header(headers, b"x-forwarded-host") or ""):
-            rest = [pair for pair in headers if pair[0] != b"host"]
+        if host := _last(header_in(scope["headers"], b"x-forwarded-host") or ""):
+            rest = [pair for pair in scope["headers"] if pair[0] != b"host"]
             changes["headers"] = [(b"host", host.encode("latin-1")), *rest]
         return changes
 

@@ -1,4 +1,4 @@
-"""Who may speak to the HTTP door: checks of `Host`, `Origin` and `Content-Type`.
+"""Checks of the headers `Host` and `Origin`, before anything else reads a request.
 
 Against DNS rebinding a request must name the gateway by an address that no foreign page can have;
 against forged requests a page of another origin is refused, and a body must say that it is JSON,
@@ -6,13 +6,17 @@ which a browser does not send across origins without asking first.
 """
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["HostCheck", "HostRefusal", "header"]
+from toolgate.server.asgi.headers import headers_of
+from toolgate.server.asgi.messages import Scope
+
+__all__ = ["HostCheck", "HostRefusal"]
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_REMEMBERED = 1024
+_MAX_REMEMBERED = 1024
+"""Pairs of `Host` and `Origin` whose decision is remembered; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,37 +39,25 @@ class HostCheck:
         self._origins = frozenset(origins)
         self._decided: dict[tuple[bytes | None, bytes | None], HostRefusal | None] = {}
 
-    def check(self, headers: Iterable[tuple[bytes, bytes]]) -> HostRefusal | None:
+    def check(self, scope: Scope) -> HostRefusal | None:
         """None when the request may come in."""
-        host = origin = None
-        for name, value in headers:
-            if name == b"host":
-                host = value
-            elif name == b"origin":
-                origin = value
-        return self.check_values(host, origin)
-
-    def check_values(self, host: bytes | None, origin: bytes | None) -> HostRefusal | None:
-        """The same for headers that were read already."""
+        headers = headers_of(scope)
+        host, origin = headers.get(b"host"), headers.get(b"origin")
         key = (host, origin)
         try:
             return self._decided[key]
         except KeyError:
             refusal = self._check_host(host) or self._check_origin(origin, host)
-            if len(self._decided) < _REMEMBERED:
+            if len(self._decided) < _MAX_REMEMBERED:
                 self._decided[key] = refusal
             return refusal
 
-    def readable_origin(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-        """The origin of a page that the settings allow, so that a browser lets it read answers.
+    def may_read(self, origin: bytes) -> bool:
+        """Whether the settings allow pages of this origin to read responses.
 
         Pages of this machine that no setting names may connect, as programs do, but not read.
         """
-        for name, value in headers:
-            if name == b"origin":
-                is_allowed = _matches(value.decode("latin-1").strip().lower(), self._origins)
-                return value if is_allowed else None
-        return None
+        return _matches(origin.decode("latin-1").strip().lower(), self._origins)
 
     def _check_host(self, raw: bytes | None) -> HostRefusal | None:
         host = (raw or b"").decode("latin-1").strip().lower()
@@ -98,15 +90,6 @@ class HostCheck:
             message=f"The Origin header {origin!r} is not allowed here."
             " Add it to serve.allowed_origins if it is right.",
         )
-
-
-def header(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
-    """The value of a header, the last one where it came twice; `name` in lower case."""
-    last = None
-    for key, value in headers:
-        if key == name:
-            last = value
-    return None if last is None else last.decode("latin-1")
 
 
 def _matches(value: str, allowed: frozenset[str]) -> bool:

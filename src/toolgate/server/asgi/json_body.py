@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.headers import header
 from toolgate.server.asgi.json_parser import parse_json_async
 from toolgate.server.asgi.messages import Receive, Scope, read_body
 from toolgate.types import Json
@@ -34,7 +34,7 @@ async def json_body(
         TooLargeError: It has more bytes.
         BadMessageError: It is no JSON, or is nested deeper.
     """
-    content_type = header(scope["headers"], b"content-type") or ""
+    content_type = header(scope, b"content-type") or ""
     kind = content_type.partition(";")[0].strip().lower()
     is_json = kind == "application/json"
     if not is_json and not may_be_empty:

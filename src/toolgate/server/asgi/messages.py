@@ -8,6 +8,7 @@ import anyio
 from toolgate.base.json_text import dumps
 
 __all__ = [
+    "App",
     "DisconnectedError",
     "Message",
     "Receive",
@@ -25,6 +26,7 @@ Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 _MOST_DRAINED_BYTES = 256 * 2**20

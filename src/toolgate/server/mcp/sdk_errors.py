@@ -1,6 +1,6 @@
 """Refusals of the SDK in words: what came, what is allowed, for which request."""
 
-from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.headers import header, header_in
 from toolgate.server.asgi.json_parser import INVALID_REQUEST, error_bytes
 from toolgate.server.asgi.messages import Message, Scope, Send, send_json
 
@@ -12,7 +12,7 @@ _MEDIA_TYPES = frozenset({406, 415})
 
 def media_type_fault(scope: Scope) -> str:
     """What is wrong with the `Content-Type` of a POST; empty when it is right."""
-    content_type = header(scope["headers"], b"content-type")
+    content_type = header(scope, b"content-type")
     if (content_type or "").partition(";")[0].strip().lower() == "application/json":
         return ""
     fault = "is missing" if content_type is None else f"is {content_type[:100]!r}"
@@ -44,7 +44,7 @@ def explain_errors(send: Send, scope: Scope, request_id: object) -> Send:
 def _is_mute(start: Message) -> bool:
     if start["status"] < 400:
         return False
-    kind = header(start.get("headers", ()), b"content-type") or ""
+    kind = header_in(start.get("headers", ()), b"content-type") or ""
     return start["status"] in _MEDIA_TYPES or not kind.startswith("application/json")
 
 
@@ -53,7 +53,7 @@ def _words(scope: Scope, status: int) -> str:
     if status == 405:
         return f"{method[:20]} is not possible here. Allowed: POST. Send a JSON-RPC message so."
     if status == 406:
-        accept = header(scope["headers"], b"accept")
+        accept = header(scope, b"accept")
         fault = "is missing" if accept is None else f"is {accept[:100]!r}"
         needed = "text/event-stream" if method == "GET" else "application/json, text/event-stream"
         return f"The Accept header {fault}. It must allow: {needed}. Send exactly that."

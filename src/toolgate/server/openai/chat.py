@@ -34,7 +34,7 @@ from toolgate.server.asgi.authentication import (
     presented_credentials,
     refusal_status,
 )
-from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.headers import header
 from toolgate.server.asgi.json_body import HttpError, json_body
 from toolgate.server.asgi.json_parser import BadMessageError
 from toolgate.server.asgi.messages import (
@@ -172,8 +172,7 @@ class ChatApi:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         method: str = scope["method"]
         path = cast("str", scope["path"]).removeprefix("/v1/").rstrip("/")
-        headers: list[tuple[bytes, bytes]] = scope["headers"]
-        client = (header(headers, b"user-agent") or "")[:100]
+        client = (header(scope, b"user-agent") or "")[:100]
         caller = await self._app.gateway.admission.admit(
             presented_credentials(scope, {}, client=client)
         )
@@ -189,7 +188,7 @@ class ChatApi:
                 may_be_empty=handler is not ChatApi.completions,
             )
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        thread = header(headers, b"x-toolgate-thread")
+        thread = header(scope, b"x-toolgate-thread")
         if thread is not None and len(thread) > _MOST_THREAD:
             raise ArgumentError(
                 f"The header X-Toolgate-Thread has {len(thread):,} characters.",
@@ -204,7 +203,7 @@ class ChatApi:
             query=query,
             body=body,
             thread=unquote(thread) if thread else None,
-            events=(header(headers, b"x-toolgate-events") or "") in {"1", "true"},
+            events=(header(scope, b"x-toolgate-events") or "") in {"1", "true"},
         )
         await handler(self, call)
 
@@ -340,7 +339,7 @@ class ChatApi:
     async def run_events(self, call: _ChatRequest) -> None:
         """`GET runs/ID/events`: what happens in a turn, from `Last-Event-ID` or `?after=` on."""
         run = self._run_of(call)
-        last_id = header(call.scope["headers"], b"last-event-id")
+        last_id = header(call.scope, b"last-event-id")
         after = _number(
             {**call.query, "after": last_id or call.query.get("after", "0")}, "after", 0, 0, 2**31
         )

@@ -11,11 +11,11 @@ import hashlib
 import hmac
 import logging
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 
@@ -25,7 +25,8 @@ from toolgate.base.json_text import dumps
 from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import ArgumentError, ToolgateError
 from toolgate.search import SearchableTool, SearchRequest, answer_body, end, tools_of
-from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.errors import send_error
+from toolgate.server.asgi.headers import header
 from toolgate.server.asgi.json_body import HttpError, json_body
 from toolgate.server.asgi.json_parser import BadMessageError
 from toolgate.server.asgi.messages import (
@@ -56,29 +57,11 @@ _BYTES_PER_BYTE = 6
 """What it needs for a byte of its text, roughly."""
 
 
-class Refuse(Protocol):
-    """Answers with an error in the form of the REST door."""
-
-    def __call__(
-        self,
-        send: Send,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        hint: str = "",
-        retryable: bool = False,
-    ) -> Awaitable[None]:
-        """Answer."""
-        ...
-
-
 class CatalogSearch:
     """Answers `POST /catalog/search`."""
 
-    def __init__(self, app: App, *, refuse: Refuse) -> None:
+    def __init__(self, app: App) -> None:
         self._app = app
-        self._refuse = refuse
         self._tokens = _ProjectTokens({})
         self._lists = _IndexCache()
 
@@ -92,23 +75,23 @@ class CatalogSearch:
         except HttpError as error:
             # Its body may not have been read.
             whole = discard_body(_with_challenge(send, error.status), scope, receive)
-            await self._refuse(whole, error.status, error.code, error.message, hint=error.hint)
+            await send_error(whole, error.status, error.code, error.message, hint=error.hint)
         except TooLargeError:
             message = (
                 f"The request body is larger than {table.max_body_bytes} bytes"
                 " (setting catalog_search.max_body_bytes)."
             )
             closing = with_header(send, b"connection", b"close")
-            await self._refuse(discard_body(closing, scope, receive), 413, "too_large", message)
+            await send_error(discard_body(closing, scope, receive), 413, "too_large", message)
         except BadMessageError as error:
-            await self._refuse(send, 400, "bad_request", error.message)
+            await send_error(send, 400, "bad_request", error.message)
         except ArgumentError as error:
             message = " ".join(part for part in (error.failed, error.allowed) if part)
-            await self._refuse(send, 400, error.code, message, hint=error.hint)
+            await send_error(send, 400, error.code, message, hint=error.hint)
         except ToolgateError as error:
             log.exception("catalog search failed")
             message = "The search does not work here; the log of the gateway says more."
-            await self._refuse(send, 503, error.code, message, retryable=True)
+            await send_error(send, 503, error.code, message, retryable=True)
         else:
             await send_json(send, status, body)
 
@@ -129,7 +112,7 @@ class CatalogSearch:
             raise HttpError(
                 405, "method", f"/catalog/search does not take {scope['method']}.", "Use POST."
             )
-        project = self._project_of(header(scope["headers"], b"authorization"), table)
+        project = self._project_of(header(scope, b"authorization"), table)
         body = await json_body(
             scope,
             receive,

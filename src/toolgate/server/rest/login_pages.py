@@ -21,7 +21,7 @@ from toolgate.security.credentials import (
     describe_subject,
     is_browser_mark,
 )
-from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.headers import header
 from toolgate.server.asgi.messages import (
     DisconnectedError,
     Receive,
@@ -124,7 +124,7 @@ class LoginPages:
 def _browser_of(scope: Scope) -> str:
     """What only this browser knows, from its cookie; empty: nothing yet."""
     try:
-        cookie = SimpleCookie(header(scope["headers"], b"cookie") or "").get(LOGIN_COOKIE)
+        cookie = SimpleCookie(header(scope, b"cookie") or "").get(LOGIN_COOKIE)
     except CookieError:
         return ""
     return cookie.value if cookie is not None and is_browser_mark(cookie.value) else ""

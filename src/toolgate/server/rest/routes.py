@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl
 import toolgate
 from toolgate.app.app import App
 from toolgate.audit import verify_audit
-from toolgate.base.logs import REQUEST_ID
 from toolgate.catalog.scanner import QuarantinedTool
 from toolgate.errors import (
     ApprovalError,
@@ -41,7 +40,8 @@ from toolgate.server.asgi.authentication import (
     presented_credentials,
     refusal_status,
 )
-from toolgate.server.asgi.host_check import header
+from toolgate.server.asgi.errors import send_error
+from toolgate.server.asgi.headers import header
 from toolgate.server.asgi.json_body import HttpError, json_body
 from toolgate.server.asgi.json_parser import BadMessageError
 from toolgate.server.asgi.messages import (
@@ -169,18 +169,18 @@ class RestApi:
         except DisconnectedError:
             return
         except HttpError as error:
-            await self.refuse(send, error.status, error.code, error.message, hint=error.hint)
+            await send_error(send, error.status, error.code, error.message, hint=error.hint)
         except BadMessageError as error:
-            await self.refuse(send, 400, "bad_request", error.message)
+            await send_error(send, 400, "bad_request", error.message)
         except TooLargeError:
             limit = self._settings.max_body_bytes
             message = (
                 f"The request body is larger than {limit} bytes (setting serve.max_body_bytes)."
             )
             closing = with_header(send, b"connection", b"close")
-            await self.refuse(discard_body(closing, scope, receive), 413, "too_large", message)
+            await send_error(discard_body(closing, scope, receive), 413, "too_large", message)
         except RpcError as error:
-            await self.refuse(
+            await send_error(
                 send, 502, "rpc", error.message, rpc={"code": error.rpc_code, "data": error.data}
             )
         except (CredentialError, LimitError) as error:
@@ -194,11 +194,11 @@ class RestApi:
                 send = with_header(send, name, value)
             if isinstance(error, CredentialError):
                 send = discard_body(send, scope, receive)  # its body was not read
-            await self.refuse(
+            await send_error(
                 send, status, error.code, error.failed, hint=error.hint, retryable=error.retryable
             )
         except ToolgateError as error:
-            await self.refuse(
+            await send_error(
                 send,
                 _status_of(error),
                 error.code,
@@ -210,48 +210,14 @@ class RestApi:
         except Exception:
             log.exception("request failed")
             message = "Internal error; the log of the gateway says more."
-            await self.refuse(send, 500, "internal", message)
+            await send_error(send, 500, "internal", message)
         else:
             await send_json(send, status, body)
-
-    async def refuse(
-        self,
-        send: Send,
-        status: int,
-        code: str,
-        message: str,
-        *,
-        hint: str = "",
-        retryable: bool = False,
-        rpc: Json | None = None,
-        approval: Json | None = None,
-    ) -> None:
-        """Answer with an error, as a problem (RFC 9457); `error` says the same in one place."""
-        error: Json = {
-            "code": code,
-            "message": message,
-            "hint": hint,
-            "retryable": retryable,
-            "request_id": REQUEST_ID.get(),
-        }
-        if rpc is not None:
-            error["rpc"] = rpc
-        if approval is not None:
-            error["approval"] = approval
-        problem: Json = {
-            "type": f"urn:toolgate:error:{code}",
-            "title": code.replace("_", " ").capitalize(),
-            "status": status,
-            "detail": f"{message} {hint}".strip(),
-            "instance": f"urn:toolgate:request:{REQUEST_ID.get()}",
-            "error": error,
-        }
-        await send_json(send, status, problem, kind=b"application/problem+json")
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, object]:
         method: str = scope["method"]
         path = cast("str", scope["path"]).removeprefix("/api/v1/").rstrip("/")
-        client = (header(scope["headers"], b"user-agent") or "")[:100]
+        client = (header(scope, b"user-agent") or "")[:100]
         caller = await self._gateway.admission.admit(
             presented_credentials(scope, {}, client=client)
         )

@@ -1,0 +1,212 @@
+"""The ASGI application: `/mcp` for MCP clients, `/api/v1` for programs, `/console` for browsers.
+
+A request passes, in this order: forwarded headers, `RequestContext` (id, trace, log, failures),
+`Cors`, the check for other local users, and then the endpoint of its path. Each endpoint checks the
+host, refuses new work while the gateway drains, and authenticates its callers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import anyio
+
+from toolgate.base.logs import REQUEST_ID
+from toolgate.errors import CredentialError
+from toolgate.server.asgi.api_gate import ApiGate
+from toolgate.server.asgi.authentication import METADATA_PATH, path_project
+from toolgate.server.asgi.console_endpoint import ConsoleEndpoint
+from toolgate.server.asgi.cors import Cors
+from toolgate.server.asgi.errors import send_error
+from toolgate.server.asgi.forwarded_headers import ForwardedHeaders
+from toolgate.server.asgi.headers import header
+from toolgate.server.asgi.host_check import HostCheck
+from toolgate.server.asgi.local_users import LocalKey, LocalUsers
+from toolgate.server.asgi.memory_release import MemoryRelease
+from toolgate.server.asgi.messages import (
+    Receive,
+    Scope,
+    Send,
+    discard_body,
+    send_json,
+    with_header,
+)
+from toolgate.server.asgi.metrics_endpoint import MetricsEndpoint
+from toolgate.server.asgi.open_streams import OpenStreams
+from toolgate.server.asgi.request_context import RequestContext
+from toolgate.server.asgi.response import send_redirect
+from toolgate.server.asgi.running_requests import RunningRequests
+from toolgate.server.asgi.telemetry import record_telemetry
+from toolgate.server.mcp.endpoint import McpEndpoint
+from toolgate.server.mcp.sdk_loader import SdkLoader
+from toolgate.server.openai.chat import ChatApi
+from toolgate.server.rest.catalog_search import CatalogSearch
+from toolgate.server.rest.login_pages import LoginPages
+from toolgate.server.rest.routes import RestApi
+
+if TYPE_CHECKING:
+    from toolgate.app.app import App
+    from toolgate.telemetry import Metrics
+
+__all__ = ["HttpApplication"]
+
+
+class HttpApplication:
+    """Sends each request to its endpoint."""
+
+    def __init__(self, app: App, *, host: str, key: str = "") -> None:
+        """Build the chain of handlers.
+
+        Args:
+            app: The opened gateway.
+            host: Address that is listened on, for the check of `Host`.
+            key: Presented by relays of the same user; empty: nobody can be one.
+        """
+        settings = app.settings.serve
+        self._app = app
+        self._admission = app.gateway.admission
+        host_check = HostCheck(
+            host=host, hosts=settings.allowed_hosts, origins=settings.allowed_origins
+        )
+        self._forwarded = ForwardedHeaders(settings.trusted_proxies, settings.root_path)
+        self._local_key = LocalKey("")
+        self.use_local_key(key)
+        self._local_users = LocalUsers(app, self._local_key)
+        self._requests = RunningRequests()
+        self._streams = OpenStreams(self._admission)
+        self._memory = MemoryRelease()
+        self._sdk = SdkLoader(app.gateway, max_body_bytes=settings.max_body_bytes)
+        self._mcp = McpEndpoint(
+            app,
+            host_check=host_check,
+            local_key=self._local_key,
+            requests=self._requests,
+            streams=self._streams,
+            sdk=self._sdk,
+        )
+        self._catalog_search = CatalogSearch(app)
+        self._rest = ApiGate(RestApi(app), host_check, self._requests)
+        self._logins = ApiGate(LoginPages(app.logins, self._admission), host_check, self._requests)
+        self._chat = ApiGate(ChatApi(app), host_check, self._requests)
+        self._search = ApiGate(self._catalog_search, host_check, self._requests)
+        self._console = ConsoleEndpoint(app, host_check, self._requests)
+        self._metrics_endpoint = MetricsEndpoint(app, host_check)
+        self._metrics: Metrics | None = None
+        self._handler = RequestContext(
+            Cors(self._route, host_check),
+            requests=self._requests,
+            streams=self._streams,
+            memory=self._memory,
+            logs_requests=app.settings.log.names_requests,
+        )
+
+    def use_local_key(self, key: str) -> None:
+        """Recognise relays and commands of the same user by this key."""
+        self._local_key.replace(key)
+        self._admission.local_key = key
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Run what serves requests; needed around any of them."""
+        telemetry = record_telemetry(self._app, running=lambda: len(self._requests))
+        async with telemetry as self._metrics, anyio.create_task_group() as tasks:
+            tasks.start_soon(self._sdk.run)
+            forget = self._app.gateway.changes.on_access_change(self._streams.check_soon)
+            try:
+                yield
+            finally:
+                forget()
+                self._streams.stop_checking()
+                self._sdk.stop()
+                if not self._sdk.is_loaded:
+                    tasks.cancel_scope.cancel()
+                with anyio.CancelScope(shield=True):
+                    await self._catalog_search.aclose()
+
+    async def notify_loaded(self, listener: Callable[[], None]) -> None:
+        """Call a listener once nothing is left to import."""
+        await self._sdk.notify_loaded(listener)
+
+    async def drain(self, within_s: float) -> bool:
+        """Take no new calls and wait for those that run; False when some were still running."""
+        self._requests.begin_draining()
+        self._sdk.end_streams()
+        self._console.end_streams()
+        return await self._requests.wait_until_idle(within_s)
+
+    def end(self) -> None:
+        """Cancel what still runs, with an answer that says so, and end all sessions."""
+        self._memory.cancel()
+        self._sdk.stop()
+        self._requests.cancel_all()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request (ASGI)."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._handler(self._forwarded.apply(scope), receive, send)
+
+    async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
+        error = await self._local_users.refusal(scope)
+        if error is not None:
+            await self._refuse(scope, receive, send, error)
+            return
+        path: str = scope["path"]
+        if path_project(path) is not None:
+            await self._mcp(scope, receive, send, REQUEST_ID.get())
+            return
+        send = with_header(send, b"x-request-id", REQUEST_ID.get().encode("ascii"))
+        if path == "/healthz":
+            await send_json(send, 200, {"status": "ok"})
+        elif path == "/readyz":
+            is_ready = not self._requests.is_draining
+            await send_json(send, 200 if is_ready else 503, {"ready": is_ready})
+        elif path.startswith(METADATA_PATH) and (metadata := self._mcp.metadata(scope)):
+            await send_json(send, 200, metadata)
+        elif api := self._api_of(path):
+            await api(scope, receive, send)
+        elif path == "/metrics" and self._metrics is not None:
+            await self._metrics_endpoint(self._metrics, scope, send)
+        elif path == "/" and "text/html" in (header(scope, b"accept") or ""):
+            await send_redirect(send, f"{scope.get('root_path', '')}/console")
+        else:
+            message = f"There is nothing at {path[:100]!r}; MCP clients use /mcp."
+            await send_json(send, 404, {"error": {"code": "not_found", "message": message}})
+
+    def _api_of(self, path: str) -> Callable[[Scope, Receive, Send], Awaitable[None]] | None:
+        if path.startswith("/api/v1/"):
+            return self._rest
+        if path.startswith("/oauth/"):
+            return self._logins
+        if path.startswith("/v1/"):
+            return self._chat
+        if path == "/catalog/search":
+            return self._search
+        return self._console if _is_console(path) else None
+
+    async def _refuse(
+        self, scope: Scope, receive: Receive, send: Send, error: CredentialError
+    ) -> None:
+        """Answer another user of this machine in the form of what was asked for."""
+        send = discard_body(send, scope, receive)
+        if path_project(scope["path"]) is not None:
+            await self._mcp.refuse(scope, send, error)
+        elif _is_console(scope["path"]):
+            await self._console.refuse(scope, receive, send, error)
+        else:
+            await send_error(send, 401, error.code, error.failed, hint=error.hint)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        """Run under any ASGI server."""
+        await receive()
+        async with self.running():
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _is_console(path: str) -> bool:
+    return path == "/console" or path.startswith("/console/")

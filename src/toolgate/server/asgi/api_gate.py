@@ -1,0 +1,28 @@
+"""The gate before REST, chat and search: host check, refusal while draining, request count."""
+
+from toolgate.server.asgi.errors import send_error
+from toolgate.server.asgi.host_check import HostCheck
+from toolgate.server.asgi.messages import App, Receive, Scope, Send
+from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
+
+__all__ = ["ApiGate"]
+
+
+class ApiGate:
+    """Lets a request through to an API, or answers why not."""
+
+    def __init__(self, app: App, host_check: HostCheck, requests: RunningRequests) -> None:
+        self._app = app
+        self._host_check = host_check
+        self._requests = requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request (ASGI)."""
+        refusal = self._host_check.check(scope)
+        if refusal is not None:
+            await send_error(send, refusal.status, "forbidden", refusal.message)
+        elif self._requests.is_draining:
+            await send_error(send, 503, "shutting_down", SHUTTING_DOWN, retryable=True)
+        else:
+            with self._requests.counted():
+                await self._app(scope, receive, send)

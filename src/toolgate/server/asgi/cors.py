@@ -1,0 +1,50 @@
+"""Cross-origin requests (CORS): browsers may read responses on pages that the settings allow."""
+
+from toolgate.server.asgi.headers import header, headers_of
+from toolgate.server.asgi.host_check import HostCheck
+from toolgate.server.asgi.messages import App, Receive, Scope, Send, with_header
+
+__all__ = ["Cors"]
+
+_PREFLIGHT_MAX_AGE_S = b"600"
+"""How long browsers remember a preflight answer; the limit that Chromium applied for years."""
+
+
+class Cors:
+    """Answers preflight requests, and marks responses as readable for allowed origins."""
+
+    def __init__(self, app: App, host_check: HostCheck) -> None:
+        self._app = app
+        self._host_check = host_check
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request (ASGI)."""
+        origin = headers_of(scope).get(b"origin")
+        if origin is not None and self._host_check.may_read(origin):
+            if scope["method"] == "OPTIONS":
+                await _send_preflight(scope, _readable_by(send, origin))
+                return
+            send = _readable_by(send, origin)
+        await self._app(scope, receive, send)
+
+
+def _readable_by(send: Send, origin: bytes) -> Send:
+    """A `send` whose responses the browser shows to a page of this origin."""
+    for name, value in (
+        (b"access-control-allow-origin", origin),
+        (b"access-control-expose-headers", b"Mcp-Session-Id, X-Request-Id"),
+        (b"vary", b"Origin"),
+    ):
+        send = with_header(send, name, value)
+    return send
+
+
+async def _send_preflight(scope: Scope, send: Send) -> None:
+    requested = header(scope, b"access-control-request-headers") or "content-type"
+    headers = [
+        (b"access-control-allow-methods", b"GET, POST, DELETE"),
+        (b"access-control-allow-headers", requested.encode("latin-1")),
+        (b"access-control-max-age", _PREFLIGHT_MAX_AGE_S),
+    ]
+    await send({"type": "http.response.start", "status": 204, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,123 @@
+"""What surrounds every HTTP request: its id and trace, the log line, and answers to failures."""
+
+import asyncio
+import logging
+from time import perf_counter
+
+from toolgate.base.logs import REQUEST_ID
+from toolgate.base.tracing import join_trace, observe, trace_of
+from toolgate.server.asgi.authentication import CALLER, request_id_of
+from toolgate.server.asgi.errors import send_error
+from toolgate.server.asgi.headers import header
+from toolgate.server.asgi.json_parser import INTERNAL_ERROR, error_bytes
+from toolgate.server.asgi.memory_release import MemoryRelease
+from toolgate.server.asgi.messages import App, Receive, Scope, Send, send_json
+from toolgate.server.asgi.open_streams import OpenStreams
+from toolgate.server.asgi.response import ResponseMonitor
+from toolgate.server.asgi.running_requests import RunningRequests
+
+__all__ = ["BODY_BYTES", "JSONRPC_ID", "RequestContext", "path_template"]
+
+log = logging.getLogger(__name__)
+
+JSONRPC_ID = "toolgate.id"
+"""The key of a scope under which the id of a JSON-RPC request is, for errors about it."""
+
+BODY_BYTES = "toolgate.size"
+"""The key of a scope under which the size of a body that was read is."""
+
+_SHUT_DOWN = (
+    "The gateway shut down before the answer came. Whether the request took effect is unknown."
+)
+_FAILED = "Internal error; the log of the gateway says more."
+
+
+class RequestContext:
+    """The outermost handler: no exception leaves it unanswered."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        requests: RunningRequests,
+        streams: OpenStreams,
+        memory: MemoryRelease,
+        logs_requests: bool,
+    ) -> None:
+        self._app = app
+        self._requests = requests
+        self._streams = streams
+        self._memory = memory
+        self._logs_requests = logs_requests
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request (ASGI)."""
+        REQUEST_ID.set(request_id_of(header(scope, b"x-request-id")))
+        parent = header(scope, b"traceparent")
+        join_trace(trace_of(parent, parent and header(scope, b"tracestate")))
+        CALLER.set(None)
+        began = perf_counter()
+        response = ResponseMonitor(send)
+        try:
+            with observe("request", method=scope["method"], path=path_template(scope["path"])):
+                await self._app(scope, receive, response)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and self._streams.is_revoked(task):
+                task.uncancel()
+                return  # the connection closes: the caller has lost access
+            if not self._requests.is_ending:
+                raise
+            await _send_failure(response, scope, 503, _SHUT_DOWN, "shutting_down")
+        except Exception:
+            if response.is_complete:
+                # The SDK may find out that a session has ended after it has answered.
+                log.debug("request failed after its answer", exc_info=True)
+                return
+            log.exception("request failed")
+            await _send_failure(response, scope, 500, _FAILED, "internal")
+        finally:
+            self._streams.forget(asyncio.current_task())
+            if self._logs_requests:
+                _log_request(scope, response, perf_counter() - began)
+            self._memory.count(response.sent_bytes + scope.get(BODY_BYTES, 0))
+
+
+async def _send_failure(
+    response: ResponseMonitor, scope: Scope, status: int, message: str, code: str
+) -> None:
+    """Answer with an error in the form that the client expects, if it still expects one."""
+    if response.is_complete:
+        return
+    if not response.has_begun and scope["path"].startswith(("/api/v1/", "/catalog/")):
+        await send_error(response, status, code, message)
+        return
+    data = {"code": code, "retryable": False, "requestId": REQUEST_ID.get()}
+    body = error_bytes(scope.get(JSONRPC_ID), INTERNAL_ERROR, message, data)
+    if not response.has_begun:
+        await send_json(response, status, body)
+    elif response.is_stream and not response.is_within_event and scope.get(JSONRPC_ID) is not None:
+        event = b"event: message\r\ndata: " + body + b"\r\n\r\n"
+        await response({"type": "http.response.body", "body": event})
+
+
+def path_template(path: str) -> str:
+    """A path for metrics and spans: without the names in it."""
+    parts = path.split("/")
+    return "/".join(parts[:3]) if path.startswith("/api/") else f"/{parts[1]}"[:40]
+
+
+def _log_request(scope: Scope, response: ResponseMonitor, took_s: float) -> None:
+    """Log one line about an answered request, without its content."""
+    caller = CALLER.get()
+    log.info(
+        "request",
+        extra={
+            "method": scope["method"],
+            "path": scope["path"][:200],
+            "status": response.status,
+            "duration_ms": round(took_s * 1000, 1),
+            "response_bytes": response.sent_bytes,
+            "caller": caller.caller_id if caller is not None else None,
+        },
+    )

@@ -1,0 +1,75 @@
+"""The response to one request: what was sent so far, and the headers that every response has."""
+
+from collections.abc import Iterable
+
+from toolgate.server.asgi.headers import header_in
+from toolgate.server.asgi.messages import Message, Send
+
+__all__ = ["ResponseMonitor", "send_redirect", "send_text"]
+
+_SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cache-control", b"no-store"),
+)
+"""Added to every response that does not set them itself, as console pages do."""
+
+
+class ResponseMonitor:
+    """A `send` that adds the security headers and records what was sent."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.has_begun = False
+        """Whether it is too late for another status."""
+        self.status = 0
+        """HTTP status; 0 before the response starts."""
+        self.is_stream = False
+        """Whether the response is an event stream."""
+        self.is_within_event = False
+        """Whether the last event is incomplete."""
+        self.sent_bytes = 0
+        """Size of the body so far."""
+        self.is_complete = False
+        """Whether the whole response was sent."""
+
+    async def __call__(self, message: Message) -> None:
+        """Send (ASGI)."""
+        self.has_begun = True
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = _with_security_headers(message.get("headers", ()))
+            message = {**message, "headers": headers}
+            content_type = header_in(headers, b"content-type") or ""
+            self.is_stream = content_type.startswith("text/event-stream")
+        elif body := message.get("body"):
+            self.is_within_event = not body.endswith(b"\n")
+            self.sent_bytes += len(body)
+        await self._send(message)
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            self.is_complete = True
+
+
+def _with_security_headers(
+    headers: Iterable[tuple[bytes, bytes]],
+) -> list[tuple[bytes, bytes]]:
+    pairs = [*headers]
+    present = {name for name, _ in pairs}
+    pairs += [pair for pair in _SECURITY_HEADERS if pair[0] not in present]
+    return pairs
+
+
+async def send_text(send: Send, status: int, text: str) -> None:
+    """Answer a browser or a scraper with plain text."""
+    headers = [(b"content-type", b"text/plain; charset=utf-8")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text.encode()})
+
+
+async def send_redirect(send: Send, location: str) -> None:
+    """Redirect with status 303."""
+    headers = [(b"location", location.encode()), (b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

@@ -1,0 +1,301 @@
+"""The HTTP endpoint `/mcp`: reads a message, authenticates its caller, and has it answered.
+
+Modern requests go to the fast path where that can answer them; all others go to the SDK.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+
+from toolgate.app.app import App
+from toolgate.base.tracing import observe_again, take_trace
+from toolgate.errors import AccessError, CredentialError
+from toolgate.security.access import PresentedCredentials
+from toolgate.server.asgi.authentication import (
+    ANONYMOUS,
+    CALLER,
+    IS_RELAYED,
+    challenge_headers,
+    presented_credentials,
+    refusal_data,
+    refusal_status,
+    resource_metadata,
+)
+from toolgate.server.asgi.headers import header, headers_of
+from toolgate.server.asgi.host_check import HostCheck
+from toolgate.server.asgi.json_parser import (
+    INVALID_REQUEST,
+    LARGE_BYTES,
+    BadMessageError,
+    body_too_large,
+    check_envelope,
+    error_bytes,
+    parse_json_async,
+)
+from toolgate.server.asgi.local_users import LocalKey
+from toolgate.server.asgi.messages import (
+    DisconnectedError,
+    Receive,
+    Scope,
+    Send,
+    TooLargeError,
+    discard_body,
+    read_body,
+    replay,
+    send_json,
+    with_header,
+)
+from toolgate.server.asgi.open_streams import OpenStreams
+from toolgate.server.asgi.request_context import BODY_BYTES, JSONRPC_ID, path_template
+from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
+from toolgate.server.mcp.fast_path import FastPath
+from toolgate.server.mcp.methods import client_name
+from toolgate.server.mcp.prebuilt_lists import fill_placeholder
+from toolgate.server.mcp.result_shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN_CODE
+from toolgate.server.mcp.sdk_errors import explain_errors, media_type_fault
+from toolgate.server.mcp.sdk_loader import SdkLoader
+from toolgate.server.mcp.session_guard import SessionGuard
+from toolgate.server.mcp.sessions import SessionNames
+from toolgate.server.mcp.summarize_body import FULL_PARAMS, summarize_body
+from toolgate.types import Caller, Json, json_object
+
+__all__ = ["McpEndpoint"]
+
+_CALLER = "toolgate.caller"
+_OPENING = "toolgate.opening"
+
+_ANONYMOUS_MAX_BYTES = 4 * 2**20
+"""Largest body that is read from a client without a token in its headers; chosen."""
+
+_SHUTTING_DOWN_CODE = -31040
+
+_DUPLICATE_ID = (
+    "A request with the id {!r:.100} is still running in this session."
+    " Allowed: an id that no running request has. Count the ids up."
+)
+_CREDENTIAL_IN_URL = (
+    " A token in the address is not read: addresses stand in logs. Send it as a header instead."
+)
+_OTHER_SESSION = "Session not found"
+_NO_CONTEXT = nullcontext()
+
+
+class McpEndpoint:
+    """Answers requests to `/mcp` and `/mcp/p/PROJECT`."""
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        host_check: HostCheck,
+        local_key: LocalKey,
+        requests: RunningRequests,
+        streams: OpenStreams,
+        sdk: SdkLoader,
+    ) -> None:
+        self._settings = app.settings.serve
+        self._authn = app.settings.authn
+        self._admission = app.gateway.admission
+        self._host_check = host_check
+        self._local_key = local_key
+        self._requests = requests
+        self._streams = streams
+        self._fast_path = FastPath(app.gateway)
+        self._session_names = SessionNames(app.signer)
+        self._sessions = SessionGuard(self._session_names)
+        self._sdk = sdk
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        """Serve one request."""
+        tagged = with_header(send, b"x-request-id", request_id.encode("ascii"))
+        refusal = self._host_check.check(scope)
+        if refusal is not None:
+            body = error_bytes(None, INVALID_REQUEST, refusal.message)
+            await send_json(tagged, refusal.status, body)
+            return
+        is_relay = self._local_key.is_relay(scope)
+        if scope["method"] != "POST":
+            credentials = presented_credentials(scope, {}, is_relay=is_relay)
+            if await self._authenticate(scope, tagged, credentials, None):
+                with self._streams.watched(credentials, scope[_CALLER]):
+                    await self._to_sdk(scope, receive, explain_errors(tagged, scope, None))
+            return
+        read = await self._read(scope, receive, tagged)
+        if read is None:
+            return
+        body, message = read
+        meta = json_object(json_object(message.get("params")).get("_meta"))
+        with _trace_named_in(meta, scope):
+            credentials = presented_credentials(
+                scope, meta, client=client_name(meta.get(CLIENT_INFO)), is_relay=is_relay
+            )
+            if not await self._authenticate(scope, tagged, credentials, message):
+                return
+            IS_RELAYED.set(is_relay)
+            with self._requests.counted(), self._watched(message, credentials, scope):
+                request = None
+                headers: list[tuple[bytes, bytes]] = scope["headers"]
+                if self._fast_path.accepts_headers(headers):
+                    request = self._fast_path.parse(message, headers, scope[_CALLER])
+                if request is not None:
+                    await self._fast_path.serve(request, receive, send, request_id)
+                else:
+                    await self._answer_by_sdk(scope, receive, tagged, body, message)
+
+    async def refuse(
+        self, scope: Scope, send: Send, error: AccessError, message: Json | None = None
+    ) -> None:
+        """Answer a request whose caller is refused."""
+        text = str(error)
+        if isinstance(error, CredentialError) and b"token=" in scope.get("query_string", b""):
+            text += _CREDENTIAL_IN_URL
+        code = ACCESS_CODE if isinstance(error, CredentialError) else FORBIDDEN_CODE
+        body = error_bytes(
+            None if message is None else message.get("id"), code, text, refusal_data(error)
+        )
+        headers = challenge_headers(error, scope, self._authn.resource)
+        await send_json(send, refusal_status(error), body, headers=headers)
+
+    def metadata(self, scope: Scope) -> Json | None:
+        """How clients log in here (RFC 9728)."""
+        return resource_metadata(scope, self._authn.resource, self._admission.issuers)
+
+    async def _read(self, scope: Scope, receive: Receive, send: Send) -> tuple[bytes, Json] | None:
+        """The body and its message; None when the request was answered or the client left."""
+        max_bytes = self._max_bytes(scope)
+        try:
+            body = await read_body(scope, receive, max_bytes=max_bytes)
+            scope[BODY_BYTES] = len(body)
+            message = check_envelope(
+                await parse_json_async(body, max_depth=self._settings.max_depth)
+            )
+        except DisconnectedError:
+            return None
+        except TooLargeError:
+            error = body_too_large(max_bytes)
+            text = error_bytes(None, error.rpc_code, error.message)
+            closing = ((b"connection", b"close"),)
+            await send_json(discard_body(send, scope, receive), 413, text, headers=closing)
+            return None
+        except BadMessageError as error:
+            text = error_bytes(error.request_id, error.rpc_code, error.message)
+            await send_json(send, 400, text)
+            return None
+        scope[JSONRPC_ID] = message_id = message.get("id") if "method" in message else None
+        if fault := media_type_fault(scope):
+            await send_json(send, 415, error_bytes(message_id, INVALID_REQUEST, fault))
+            return None
+        if self._requests.is_draining and message_id is not None:
+            text = error_bytes(message_id, _SHUTTING_DOWN_CODE, SHUTTING_DOWN)
+            await send_json(send, 503, text, headers=((b"retry-after", b"5"),))
+            return None
+        return body, message
+
+    def _max_bytes(self, scope: Scope) -> int:
+        """The largest body that is read."""
+        limit = self._settings.max_body_bytes
+        if not self._admission.required or b"authorization" in headers_of(scope):
+            return limit
+        return min(limit, _ANONYMOUS_MAX_BYTES)
+
+    async def _authenticate(
+        self, scope: Scope, send: Send, credentials: PresentedCredentials, message: Json | None
+    ) -> bool:
+        """Leave the caller in the scope; False when the request was refused.
+
+        A refusal is answered at once and completely: some clients wait for ever otherwise.
+        """
+        try:
+            caller = await self._admission.admit(credentials)
+        except AccessError as error:
+            anonymous = self._anonymous_caller(scope, credentials, message, error)
+            if anonymous is None:
+                await self.refuse(scope, send, error, message)
+                return False
+            caller = anonymous
+        is_checked = self._admission.required and not credentials.is_relay
+        if is_checked and not self._sessions.may_use(scope, caller):
+            body = error_bytes(scope.get(JSONRPC_ID), INVALID_REQUEST, _OTHER_SESSION)
+            await send_json(send, 404, body)
+            return False
+        scope[_CALLER] = caller
+        CALLER.set(caller)
+        return True
+
+    def _anonymous_caller(
+        self,
+        scope: Scope,
+        credentials: PresentedCredentials,
+        message: Json | None,
+        error: AccessError,
+    ) -> Caller | None:
+        """A caller without rights, for what clients send before or without their token.
+
+        Clients that send their token in `_meta` send notifications without it; one starts nothing
+        and gets no answer. A relay may open a session before its client has sent a token.
+        """
+        is_notification = message is not None and "id" not in message
+        if is_notification and credentials.authorization is None:
+            owner = self._sessions.owner_of(scope)
+            if owner is not None:
+                return Caller(caller_id=owner, identity=ANONYMOUS)
+        if credentials.is_relay and _opens_session(message, error):
+            return Caller(caller_id="", client=credentials.client, identity=ANONYMOUS)
+        return None
+
+    def _watched(
+        self, message: Json, credentials: PresentedCredentials, scope: Scope
+    ) -> AbstractContextManager[None]:
+        """End a request that stays open when its caller loses access."""
+        if message.get("method") != "subscriptions/listen":
+            return _NO_CONTEXT
+        return self._streams.watched(credentials, scope[_CALLER])
+
+    async def _answer_by_sdk(
+        self, scope: Scope, receive: Receive, send: Send, body: bytes, message: Json
+    ) -> None:
+        request_id = scope[JSONRPC_ID]
+        if len(body) > LARGE_BYTES and "method" in message:
+            scope = {**scope, FULL_PARAMS: message.get("params")}
+            body = summarize_body(message)
+        with self._sessions.unique_request(scope, request_id) as is_unique:
+            if not is_unique:
+                text = _DUPLICATE_ID.format(request_id)
+                await send_json(send, 400, error_bytes(request_id, INVALID_REQUEST, text))
+                return
+            if not IS_RELAYED.get() and message.get("method") == "initialize":
+                scope[_OPENING] = json_object(message.get("params"))
+            try:
+                await self._to_sdk(
+                    scope, replay(body, receive), explain_errors(send, scope, request_id)
+                )
+            finally:
+                # The SDK's objects hold the scope until garbage is collected.
+                scope.pop(FULL_PARAMS, None)
+
+    async def _to_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._admission.required:
+            send = self._sessions.recording_owner(send, scope[_CALLER])
+        session = header(scope, b"mcp-session-id")
+        if session is not None:
+            send = await self._session_names.enter(session, scope, send, self._sdk)
+        elif _OPENING in scope:
+            opening = scope.pop(_OPENING)
+            send = self._session_names.assign_name(send, opening, scope[_CALLER].caller_id)
+        await self._sdk(scope, receive, fill_placeholder(send, scope))
+
+
+def _trace_named_in(meta: Json, scope: Scope) -> AbstractContextManager[None]:
+    """Let what runs within belong to the trace that a message names."""
+    if "traceparent" not in meta:
+        return _NO_CONTEXT
+    take_trace(meta["traceparent"], meta.get("tracestate"))
+    return observe_again("request", method=scope["method"], path=path_template(scope["path"]))
+
+
+def _opens_session(message: Json | None, error: AccessError) -> bool:
+    """Whether a relay may pass a message on before its client has sent a token.
+
+    Clients that send one in `_meta` of each request do so from the first that asks for something.
+    """
+    if not isinstance(error, CredentialError) or error.was_presented:
+        return False
+    return message is None or message.get("method") in {"initialize", "ping"}

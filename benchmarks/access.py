@@ -67,7 +67,7 @@ async def _calls(*, blocks: int) -> tuple[float, float, float]:
         memory_app(server(), Settings()) as audited,
         memory_app(server(), on) as shared,
     ):
-        made = await shared.gateway.admin.create_token(Caller(), "bench", allow=["a:*"])
+        made = await shared.gateway.admin.create_token(Caller.local(), "bench", allow=["a:*"])
         bearer = (b"authorization", f"Bearer {made.secret}".encode())
         rows = [(build_app(app), echo_request()) for app in (plain, audited)]
         rows.append((build_app(shared), echo_request(bearer)))

@@ -39,7 +39,7 @@ async def figures(passages: int, questions: int, folder: Path) -> list[dict[str,
     """One row for each way to search."""
     said, chance = sentences(), random.Random(5)
     settings = Settings(store=StoreSettings(url=f"sqlite:///{folder / f'{passages}.db'}"))
-    process, caller = psutil.Process(), Caller()
+    process, caller = psutil.Process(), Caller.local()
     rows: list[dict[str, Any]] = []
     async with open_app(settings) as app:
         library = app.gateway.documents

@@ -218,7 +218,7 @@ async def _process_prompt(
 
         async def call(text: str) -> None:
             params = {"name": "processPrompt", "arguments": {"prompt": text}}
-            result = await app.gateway.call(Caller(), params, None)
+            result = await app.gateway.call(Caller.local(), params, None)
             has_rules.append("USER REQUEST" in str(result))
 
         async def vector(text: str) -> None:

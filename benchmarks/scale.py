@@ -372,7 +372,7 @@ async def _measure_in(
     kept.close()
     gc.collect()
     trim()
-    caller = Caller()
+    caller = Caller.local()
     for text in (*requests.single[:20], *requests.several[:4]):
         await gateway.discovery.discover(caller, DiscoverRequest(queries=(f"{text} now",)))
     await gateway.discovery._relations.wait_until_computed(600.0)

@@ -236,11 +236,11 @@ async def gateway(folder: Path, model: str) -> AsyncIterator[tuple[App, str]]:
         chat=ChatSettings(engine="langgraph"),
     )
     async with open_app(settings, wait_s=60, wires={"bench": bench}) as app:
-        await app.gateway.documents.make(Caller(), "GUIDES", description="Guides")
+        await app.gateway.documents.make(Caller.local(), "GUIDES", description="Guides")
         for number in range(30):
             text = f"# Guide {number}\n\nThe guide number {number} explains step {number}. " * 2
             document = NewDocument(source=f"guide{number}.md", text=text, sha256=str(number))
-            await app.gateway.documents.add(Caller(), "GUIDES", document)
+            await app.gateway.documents.add(Caller.local(), "GUIDES", document)
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         task = asyncio.create_task(serve(app, port=0, on_ready=ready.set_result))
         assert app.chat is not None
@@ -321,7 +321,7 @@ async def _conversation(app: App, url: str, model: str) -> tuple[float, float, i
     ]
     everything = [
         {"type": "function", "function": tool.definition}
-        for tool in app.gateway.listing.tool_views(Caller())
+        for tool in app.gateway.listing.tool_views(Caller.local())
     ]
     ours = sum(estimate_tokens(_bytes(body)) for body in bodies)
     naive, kept = 0, 0
@@ -369,7 +369,7 @@ async def _page(app: App) -> float:
     found: list[float] = []
     for _ in range(20):
         began = time.process_time()
-        page = await app.chat.threads.history(Caller(), "long")
+        page = await app.chat.threads.history(Caller.local(), "long")
         found.append((time.process_time() - began) * 1000)
         assert page is not None
         assert len(page["messages"]) == 100

@@ -150,7 +150,7 @@ async def shoot(browser: Browser) -> None:
         tasks.start_soon(listen)
         base = await ready
         admin = app.gateway.admin
-        here = Caller()
+        here = Caller.local()
         me = await admin.create_token(here, "maria", roles=["admin"])
         await admin.create_token(here, "build-server", roles=["reader"], expires_in_s=300_000)
         anna = await admin.create_token(here, "anna", roles=["member"], groups=["web"])

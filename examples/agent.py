@@ -8,7 +8,7 @@ from toolgate import Caller, DiscoverRequest, load, open_app
 async def main() -> None:
     """Start the servers of the configuration, search, and end them."""
     async with open_app(load(), wait_s=30) as app:
-        gateway, me = app.gateway, Caller(client="my-agent")
+        gateway, me = app.gateway, Caller.local(client="my-agent")
         found = await gateway.discovery.discover(
             me, DiscoverRequest(queries=("list files in a folder",))
         )

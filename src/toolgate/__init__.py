@@ -4,7 +4,8 @@
 from toolgate import Caller, DiscoverRequest, load, open_app
 
 async with open_app(load(), wait_s=30) as app:
-    found = await app.gateway.discovery.discover(Caller(), DiscoverRequest(queries=("list files",)))
+    request = DiscoverRequest(queries=("list files",))
+    answer = await app.gateway.discovery.discover(Caller.local(), request)
 ```
 """
 

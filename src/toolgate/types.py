@@ -293,7 +293,7 @@ CONSOLE = "console"
 class Caller:
     """Who asks: the result of authentication."""
 
-    caller_id: str = "local"
+    caller_id: str
     """Opaque, stable."""
 
     project_id: str = DEFAULT_PROJECT
@@ -305,8 +305,8 @@ class Caller:
     conversation: str = ""
     """What its requests belong together by: thread, session, or empty when nothing is known."""
 
-    identity: Identity = LOCAL
-    """What was proved of it. WARNING: by default that it may do everything."""
+    identity: Identity
+    """What was proved of it."""
 
     credential: str = field(default="", repr=False)
     """The caller's own token, where it is one of an identity provider that can be exchanged for
@@ -314,6 +314,29 @@ class Caller:
 
     folder: str = ""
     """Where its client works, told by a program of the same user; empty: where Toolgate runs."""
+
+    @classmethod
+    def local(
+        cls,
+        *,
+        caller_id: str = "local",
+        project_id: str = DEFAULT_PROJECT,
+        client: str = "",
+        conversation: str = "",
+        folder: str = "",
+    ) -> "Caller":
+        """The person at this machine, or a program that embeds Toolgate.
+
+        WARNING: it may do everything.
+        """
+        return cls(
+            caller_id=caller_id,
+            project_id=project_id,
+            client=client,
+            conversation=conversation,
+            identity=LOCAL,
+            folder=folder,
+        )
 
     @property
     def thread(self) -> tuple[str, str, str]:

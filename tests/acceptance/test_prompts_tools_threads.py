@@ -83,10 +83,10 @@ async def test_pr_2_prompts_of_servers_are_replaced_under_their_name() -> None:
     server = FakeUpstream(tools={}, prompts=(greet,))
     async with chatting(servers={"pack": server}) as place:
         wording, gateway = place.app.gateway.prompts, place.app.gateway
-        await wording.replace(Caller(), "pack__greet", "Good day, {who}.")
-        names = [prompt["name"] for prompt in await wording.prompts(Caller())]
-        listed = json.loads(await gateway.listing.list_prompts(Caller()))
-        shown = await gateway.prompts.replaced(Caller(), "pack__greet", {"who": "Ann"}, {})
+        await wording.replace(Caller.local(), "pack__greet", "Good day, {who}.")
+        names = [prompt["name"] for prompt in await wording.prompts(Caller.local())]
+        listed = json.loads(await gateway.listing.list_prompts(Caller.local()))
+        shown = await gateway.prompts.replaced(Caller.local(), "pack__greet", {"who": "Ann"}, {})
 
         assert "pack__greet" in names
         assert next(p for p in listed if p["name"] == "pack__greet")["title"] == "Greet"
@@ -99,13 +99,13 @@ async def test_pr_2_mcp_clients_replace_prompts_with_the_tools_of_a_pack() -> No
         gateway, name = app.gateway, {"name": "basic-default"}
         instructions = {"instructions": "Be brief."}
         tried = await gateway.calls.execute(
-            Caller(), "prompts:prompt_test", {**name, **instructions}
+            Caller.local(), "prompts:prompt_test", {**name, **instructions}
         )
-        await gateway.calls.execute(Caller(), "prompts:prompt_set", {**name, **instructions})
-        shown = await gateway.calls.execute(Caller(), "prompts:prompt_get", name)
-        cleared = await gateway.calls.execute(Caller(), "prompts:prompt_clear_all", {})
+        await gateway.calls.execute(Caller.local(), "prompts:prompt_set", {**name, **instructions})
+        shown = await gateway.calls.execute(Caller.local(), "prompts:prompt_get", name)
+        cleared = await gateway.calls.execute(Caller.local(), "prompts:prompt_clear_all", {})
         empty = {**name, "instructions": ""}
-        refused = await gateway.calls.execute(Caller(), "prompts:prompt_set", empty)
+        refused = await gateway.calls.execute(Caller.local(), "prompts:prompt_set", empty)
 
         assert tried["structuredContent"]["text"] == "Be brief."
         assert shown["structuredContent"]["text"] == "Be brief."

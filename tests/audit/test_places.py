@@ -254,15 +254,15 @@ async def test_what_must_be_kept_is_kept_before_anything_happens() -> None:
     place = Broken()
     recorder = Recorder(place, flush_interval_s=60)
     receipts = Receipts(recorder, keep_queries=lambda: True, is_closed=lambda p: p == "web")
-    async with receipts.around(Caller(project_id="web"), "call", "a", "a:b"):
+    async with receipts.around(Caller.local(project_id="web"), "call", "a", "a:b"):
         assert [one.phase for one in place.kept] == ["intent"]
     place.is_broken = True
     with pytest.raises(StoreError):
-        async with receipts.around(Caller(project_id="web"), "call", "a", "a:b"):
+        async with receipts.around(Caller.local(project_id="web"), "call", "a", "a:b"):
             raise AssertionError("it must not begin")
     with pytest.raises(StoreError):
-        await receipts.wait_written(Caller(project_id="web"))
-    async with receipts.around(Caller(), "call", "a", "a:b"):
+        await receipts.wait_written(Caller.local(project_id="web"))
+    async with receipts.around(Caller.local(), "call", "a", "a:b"):
         pass  # of an open project: goes on
     place.is_broken = False
     assert await recorder.flush()
@@ -296,7 +296,7 @@ async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_on
     url = f"sqlite:///{open_folder}/toolgate.db"
     async with memory_app({"git": upstream}, settings, store_url=url) as app:
         who = Identity(projects=("web",))
-        closed = Caller(project_id="web", identity=who)
+        closed = Caller(caller_id="local", project_id="web", identity=who)
         params: Json = {"name": "git__push", "arguments": {"n": 1}}
         assert "isError" not in await app.gateway.call(closed, params, None)
         await app.recorder.flush()
@@ -304,7 +304,7 @@ async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_on
             with pytest.raises(StoreError):
                 await app.gateway.calls.execute(closed, "git:push", {"n": 2})
             assert ran == [{"n": 1}]
-            assert "isError" not in await app.gateway.call(Caller(), params, None)
+            assert "isError" not in await app.gateway.call(Caller.local(), params, None)
             assert ran == [{"n": 1}, {"n": 1}]
         with anyio.fail_after(HANG_S):
             while not await app.recorder.flush():
@@ -366,7 +366,7 @@ async def test_what_administrators_change_is_recorded_first_where_nothing_goes_u
 ) -> None:
     settings = Settings(auth="required", audit=AuditSettings(on_failure="closed"))
     async with memory_app({"git": FakeUpstream()}, settings) as app:
-        admin, manage, me = app.gateway.admin, app.gateway.manage, Caller()
+        admin, manage, me = app.gateway.admin, app.gateway.manage, Caller.local()
         await admin.save_project(me, "web", new=True)
         await admin.create_token(me, "anna")
         (rule,) = await admin.add_permissions(me, effect="allow", patterns=["*"], to=["everyone"])
@@ -416,7 +416,7 @@ async def test_administrators_go_on_where_the_audit_may_wait(
     async with memory_app({}, Settings(auth="required")) as app:
         with monkeypatch.context() as patch:
             patch.setattr(app.store.audit, "append", refuse)
-            await app.gateway.admin.create_token(Caller(), "anna")
+            await app.gateway.admin.create_token(Caller.local(), "anna")
         with anyio.fail_after(HANG_S):
             while not await app.recorder.flush():
                 await anyio.lowlevel.checkpoint()
@@ -484,7 +484,7 @@ async def test_what_full_keeps_has_no_secrets_and_hashes_keep_shapes_alone() -> 
                 mask=lambda value: json.loads(json.dumps(value).replace(KEY, "[masked]")),
             )
             async with receipts.around(
-                Caller(), "call", "git", "git:push", arguments={"token": KEY, "n": [1, 2]}
+                Caller.local(), "call", "git", "git:push", arguments={"token": KEY, "n": [1, 2]}
             ) as done:
                 done({"content": [{"type": "text", "text": KEY}]})
         await app.recorder.flush()
@@ -505,7 +505,7 @@ async def test_a_receipt_names_decision_trace_and_request_at_the_server() -> Non
     async with memory_app({"git": FakeUpstream({"push": lambda _: text_result("x")})}) as app:
         trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
         params = {"name": "git__push", "arguments": {}, "_meta": {"traceparent": trace}}
-        await app.gateway.call(Caller(), params, None)
+        await app.gateway.call(Caller.local(), params, None)
         await app.recorder.flush()
         intent, outcome = await app.store.audit.select(
             AuditFilter(action="call", oldest_first=True)

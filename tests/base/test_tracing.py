@@ -34,6 +34,6 @@ async def test_the_stages_of_a_discovery_and_a_call_can_be_watched() -> None:
             {"name": "tool_discovery", "arguments": {"query": "echo"}},
             {"name": "tool_execute", "arguments": {"toolKey": "a:echo", "arguments": {}}},
         ):
-            await app.gateway.call(Caller(), arguments, None)
+            await app.gateway.call(Caller.local(), arguments, None)
     stop()
     assert seen == ["decision", "search", "answer", "arguments", "server"]

@@ -16,7 +16,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller()
+ME = Caller.local()
 ALL = Settings(mode="all")
 
 

@@ -283,8 +283,10 @@ WITH_DOCUMENTS = Settings(packs=PackSettings(enable=("documents",)))
 async def add_guide(place: Place, text: str = GUIDE, name: str = "GUIDES") -> None:
     """A collection with one document."""
     documents = place.app.gateway.documents
-    await documents.make(Caller(), name, description="Guides of the database")
-    await documents.add(Caller(), name, NewDocument(source="guide.md", text=text, sha256=name))
+    await documents.make(Caller.local(), name, description="Guides of the database")
+    await documents.add(
+        Caller.local(), name, NewDocument(source="guide.md", text=text, sha256=name)
+    )
 
 
 def grading(answer: str) -> Json:

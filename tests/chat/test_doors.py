@@ -319,7 +319,7 @@ async def test_prompts_are_replaced_over_rest_and_seen_by_mcp_clients() -> None:
         async with place.session.patch(url, json={}) as missing:
             nothing = missing.status
         unknown, _ = await place.get("/api/v1/prompts/none-such")
-        listed = await place.app.gateway.listing.list_prompts(Caller())
+        listed = await place.app.gateway.listing.list_prompts(Caller.local())
         async with place.session.delete(f"{place.url}/api/v1/prompts") as cleared:
             names = (await cleared.json())["cleared"]
 

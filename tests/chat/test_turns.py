@@ -138,7 +138,7 @@ async def test_turns_do_not_distort_what_conversations_of_mcp_clients_cost() -> 
         direct = {"toolKey": "weather:forecast", "arguments": {}}
         assert (await place.post("/api/v1/execute", direct))[0] == 200
         await place.app.recorder.flush()
-        found = await cost_report(place.app, Caller(), "2000-01-01T00:00:00.000Z")
+        found = await cost_report(place.app, Caller.local(), "2000-01-01T00:00:00.000Z")
         _, usage = await place.get("/api/v1/threads/t/usage")
 
     assert [

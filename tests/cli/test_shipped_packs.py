@@ -27,8 +27,8 @@ async def test_no_tool_of_a_pack_that_ships_is_held_back() -> None:
         connections={"shop": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)},
     )
     async with memory_app({}, settings, wait_s=HANG_S) as app:
-        servers = {tool.server for tool in app.gateway.listing.tool_views(Caller())}
-        held = await app.gateway.manage.held_tools(Caller())
+        servers = {tool.server for tool in app.gateway.listing.tool_views(Caller.local())}
+        held = await app.gateway.manage.held_tools(Caller.local())
 
     assert {"schema", "servoy"} <= servers
     assert [(each.key, each.reason) for each in held] == []

@@ -61,7 +61,7 @@ async def _browse(browser: Browser) -> Json:
         tasks.start_soon(listen)
         with anyio.fail_after(HANG_S):
             base = await ready
-        made = await app.gateway.admin.create_token(Caller(), "me", roles=["admin"])
+        made = await app.gateway.admin.create_token(Caller.local(), "me", roles=["admin"])
         command = [browser.node, str(SCRIPT), str(browser.modules), browser.program, base]
         command += [made.secret, json.dumps(ECHO)]
         done = await anyio.to_thread.run_sync(_run, command)

@@ -16,7 +16,7 @@ from toolgate.types import Caller
 pytestmark = pytest.mark.anyio
 
 REQUIRED = Settings(auth="required")
-ADMIN = Caller()
+ADMIN = Caller.local()
 
 
 async def token(place: Place, name: str, *roles: str) -> str:

@@ -111,7 +111,7 @@ async def test_a_form_from_elsewhere_changes_nothing() -> None:
         assert answer.status_code == 403
         answer = await place.client.get("/console", headers={"host": "rebound.example"})
         assert answer.status_code == 421
-        assert await place.app.gateway.admin.tokens(Caller()) == []
+        assert await place.app.gateway.admin.tokens(Caller.local()) == []
 
 
 async def test_a_server_that_was_pasted_is_tested_and_added() -> None:
@@ -172,7 +172,7 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
         assert "was: - Finds notes." in said_in(page)
         assert "is: + Finds notes and sends them away." in said_in(page)
         await place.send("server", name="notes", tool="find", do="approve")
-        held = await place.app.gateway.manage.held_tools(Caller())
+        held = await place.app.gateway.manage.held_tools(Caller.local())
         assert [tool.tool for tool in held] == ["odd"]
 
 
@@ -193,9 +193,9 @@ async def test_a_guard_is_added_shown_and_taken_away() -> None:
         await place.send("guards", 400, tools="notes:add", reason="It does nothing.")
         late = await place.send("guards", 400, tools="notes:add", max_result_bytes="many")
         assert "max_result_bytes is &#39;many&#39;" in late.text
-        [(guard_id, _)] = await place.app.gateway.admin.guards(Caller())
+        [(guard_id, _)] = await place.app.gateway.admin.guards(Caller.local())
         await place.send("guards", do="remove", id=guard_id)
-        assert await place.app.gateway.admin.guards(Caller()) == []
+        assert await place.app.gateway.admin.guards(Caller.local()) == []
 
 
 async def test_what_a_tool_was_before_is_on_its_page_with_what_changed() -> None:
@@ -240,7 +240,7 @@ async def test_two_people_who_edit_one_project_are_told() -> None:
         state = re.search(r'name="state" value="(\w+)"', late.text)
         assert state is not None
         await place.send("project", **form | {"optimization": "off", "state": state[1]})
-        [project] = await place.app.gateway.admin.projects(Caller())
+        [project] = await place.app.gateway.admin.projects(Caller.local())
         assert project.settings.optimization == "off"
 
 
@@ -264,8 +264,8 @@ async def test_the_audit_reads_as_a_chain_and_is_verified() -> None:
 
 async def test_the_audit_says_what_was_changed_and_who_did_it() -> None:
     async with opened() as place:
-        made = await place.app.gateway.admin.create_token(Caller(), "anna", roles=["admin"])
-        anna = Caller(caller_id=f"token:{made.row.token_id}", client="desk")
+        made = await place.app.gateway.admin.create_token(Caller.local(), "anna", roles=["admin"])
+        anna = Caller.local(caller_id=f"token:{made.row.token_id}", client="desk")
         await place.app.gateway.discovery.discover(anna, DiscoverRequest(queries=("add a note",)))
         await place.app.recorder.flush()
         page = await place.page("audit")
@@ -295,7 +295,7 @@ async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
         began, ended = anyio.Event(), anyio.Event()
         changes = [began, ended]
         forget = place.app.gateway.calls.on_running(lambda: changes.pop(0).set())
-        desk = Caller(client="desk")
+        desk = Caller.local(client="desk")
         tasks.start_soon(place.app.gateway.calls.execute, desk, "notes:find", {})
         with anyio.fail_after(HANG_S):
             await began.wait()
@@ -330,7 +330,7 @@ async def test_the_page_of_logins_shows_what_is_kept_and_forgets_it() -> None:
     async with opened() as place:
         await place.app._catalog.add(spec)
         logins = place.app.logins
-        await logins.give(Caller(), "mail", headers={"X-Key": "hidden-value"}, env={})
+        await logins.give(Caller.local(), "mail", headers={"X-Key": "hidden-value"}, env={})
         logins.base = "http://127.0.0.1:7420"
         page = await place.page("logins")
         assert "X-Key" in page

@@ -24,7 +24,7 @@ from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
 
-ADMIN = Caller()
+ADMIN = Caller.local()
 SOON = Settings(serve=ServeSettings(console_wait_s=0.3))
 
 

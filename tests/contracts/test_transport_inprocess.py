@@ -408,7 +408,7 @@ async def test_a_function_describes_itself() -> None:
 async def test_a_function_sees_for_whom_it_runs_and_can_report() -> None:
     wire, recorder = await functions(search), WireRecorder()
 
-    with acting_for(Caller(caller_id="ada", project_id="notes")):
+    with acting_for(Caller.local(caller_id="ada", project_id="notes")):
         answer = await call(
             wire,
             "search",

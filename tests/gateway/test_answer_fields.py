@@ -10,7 +10,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller()
+ME = Caller.local()
 
 
 def nothing(params: Json) -> Json:

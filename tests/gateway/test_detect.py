@@ -155,7 +155,7 @@ async def test_a_tool_that_the_caller_may_not_use_is_not_suggested() -> None:
             app.recognizer.replace_intents(IntentSet(version="1", intents=(intent,)))
             _, answer = await ask(app, body)
             (found,) = await app.gateway.intents.detect(
-                Caller(), DetectRequest(messages=(body["message"],), deciding="keyword")
+                Caller.local(), DetectRequest(messages=(body["message"],), deciding="keyword")
             )
         assert found.tool == answer["tool"]
         answers.append(answer)
@@ -168,7 +168,7 @@ async def test_a_tool_that_the_caller_may_not_use_is_not_suggested() -> None:
 
 async def test_changed_prompts_are_learned_while_messages_come(pack: Path) -> None:
     async with gateway_with(pack) as app:
-        caller, request = Caller(), DetectRequest(messages=("book a table for two",))
+        caller, request = Caller.local(), DetectRequest(messages=("book a table for two",))
         (before,) = await app.gateway.intents.detect(caller, request)
         new = pack / "intents" / "tables.txt"
         new.write_text("book a table\nreserve a seat\na table for two\n", encoding="utf-8")

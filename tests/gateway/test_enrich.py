@@ -23,7 +23,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller(client="ide", conversation="talk")
+ME = Caller.local(client="ide", conversation="talk")
 META = Settings(
     mode="meta",
     rules=RuleSettings(variables={"PROJECT_NAME": "shop"}),

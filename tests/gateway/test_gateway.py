@@ -20,7 +20,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller()
+ME = Caller.local()
 META = Settings(mode="meta")
 
 
@@ -357,7 +357,7 @@ async def test_a_stored_result_belongs_to_its_caller() -> None:
         handle = page["_meta"]["toolgate/page"]["handle"]
         await app.gateway.results.read(ME, handle, 0)
         with pytest.raises(HandleError):
-            await app.gateway.results.read(Caller(caller_id="other"), handle, 0)
+            await app.gateway.results.read(Caller.local(caller_id="other"), handle, 0)
         with pytest.raises(HandleError):
             await app.gateway.results.read(ME, handle[:-3] + "xyz", 0)
 
@@ -373,7 +373,7 @@ async def test_paging_can_be_switched_off() -> None:
 
 
 async def test_a_call_leaves_receipts_that_point_to_the_discovery_that_showed_its_tool() -> None:
-    caller = Caller(conversation="c1", client="test")
+    caller = Caller.local(conversation="c1", client="test")
     async with memory_app({"a": FakeUpstream()}, META) as app:
         await app.gateway.discovery.discover(caller, DiscoverRequest(queries=("echo",)))
         await app.gateway.calls.execute(caller, "a:echo", {"text": "secret value"})
@@ -396,7 +396,7 @@ async def test_a_call_leaves_receipts_that_point_to_the_discovery_that_showed_it
 
 async def test_calls_point_to_the_last_discovery_that_showed_their_tool() -> None:
     """As of a model that first searches for all that it needs, and calls then."""
-    caller = Caller(conversation="c1", client="test")
+    caller = Caller.local(conversation="c1", client="test")
     async with memory_app({"a": FakeUpstream(), "b": FakeUpstream()}, META) as app:
         for server in ("a", "a", "b"):
             request = DiscoverRequest(queries=("echo",), servers=(server,))

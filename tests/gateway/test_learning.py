@@ -15,7 +15,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller(caller_id="me", conversation="c")
+ME = Caller.local(caller_id="me", conversation="c")
 QUERY = "tell the others about the party"
 
 

@@ -45,7 +45,9 @@ def settings(optimization: str, share: float = 100, **others: Any) -> Settings:
 
 
 def callers(count: int = 40) -> list[Caller]:
-    return [Caller(client="tester", conversation=f"thread {number}") for number in range(count)]
+    return [
+        Caller.local(client="tester", conversation=f"thread {number}") for number in range(count)
+    ]
 
 
 async def listed(app: App, caller: Caller) -> list[str]:
@@ -61,20 +63,20 @@ async def test_off_finds_nothing_says_why_and_lists_the_real_tools() -> None:
     """No client is left without tools."""
     async with memory_app(servers(), settings("off")) as app:
         answer = await app.gateway.discovery.discover(
-            Caller(), DiscoverRequest(queries=("read a file",))
+            Caller.local(), DiscoverRequest(queries=("read a file",))
         )
 
         assert answer.results == ()
         assert "switched off" in answer.notices[0]
         assert answer.text.startswith("Note: The search for tools is switched off here.")
-        assert await listed(app, Caller()) == ["files__read_file", "files__write_file"]
-        assert "Tools are named server__tool" in app.gateway.listing.instructions(Caller())
+        assert await listed(app, Caller.local()) == ["files__read_file", "files__write_file"]
+        assert "Tools are named server__tool" in app.gateway.listing.instructions(Caller.local())
 
 
 async def test_with_a_search_the_meta_tools_are_listed() -> None:
     async with memory_app(servers(), settings("bm25")) as app:
-        assert await listed(app, Caller()) == META
-        assert await found(app, Caller()) == ["files:read_file", "files:write_file"]
+        assert await listed(app, Caller.local()) == META
+        assert await found(app, Caller.local()) == ["files:read_file", "files:write_file"]
 
 
 async def test_an_unknown_search_is_refused_with_those_there_are() -> None:
@@ -138,7 +140,7 @@ async def test_both_sides_are_compared_by_what_they_cost_and_whether_they_helped
                 await app.gateway.calls.execute(caller, keys[0], {})
         await app.recorder.flush()
         reports = {one.optimization: one for one in await compare_searches(app.store)}
-        shown = await optimization(app, Caller(), {"days": "1"})
+        shown = await optimization(app, Caller.local(), {"days": "1"})
 
     bm25, off = reports["bm25"], reports["off"]
     assert bm25.conversations + off.conversations == bm25.searches + off.searches == 20
@@ -154,7 +156,7 @@ async def test_both_sides_are_compared_by_what_they_cost_and_whether_they_helped
 async def test_another_search_takes_over_while_running() -> None:
     """New settings are taken over; the tools need not be listed again."""
     async with memory_app(servers(), settings("off")) as app:
-        assert await found(app, Caller()) == []
+        assert await found(app, Caller.local()) == []
         told: list[str] = []
         app.gateway.changes.on_change(lambda change: told.append(change.kind))
 
@@ -162,8 +164,8 @@ async def test_another_search_takes_over_while_running() -> None:
         with anyio.fail_after(HANG_S):
             await app.reload(replace(settings("bm25"), servers=same))
 
-        assert await found(app, Caller()) == ["files:read_file", "files:write_file"]
-        assert await listed(app, Caller()) == META
+        assert await found(app, Caller.local()) == ["files:read_file", "files:write_file"]
+        assert await listed(app, Caller.local()) == META
         assert "tools" in told
 
 
@@ -172,14 +174,14 @@ async def test_settings_with_an_unknown_search_change_nothing() -> None:
         with pytest.raises(UnknownPluginError):
             await app.reload(replace(settings("bm52"), servers=()))
 
-        assert await found(app, Caller()) == ["files:read_file", "files:write_file"]
+        assert await found(app, Caller.local()) == ["files:read_file", "files:write_file"]
 
 
 async def test_off_shows_no_pinned_tool_either() -> None:
     """They are in the list; what discovery answers is its reason."""
     pinned = settings("off", pinned=("files:read_file",))
     async with memory_app(servers(), pinned) as app:
-        assert await found(app, Caller()) == []
+        assert await found(app, Caller.local()) == []
 
 
 async def test_vectors_of_the_local_search_can_be_looked_after() -> None:
@@ -187,7 +189,7 @@ async def test_vectors_of_the_local_search_can_be_looked_after() -> None:
     options = {"cloud": {"url": "http://127.0.0.1:1", "local": "hybrid"}}
     cloud = replace(settings("cloud"), search=SearchSettings(options=options))
     async with memory_app(servers(), cloud) as app:
-        status = await app.gateway.manage.index_status(Caller())
+        status = await app.gateway.manage.index_status(Caller.local())
 
         assert [one["search"] for one in status["searches"]] == ["cloud"]
         assert status["searches"][0]["servers"][0]["tools"] == 2

@@ -12,7 +12,7 @@ from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller(client="ide", conversation="talk")
+ME = Caller.local(client="ide", conversation="talk")
 
 FILES = {
     "pack.toml": 'name = "shop"\n[variables]\nCOMPANY = "ACME"\nOPEN = "nothing"\n',

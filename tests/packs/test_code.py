@@ -26,7 +26,7 @@ from toolgate.upstream import tool
 
 pytestmark = pytest.mark.anyio
 
-LOCAL = Caller(conversation="thread-7")
+LOCAL = Caller.local(conversation="thread-7")
 
 ORDERS = '''
 from toolgate import Context, tool

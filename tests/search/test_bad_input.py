@@ -147,9 +147,9 @@ async def test_hidden_instructions_in_a_tool_stay_on_its_line() -> None:
     settings = Settings(optimization="hybrid", quarantine="off")
     async with memory_app({"sky": upstream}, settings=settings) as app:
         found = await app.gateway.discovery.discover(
-            Caller(), DiscoverRequest(queries=("weather",))
+            Caller.local(), DiscoverRequest(queries=("weather",))
         )
-        indexed = app.gateway.manage.indexed(Caller(), ["sky:weather"])
+        indexed = app.gateway.manage.indexed(Caller.local(), ["sky:weather"])
 
     assert all(line.isprintable() for line in found.text.splitlines())
     first, about, *rest = found.text.splitlines()
@@ -219,7 +219,7 @@ async def test_a_gateway_starts_and_answers_with_an_embedder_that_cannot_work(
         {"sky": upstream}, settings=Settings(optimization="hybrid", search=search)
     ) as app:
         found = await app.gateway.discovery.discover(
-            Caller(), DiscoverRequest(queries=("weather",))
+            Caller.local(), DiscoverRequest(queries=("weather",))
         )
 
     assert [one.tool_key for one in found.results] == ["sky:weather"]

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 DAY_S = 86_400.0
 WEIGHTS = UsageWeights()
-ANN = Caller(caller_id="ann", conversation="c")
+ANN = Caller.local(caller_id="ann", conversation="c")
 
 
 def unit(*values: float) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -225,7 +225,7 @@ async def test_a_call_belongs_to_the_last_search_that_showed_its_tool(
     learner.note_call(ANN, "a:x", ok=True)
     learner.note_call(ANN, "b:z", ok=False)
     learner.note_call(ANN, "never:shown", ok=True)
-    other = Caller(caller_id="ann", conversation="another")
+    other = Caller.local(caller_id="ann", conversation="another")
     learner.note_call(other, "b:y", ok=True)
     await learner.aclose()
 
@@ -267,7 +267,7 @@ async def test_nothing_is_learned_across_projects(store: Any, clock: Clock) -> N
     learner.note_search(ANN, [asked("one", 1)], "m", [hit("a:x")])
     learner.note_call(ANN, "a:x", ok=True)
 
-    other = await learner.learned(Caller(caller_id="ann", project_id="other"))
+    other = await learner.learned(Caller.local(caller_id="ann", project_id="other"))
 
     assert other is not None
     assert other.votes(unit(1), "m", WEIGHTS).shares == {}
@@ -293,7 +293,7 @@ async def test_marks_move_the_line_of_their_caller_only(store: Any, clock: Clock
     assert await learner.mark(ANN, "a:x", right=True)
     assert not await learner.mark(ANN, "b:unknown", right=True)
 
-    mine, others = await learner.learned(ANN), await learner.learned(Caller(caller_id="bob"))
+    mine, others = await learner.learned(ANN), await learner.learned(Caller.local(caller_id="bob"))
     assert mine is not None
     assert others is not None
     assert (mine.line.shift("m"), others.line.shift("m")) == (-0.02, 0)
@@ -311,8 +311,8 @@ async def test_a_mark_finds_its_search_in_the_store(store: Any, clock: Clock) ->
     await first.aclose()
 
     second = learning(store, clock)
-    assert await second.mark(Caller(caller_id="ann", conversation="new"), "a:x", right=False)
-    assert not await second.mark(Caller(caller_id="bob"), "a:x", right=False)
+    assert await second.mark(Caller.local(caller_id="ann", conversation="new"), "a:x", right=False)
+    assert not await second.mark(Caller.local(caller_id="bob"), "a:x", right=False)
     await second.aclose()
 
     found = await store.usage.select(UsageFilter(project_id="default", with_uses=True))
@@ -325,7 +325,7 @@ async def test_tools_used_together_again_and_again_are_offered_together(
     learner = learning(store, clock)
     await learner.learned(ANN)
     for number in range(3):
-        caller = Caller(caller_id="ann", conversation=f"c{number}")
+        caller = Caller.local(caller_id="ann", conversation=f"c{number}")
         learner.note_search(caller, [asked("q", 1)], "m", [hit("a:x"), hit("a:y"), hit("a:z")])
         learner.note_call(caller, "a:x", ok=True)
         learner.note_call(caller, "a:y", ok=True)

@@ -306,7 +306,7 @@ async def test_the_settings_put_it_behind_a_search_and_behind_the_service_for_ot
         )
         async with memory_app({"files": upstream}, settings) as app:
             found = await app.gateway.discovery.discover(
-                Caller(), DiscoverRequest(queries=("file",))
+                Caller.local(), DiscoverRequest(queries=("file",))
             )
             assert [one.explanation for one in found.results] == ["lists them"]
 

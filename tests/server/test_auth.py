@@ -23,7 +23,7 @@ from toolgate.types import Caller, Json
 pytestmark = pytest.mark.anyio
 
 LOCAL_KEY = "k" * 43
-ME = Caller()
+ME = Caller.local()
 SETTINGS = Settings(
     auth="required",
     project={"web": ProjectTable(servers=("notes",)), "data": ProjectTable(servers=("files",))},

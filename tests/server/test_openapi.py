@@ -176,7 +176,7 @@ async def test_errors_are_problems_that_say_the_same_to_programs_and_people() ->
 async def test_lists_come_in_pages_that_miss_nothing_and_repeat_nothing() -> None:
     async with opened() as (app, ask):
         for number in range(5):
-            await app.gateway.admin.create_token(Caller(), f"t{number}", allow=["*"])
+            await app.gateway.admin.create_token(Caller.local(), f"t{number}", allow=["*"])
         await app.recorder.flush()
         for path, name, limit in (("tokens", "tokens", 2), ("permissions", "permissions", 2)):
             whole = (await ask("GET", path))[2][name]

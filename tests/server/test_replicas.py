@@ -24,7 +24,7 @@ from toolgate.upstream import ToolContext, tool
 
 pytestmark = [pytest.mark.anyio, BOTH]
 
-ME = Caller()
+ME = Caller.local()
 ACCEPT = {"action": "accept", "content": {"approve": True}}
 FORMS = {"clientCapabilities": {"elicitation": {"form": {}}}}
 SETTINGS = Settings(

@@ -15,7 +15,7 @@ from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller(client="tester", conversation="one")
+ME = Caller.local(client="tester", conversation="one")
 
 
 async def test_a_conversation_pays_for_its_menu_its_searches_and_its_calls() -> None:

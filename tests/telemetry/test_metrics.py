@@ -25,7 +25,7 @@ from toolgate.types import Caller
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller()
+ME = Caller.local()
 
 
 @asynccontextmanager

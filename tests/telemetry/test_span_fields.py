@@ -19,7 +19,7 @@ async def test_arguments_are_in_spans_only_when_asked_for_and_without_secrets(as
         memory_app({"a": FakeUpstream()}) as app,
         collected(TraceSettings(share=100, arguments=asked)) as spans,
     ):
-        await app.gateway.call(Caller(), {"name": "a__echo", "arguments": SENT}, None)
+        await app.gateway.call(Caller.local(), {"name": "a__echo", "arguments": SENT}, None)
     told = repr(spans)
     assert "correct-horse" not in told
     assert ("Rome" in told) is asked

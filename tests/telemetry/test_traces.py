@@ -48,7 +48,7 @@ async def test_a_trace_is_passed_on_unchanged_where_none_are_recorded() -> None:
     server = FakeUpstream()
     async with memory_app({"a": server}) as app:
         sent = {"name": "a__echo", "arguments": {}, "_meta": {"traceparent": GIVEN}}
-        await app.gateway.call(Caller(), sent, None)
+        await app.gateway.call(Caller.local(), sent, None)
         [call] = server.calls("echo")
         assert call["_meta"]["traceparent"] == GIVEN
     join_trace(None)
@@ -192,7 +192,7 @@ async def test_the_server_is_told_which_span_asks_it() -> None:
         memory_app({"a": server}) as app,
         collected(TraceSettings(share=100)) as spans,
     ):
-        await app.gateway.call(Caller(), {"name": "a__echo", "arguments": {}}, None)
+        await app.gateway.call(Caller.local(), {"name": "a__echo", "arguments": {}}, None)
         [call] = server.calls("echo")
     told = re.fullmatch(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01", call["_meta"]["traceparent"])
     assert told is not None
@@ -206,7 +206,7 @@ async def test_a_share_of_nothing_records_nothing_and_tells_servers_so() -> None
         memory_app({"a": server}) as app,
         collected(TraceSettings(share=0)) as spans,
     ):
-        await app.gateway.call(Caller(), {"name": "a__echo", "arguments": {}}, None)
+        await app.gateway.call(Caller.local(), {"name": "a__echo", "arguments": {}}, None)
         [call] = server.calls("echo")
     assert spans == []
     assert re.fullmatch(r"00-[0-9a-f]{32}-[0-9a-f]{16}-00", call["_meta"]["traceparent"])

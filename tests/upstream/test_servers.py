@@ -19,7 +19,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller()
+ME = Caller.local()
 IDEMPOTENT = {"annotations": {"idempotentHint": True}}
 
 
@@ -352,7 +352,7 @@ async def test_a_parked_call_goes_on_only_for_its_own_caller_and_tool(change: st
         first = await app.gateway.call(ME, {"name": "a__work"}, peer)
         state = str(first["requestState"])
         key = next(iter(first["inputRequests"]))
-        caller = Caller(caller_id="somebody-else") if change == "caller" else ME
+        caller = Caller.local(caller_id="somebody-else") if change == "caller" else ME
         if change == "altered":
             state = state[:-2] + ("AA" if not state.endswith("AA") else "BB")
         if change == "invented":

@@ -51,10 +51,10 @@ async def try_server(settings: Settings, spec: ServerSpec) -> Trial:
         began = perf_counter()
         async with open_app(alone, wait_s=WAIT_S) as app:
             ready_s = perf_counter() - began
-            status = app.gateway.servers.statuses(Caller())[0]
+            status = app.gateway.servers.statuses(Caller.local())[0]
             tools = tuple(
                 tool.name
-                for tool in app.gateway.visible.tools(Caller())
+                for tool in app.gateway.visible.tools(Caller.local())
                 if tool.server == spec.name
             )
     is_ok = status.state in {"ready", "degraded"}

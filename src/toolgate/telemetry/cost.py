@@ -170,7 +170,12 @@ async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
             continue  # people read pages: nobody would have listed all tools to them
         if cost.project_id not in menus:
             # A manager in that project stands for its callers: who may use less pays less.
-            manager = Caller(project_id=cost.project_id, identity=caller.identity, client="cost")
+            manager = Caller(
+                caller_id="local",
+                project_id=cost.project_id,
+                identity=caller.identity,
+                client="cost",
+            )
             menu_tokens = estimate_tokens(await app.gateway.listing.list_tools(manager))
             menus[cost.project_id] = (menu_tokens, app.gateway.visible.menu_tokens(manager))
         menu_tokens, all_menu_tokens = menus[cost.project_id]

@@ -40,7 +40,7 @@ _MOST_FOUND = 2_000
 
 OTHER = "other"
 SUCCESS_STATUSES = frozenset({"ok", "input_required"})
-MANAGER = Caller(client="metrics", identity=LOCAL)
+MANAGER = Caller(caller_id="local", client="metrics", identity=LOCAL)
 """Numbers are about all of the gateway; who may see them was decided before."""
 
 Labels = tuple[str, ...]

@@ -376,7 +376,7 @@ class UpstreamServer:
             HandleError: The client came back with a state that is not good here.
         """
         target = str(params.get("name") or params.get("uri") or "")
-        caller = caller or Caller()
+        caller = caller or Caller.local()
         if self._by_subject is not None and self._subject_of is not None:
             return await self._as_caller(method, params, caller, peer, repeatable)
         if peer is not None and self._bridge.resumes(params):

@@ -20,7 +20,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller()
+ME = Caller.local()
 ALL = Settings(mode="all")
 PLAIN: Json = {"description": "Adds two numbers.", "inputSchema": {"type": "object"}}
 POISONED: Json = {

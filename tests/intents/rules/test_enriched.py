@@ -149,7 +149,7 @@ async def test_who_sets_a_variable_last_wins() -> None:
     )
     names = {"A", "B", "C", "D", "PROJECT_NAME", "TOOLS", "NOBODY"}
 
-    assert await book.variable_values("p", names, Caller(), {"D": "own"}) == {
+    assert await book.variable_values("p", names, Caller.local(), {"D": "own"}) == {
         "A": "common",
         "B": "pack",
         "C": "live",
@@ -169,7 +169,7 @@ async def test_a_source_that_fails_costs_only_its_variables(
     book = Rulebook()
     book.replace_rules([PackRules(pack="p", rules={"x": "t"}, variables={"A": "1"})], {"p": broken})
 
-    assert await book.variable_values("p", {"A", "B"}, Caller(), {}) == {"A": "1"}
+    assert await book.variable_values("p", {"A", "B"}, Caller.local(), {}) == {"A": "1"}
     assert "variables not known" in caplog.text
 
 
@@ -186,8 +186,8 @@ async def test_the_folder_is_the_project_of_a_single_user_and_a_tenant_is_its_ow
     place = WorkspaceVariables(folder, home=tmp_path, connections=lambda: ["crm", "stock"])
     names = {"PROJECT_NAME", "USER_NAME", "RECENT_FILES", "DATABASE_SERVERS"}
 
-    mine = await place(Caller(), names)
-    theirs = await place(Caller(caller_id="ann", project_id="team-a"), names)
+    mine = await place(Caller.local(), names)
+    theirs = await place(Caller.local(caller_id="ann", project_id="team-a"), names)
 
     assert (mine["PROJECT_NAME"], theirs["PROJECT_NAME"]) == ("shop", "team-a")
     assert theirs["USER_NAME"] == "ann"
@@ -206,7 +206,7 @@ async def test_the_place_is_that_of_the_client_where_it_is_known(tmp_path: Path)
     names = {"PROJECT_NAME", "RECENT_FILES"}
 
     found = [
-        await place(Caller(folder=str(tmp_path / name) if name else ""), names)
+        await place(Caller.local(folder=str(tmp_path / name) if name else ""), names)
         for name in ("first", "second", "", "first", "gone")
     ]
 
@@ -223,7 +223,7 @@ async def test_the_place_is_that_of_the_client_where_it_is_known(tmp_path: Path)
 async def test_a_home_folder_is_no_project(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path.parent, Path("/")):
         place = WorkspaceVariables(folder, home=tmp_path)
-        found = await place(Caller(), {"PROJECT_NAME", "RECENT_FILES"})
+        found = await place(Caller.local(), {"PROJECT_NAME", "RECENT_FILES"})
         assert (found["PROJECT_NAME"], found["RECENT_FILES"]) == ("", "")
 
 
@@ -250,8 +250,8 @@ def test_a_conversation_known_only_by_its_clients_name_ends_after_half_an_hour()
     """Decision 14."""
     now = [0.0]
     talks = ConversationContext(lambda: now[0])
-    guessed = Caller(client="ide", conversation="ide")
-    named = Caller(client="ide", conversation="session 1")
+    guessed = Caller.local(client="ide", conversation="ide")
+    named = Caller.local(client="ide", conversation="session 1")
     for caller in (guessed, named):
         talks.record_request(caller, "text", intent="A", intents=("A",))
     now[0] = 1790.0
@@ -264,23 +264,23 @@ def test_a_conversation_known_only_by_its_clients_name_ends_after_half_an_hour()
 
 def test_callers_and_projects_have_conversations_of_their_own() -> None:
     talks = ConversationContext(lambda: 0.0)
-    talks.record_request(Caller(conversation="c"), "text", intent="A", intents=("A",))
+    talks.record_request(Caller.local(conversation="c"), "text", intent="A", intents=("A",))
 
-    assert talks.state(Caller(conversation="c", caller_id="other")).intents == ()
-    assert talks.state(Caller(conversation="c", project_id="other")).intents == ()
+    assert talks.state(Caller.local(conversation="c", caller_id="other")).intents == ()
+    assert talks.state(Caller.local(conversation="c", project_id="other")).intents == ()
 
 
 def test_without_a_name_there_is_no_conversation() -> None:
     talks = ConversationContext(lambda: 0.0)
-    talks.record_request(Caller(), "text", intent="A", intents=("A",))
-    talks.record_advice(Caller(), "s:t")
+    talks.record_request(Caller.local(), "text", intent="A", intents=("A",))
+    talks.record_advice(Caller.local(), "s:t")
 
-    assert talks.state(Caller()).intents == ()
+    assert talks.state(Caller.local()).intents == ()
 
 
 def test_a_request_without_rules_leaves_the_rules_before_in_memory() -> None:
     talks = ConversationContext(lambda: 0.0)
-    me = Caller(conversation="c")
+    me = Caller.local(conversation="c")
     talks.record_request(me, "one", intent="A", intents=("A",))
     talks.record_advice(me, "s:t")
     talks.record_request(me, "one more", intent="A", intents=("A",))

@@ -28,14 +28,16 @@ async def gateway(**changes: Any) -> AsyncGenerator[App]:
         store=StoreSettings(url="sqlite://"), packs=PackSettings(enable=("documents",))
     )
     async with open_app(replace(settings, **changes), wait_s=HANG_S) as app:
-        await app.gateway.documents.make(Caller(), "guides", alias="How-to", description="Guides")
+        await app.gateway.documents.make(
+            Caller.local(), "guides", alias="How-to", description="Guides"
+        )
         document = NewDocument(source="vpn.md", text=TRICK, sha256="1")
-        await app.gateway.documents.add(Caller(), "guides", document)
+        await app.gateway.documents.add(Caller.local(), "guides", document)
         yield app
 
 
 async def call(app: App, tool: str, **arguments: object) -> Any:
-    return await app.gateway.calls.execute(Caller(), f"documents:{tool}", arguments)
+    return await app.gateway.calls.execute(Caller.local(), f"documents:{tool}", arguments)
 
 
 async def test_the_retriever_quotes_passages_as_data() -> None:
@@ -54,7 +56,7 @@ async def test_the_retriever_quotes_passages_as_data() -> None:
 
 async def test_the_storage_lists_what_can_be_asked() -> None:
     async with gateway() as app:
-        await app.gateway.documents.make(Caller(), "empty")
+        await app.gateway.documents.make(Caller.local(), "empty")
         result = await call(app, "storage")
     assert result["content"][0]["text"] == "- guides (How-to): Guides [1 documents]"
     assert result["structuredContent"]["collections"][0]["model"] == "bundled"
@@ -72,7 +74,7 @@ async def test_wrong_arguments_are_told_to_the_model() -> None:
 
 async def test_no_documents_is_an_error_that_is_told() -> None:
     async with gateway() as app:
-        await app.gateway.documents.delete(Caller(), "guides")
+        await app.gateway.documents.delete(Caller.local(), "guides")
         result = await call(app, "retriever", question="x")
     assert result["isError"]
     assert "No vector stores available" in result["content"][0]["text"]
@@ -80,9 +82,9 @@ async def test_no_documents_is_an_error_that_is_told() -> None:
 
 async def test_tf_2_grade_and_rephrase_are_neither_listed_nor_run() -> None:
     async with gateway() as app:
-        keys = [tool.key for tool in app.gateway.listing.tool_views(Caller())]
+        keys = [tool.key for tool in app.gateway.listing.tool_views(Caller.local())]
         assert keys == ["documents:retriever", "documents:storage"]
-        assert b"grade" not in await app.gateway.listing.list_tools(Caller())
+        assert b"grade" not in await app.gateway.listing.list_tools(Caller.local())
         for tool in ("grade", "rephrase"):
             with pytest.raises(UnknownToolError):
                 await call(app, tool, question="x")
@@ -92,7 +94,7 @@ async def test_tf_2_who_has_the_right_internal_may_run_them() -> None:
     rule = PermissionTable(to=("everyone",), allow=("right=internal",))
     async with gateway(permission=(rule,)) as app:
         app.gateway.documents.ask = Asked(grade="No.", rephrase="Where is the token?")
-        keys = [tool.key for tool in app.gateway.listing.tool_views(Caller())]
+        keys = [tool.key for tool in app.gateway.listing.tool_views(Caller.local())]
         graded = await call(app, "grade", question="x", documents=["a", "b"])
         history = [{"role": "user", "content": text} for text in ("a", "b", "Where is it?")]
         made = await call(app, "rephrase", question="Where is it?", history=history)

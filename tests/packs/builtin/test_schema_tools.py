@@ -43,7 +43,7 @@ async def gateway(tmp_path: Path, text: str) -> AsyncGenerator[App]:
 
 async def call(app: App, tool: str, **arguments: object) -> tuple[str, dict[str, Any]]:
     """Text and structured content; the text begins with `ERROR ` for an error."""
-    result = await app.gateway.calls.execute(Caller(), f"schema:{tool}", arguments)
+    result = await app.gateway.calls.execute(Caller.local(), f"schema:{tool}", arguments)
     text = result["content"][0]["text"]
     return (f"ERROR {text}" if result["isError"] else text), result.get("structuredContent", {})
 

@@ -14,7 +14,7 @@ from toolgate.types import Caller, Identity, Json
 
 pytestmark = pytest.mark.anyio
 
-ME = Caller()
+ME = Caller.local()
 REQUIRED = Settings(auth="required")
 
 
@@ -140,7 +140,7 @@ async def test_what_a_project_sets_holds_for_its_callers() -> None:
             ME, "web", settings={"mode": "all", "optimization": "off"}, new=True
         )
         plain = await app.gateway.listing.list_tools(ME)
-        in_web = await app.gateway.listing.list_tools(Caller(project_id="web"))
+        in_web = await app.gateway.listing.list_tools(Caller.local(project_id="web"))
 
     assert b"tool_discovery" in plain
     assert b"a__echo" in in_web
@@ -152,7 +152,7 @@ async def test_a_project_has_the_search_that_it_asks_for() -> None:
     async with memory_app({"a": FakeUpstream()}, Settings(optimization="bm25")) as app:
         gateway, admin = app.gateway, app.gateway.admin
         await admin.save_project(ME, "web", settings={"optimization": "hybrid"}, new=True)
-        in_web = Caller(project_id="web")
+        in_web = Caller.local(project_id="web")
         with anyio.fail_after(HANG_S):
             while gateway.listing.policy.arm(in_web).name != "hybrid":
                 await anyio.sleep(0.01)

@@ -86,7 +86,11 @@ def caller_of(text: str) -> Caller:
         project=said.get("project", DEFAULT_PROJECT),
         read_only="read-only" in words,
     )
-    return Caller(project_id=found.project_id, identity=LOCAL) if "local" in words else found
+    return (
+        Caller(caller_id="local", project_id=found.project_id, identity=LOCAL)
+        if "local" in words
+        else found
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +123,7 @@ def test_a_project_that_shares_nothing_sees_its_own_servers_only() -> None:
     place = example_place()
     closed = ProjectRules(shared_servers=False)
     policy = Policy(place, PolicyInputs(projects={"web": closed}))
-    local = Caller(project_id="web")
+    local = Caller.local(project_id="web")
 
     assert policy.decide(local, "call", "notes:get").allowed
     assert not policy.decide(local, "call", "time:get").allowed
@@ -155,7 +159,7 @@ def test_a_project_can_claim_servers_and_several_can_claim_one() -> None:
     policy = Policy(place, PolicyInputs(projects=claims))
 
     seen = {
-        project: policy.decide(Caller(project_id=project), "call", "time:get").allowed
+        project: policy.decide(Caller.local(project_id=project), "call", "time:get").allowed
         for project in ("a", "b", "web", DEFAULT_PROJECT)
     }
 
@@ -217,7 +221,7 @@ def test_rights_are_had_by_rule_and_by_the_local_user_alone() -> None:
     assert rights(caller(token="b")) == [False, False]
     assert rights(caller(roles=("admin",))) == [True, True]
     assert rights(caller(roles=("member",))) == [False, False]
-    assert rights(Caller()) == [True, True]
+    assert rights(Caller.local()) == [True, True]
 
 
 def test_a_star_in_a_name_is_no_star_of_a_role() -> None:

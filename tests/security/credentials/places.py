@@ -35,7 +35,7 @@ def spec_of(server: ProtectedServer, **credentials: Any) -> ServerSpec:
 def caller(user: str = "", *, roles: tuple[str, ...] = (), **fields: Any) -> Caller:
     """Somebody known; without a name, the person at this machine."""
     if not user:
-        return Caller(**fields)
+        return Caller.local(**fields)
     identity = Identity(
         caller_id=f"id-{user}", kind="token", user=user, projects=("*",), roles=roles
     )

@@ -67,7 +67,7 @@ class Place:
 
     async def token(self, name: str, **wanted: Any) -> str:
         made = await self.app.gateway.admin.create_token(
-            Caller(), name, user=name, roles=("member",), **wanted
+            Caller.local(), name, user=name, roles=("member",), **wanted
         )
         return made.secret
 
@@ -135,7 +135,7 @@ async def test_a_page_asks_who_sits_there_and_lets_nobody_log_in_for_another(
                 assert (page.status, "somebody else" in await page.text()) == (400, True)
             async with browser.post(begun["url"], data={"token": anna}) as page:
                 assert "Logged in at notes" in await page.text()
-        [view] = await place.app.logins.list(Caller())
+        [view] = await place.app.logins.list(Caller.local())
         assert view.subject == "user:anna"
 
 
@@ -161,7 +161,7 @@ async def test_who_is_logged_in_to_the_console_shows_no_token_again(
             text = await page.text()
             assert page.url.path == "/console/logins/begin"
             assert "user:anna" in text or "anna" in text
-        assert await place.app.logins.list(Caller()) == []
+        assert await place.app.logins.list(Caller.local()) == []
         async with browser.post(page.url, data={"csrf": "made up"}) as refused:
             assert refused.status == 403
         other = str(page.url).replace(
@@ -173,7 +173,7 @@ async def test_who_is_logged_in_to_the_console_shows_no_token_again(
             [onward] = re.findall(r'class="button" href="(http[^"]+)"', await answer.text())
         async with browser.get(html.unescape(onward)) as page:
             assert "Logged in at notes" in await page.text()
-        [view] = await place.app.logins.list(Caller())
+        [view] = await place.app.logins.list(Caller.local())
         assert view.subject == "user:anna"
 
 
@@ -191,7 +191,7 @@ async def test_an_answer_that_another_browser_brings_is_not_taken(
         async with browser_session() as victim, victim.get(authorize) as response:
             assert response.status == 400
             assert "stay in the same browser" in await response.text()
-        assert await place.app.logins.list(Caller()) == []
+        assert await place.app.logins.list(Caller.local()) == []
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ class Place:
 
     async def call(self, caller: Caller | None = None, peer: Any = None, **arguments: Any) -> Json:
         params = {"name": "shop__refund", "arguments": arguments}
-        return await self.app.gateway.call(caller or Caller(), params, peer)
+        return await self.app.gateway.call(caller or Caller.local(), params, peer)
 
     async def parked(self, caller: Caller | None = None, **arguments: Any) -> str:
         """The id of the approval that a call waits for."""
@@ -56,7 +56,7 @@ class Place:
     async def decide(self, approval_id: str, caller: Caller | None = None, **more: Any) -> Any:
         wanted = {"approve": True, "via": "rest", **more}
         manage = self.app.gateway.manage
-        return await manage.decide_approval(caller or Caller(), approval_id, **wanted)
+        return await manage.decide_approval(caller or Caller.local(), approval_id, **wanted)
 
     async def steps(self) -> list[tuple[str, str, str]]:
         """What the audit says of calls and approvals, in order."""
@@ -135,7 +135,7 @@ async def test_what_the_model_hears_names_the_approval_and_what_to_do() -> None:
         assert f"toolgate approvals approve {approval_id}" in text
         assert "call the tool again with the same arguments: it runs once" in text
         with pytest.raises(ApprovalError) as caught:
-            await place.app.gateway.calls.execute(Caller(), "shop:refund", {"order": 1})
+            await place.app.gateway.calls.execute(Caller.local(), "shop:refund", {"order": 1})
         assert (caught.value.approval_id, caught.value.state) == (approval_id, "waiting")
         assert caught.value.retryable
 
@@ -171,7 +171,7 @@ async def test_a_tool_that_has_changed_since_needs_a_new_approval() -> None:
         }  # fmt: skip
         listed = anyio.Event()
         place.app.gateway.changes.on_change(lambda _: listed.set())
-        await place.app.gateway.manage.restart_server(Caller(), "shop")
+        await place.app.gateway.manage.restart_server(Caller.local(), "shop")
         with anyio.fail_after(HANG_S):
             await listed.wait()
         await place.parked(order=1)
@@ -242,7 +242,7 @@ async def test_secrets_are_masked_where_people_are_shown_a_call() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     async with shop() as place:
         approval_id = await place.parked(order=1, note=f"use {key}")
-        shown = await place.app.gateway.manage.approval(Caller(), approval_id)
+        shown = await place.app.gateway.manage.approval(Caller.local(), approval_id)
         assert shown.arguments == '{"order": 1, "note": "use [github_token masked]"}'
         await place.decide(approval_id)
         await place.call(order=1, note=f"use {key}")
@@ -255,7 +255,7 @@ async def test_nobody_may_fill_the_list_of_those_who_decide() -> None:
             await place.parked(order=order)
         heard = (await place.call(order=3))["content"][0]["text"]
         assert heard.startswith("3 calls of yours wait for a person already.")
-        assert len(await place.app.gateway.manage.approvals(Caller(), state="waiting")) == 3
+        assert len(await place.app.gateway.manage.approvals(Caller.local(), state="waiting")) == 3
 
 
 # In the client
@@ -297,7 +297,7 @@ async def test_somebody_else_may_decide_while_the_client_is_asked() -> None:
 
         async def decide() -> None:
             await asked.wait()
-            (waiting,) = await place.app.gateway.manage.approvals(Caller(), state="waiting")
+            (waiting,) = await place.app.gateway.manage.approvals(Caller.local(), state="waiting")
             await place.decide(waiting.approval_id)
 
         tasks.start_soon(decide)
@@ -321,7 +321,7 @@ async def test_a_modern_client_is_asked_by_the_result_and_comes_back_once() -> N
                 "requestState": asked["requestState"],
                 "inputResponses": {"approval": answer},
             }
-            return await place.app.gateway.call(caller or Caller(), params, peer)
+            return await place.app.gateway.call(caller or Caller.local(), params, peer)
 
         for other in (await back(2, ACCEPT), await back(1, ACCEPT, somebody("anna"))):
             assert other["isError"] is True
@@ -336,7 +336,7 @@ async def test_who_claims_to_go_on_with_a_call_does_not_get_around_the_question(
     async with shop() as place:
         for more in ({"inputResponses": {}}, {"requestState": "x"}, {"requestState": None}):
             params = {"name": "shop__refund", "arguments": {"order": 1}, **more}
-            result = await place.app.gateway.call(Caller(), params, None)
+            result = await place.app.gateway.call(Caller.local(), params, None)
             assert result["isError"] is True
         assert place.ran == []
 
@@ -365,7 +365,7 @@ async def test_a_tool_that_asks_something_itself_goes_on_with_the_same_approval(
         async def back(**more: Any) -> Json:
             state = {"requestState": asked["requestState"], "inputResponses": {"q": ACCEPT}}
             params = {"name": "shop__refund", "arguments": {"order": 1}, **state, **more}
-            return await place.app.gateway.call(Caller(), params, peer)
+            return await place.app.gateway.call(Caller.local(), params, peer)
 
         assert (await back(requestState="theirs"))["isError"] is True
         assert (await back())["content"][0]["text"] == "refunded"
@@ -391,7 +391,7 @@ async def test_a_call_can_wait_for_the_decision() -> None:
         tasks.start_soon(call)
         with anyio.fail_after(HANG_S):
             await parked.wait()
-            (waiting,) = await place.app.gateway.manage.approvals(Caller(), state="waiting")
+            (waiting,) = await place.app.gateway.manage.approvals(Caller.local(), state="waiting")
             await place.decide(waiting.approval_id)
             while not ended:
                 await anyio.lowlevel.checkpoint()
@@ -405,10 +405,10 @@ async def test_only_who_may_approve_decides_and_sees_what_is_not_their_own() -> 
     async with shop(GuardTable(approver="admin"), auth="required") as place:
         manage, admin = place.app.gateway.manage, place.app.gateway.admin
         await admin.add_permissions(
-            Caller(), effect="allow", patterns=["*"], to=["everyone"], hint=""
+            Caller.local(), effect="allow", patterns=["*"], to=["everyone"], hint=""
         )
         await admin.add_permissions(
-            Caller(), effect="allow", patterns=["right=approve"], to=["token:lead"], hint=""
+            Caller.local(), effect="allow", patterns=["right=approve"], to=["token:lead"], hint=""
         )
         anna, ben, lead = somebody("anna"), somebody("ben"), somebody("lead")
         boss = somebody("boss", roles=("admin",))

@@ -68,7 +68,9 @@ async def guarded(
 
 async def say(gateway: Gateway, tool: str, **arguments: Any) -> str:
     """What the model hears."""
-    result = await gateway.call(Caller(), {"name": f"files__{tool}", "arguments": arguments}, None)
+    result = await gateway.call(
+        Caller.local(), {"name": f"files__{tool}", "arguments": arguments}, None
+    )
     return ("error: " if result.get("isError") else "") + str(result["content"][0]["text"])
 
 
@@ -175,7 +177,7 @@ async def test_secrets_are_blocked(where: str) -> None:
 async def test_errors_of_a_server_hold_no_secrets_either() -> None:
     async with guarded(GuardTable(secrets_in_results="mask")) as (gateway, _):
         with pytest.raises(RpcError) as caught:
-            await gateway.calls.execute(Caller(), "files:read", {"say": "fail"})
+            await gateway.calls.execute(Caller.local(), "files:read", {"say": "fail"})
         assert KEY not in str(caught.value.message)
         assert KEY not in str(caught.value.data)
 
@@ -193,7 +195,7 @@ async def test_what_guards_did_is_in_the_audit_without_what_they_saw() -> None:
     files = FakeUpstream({"read": lambda _: text_result(f"the key {KEY}")})
     tables = (GuardTable(secrets_in_results="mask", deny={"path": ("^/etc",)}),)
     async with memory_app({"files": files}, Settings(guard=tables)) as app:
-        caller = Caller()
+        caller = Caller.local()
         await app.gateway.call(caller, {"name": "files__read", "arguments": {}}, None)
         refused = {"name": "files__read", "arguments": {"path": f"/etc/{KEY}"}}
         await app.gateway.call(caller, refused, None)
@@ -230,12 +232,12 @@ async def test_what_a_server_says_in_the_middle_of_a_call_holds_no_secret(
     )
     params: Json = {"name": "files__talkative", "arguments": {}}
     async with memory_app({"files": [talkative]}, Settings(guard=(table,))) as app:
-        result = await app.gateway.call(Caller(), params, peer)
+        result = await app.gateway.call(Caller.local(), params, peer)
         if result.get("resultType") == "input_required":
             answers = dict.fromkeys(result["inputRequests"], peer.answers["elicitation/create"])
             params |= {"inputResponses": answers, "requestState": result["requestState"]}
             peer.messages.append(("asked", result))
-            result = await app.gateway.call(Caller(), params, peer)
+            result = await app.gateway.call(Caller.local(), params, peer)
     assert {"progress", "log"} <= {what for what, _ in peer.messages}
     # What is withheld is a result; a question of the modern era is one.
     is_asked = era == "handshake" or mode == "mask"
@@ -252,9 +254,9 @@ async def test_resources_and_prompts_of_a_guarded_server_are_looked_at_too() -> 
     ):
         files = FakeUpstream({}, resources=({"uri": uri, "name": "one"},), prompts=({"name": KEY},))
         async with memory_app({"files": files}, Settings(guard=(table,))) as app:
-            read = await app.gateway.resources.read(Caller(), {"uri": uri}, None)
-            (prompt,) = json.loads(await app.gateway.listing.list_prompts(Caller()))
-            got = await app.gateway.prompts.get(Caller(), {"name": prompt["name"]}, None)
+            read = await app.gateway.resources.read(Caller.local(), {"uri": uri}, None)
+            (prompt,) = json.loads(await app.gateway.listing.list_prompts(Caller.local()))
+            got = await app.gateway.prompts.get(Caller.local(), {"name": prompt["name"]}, None)
         assert (KEY not in read["contents"][0]["text"]) is is_masked
         assert (KEY not in got["messages"][0]["content"]["text"]) is is_masked
 

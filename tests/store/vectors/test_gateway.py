@@ -19,7 +19,7 @@ from toolgate.types import Caller
 pytestmark = pytest.mark.anyio
 
 HYBRID = Settings(optimization="hybrid")
-ME = Caller()
+ME = Caller.local()
 
 
 SMALL = {"command": sys.executable, "args": [str(SMALL_SERVER)]}

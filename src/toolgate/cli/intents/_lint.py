@@ -95,7 +95,9 @@ async def _tools(
     )
     async with open_app(isolated, wait_s=_LISTING_TIMEOUT_S, connect=(pack.name,)) as app:
         tools = [
-            tool for tool in app.gateway.listing.tool_views(Caller()) if tool.server == pack.name
+            tool
+            for tool in app.gateway.listing.tool_views(Caller.local())
+            if tool.server == pack.name
         ]
         states = [state for state in app.packs.current.states if state.name == pack.name]
     for tool in tools:

@@ -29,7 +29,7 @@ def save_detection(settings: Settings, message: str, detection: Detection) -> No
     if not settings.audit.detections:
         return
     row = detection_row(
-        Caller(),
+        Caller.local(),
         message if settings.audit.keep_queries else None,
         detection,
         asked="detect",

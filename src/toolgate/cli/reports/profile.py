@@ -192,7 +192,7 @@ async def _replay(settings: Settings, queries: list[str]) -> dict[str, _SearchRe
         for query in queries:
             began = perf_counter()
             request = DiscoverRequest(queries=tuple(query.split("\n")), include_core=False)
-            answer = await opened.gateway.discovery.discover(Caller(), request)
+            answer = await opened.gateway.discovery.discover(Caller.local(), request)
             answers[query] = _SearchResult(
                 keys=answer.shown_keys,
                 tokens=answer.tokens,
@@ -205,7 +205,7 @@ async def _wait_for_index(opened: App) -> None:
     """Wait until all tools have their vector, at most a minute: without, words alone are asked."""
     manage = opened.gateway.manage
     for _ in range(round(_INDEX_TIMEOUT_S / _POLL_S)):
-        status = await manage.index_status(Caller())
+        status = await manage.index_status(Caller.local())
         if not any(search["backlog"] for search in status["searches"]):
             return
         await anyio.sleep(_POLL_S)

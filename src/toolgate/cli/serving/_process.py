@@ -171,7 +171,7 @@ async def _report_start(
             f" (process {run.pid}, {_configuration(run)});"
             " commands use the one of their own configuration"
         )
-    servers = app.gateway.servers.statuses(Caller())
+    servers = app.gateway.servers.statuses(Caller.local())
     if not servers:
         _print("There are no servers yet. Add some: toolgate init, or toolgate servers add")
         return
@@ -179,7 +179,7 @@ async def _report_start(
     reported: set[str] = set()
     width = max(len(server.name) for server in servers)
     while True:
-        statuses = app.gateway.servers.statuses(Caller())
+        statuses = app.gateway.servers.statuses(Caller.local())
         for server in statuses:
             is_late = monotonic() - began > _STARTUP_TIMEOUT_S
             if server.name not in reported and (is_late or _is_settled(server, since)):

@@ -228,7 +228,7 @@ class Logins:
         subject = str(secret["subject"])
         await self._check_answer(spec, error, iss, secret, code)
         view = await self._keep(spec, subject, secret, code)
-        who = Caller(caller_id=str(secret["by"]))
+        who = Caller.local(caller_id=str(secret["by"]))
         await self._record(caller or who, "login", {"server": spec.name, "subject": subject})
         self._desk.missing_scopes.pop((spec.name, subject), None)
         await self._changed()

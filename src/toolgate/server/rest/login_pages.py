@@ -79,7 +79,7 @@ class LoginPages:
                 + urlencode({"ticket": ticket}),
             )
             return
-        caller = Caller()
+        caller = Caller.local()
         if self._admission.required:
             body = await read_body(scope, receive, max_bytes=_MOST_BYTES)
             token = dict(parse_qsl(body.decode("latin-1"))).get("token", "")

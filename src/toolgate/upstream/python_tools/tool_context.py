@@ -180,5 +180,5 @@ def is_context(hint: object) -> bool:
 
 def context_of_call(sink: CallSink | None, services: ToolServices | None = None) -> ToolContext:
     """What a tool may use in the call that is being made."""
-    actor = _actor.get() or _CallScope(caller=Caller(), peer=None)
+    actor = _actor.get() or _CallScope(caller=Caller.local(), peer=None)
     return ToolContext(caller=actor.caller, peer=actor.peer, sink=sink, services=services)

@@ -61,7 +61,7 @@ async def test_an_opened_form_is_the_current_one_of_its_conversation(tmp_path: P
     none = await call(root, "getCurrentForm")
     opened = await call(root, "openForm", name="orders")
     current = await call(root, "getCurrentForm")
-    other = await call(root, "getCurrentForm", caller=Caller(conversation="another"))
+    other = await call(root, "getCurrentForm", caller=Caller.local(conversation="another"))
 
     assert none.is_error
     assert opened.first == "Form 'orders' opened in editor."

@@ -25,7 +25,7 @@ from toolgate.testing import memory_app
 from toolgate.types import Caller, PluginSpec
 
 PACK = load_pack(builtin_pack_folder("servoy"))
-ME = Caller(client="ide", conversation="talk")
+ME = Caller.local(client="ide", conversation="talk")
 
 
 @cache

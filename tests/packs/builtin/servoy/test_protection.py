@@ -13,7 +13,7 @@ from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
-ME = Caller(client="ide", conversation="talk")
+ME = Caller.local(client="ide", conversation="talk")
 SERVOY = Protection(pack="servoy", suffixes=(".rel", ".val"), hint="Use its tools.")
 
 

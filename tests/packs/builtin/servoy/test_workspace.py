@@ -100,9 +100,9 @@ async def test_options_that_mean_nothing_are_refused(
 async def test_a_context_belongs_to_its_conversation(tmp_path: Path) -> None:
     root = make(tmp_path)
 
-    await call(root, "setContext", context="mod_base", caller=Caller(conversation="a"))
-    here = await call(root, "getContext", caller=Caller(conversation="a"))
-    there = await call(root, "getContext", caller=Caller(conversation="b"))
+    await call(root, "setContext", context="mod_base", caller=Caller.local(conversation="a"))
+    here = await call(root, "getContext", caller=Caller.local(conversation="a"))
+    there = await call(root, "getContext", caller=Caller.local(conversation="b"))
 
     assert here.structured["context"] == "mod_base"
     assert there.structured["context"] == "active"

@@ -243,7 +243,7 @@ async def call(
     """Call a tool of the pack for a workspace."""
     settings = {"workspace": str(root), **(options or {})}
     context = ToolContext(
-        caller=caller or Caller(conversation=str(root)),
+        caller=caller or Caller.local(conversation=str(root)),
         peer=None,
         sink=None,
         services=services or ToolServices(settings=settings),

@@ -51,7 +51,7 @@ async def call(
     app: App, tool: str, caller: Caller | None = None, **arguments: object
 ) -> tuple[str, dict[str, Any]]:
     """Text and structured content; the text begins with `ERROR ` for an error."""
-    result = await app.gateway.calls.execute(caller or Caller(), f"sql:{tool}", arguments)
+    result = await app.gateway.calls.execute(caller or Caller.local(), f"sql:{tool}", arguments)
     text = result["content"][0]["text"]
     return (f"ERROR {text}" if result["isError"] else text), result.get("structuredContent", {})
 
@@ -329,7 +329,7 @@ async def test_a_sql_2_sessions_of_postgresql_are_tagged_plans_are_json_and_limi
         opened.execute("COMMENT ON TABLE things IS 'All of them'")
         opened.execute("INSERT INTO things SELECT i, 'n' || i FROM generate_series(1, 1000) i")
         opened.execute("ANALYZE things")
-    caller = Caller(conversation="thread-7")
+    caller = Caller.local(conversation="thread-7")
     async with gateway(tmp_path, connection("store", url.replace("%", "%"))) as app:
         _, tag = await call(
             app, "query", caller, sql="select current_setting('application_name') as tag"

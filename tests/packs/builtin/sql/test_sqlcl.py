@@ -140,7 +140,7 @@ def stores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def say(app: App, tool: str, **arguments: object) -> str:
-    result = await app.gateway.calls.execute(Caller(), f"sqlcl-hr:{tool}", arguments)
+    result = await app.gateway.calls.execute(Caller.local(), f"sqlcl-hr:{tool}", arguments)
     return str(result["content"][0]["text"])
 
 
@@ -197,7 +197,7 @@ async def test_px_3_another_address_alone_gives_its_server_another_store(
         saved = (stores / "hr" / "saved.txt").read_text(encoding="utf-8")
         await app.reload(replace(there, connections={**moved, "pay": there.connections["hr"]}))
         await app.packs.load()
-        names = {one.name for one in app.gateway.servers.statuses(Caller())}
+        names = {one.name for one in app.gateway.servers.statuses(Caller.local())}
 
     assert '-url "//new.example.org:1522/FREEPDB1"' in saved
     assert {"sqlcl-hr", "sqlcl-pay"} <= names
@@ -212,7 +212,7 @@ async def test_px_3_a_program_that_ends_at_once_is_named_and_the_rest_works(
         await app.gateway.servers.wait_ready(HANG_S)
         with pytest.raises(ToolgateError, match="sqlcl-hr"):
             await say(app, "run-sql", sql="select 1 from dual")
-        known = await app.gateway.calls.execute(Caller(), "sql:connection_list", {})
+        known = await app.gateway.calls.execute(Caller.local(), "sql:connection_list", {})
 
     assert known["structuredContent"]["connections"][0]["name"] == "hr"
     assert (stores / "hr" / "pid").exists()

@@ -111,7 +111,7 @@ async def test_mt_10_what_was_searched_and_what_failed_is_told() -> None:
         await fill(library, "one", "abc")
         await fill(library, "two", "abc", model="other")
         models["other"].fails = True
-        shown = (await ask_for(library, "abc")).shown()
+        shown = (await ask_for(library, "abc")).as_json()
     assert (shown["searched_tables"], shown["failed_tables"]) == (["one"], ["two"])
     assert shown["failures"] == {"two": "other failed."}
 
@@ -236,7 +236,7 @@ async def test_mt_5_passages_say_where_they_were_found_and_how_similar_they_are(
     async with library_in() as (library, _):
         await fill(library, "one", "abc")
         found = await ask_for(library, "abc")
-    about = found.shown()["documents"][0]["metadata"]
+    about = found.as_json()["documents"][0]["metadata"]
     assert (about["searched_table"], about["similarity_score"]) == ("one", 1.0)
     assert "fused_rank_score" not in about
 

@@ -106,14 +106,14 @@ async def test_fb_1_a_missing_prompt_leaves_the_question() -> None:
 
 async def test_mt_2_a_single_collection_is_taken_without_a_model() -> None:
     ask = Asked()
-    assert await select(QUESTION, [A], most=3, ask=ask, render=rendered) == ["GUIDES"]
+    assert await select(QUESTION, [A], limit=3, ask=ask, render=rendered) == ["GUIDES"]
     assert ask.prompts == []
 
 
 async def test_mt_2_the_model_sees_name_alias_description_and_model() -> None:
     ask = Asked(select='["HR"]')
     tables = [Table("GUIDES", "Guides", "How to\ndo it", "m1"), B]
-    assert await select(QUESTION, tables, most=3, ask=ask, render=rendered) == ["HR"]
+    assert await select(QUESTION, tables, limit=3, ask=ask, render=rendered) == ["HR"]
     [(_, prompt)] = ask.prompts
     assert "- GUIDES (alias: Guides): How to do it [model: m1]" in prompt
     assert "- HR: no description [model: bundled]" in prompt
@@ -136,18 +136,18 @@ async def test_mt_2_the_model_sees_name_alias_description_and_model() -> None:
 async def test_fb_3_an_answer_that_is_no_list_of_names_takes_the_first(
     answer: str | Exception, wanted: list[str]
 ) -> None:
-    found = await select(QUESTION, [A, B, C], most=3, ask=Asked(select=answer), render=rendered)
+    found = await select(QUESTION, [A, B, C], limit=3, ask=Asked(select=answer), render=rendered)
     assert found == wanted
 
 
 async def test_fb_4_of_more_names_than_allowed_the_first_count() -> None:
     ask = Asked(select='["OLD", "LAW", "HR", "GUIDES"]')
-    found = await select(QUESTION, [A, B, C, D], most=3, ask=ask, render=rendered)
+    found = await select(QUESTION, [A, B, C, D], limit=3, ask=ask, render=rendered)
     assert found == ["OLD", "LAW", "HR"]
 
 
 async def test_without_a_model_all_collections_are_searched() -> None:
-    assert await select(QUESTION, [A, B], most=1, ask=None, render=rendered) == ["GUIDES", "HR"]
+    assert await select(QUESTION, [A, B], limit=1, ask=None, render=rendered) == ["GUIDES", "HR"]
 
 
 # Grading

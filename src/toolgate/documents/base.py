@@ -219,9 +219,9 @@ class FoundPassage:
         """Source, heading and page, as an answer may cite it."""
         return citation(self.source, self.heading, self.page)
 
-    def shown(self) -> Json:
+    def as_json(self) -> Json:
         """As tools, history and REST show it."""
-        found: Json = {
+        fields: Json = {
             "page_content": self.text,
             "metadata": {
                 "searched_table": self.collection,
@@ -236,8 +236,8 @@ class FoundPassage:
             },
         }
         if self.fused is not None:
-            found["metadata"]["fused_rank_score"] = round(self.fused, 5)
-        return found
+            fields["metadata"]["fused_rank_score"] = round(self.fused, 5)
+        return fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,23 +308,23 @@ class Retrieval:
     def artifact(self) -> Json:
         """What is kept with the conversation, for people to see what an answer rests on."""
         return {
-            "documents": [each.shown() for each in self.documents],
+            "documents": [document.as_json() for document in self.documents],
             "context_input": self.query,
         }
 
-    def shown(self) -> Json:
+    def as_json(self) -> Json:
         """As tools and REST show it."""
-        found: Json = {
+        fields: Json = {
             "status": self.status,
             "question": self.question,
             "was_rephrased": self.was_rephrased,
             **self.metadata(),
-            "documents": [each.shown() for each in self.documents],
+            "documents": [document.as_json() for document in self.documents],
             "relevant": self.relevant,
             "grading_performed": self.grading_performed,
         }
         if self.failed:
-            found["failures"] = dict(self.failed)
+            fields["failures"] = dict(self.failed)
         if self.error:
-            found["error"] = self.error
-        return found
+            fields["error"] = self.error
+        return fields

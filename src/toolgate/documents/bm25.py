@@ -42,14 +42,14 @@ def words_of(text: str) -> list[str]:
     """The words of a text, folded and stemmed, in their order and as often as they stand there."""
     plain = unicodedata.normalize("NFKD", text.casefold())
     plain = "".join(char for char in plain if not unicodedata.combining(char))
-    found: list[str] = []
+    words: list[str] = []
     for word in _WORD.findall(plain):
         if _WIDE.search(word):
-            found += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
+            words += [word[at : at + 2] for at in range(max(1, len(word) - 1))]
         elif word not in _COMMON:
-            found.append(word[:_LONGEST])
+            words.append(word[:_LONGEST])
     library: Any = Stemmer  # one object may not be shared between threads
-    return library.Stemmer("english", 0).stemWords(found)
+    return library.Stemmer("english", 0).stemWords(words)
 
 
 async def best_by_words(

@@ -53,7 +53,7 @@ def split_document(text: str, *, max_tokens: int, has_pages: bool = False) -> li
     for number, page in enumerate(text.split("\f"), 1):
         for level, title, body in _sections(page):
             if level:
-                path = [each for each in path if each[0] < level]
+                path = [heading for heading in path if heading[0] < level]
                 path.append((level, title))
             heading = " > ".join(name for _, name in path)
             pieces += [
@@ -70,10 +70,10 @@ def _sections(text: str) -> Iterator[tuple[int, str, list[str]]]:
     fence = ""
     for line in text.splitlines():
         fence = _fence_after(line, fence)
-        found = None if fence else _HEADING.match(line)
-        if found:
+        heading = None if fence else _HEADING.match(line)
+        if heading:
             yield level, title, lines
-            level, title, lines = len(found[1]), _plain(found[2]), []
+            level, title, lines = len(heading[1]), _plain(heading[2]), []
             continue
         below = None if fence else _UNDERLINE.match(line)
         if below and lines and lines[-1].strip() and _stands_alone(lines):
@@ -93,18 +93,18 @@ def _stands_alone(lines: Sequence[str]) -> bool:
 
 
 def _plain(title: str) -> str:
-    title = re.sub(r"\[([^\]]*)\]\([^)]*\)|[*_`]+", lambda found: found[1] or "", title)
+    title = re.sub(r"\[([^\]]*)\]\([^)]*\)|[*_`]+", lambda match: match[1] or "", title)
     return " ".join(title.split())[:_LONGEST_HEADING]
 
 
 def _fence_after(line: str, fence: str) -> str:
     """The mark of the block of code that is open after a line; empty: none is."""
-    found = _FENCE.match(line)
-    if not found:
+    match = _FENCE.match(line)
+    if not match:
         return fence
     if not fence:
-        return found[1]
-    closes = found[1][0] == fence[0] and len(found[1]) >= len(fence)
+        return match[1]
+    closes = match[1][0] == fence[0] and len(match[1]) >= len(fence)
     return "" if closes and not line.strip().strip(fence[0]) else fence
 
 

@@ -103,26 +103,26 @@ def convert(
     if not data.strip():
         raise DocumentError(f"{name} is empty.", hint="Leave it out, or write something into it.")
     try:
-        found = _read(kind, name, data, max_bytes)
+        converted = _read(kind, name, data, max_bytes)
     except ToolgateError:
         raise
     except RecursionError as error:
         raise DocumentError(f"{name} is nested too deeply.", hint="Save it anew.") from error
     except Exception as error:
-        said = " ".join(str(error).split())[:200] or type(error).__name__
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DocumentError(
-            f"{name} cannot be read, it is broken: {said}.",
+            f"{name} cannot be read, it is broken: {reason}.",
             hint="Open it in its own program and save it anew.",
         ) from error
-    size = len(found.text.encode("utf-8", "replace"))
+    size = len(converted.text.encode("utf-8", "replace"))
     if size > max_bytes:
         raise DocumentError(
             f"{name} holds {size / 2**20:.1f} MB of text.",
             allowed=f"Allowed: {max_bytes / 2**20:g} MB (setting documents.max_text_mb).",
             hint="Split it, or raise the limit.",
         )
-    title = " ".join(found.title.split())[:_LONGEST_TITLE]
-    return replace(found, media_type=kind, title=title)
+    title = " ".join(converted.title.split())[:_LONGEST_TITLE]
+    return replace(converted, media_type=kind, title=title)
 
 
 def _read(kind: str, name: str, data: bytes, max_bytes: int) -> ConvertedDocument:
@@ -197,5 +197,5 @@ def _table(text: str, name: str, delimiter: str) -> str:
 
 
 def _row(cells: Sequence[str]) -> str:
-    shown = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
-    return "| " + " | ".join(shown) + " |"
+    texts = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+    return "| " + " | ".join(texts) + " |"

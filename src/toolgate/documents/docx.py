@@ -36,8 +36,8 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
                 hint="Take pictures out, or split it.",
             )
     library: Any = mammoth
-    made = library.convert_to_html(io.BytesIO(data), convert_image=_no_image)
-    page = bs4.BeautifulSoup(made.value, "html.parser")
+    converted = library.convert_to_html(io.BytesIO(data), convert_image=_no_image)
+    page = bs4.BeautifulSoup(converted.value, "html.parser")
     heading = page.find(["h1", "h2"])
     return ConvertedDocument(text=markdown_of(page), title=heading.get_text() if heading else "")
 

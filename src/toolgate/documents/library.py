@@ -167,7 +167,7 @@ class DocumentLibrary:
             counted: Whether to count what is in them; if not, `passages` is 1 where there is any.
         """
         rows = await self._rows.collections(project_id, counted=counted)
-        return [self._shown(row) for row in rows]
+        return [self._collection_of(row) for row in rows]
 
     async def collection(self, project_id: str, name: str) -> Collection:
         """One by its name or alias.
@@ -175,7 +175,7 @@ class DocumentLibrary:
         Raises:
             ArgumentError: There is none.
         """
-        return self._shown(await self._row(project_id, name, counted=True))
+        return self._collection_of(await self._row(project_id, name, counted=True))
 
     async def make(
         self,
@@ -196,28 +196,29 @@ class DocumentLibrary:
             EmbedderError: The model cannot be used.
         """
         rows = await self._rows.collections(project_id)
-        known = _named(rows, name)
-        if known is not None:
-            for what, wanted, has in (
-                ("model", model, known.model),
-                ("metric", metric, known.metric),
-                ("place", place and self._workshop.place_of(place), known.place),
+        existing = _named(rows, name)
+        if existing is not None:
+            for setting, requested, has in (
+                ("model", model, existing.model),
+                ("metric", metric, existing.metric),
+                ("place", place and self._workshop.place_of(place), existing.place),
             ):
-                if wanted is not None and wanted != has:
+                if requested is not None and requested != has:
                     raise ArgumentError(
-                        f"The collection {known.name!r} has the {what} {has!r}, not {wanted!r}.",
-                        hint=f"Run: toolgate docs reindex {known.name} --{what} {wanted}",
+                        f"The collection {existing.name!r} has the {setting} {has!r}, not "
+                        f"{requested!r}.",
+                        hint=f"Run: toolgate docs reindex {existing.name} --{setting} {requested}",
                     )
             changed = replace(
-                known,
-                alias=known.alias if alias is None else _line(alias, "alias", 100),
-                description=known.description
+                existing,
+                alias=existing.alias if alias is None else _line(alias, "alias", 100),
+                description=existing.description
                 if description is None
                 else _line(description, "description", 2000),
             )
-            if changed != known:
+            if changed != existing:
                 await self._rows.save_collection(changed)
-            return self._shown(changed)
+            return self._collection_of(changed)
         if not _NAME.fullmatch(name):
             raise ArgumentError(
                 f"{name[:80]!r} is no name of a collection.",
@@ -240,7 +241,7 @@ class DocumentLibrary:
         )
         if not await self._rows.save_collection(row):
             row = await self._row(project_id, name)  # somebody else has made it meanwhile
-        return self._shown(row)
+        return self._collection_of(row)
 
     async def _fresh(self, row: StoredCollection) -> StoredCollection:
         """A collection with a new, empty shelf for its model, metric and place."""
@@ -274,7 +275,7 @@ class DocumentLibrary:
             except (ConfigError, StoreError) as error:
                 log.warning("vectors not removed", extra={"place": row.place, "error": str(error)})
             await self._rows.delete_collection(row.collection_id)
-        return self._shown(before)
+        return self._collection_of(before)
 
     async def reindex(
         self,
@@ -312,27 +313,29 @@ class DocumentLibrary:
                     await index.drop(_shelf(fresh))
                 raise
             await self._rows.save_collection(fresh)
-            now = await self._row(project_id, name, counted=True)
-            if await index.count(_shelf(fresh)) != now.passages:
+            current_row = await self._row(project_id, name, counted=True)
+            if await index.count(_shelf(fresh)) != current_row.passages:
                 await self._fill(fresh, index)  # another gateway has added some meanwhile
             try:
                 await self._workshop.index(row.place).drop(_shelf(row))
             except (ConfigError, StoreError) as error:
                 log.warning("vectors not removed", extra={"place": row.place, "error": str(error)})
-        return self._shown(replace(fresh, documents=now.documents, passages=now.passages))
+        return self._collection_of(
+            replace(fresh, documents=current_row.documents, passages=current_row.passages)
+        )
 
     async def _fill(self, row: StoredCollection, index: PassageIndex) -> None:
         embedder = self._workshop.embedder(row.model)
         after = -1
-        while found := await self._rows.passage_page(row.collection_id, after=after, limit=_BATCH):
-            pieces = [DocumentChunk(text=each.text, heading=each.heading) for _, each in found]
-            vectors = await embedded(embedder, [each.embedded for each in pieces], "document")
+        while pages := await self._rows.passage_page(row.collection_id, after=after, limit=_BATCH):
+            pieces = [DocumentChunk(text=page.text, heading=page.heading) for _, page in pages]
+            vectors = await embedded(embedder, [piece.embedded for piece in pieces], "document")
             placed = [
-                PassageKey(passage_id=each.passage_id, document_id=document)
-                for document, each in found
+                PassageKey(passage_id=page.passage_id, document_id=document)
+                for document, page in pages
             ]
             await index.put(_shelf(row), placed, vectors)
-            after = found[-1][1].passage_id
+            after = pages[-1][1].passage_id
 
     # Documents
 
@@ -363,10 +366,12 @@ class DocumentLibrary:
         async with self._alone(await self._row(project_id, name)) as row:
             embedder = self._current(row)
             kept_hash = self.kept_hash(document.sha256)
-            known = await self._rows.document(row.collection_id, document.origin, document.source)
-            if known is not None and document.sha256 and known.content_hash == kept_hash:
+            existing = await self._rows.document(
+                row.collection_id, document.origin, document.source
+            )
+            if existing is not None and document.sha256 and existing.content_hash == kept_hash:
                 return AddedDocument(
-                    source=document.source, status="unchanged", passages=known.passages
+                    source=document.source, status="unchanged", passages=existing.passages
                 )
             pieces, passages = await anyio.to_thread.run_sync(
                 _cut, document, self.settings.passage_tokens
@@ -382,8 +387,8 @@ class DocumentLibrary:
                 texts = [piece.embedded for piece in pieces[at : at + _BATCH]]
                 vectors = await embedded(embedder, texts, "document")
                 placed = [
-                    PassageKey(passage_id=each.passage_id, document_id=document_id)
-                    for each in passages[at : at + _BATCH]
+                    PassageKey(passage_id=passage.passage_id, document_id=document_id)
+                    for passage in passages[at : at + _BATCH]
                 ]
                 await index.put(shelf, placed, vectors)
             # From here on it is found: the vectors alone were not.
@@ -421,11 +426,13 @@ class DocumentLibrary:
         """
         async with self._alone(await self._row(project_id, name)) as row:
             doomed = [
-                each
-                for each in await self._rows.documents(row.collection_id)
-                if each.source in sources or each.origin in origins or each.document_id in documents
+                document
+                for document in await self._rows.documents(row.collection_id)
+                if document.source in sources
+                or document.origin in origins
+                or document.document_id in documents
             ]
-            ids = [each.document_id for each in doomed]
+            ids = [document.document_id for document in doomed]
             if ids:
                 await self._rows.remove_documents(row.collection_id, ids)
                 await self._workshop.index(row.place).remove(_shelf(row), ids)
@@ -445,11 +452,15 @@ class DocumentLibrary:
             ConfigError: There is no such model.
             EmbedderError: It failed.
         """
-        [found] = await embedded(self._workshop.embedder(model), [question], "query")
-        return found
+        [vector] = await embedded(self._workshop.embedder(model), [question], "query")
+        return vector
 
     async def search(
-        self, wanted: Collection, question: str, vector: NDArray[np.float32], looking: PassageSearch
+        self,
+        collection: Collection,
+        question: str,
+        vector: NDArray[np.float32],
+        looking: PassageSearch,
     ) -> list[FoundPassage]:
         """The passages of one collection that fit, best first, each with its rank there.
 
@@ -457,36 +468,42 @@ class DocumentLibrary:
             StoreError: The collection did not answer, or has failed so often that it rests.
             TimeoutError: It took too long.
         """
-        failures, until = self._failures.get(wanted.collection_id, (0, 0.0))
+        failures, until = self._failures.get(collection.collection_id, (0, 0.0))
         if failures >= _FAILURES and monotonic() < until:
             raise StoreError(
-                f"The collection {wanted.name!r} failed {failures} times in a row and is not asked "
-                f"for {until - monotonic():.0f} s."
+                f"The collection {collection.name!r} failed {failures} times in a row and is not "
+                f"asked for {until - monotonic():.0f} s."
             )
         try:
             with anyio.fail_after(self.settings.timeout_s):
-                found = await self._search(wanted, question, vector, looking)
+                passages = await self._search(collection, question, vector, looking)
         except Exception:
             rest = monotonic() + self.settings.cooldown_s
-            self._failures[wanted.collection_id] = (failures + 1, rest)
+            self._failures[collection.collection_id] = (failures + 1, rest)
             raise
-        self._failures.pop(wanted.collection_id, None)
-        return found
+        self._failures.pop(collection.collection_id, None)
+        return passages
 
     async def _search(
-        self, wanted: Collection, question: str, vector: NDArray[np.float32], looking: PassageSearch
+        self,
+        collection: Collection,
+        question: str,
+        vector: NDArray[np.float32],
+        looking: PassageSearch,
     ) -> list[FoundPassage]:
-        index = self._workshop.index(wanted.place)
+        index = self._workshop.index(collection.place)
         shelf = VectorCollection(
-            collection_id=wanted.collection_id,
-            shelf_id=wanted.shelf_id,
-            dim=wanted.dim,
-            metric=wanted.metric,
+            collection_id=collection.collection_id,
+            shelf_id=collection.shelf_id,
+            dim=collection.dim,
+            metric=collection.metric,
         )
         fetched = max(looking.fetch_k, looking.top_k)
         limit = looking.top_k if looking.search_type.startswith("similarity") else fetched
         near = await index.nearest(shelf, vector, limit=limit)
-        similarities: dict[int, float | None] = {each.passage_id: each.similarity for each in near}
+        similarities: dict[int, float | None] = {
+            neighbour.passage_id: neighbour.similarity for neighbour in near
+        }
         words: dict[int, float] = {}
         match looking.search_type:
             case "mmr":
@@ -501,18 +518,20 @@ class DocumentLibrary:
                 similarities = dict.fromkeys(chosen)  # the order is no longer that of nearness
             case "hybrid":
                 words = dict(
-                    await best_by_words(self._rows, wanted.collection_id, question, limit=fetched)
+                    await best_by_words(
+                        self._rows, collection.collection_id, question, limit=fetched
+                    )
                 )
-                others = [number for number in words if number not in similarities]
-                similarities |= await self._similarities(index, shelf, others, vector)
+                remaining = [number for number in words if number not in similarities]
+                similarities |= await self._similarities(index, shelf, remaining, vector)
             case _:
                 pass
         sources = await self._rows.passages(list(similarities))
-        found = [
+        passages = [
             FoundPassage(
                 passage_id=number,
                 text=sources[number].passage.text,
-                collection=wanted.name,
+                collection=collection.name,
                 document_id=sources[number].document_id,
                 source=sources[number].source,
                 title=sources[number].title,
@@ -524,7 +543,7 @@ class DocumentLibrary:
             for number, value in similarities.items()
             if number in sources  # one whose document has just gone
         ]
-        return [replace(each, rank=rank) for rank, each in enumerate(found, 1)]
+        return [replace(passage, rank=rank) for rank, passage in enumerate(passages, 1)]
 
     async def _similarities(
         self,
@@ -536,25 +555,25 @@ class DocumentLibrary:
         """Similarities of passages that were found by their words alone."""
         rows = await index.vectors(shelf, numbers)
         there = [number for number in numbers if number in rows]
-        found: dict[int, float | None] = dict.fromkeys(numbers)
+        similarities: dict[int, float | None] = dict.fromkeys(numbers)
         if there:
             stacked = np.stack([rows[number] for number in there])
             values = similarity(shelf.metric, measured(shelf.metric, stacked, vector))
-            found |= dict(zip(there, map(float, values), strict=True))
-        return found
+            similarities |= dict(zip(there, map(float, values), strict=True))
+        return similarities
 
     # Helpers
 
     async def _row(self, project_id: str, name: str, *, counted: bool = False) -> StoredCollection:
         rows = await self._rows.collections(project_id, counted=counted)
-        found = _named(rows, name)
-        if found is None:
+        row = _named(rows, name)
+        if row is None:
             raise ArgumentError(
                 f"There is no collection {name[:80]!r}.",
                 allowed=f"Collections: {', '.join(row.name for row in rows) or 'none'}.",
                 hint="Make one with: toolgate docs add FILES --collection NAME",
             )
-        return found
+        return row
 
     def _current(self, row: StoredCollection) -> Embedder:
         """The model of a collection, if it is the one that has filled it."""
@@ -567,7 +586,7 @@ class DocumentLibrary:
             )
         return embedder
 
-    def _shown(self, row: StoredCollection) -> Collection:
+    def _collection_of(self, row: StoredCollection) -> Collection:
         problem = ""
         try:
             self._current(row)
@@ -600,10 +619,10 @@ class DocumentLibrary:
 
 
 def _named(rows: Sequence[StoredCollection], name: str) -> StoredCollection | None:
-    wanted = name.strip().casefold()
-    by_name = next((row for row in rows if row.name.casefold() == wanted), None)
+    folded = name.strip().casefold()
+    by_name = next((row for row in rows if row.name.casefold() == folded), None)
     return by_name or next(
-        (row for row in rows if row.alias and row.alias.casefold() == wanted), None
+        (row for row in rows if row.alias and row.alias.casefold() == folded), None
     )
 
 
@@ -616,12 +635,12 @@ def _shelf(row: StoredCollection) -> VectorCollection:
     )
 
 
-def _line(text: str, what: str, most: int) -> str:
+def _line(text: str, label: str, max_chars: int) -> str:
     """A text for people in one line."""
     line = " ".join(text.split())
-    if len(line) > most:
+    if len(line) > max_chars:
         raise ArgumentError(
-            f"The {what} has {len(line):,} characters.", allowed=f"Allowed: {most:,} at most."
+            f"The {label} has {len(line):,} characters.", allowed=f"Allowed: {max_chars:,} at most."
         )
     return line
 

@@ -135,7 +135,7 @@ async def rephrase(
         context = await render("context-default", {})
         prompt = await render(
             "vs-rephrase",
-            {"context": context, "history": _told(history), "question": question},
+            {"context": context, "history": _history_text(history), "question": question},
         )
         with anyio.fail_after(timeout_s):
             answer = await ask(
@@ -161,7 +161,7 @@ async def select(
     question: str,
     candidates: Sequence[CollectionCandidate],
     *,
-    most: int,
+    limit: int,
     ask: AskModel | None,
     render: RenderPrompt,
     timeout_s: float = 60.0,
@@ -171,7 +171,7 @@ async def select(
     One is taken as it is. Without a model, all are. A model that does not answer as it should gives
     the first one.
     """
-    names = [each.name for each in candidates]
+    names = [candidate.name for candidate in candidates]
     if len(names) <= 1 or ask is None:
         return names
     try:
@@ -180,14 +180,14 @@ async def select(
             {
                 "question": question,
                 "tables": "\n".join(map(_described, candidates)),
-                "max_tables": str(most),
+                "max_tables": str(limit),
             },
         )
         with anyio.fail_after(timeout_s):
             answer = await ask(
                 prompt, purpose="select", max_tokens=_SELECT_TOKENS, timeout_s=timeout_s
             )
-        return _chosen(answer, candidates)[:most] or names[:1]
+        return _chosen(answer, candidates)[:limit] or names[:1]
     except Exception:
         log.warning("collections not chosen", exc_info=True)
         return names[:1]
@@ -224,16 +224,16 @@ async def grade(
     except Exception as error:
         log.warning("documents not graded", exc_info=True)
         return GradedPassages(status="error", error=_failure(error))
-    said = answer.lower()
-    is_no = "yes" not in said and "no" in said
+    reply = answer.lower()
+    is_no = "yes" not in reply and "no" in reply
     return GradedPassages(
         status="success", relevant="no" if is_no else "yes", grading_performed=True
     )
 
 
-def _told(history: Sequence[ConversationMessage]) -> str:
-    last = [each for each in history[:-1] if each.text.strip()][-_KEPT_ENTRIES:]
-    return "\n".join(f"{each.role}: {each.text.strip()[:_ENTRY_CHARS]}" for each in last)
+def _history_text(history: Sequence[ConversationMessage]) -> str:
+    last = [entry for entry in history[:-1] if entry.text.strip()][-_KEPT_ENTRIES:]
+    return "\n".join(f"{entry.role}: {entry.text.strip()[:_ENTRY_CHARS]}" for entry in last)
 
 
 def _described(candidate: CollectionCandidate) -> str:
@@ -245,29 +245,33 @@ def _described(candidate: CollectionCandidate) -> str:
 def _chosen(answer: str, candidates: Sequence[CollectionCandidate]) -> list[str]:
     """Names that an answer holds as a JSON array; unknown ones are left out."""
     fenced = _FENCED.search(answer)
-    found: object = json.loads(fenced[1] if fenced else answer)
-    if not isinstance(found, list):
+    parsed: object = json.loads(fenced[1] if fenced else answer)
+    if not isinstance(parsed, list):
         return []
-    known: Mapping[str, str] = {
-        **{each.alias.casefold(): each.name for each in candidates if each.alias},
-        **{each.name.casefold(): each.name for each in candidates},
+    names: Mapping[str, str] = {
+        **{
+            candidate.alias.casefold(): candidate.name
+            for candidate in candidates
+            if candidate.alias
+        },
+        **{candidate.name.casefold(): candidate.name for candidate in candidates},
     }
-    wanted = cast("list[object]", found)
+    chosen = cast("list[object]", parsed)
     return list(
         dict.fromkeys(
-            known[name.strip().casefold()]
-            for name in wanted
-            if isinstance(name, str) and name.strip().casefold() in known
+            names[name.strip().casefold()]
+            for name in chosen
+            if isinstance(name, str) and name.strip().casefold() in names
         )
     )
 
 
 def _failure(error: Exception) -> str:
     """One sentence for the log and the answer."""
-    said = str(error).strip().partition("\n")[0] or type(error).__name__
+    reason = str(error).strip().partition("\n")[0] or type(error).__name__
     if isinstance(error, ConnectionError | TimeoutError) or getattr(error, "code", "") in {
         "model_unreachable",
         "unreachable",
     }:
-        return f"API connection failed: {said}"
-    return said
+        return f"API connection failed: {reason}"
+    return reason

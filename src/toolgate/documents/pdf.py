@@ -54,17 +54,17 @@ def _encrypted(name: str) -> DocumentError:
 
 def _headings(reader: pypdf.PdfReader) -> dict[int, list[tuple[int, str]]]:
     """Levels and titles of the outline by page, from 0 on; none where it is broken."""
-    found: dict[int, list[tuple[int, str]]] = {}
+    headings: dict[int, list[tuple[int, str]]] = {}
     try:
         outline: Any = reader.outline
         for level, entry in _entries(outline, 1):
             number = reader.get_destination_page_number(entry)
             title = " ".join(str(entry.title or "").split())
             if number is not None and title:
-                found.setdefault(number, []).append((level, title))
+                headings.setdefault(number, []).append((level, title))
     except Exception:
         log.info("outline of a PDF not read", exc_info=True)
-    return found
+    return headings
 
 
 def _entries(outline: Sequence[Any], level: int) -> Iterator[tuple[int, Any]]:
@@ -82,12 +82,12 @@ def _with_headings(text: str, headings: Sequence[tuple[int, str]]) -> str:
     above: list[str] = []
     for level, title in headings:
         mark = f"{'#' * level} {title}"
-        wanted = "".join(title.split()).casefold()
+        folded = "".join(title.split()).casefold()
         at = next(
             (
                 at
                 for at in range(begin, len(lines))
-                if "".join(lines[at].split()).casefold() == wanted
+                if "".join(lines[at].split()).casefold() == folded
             ),
             None,
         )

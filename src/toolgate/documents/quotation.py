@@ -53,13 +53,13 @@ def citation(source: str, heading: str, page: int | None) -> str:
 def quoted(passages: Sequence[Quotable]) -> str:
     """Passages for a prompt, numbered, each between marks that its own text cannot write."""
     parts = [QUOTED]
-    for number, each in enumerate(passages, 1):
-        marks = [f'index="{number}"', f'source="{_attribute(each.source)}"']
-        if each.heading:
-            marks.append(f'heading="{_attribute(each.heading)}"')
-        if each.page is not None:
-            marks.append(f'page="{each.page}"')
-        parts.append(_between(" ".join(marks), each.text))
+    for number, passage in enumerate(passages, 1):
+        marks = [f'index="{number}"', f'source="{_attribute(passage.source)}"']
+        if passage.heading:
+            marks.append(f'heading="{_attribute(passage.heading)}"')
+        if passage.page is not None:
+            marks.append(f'page="{passage.page}"')
+        parts.append(_between(" ".join(marks), passage.text))
     return "\n\n".join(parts)
 
 

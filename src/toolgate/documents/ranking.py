@@ -17,11 +17,11 @@ _K = 60
 def without_duplicates(passages: Sequence[FoundPassage]) -> list[FoundPassage]:
     """Of passages with exactly the same text the one with the best similarity, in its place."""
     best: dict[str, FoundPassage] = {}
-    for each in passages:
-        known = best.get(each.text)
-        if known is None or _worth(each) > _worth(known):
-            best[each.text] = each
-    return [each for each in passages if best[each.text] is each]
+    for passage in passages:
+        better = best.get(passage.text)
+        if better is None or _worth(passage) > _worth(better):
+            best[passage.text] = passage
+    return [passage for passage in passages if best[passage.text] is passage]
 
 
 def above_threshold(passages: Sequence[FoundPassage], threshold: float) -> list[FoundPassage]:
@@ -29,9 +29,9 @@ def above_threshold(passages: Sequence[FoundPassage], threshold: float) -> list[
     if threshold <= 0:
         return list(passages)
     return [
-        each
-        for each in passages
-        if each.similarity is None or round(each.similarity, 3) >= threshold
+        passage
+        for passage in passages
+        if passage.similarity is None or round(passage.similarity, 3) >= threshold
     ]
 
 
@@ -46,52 +46,54 @@ def fuse_rankings(
             of different scales are never compared: ranks decide.
         by_words: Whether they were found by meaning and by words, which both have a say.
     """
-    filled = [found for found in lists if found]
+    filled = [ranking for ranking in lists if ranking]
     if by_words:
         if is_comparable:
-            return _by_both([each for found in filled for each in found])
-        filled = [_ranked(_by_both(found)) for found in filled]
+            return _by_both([passage for ranking in filled for passage in ranking])
+        filled = [_ranked(_by_both(ranking)) for ranking in filled]
     if len(filled) <= 1:
         return without_duplicates(filled[0]) if filled else []
-    everything = [each for found in filled for each in found]
-    if is_comparable and all(each.similarity is not None for each in everything):
+    everything = [passage for ranking in filled for passage in ranking]
+    if is_comparable and all(passage.similarity is not None for passage in everything):
         return without_duplicates(sorted(everything, key=_by_similarity))
     # Equal texts of several collections speak for each other.
     scores: dict[str, float] = {}
-    for found in filled:
-        for each in without_duplicates(found):
-            scores[each.text] = scores.get(each.text, 0.0) + 1 / (_K + each.rank)
+    for ranking in filled:
+        for passage in without_duplicates(ranking):
+            scores[passage.text] = scores.get(passage.text, 0.0) + 1 / (_K + passage.rank)
     return _by_score(everything, scores)
 
 
-def _by_both(found: Sequence[FoundPassage]) -> list[FoundPassage]:
+def _by_both(passages: Sequence[FoundPassage]) -> list[FoundPassage]:
     """By meaning and by words, fused by rank."""
-    near = sorted((each for each in found if each.similarity is not None), key=_by_similarity)
+    near = sorted(
+        (passage for passage in passages if passage.similarity is not None), key=_by_similarity
+    )
     worded = sorted(
-        (each for each in found if each.words is not None),
-        key=lambda each: (-(each.words or 0.0), each.passage_id),
+        (passage for passage in passages if passage.words is not None),
+        key=lambda passage: (-(passage.words or 0.0), passage.passage_id),
     )
     scores: dict[str, float] = {}
     for ordered in (near, worded):
-        for rank, text in enumerate(dict.fromkeys(each.text for each in ordered), 1):
+        for rank, text in enumerate(dict.fromkeys(passage.text for passage in ordered), 1):
             scores[text] = scores.get(text, 0.0) + 1 / (_K + rank)
-    return _by_score(found, scores)
+    return _by_score(passages, scores)
 
 
-def _by_score(found: Sequence[FoundPassage], scores: Mapping[str, float]) -> list[FoundPassage]:
+def _by_score(passages: Sequence[FoundPassage], scores: Mapping[str, float]) -> list[FoundPassage]:
     ordered = sorted(
-        without_duplicates(found),
-        key=lambda each: (-scores.get(each.text, 0.0), *_by_similarity(each)),
+        without_duplicates(passages),
+        key=lambda passage: (-scores.get(passage.text, 0.0), *_by_similarity(passage)),
     )
-    return [replace(each, fused=scores.get(each.text)) for each in ordered]
+    return [replace(passage, fused=scores.get(passage.text)) for passage in ordered]
 
 
-def _ranked(found: Sequence[FoundPassage]) -> list[FoundPassage]:
-    return [replace(each, rank=rank) for rank, each in enumerate(found, 1)]
+def _ranked(passages: Sequence[FoundPassage]) -> list[FoundPassage]:
+    return [replace(passage, rank=rank) for rank, passage in enumerate(passages, 1)]
 
 
-def _by_similarity(each: FoundPassage) -> tuple[float, int, int]:
-    return -_worth(each), each.rank, each.passage_id
+def _by_similarity(passage: FoundPassage) -> tuple[float, int, int]:
+    return -_worth(passage), passage.rank, passage.passage_id
 
 
 def diversify(
@@ -116,8 +118,8 @@ def diversify(
         return []
     rows = np.stack([vectors[number] for number in there])
     rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
-    wanted = question / max(float(np.linalg.norm(question)), 1e-12)
-    near = rows @ wanted
+    direction = question / max(float(np.linalg.norm(question)), 1e-12)
+    near = rows @ direction
     chosen: list[int] = []
     closest = np.full(len(there), -np.inf, np.float32)
     left = np.ones(len(there), np.bool_)

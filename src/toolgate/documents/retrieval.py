@@ -66,16 +66,24 @@ async def retrieve(
         ArgumentError: The request cannot be answered as it is.
     """
     run = _RetrievalRun(library=library, request=request, ask=ask, render=render)
-    usable = [each for each in collections or () if each.passages and not each.problem]
+    usable = [
+        collection
+        for collection in collections or ()
+        if collection.passages and not collection.problem
+    ]
     if not usable:
         log.info("no collection to search")
-        unusable = {each.name: each.problem for each in collections or () if each.problem}
-        found = run.ended(NO_COLLECTIONS, for_user=NO_COLLECTIONS, failed=unusable)
+        unusable = {
+            collection.name: collection.problem
+            for collection in collections or ()
+            if collection.problem
+        }
+        retrieval = run.ended(NO_COLLECTIONS, for_user=NO_COLLECTIONS, failed=unusable)
     else:
-        found = await run.look(usable)
+        retrieval = await run.search(usable)
     if on_found is not None:
-        await on_found(found.metadata())
-    return await run.graded(found)
+        await on_found(retrieval.metadata())
+    return await run.graded(retrieval)
 
 
 def search_type_of(text: str) -> SearchType:
@@ -84,10 +92,13 @@ def search_type_of(text: str) -> SearchType:
     Raises:
         ArgumentError: There is none.
     """
-    wanted = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
-    for known in SEARCH_TYPES:
-        if wanted == known or (wanted, known) == ("threshold", "similarity_score_threshold"):
-            return known
+    folded = "_".join(text.strip().lower().replace("-", " ").replace("_", " ").split())
+    for search_type in SEARCH_TYPES:
+        if folded == search_type or (folded, search_type) == (
+            "threshold",
+            "similarity_score_threshold",
+        ):
+            return search_type
     raise ArgumentError(
         f"There is no search type {text[:40]!r}.",
         allowed=f"Search types: {', '.join(SEARCH_TYPES)}.",
@@ -127,7 +138,7 @@ class _RetrievalRun:
     def settings(self) -> DocumentSettings:
         return self.library.settings
 
-    async def look(self, usable: Sequence[Collection]) -> Retrieval:
+    async def search(self, usable: Sequence[Collection]) -> Retrieval:
         """Everything up to the passages."""
         settings, request = self.settings, self.request
         began = perf_counter()
@@ -139,22 +150,24 @@ class _RetrievalRun:
             is_enabled=settings.rephrase if request.rephrase is None else request.rephrase,
             timeout_s=settings.rephrase_timeout_s,
         )
-        began = self._took("rephrase", began)
+        began = self._elapsed("rephrase", began)
         chosen: Sequence[Collection] = usable
         if not request.collections:
             names = await select(
                 self.asked.query,
                 usable,
-                most=settings.max_collections,
+                limit=settings.max_collections,
                 ask=self.ask,
                 render=self.render,
                 timeout_s=settings.rephrase_timeout_s,
             )
-            chosen = [each for name in names for each in usable if each.name == name]
-        began = self._took("select", began)
-        found = await self._search(chosen)
-        self._took("search", began)
-        return found
+            chosen = [
+                collection for name in names for collection in usable if collection.name == name
+            ]
+        began = self._elapsed("select", began)
+        retrieval = await self._search(chosen)
+        self._elapsed("search", began)
+        return retrieval
 
     async def _search(self, chosen: Sequence[Collection]) -> Retrieval:
         assert self.asked is not None
@@ -180,73 +193,83 @@ class _RetrievalRun:
             except Exception as error:  # noqa: BLE001 - the collections of other models go on
                 vectors[model] = error
 
-        async def search(each: Collection) -> None:
-            vector = vectors[each.model]
+        async def search(collection: Collection) -> None:
+            vector = vectors[collection.model]
             if isinstance(vector, Exception):
-                failures[each.name] = vector
+                failures[collection.name] = vector
                 return
             try:
-                lists[each.name] = await self.library.search(each, query, vector, looking)
+                lists[collection.name] = await self.library.search(
+                    collection, query, vector, looking
+                )
             except Exception as error:
-                fields = {"collection": each.name}
+                fields = {"collection": collection.name}
                 log.warning("collection not searched", extra=fields, exc_info=True)
-                failures[each.name] = error
+                failures[collection.name] = error
 
         async with anyio.create_task_group() as group:
-            for model in dict.fromkeys(each.model for each in chosen):
+            for model in dict.fromkeys(collection.model for collection in chosen):
                 group.start_soon(embed, model)
         async with anyio.create_task_group() as group:
-            for each in chosen:
-                group.start_soon(search, each)
-        failed = {each.name: _said(failures[each.name]) for each in chosen if each.name in failures}
+            for collection in chosen:
+                group.start_soon(search, collection)
+        failed = {
+            collection.name: _reason(failures[collection.name])
+            for collection in chosen
+            if collection.name in failures
+        }
         if not lists:
             lost = all(isinstance(error, StoreError | TimeoutError) for error in failures.values())
-            reason = "; ".join(f"{name}: {said}" for name, said in failed.items())
+            reason = "; ".join(f"{name}: {text}" for name, text in failed.items())
             return self.ended(
                 f"No collection could be searched: {reason}",
                 for_user=NOT_CONNECTED if lost else "",
                 failed=failed,
             )
-        searched = tuple(each.name for each in chosen if each.name in lists)
-        measures = {(each.model_identity, each.metric) for each in chosen if each.name in lists}
-        found = fuse_rankings(
+        searched = tuple(collection.name for collection in chosen if collection.name in lists)
+        measures = {
+            (collection.model_identity, collection.metric)
+            for collection in chosen
+            if collection.name in lists
+        }
+        passages = fuse_rankings(
             [lists[name] for name in searched],
             is_comparable=len(measures) == 1,
             by_words=looking.search_type == "hybrid",
         )[:top_k]
         if looking.search_type == "similarity_score_threshold":
             threshold = request.score_threshold
-            found = above_threshold(
-                found, settings.score_threshold if threshold is None else threshold
+            passages = above_threshold(
+                passages, settings.score_threshold if threshold is None else threshold
             )
         return Retrieval(
             status="success",
             question=request.question,
             query=query,
             was_rephrased=self.asked.was_rephrased,
-            documents=tuple(found),
+            documents=tuple(passages),
             searched=searched,
             failed=failed,
             took_ms=self.took_ms,
         )
 
-    async def graded(self, found: Retrieval) -> Retrieval:
+    async def graded(self, retrieval: Retrieval) -> Retrieval:
         """The same with what a model says of the passages."""
         settings, request = self.settings, self.request
-        if found.status != "success" or not found.documents:
-            return found
+        if retrieval.status != "success" or not retrieval.documents:
+            return retrieval
         began = perf_counter()
         verdict = await grade(
             request.question,
-            [each.text for each in found.documents],
+            [document.text for document in retrieval.documents],
             ask=self.ask,
             render=self.render,
             is_enabled=settings.grade if request.grade is None else request.grade,
             timeout_s=settings.grade_timeout_s,
         )
-        self._took("grade", began)
+        self._elapsed("grade", began)
         return replace(
-            found, relevant=verdict.relevant, grading_performed=verdict.grading_performed
+            retrieval, relevant=verdict.relevant, grading_performed=verdict.grading_performed
         )
 
     def ended(self, error: str, *, for_user: str, failed: dict[str, str]) -> Retrieval:
@@ -262,13 +285,13 @@ class _RetrievalRun:
             took_ms=self.took_ms,
         )
 
-    def _took(self, step: str, began: float) -> float:
-        now = perf_counter()
-        self.took_ms[step] = round((now - began) * 1000, 3)
-        return now
+    def _elapsed(self, step: str, began: float) -> float:
+        current = perf_counter()
+        self.took_ms[step] = round((current - began) * 1000, 3)
+        return current
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "It took too long."
     return str(error).partition("\n")[0] or type(error).__name__

@@ -52,7 +52,7 @@ async def history(
     kept = store or make_store("sqlite://")
     if store is None:
         await kept.open()
-    made = SchemaHistory(Connections(tables), kept, now=clock or Clock())
+    made = SchemaHistory(Connections(tables), kept, clock=clock or Clock())
     try:
         yield made
     finally:

@@ -39,14 +39,14 @@ async def test_equal_schemas_are_one_version_and_others_are_counted(shop: Path) 
     clock = Clock()
     async with history(clock, shop=table(shop)) as known:
         connection = known.connections["shop"]
-        first = await known.look(connection)
+        first = await known.refresh(connection)
         clock.day = 2
-        again = await known.look(connection)
+        again = await known.refresh(connection)
         run(shop, "ALTER TABLE orders ADD COLUMN note TEXT")
         clock.day = 3
-        second = await known.look(connection)
+        second = await known.refresh(connection)
         run(shop, "ALTER TABLE orders DROP COLUMN note")
-        third = await known.look(connection)
+        third = await known.refresh(connection)
 
     assert [each.number for each in (first, again, second, third)] == [1, 1, 2, 3]
     assert (again.at, again.seen_at) == (first.at, "2026-07-02T12:00:00.000Z")
@@ -70,7 +70,7 @@ async def test_the_log_has_the_changes_of_a_period_newest_first(shop: Path) -> N
         ):
             run(shop, statement)
             clock.day = day
-            await known.look(connection)
+            await known.refresh(connection)
 
         whole = await known.changes(connection)
         few = await known.changes(connection, limit=1)
@@ -114,7 +114,7 @@ async def test_a_database_that_was_never_seen_is_an_error(tmp_path: Path) -> Non
     async with history(shop=table(tmp_path / "absent.db")) as known:
         with pytest.raises(DatabaseError, match="the file is not there"):
             await known.latest(known.connections["shop"])
-        assert await known.names(look=True) == ()
+        assert await known.names(refresh=True) == ()
 
 
 async def test_a_database_that_takes_long_to_fail_is_not_waited_for_again(shop: Path) -> None:
@@ -136,11 +136,11 @@ async def test_a_database_that_takes_long_to_fail_is_not_waited_for_again(shop: 
 async def test_a_view_that_cannot_be_read_for_a_while_is_no_change(shop: Path) -> None:
     async with history(shop=table(shop)) as known:
         connection = known.connections["shop"]
-        await known.look(connection)
+        await known.refresh(connection)
         run(shop, "PRAGMA legacy_alter_table = ON; ALTER TABLE orders RENAME TO away;")
-        broken = await known.look(connection)
+        broken = await known.refresh(connection)
         run(shop, "PRAGMA legacy_alter_table = ON; ALTER TABLE away RENAME TO orders;")
-        mended = await known.look(connection)
+        mended = await known.refresh(connection)
 
     assert "big_orders" in broken.schema.unread
     assert "big_orders" in broken.schema.by_name
@@ -150,12 +150,12 @@ async def test_a_view_that_cannot_be_read_for_a_while_is_no_change(shop: Path) -
 
 async def test_a_table_that_is_left_out_from_now_on_is_not_told_as_removed(shop: Path) -> None:
     async with history(shop=table(shop)) as known:
-        await known.look(known.connections["shop"])
+        await known.refresh(known.connections["shop"])
         fewer = ConnectionTable(url=sqlite_url(shop), exclude=("big_*",))
         await known.reload({"shop": fewer})
-        without = await known.look(known.connections["shop"])
+        without = await known.refresh(known.connections["shop"])
         await known.reload({"shop": table(shop)})
-        again = await known.look(known.connections["shop"])
+        again = await known.refresh(known.connections["shop"])
 
     assert (without.number, sorted(without.schema.by_name)) == (1, ["customers", "orders"])
     assert (again.number, len(again.schema.tables)) == (1, 3)
@@ -167,7 +167,7 @@ async def test_who_asks_while_somebody_looks_gets_one_answer(shop: Path) -> None
         numbers: list[int] = []
 
         async def ask() -> None:
-            numbers.append((await known.look(known.connections["shop"])).number)
+            numbers.append((await known.refresh(known.connections["shop"])).number)
 
         async with anyio.create_task_group() as tasks:
             for _ in range(20):
@@ -188,7 +188,7 @@ async def test_two_processes_count_the_same_change_once(shop: Path, tmp_path: Pa
                 run(shop, f"CREATE TABLE t{_} (a)")
                 async with anyio.create_task_group() as tasks:
                     for each in (one, other):
-                        tasks.start_soon(each.look, each.connections["shop"])
+                        tasks.start_soon(each.refresh, each.connections["shop"])
             log = await one.changes(one.connections["shop"])
     finally:
         await store.close()
@@ -205,8 +205,8 @@ async def test_names_are_those_of_all_tables_and_types(shop: Path) -> None:
 
         known.on_change(tell)
         unknown = await known.names()
-        names = await known.names(look=True)
-        await known.look(known.connections["shop"])
+        names = await known.names(refresh=True)
+        await known.refresh(known.connections["shop"])
         await known.reload({})
 
     assert unknown == ()
@@ -238,14 +238,14 @@ async def test_schemas_are_looked_at_as_often_as_is_set(
     with caplog.at_level(logging.WARNING):
         async with history(clock, None, **tables) as known:
             await watched(known)
-            first = await known.known("due")
+            first = await known.stored_version("due")
             run(shop, "CREATE TABLE fresh (a)")
             await watched(known)
-            second = await known.known("due")
+            second = await known.stored_version("due")
             clock.day = 2
             await watched(known)
-            third = await known.known("due")
-            never = await known.known("never")
+            third = await known.stored_version("due")
+            never = await known.stored_version("never")
 
     assert never is None
     assert [each and each.number for each in (first, second, third)] == [1, 1, 2]
@@ -255,12 +255,12 @@ async def test_changes_of_postgresql_are_followed(postgres: PostgresServer) -> N
     url = postgres.new_schema()
     async with history(shop=ConnectionTable(url=url)) as known:
         connection = known.connections["shop"]
-        empty = await known.look(connection)
+        empty = await known.refresh(connection)
         with psycopg.connect(url, autocommit=True) as opened:
             opened.execute("CREATE TYPE mood AS ENUM ('sad')")
             opened.execute("CREATE TABLE people (id serial PRIMARY KEY, name text, now mood)")
             opened.execute("CREATE TABLE pets (id int, owner int REFERENCES people (id))")
-            await known.look(connection)
+            await known.refresh(connection)
             opened.execute("ALTER TYPE mood ADD VALUE 'happy'")
             opened.execute("ALTER TABLE people RENAME TO persons")
             opened.execute("ALTER TABLE persons RENAME COLUMN name TO full_name")

@@ -20,7 +20,7 @@ async def with_table_names(settings: Settings, packs: tuple[Pack, ...]) -> tuple
     connections = Connections(settings.connections)
     try:
         await store.open()
-        names = await SchemaHistory(connections, store).names(look=True)
+        names = await SchemaHistory(connections, store).names(refresh=True)
     except StoreError as error:
         note(f"The names of tables do not count: {error}")
         return packs

@@ -194,10 +194,12 @@ class Connection:
             StatementError: The database does not run this statement.
         """
         seconds = self.table.timeout_s
-        wanted = limits or QueryLimits()
-        seconds = min(seconds, wanted.timeout_s or seconds)
+        query_limits = limits or QueryLimits()
+        seconds = min(seconds, query_limits.timeout_s or seconds)
         running = RunningQuery()
-        work = partial(self._asked, statement, replace(wanted, timeout_s=seconds), tag, running)
+        work = partial(
+            self._asked, statement, replace(query_limits, timeout_s=seconds), tag, running
+        )
         try:
             return await self._in_thread(work, seconds)
         finally:
@@ -239,8 +241,8 @@ class Connection:
             with self._engine.connect() as opened, opened.begin():
                 return work(opened)
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
-            said = str(error.orig if isinstance(error, DBAPIError) else error)
-            raise self._failed(said) from error
+            reason = str(error.orig if isinstance(error, DBAPIError) else error)
+            raise self._failed(reason) from error
 
     def _asked(
         self, statement: str, limits: QueryLimits, tag: str, running: RunningQuery
@@ -251,30 +253,30 @@ class Connection:
             with engine.connect() as opened:
                 try:
                     with opened.begin() as transaction:
-                        found = run_query(
+                        result = run_query(
                             opened, statement, limits=limits, tag=tag, running=running
                         )
                         transaction.rollback()
-                        return found
+                        return result
                 finally:
                     forget_session(opened)
         except (SQLAlchemyError, sqlite3.Warning, driver_error, OSError) as error:
-            own = error.orig if isinstance(error, DBAPIError) and error.orig else error
+            cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
             log.info("statement failed", extra={"connection": self.name}, exc_info=error)
-            fault = fault_of_statement(own)
+            fault = fault_of_statement(cause)
             if not fault:
-                raise self._failed(str(own)) from error
+                raise self._failed(str(cause)) from error
             raise StatementError(
                 f"The database of the connection {self.name!r} does not run this statement: "
                 f"{self._without_address(fault)}.",
-                hint=hint_of(own) or "Correct the statement.",
+                hint=hint_of(cause) or "Correct the statement.",
             ) from error
 
-    def _failed(self, said: str) -> DatabaseError:
-        lowered = said.casefold()
+    def _failed(self, reason: str) -> DatabaseError:
+        lowered = reason.casefold()
         kind, _, meaning, hint = next(
-            (known for known in _REASONS if re.search(known[1], lowered)),
-            ("other", "", self._without_address(said), ""),
+            (pattern for pattern in _REASONS if re.search(pattern[1], lowered)),
+            ("other", "", self._without_address(reason), ""),
         )
         return DatabaseError(
             f"The database of the connection {self.name!r} cannot be read: {meaning}.",
@@ -282,9 +284,9 @@ class Connection:
             hint=hint or f"Look at [connections.{self.name}] and at the database.",
         )
 
-    def _without_address(self, said: str) -> str:
+    def _without_address(self, reason: str) -> str:
         """The first line of what a driver says, without what the address is made of."""
-        line = next(iter(said.strip().splitlines()), "the driver gives no reason").rstrip(".")
+        line = next(iter(reason.strip().splitlines()), "the driver gives no reason").rstrip(".")
         url = self._url
         for part in (url.password, url.username, url.host, url.database):
             if part and len(str(part)) > 2:
@@ -318,14 +320,15 @@ class Connection:
                 "postgresql_readonly": True,
             }
             limit = max(1, round(seconds * 1000))
-            given = url.query.get("options", "")
-            own = (
+            url_options = url.query.get("options", "")
+            from_url = url_options if isinstance(url_options, str) else " ".join(url_options)
+            connect_options = (
                 f"-c statement_timeout={limit} -c lock_timeout={limit} "
                 "-c standard_conforming_strings=on -c default_transaction_read_only=on"
             )
             options["connect_args"] = {
                 "connect_timeout": max(2, round(seconds)),
-                "options": f"{given if isinstance(given, str) else ' '.join(given)} {own}".strip(),
+                "options": f"{from_url} {connect_options}".strip(),
                 "application_name": "toolgate",
             }
             url = url.difference_update_query(["options"])
@@ -387,41 +390,45 @@ class Connections(Mapping[str, Connection]):
                 "No database is connected.",
                 hint='Add a table [connections.NAME] with url = "…" to toolgate.toml.',
             )
-        known = ", ".join(sorted(self))
+        names = ", ".join(sorted(self))
         if not name and len(self) > 1:
             raise ArgumentError(
                 "There are several connections.",
-                allowed=f"Connections: {known}.",
+                allowed=f"Connections: {names}.",
                 hint="Name one as connection.",
             )
         if not name:
             return next(iter(self.values()))
-        folded = {each.casefold(): each for each in self}
+        folded = {name.casefold(): name for name in self}
         if name.casefold() in folded:
             return self[folded[name.casefold()]]
         near = get_close_matches(name, self, n=1)
         raise ArgumentError(
             f"There is no connection {name[:80]!r}.",
-            allowed=f"Connections: {known}.",
+            allowed=f"Connections: {names}.",
             hint=f"Did you mean {near[0]!r}?" if near else "Name one of these.",
         )
 
     async def reload(self, tables: Mapping[str, ConnectionTable]) -> None:
         """Take new settings over; connections that stay as they are keep what they have open."""
-        gone = [each for name, each in self._connections.items() if tables.get(name) != each.table]
+        gone = [
+            connection
+            for name, connection in self._connections.items()
+            if tables.get(name) != connection.table
+        ]
         self._connections = {
             name: self._connections[name]
             if name in self._connections and self._connections[name].table == table
             else Connection(name, table)
             for name, table in tables.items()
         }
-        for each in gone:
-            await each.aclose()
+        for removed in gone:
+            await removed.aclose()
 
     async def aclose(self) -> None:
         """Close what is open; may be called twice."""
-        for each in list(self._connections.values()):
-            await each.aclose()
+        for connection in list(self._connections.values()):
+            await connection.aclose()
 
 
 def _sqlite_engine(url: sa.URL, seconds: float) -> sa.Engine:

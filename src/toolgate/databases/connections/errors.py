@@ -23,20 +23,20 @@ _ORACLE: Final = (range(900, 1000), range(1400, 1500), range(1700, 1900), range(
 
 def fault_of_statement(error: BaseException) -> str:
     """What is wrong with the statement, in the words of its database; empty: something else is."""
-    said = _first_line(error)
+    reason = _first_line(error)
     if isinstance(error, sqlite3.Error | sqlite3.Warning):
         code: int | None = getattr(error, "sqlite_errorcode", None)
         if code is None:  # Python itself refuses it: more than one statement, a NUL byte
-            return said if isinstance(error, sqlite3.ProgrammingError | sqlite3.Warning) else ""
-        return said if code & 0xFF in _SQLITE else ""
+            return reason if isinstance(error, sqlite3.ProgrammingError | sqlite3.Warning) else ""
+        return reason if code & 0xFF in _SQLITE else ""
     state: object = getattr(error, "sqlstate", None)
     if isinstance(state, str):
-        return said if state[:2] in _CLASSES else ""
+        return reason if state[:2] in _CLASSES else ""
     number: object = getattr(error.args[0], "code", None) if error.args else None
     if isinstance(number, int):
-        return said if any(number in each for each in _ORACLE) else ""
+        return reason if any(number in item for item in _ORACLE) else ""
     names = {kind.__name__ for kind in type(error).__mro__}
-    return said if names & {"ProgrammingError", "DataError", "NotSupportedError"} else ""
+    return reason if names & {"ProgrammingError", "DataError", "NotSupportedError"} else ""
 
 
 def hint_of(error: BaseException) -> str:

@@ -70,16 +70,16 @@ def read_schema(
         return _SchemaReader(connection, exclude).schema(schemas)
 
 
-def schemas_of(inspector: Inspector, wanted: Sequence[str]) -> list[str | None]:
+def schemas_of(inspector: Inspector, requested: Sequence[str]) -> list[str | None]:
     """Names of the schemas that are meant; None is the usual one.
 
     Args:
         inspector: Of the database.
-        wanted: Schemas by name; none: the usual one; `*`: all but the database's own.
+        requested: Schemas by name; none: the usual one; `*`: all but the database's own.
     """
-    if not wanted:
+    if not requested:
         return [None]
-    names = list(wanted)
+    names = list(requested)
     if "*" in names:
         names = [
             name
@@ -101,10 +101,10 @@ class _SchemaReader:
         self._usual = self._inspector.default_schema_name
         self._unread: dict[str, str] = {}
 
-    def schema(self, wanted: Sequence[str]) -> Schema:
+    def schema(self, requested: Sequence[str]) -> Schema:
         tables: list[TableSchema] = []
         types: list[NamedType] = []
-        for schema in schemas_of(self._inspector, wanted):
+        for schema in schemas_of(self._inspector, requested):
             tables += self._tables(schema)
             types += self._types(schema)
         return Schema.of(tables, types, self._unread)
@@ -124,44 +124,44 @@ class _SchemaReader:
         parts = {part: self._part(part, schema, kinds) for part in _PARTS}
         written = self._written_types(schema)
         for name, kind in kinds.items():
-            shown = self._name(schema, name)
-            if shown in self._unread:
+            full_name = self._name(schema, name)
+            if full_name in self._unread:
                 continue
             key: _Key = (schema, name)
-            own: dict[str, Any] = {part: found.get(key) for part, found in parts.items()}
-            columns = own["columns"] or ()
-            key_of_it: Mapping[str, Any] = own["pk_constraint"] or {}
-            comment: Mapping[str, Any] = own["table_comment"] or {}
+            details: dict[str, Any] = {part: values.get(key) for part, values in parts.items()}
+            columns = details["columns"] or ()
+            key_of_it: Mapping[str, Any] = details["pk_constraint"] or {}
+            comment: Mapping[str, Any] = details["table_comment"] or {}
             yield TableSchema(
-                name=shown,
+                name=full_name,
                 kind=kind,
-                columns=tuple(self._column(each, written.get(name, {})) for each in columns),
+                columns=tuple(self._column(column, written.get(name, {})) for column in columns),
                 primary_key=tuple(key_of_it.get("constrained_columns") or ()),
-                foreign_keys=tuple(self._foreign_keys(own["foreign_keys"] or ())),
-                unique_keys=_unique_keys(own),
-                checks=tuple(sorted(_one_line(each) for each in _checks(own))),
-                indexes=tuple(_indexes(own["indexes"] or ())),
+                foreign_keys=tuple(self._foreign_keys(details["foreign_keys"] or ())),
+                unique_keys=_unique_keys(details),
+                checks=tuple(sorted(_one_line(check) for check in _checks(details))),
+                indexes=tuple(_indexes(details["indexes"] or ())),
                 definition=self._definition(schema, name) if kind != "table" else "",
                 comment=comment.get("text") or "",
             )
 
     def _kinds(self, schema: str | None) -> dict[str, TableKind]:
         """Names of all that has columns."""
-        found: dict[str, TableKind] = dict.fromkeys(
+        kinds: dict[str, TableKind] = dict.fromkeys(
             self._inspector.get_table_names(schema), "table"
         )
-        others: tuple[tuple[Callable[[str | None], list[str]], TableKind], ...] = (
+        listings: tuple[tuple[Callable[[str | None], list[str]], TableKind], ...] = (
             (self._inspector.get_view_names, "view"),
             (self._inspector.get_materialized_view_names, "materialized view"),
         )
-        for names, kind in others:
+        for names, kind in listings:
             try:
-                found.update(dict.fromkeys(names(schema), kind))
+                kinds.update(dict.fromkeys(names(schema), kind))
             except NotImplementedError:
                 continue
         if self._postgres is not None:
-            found.update(dict.fromkeys(self._postgres.get_foreign_table_names(schema), "table"))
-        return found
+            kinds.update(dict.fromkeys(self._postgres.get_foreign_table_names(schema), "table"))
+        return kinds
 
     def _part(self, part: str, schema: str | None, names: Iterable[str]) -> Mapping[_Key, Any]:
         """One thing of all tables; of each by itself where one of them stops the others."""
@@ -173,22 +173,22 @@ class _SchemaReader:
         except SQLAlchemyError:
             if self._postgres is not None:
                 raise  # nothing more can be read in this transaction
-        found: dict[_Key, Any] = {}
+        values: dict[_Key, Any] = {}
         for name in names:
             try:
-                found[schema, name] = getattr(self._inspector, f"get_{part}")(name, schema=schema)
+                values[schema, name] = getattr(self._inspector, f"get_{part}")(name, schema=schema)
             except SQLAlchemyError as error:
                 self._unread[self._name(schema, name)] = _reason(error)
-        return found
+        return values
 
     def _written_types(self, schema: str | None) -> Mapping[str, Mapping[str, str]]:
         """Types by table and column as the database writes them, where it can be asked."""
-        found: dict[str, dict[str, str]] = {}
+        types_by_table: dict[str, dict[str, str]] = {}
         if self._postgres is not None:
             rows = self._connection.execute(_POSTGRES_TYPES, {"schema": schema or self._usual})
             for table, column, written in rows:
-                found.setdefault(table, {})[column] = written
-        return found
+                types_by_table.setdefault(table, {})[column] = written
+        return types_by_table
 
     def _column(self, column: Mapping[str, Any], written: Mapping[str, str]) -> ColumnSchema:
         computed = "identity" if column.get("identity") else ""
@@ -213,7 +213,7 @@ class _SchemaReader:
             return type(type_).__name__
 
     def _foreign_keys(self, keys: Iterable[Mapping[str, Any]]) -> list[ForeignKey]:
-        made = [
+        foreign_keys = [
             ForeignKey(
                 columns=tuple(key["constrained_columns"]),
                 table=self._name(key.get("referred_schema"), key["referred_table"]),
@@ -222,7 +222,7 @@ class _SchemaReader:
             )
             for key in keys
         ]
-        return sorted(made, key=lambda key: (key.columns, key.table, key.to))
+        return sorted(foreign_keys, key=lambda key: (key.columns, key.table, key.to))
 
     def _definition(self, schema: str | None, name: str) -> str:
         try:
@@ -238,10 +238,10 @@ class _SchemaReader:
             yield NamedType(name=name, kind="enum", values=tuple(enum["labels"]))
         for domain in self._postgres.get_domains(schema):
             name = self._name(domain["schema"], domain["name"])
-            said = [domain["type"], *(["NOT NULL"] if not domain["nullable"] else [])]
-            said += [f"DEFAULT {domain['default']}"] if domain["default"] else []
-            said += sorted(f"CHECK ({each['check']})" for each in domain["constraints"])
-            yield NamedType(name=name, kind="domain", definition=" ".join(said))
+            definition = [domain["type"], *(["NOT NULL"] if not domain["nullable"] else [])]
+            definition += [f"DEFAULT {domain['default']}"] if domain["default"] else []
+            definition += sorted(f"CHECK ({item['check']})" for item in domain["constraints"])
+            yield NamedType(name=name, kind="domain", definition=" ".join(definition))
 
 
 _POSTGRES_TYPES: Final = sa.text(
@@ -255,32 +255,34 @@ _POSTGRES_TYPES: Final = sa.text(
 
 
 def _rule(options: Mapping[str, Any]) -> str:
-    said = [
+    parts = [
         f"{words} {options[key].upper()}"
         for key, words in _RULES
         if (options.get(key) or "").upper() not in _NO_RULE
     ]
-    return " ".join(said)
+    return " ".join(parts)
 
 
-def _unique_keys(own: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
-    return tuple(sorted({tuple(key["column_names"]) for key in own["unique_constraints"] or ()}))
+def _unique_keys(details: Mapping[str, Any]) -> tuple[tuple[str, ...], ...]:
+    return tuple(
+        sorted({tuple(key["column_names"]) for key in details["unique_constraints"] or ()})
+    )
 
 
-def _checks(own: Mapping[str, Any]) -> list[str]:
-    return [each["sqltext"] for each in own["check_constraints"] or () if each.get("sqltext")]
+def _checks(details: Mapping[str, Any]) -> list[str]:
+    return [item["sqltext"] for item in details["check_constraints"] or () if item.get("sqltext")]
 
 
 def _indexes(indexes: Iterable[Mapping[str, Any]]) -> list[Index]:
     """Indexes without those that are there for a unique key."""
-    made: list[Index] = []
+    collected: list[Index] = []
     for index in indexes:
         if index.get("duplicates_constraint") or not index.get("name"):
             continue
         columns = index.get("expressions") or index.get("column_names") or ()
         options: Mapping[str, Any] = index.get("dialect_options") or {}
         where = next((str(options[key]) for key in options if key.endswith("_where")), "")
-        made.append(
+        collected.append(
             Index(
                 name=index["name"],
                 columns=tuple(map(str, columns)),
@@ -288,7 +290,7 @@ def _indexes(indexes: Iterable[Mapping[str, Any]]) -> list[Index]:
                 where=_one_line(where),
             )
         )
-    return sorted(made, key=lambda index: index.name)
+    return sorted(collected, key=lambda index: index.name)
 
 
 def _one_line(text: str) -> str:

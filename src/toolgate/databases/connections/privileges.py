@@ -79,12 +79,12 @@ def _sqlite(opened: sa.Connection) -> Iterator[str]:
 
 
 def _postgres(opened: sa.Connection) -> Iterator[str]:
-    is_super, *others = _rows(opened, _POSTGRES_ROLE)[0]
+    is_super, *flags = _rows(opened, _POSTGRES_ROLE)[0]
     if is_super:
         yield "superuser: everything"
         return
     words = ("CREATEROLE", "CREATEDB", "REPLICATION", "BYPASSRLS")
-    yield from (word for word, has in zip(words, others, strict=True) if has)
+    yield from (word for word, has in zip(words, flags, strict=True) if has)
     for (name,) in _rows(opened, _POSTGRES_GROUPS):
         yield f"member of {name}"
     tables: dict[str, list[str]] = {}
@@ -105,11 +105,11 @@ def _postgres(opened: sa.Connection) -> Iterator[str]:
 
 def _granted(statement: str) -> Callable[[sa.Connection], Iterator[str]]:
     def find(opened: sa.Connection) -> Iterator[str]:
-        found: dict[str, list[str]] = {}
+        privileges: dict[str, list[str]] = {}
         for privilege, where in _rows(opened, statement):
             if str(privilege).upper() not in _HARMLESS:
-                found.setdefault(str(privilege), []).append(str(where))
-        for privilege, places in sorted(found.items()):
+                privileges.setdefault(str(privilege), []).append(str(where))
+        for privilege, places in sorted(privileges.items()):
             yield f"{privilege} on {_named(sorted(places))}"
 
     return find
@@ -129,6 +129,6 @@ def _rows(opened: sa.Connection, statement: str) -> list[Any]:
 
 
 def _named(names: list[str]) -> str:
-    shown = ", ".join(names[:_MOST_NAMED])
+    listed = ", ".join(names[:_MOST_NAMED])
     more = len(names) - _MOST_NAMED
-    return f"{shown} and {more:,} more" if more > 0 else shown
+    return f"{listed} and {more:,} more" if more > 0 else listed

@@ -162,7 +162,7 @@ def _taken(
     for row in rows:
         if len(taken) == limits.rows:
             return taken, True
-        values = tuple(plain(value, most=longest) for value in row)
+        values = tuple(plain(value, max_chars=longest) for value in row)
         left -= len(orjson.dumps(values, default=str))
         if left < 0 and taken:
             return taken, True
@@ -178,12 +178,12 @@ def _columns(
     described: Sequence[tuple[str, str]], kinds: Sequence[set[type]]
 ) -> Iterator[ResultColumn]:
     seen: set[str] = set()
-    for (name, type_), own in zip(described, kinds, strict=True):
+    for (name, type_), kind in zip(described, kinds, strict=True):
         unique, number = name, 2
         while unique in seen:
             unique, number = f"{name}_{number}", number + 1
         seen.add(unique)
-        yield ResultColumn(name=unique, type=type_ or _kind(own))
+        yield ResultColumn(name=unique, type=type_ or _kind(kind))
 
 
 _KINDS: Final[Mapping[type, str]] = {
@@ -200,10 +200,10 @@ _KINDS: Final[Mapping[type, str]] = {
 
 def _kind(types: set[type]) -> str:
     """What the values of a column are, where the database does not say."""
-    found = types - {type(None)}
-    if found == {int, float}:
+    value_types = types - {type(None)}
+    if value_types == {int, float}:
         return "real"
-    return _KINDS.get(next(iter(found)), "") if len(found) == 1 else ""
+    return _KINDS.get(next(iter(value_types)), "") if len(value_types) == 1 else ""
 
 
 def _ask_sqlite(

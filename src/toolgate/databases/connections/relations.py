@@ -48,16 +48,16 @@ def relations(
         exclude: Patterns of tables that are left out.
     """
     inspector: Inspector = sa.inspect(opened)
-    found: list[Relation] = []
+    all_relations: list[Relation] = []
     for schema in schemas_of(inspector, schemas):
         comments = _comments(inspector, schema)
         for kind, names in _names(inspector, schema):
-            found += [
+            all_relations += [
                 Relation(name=name, kind=kind, schema=schema or "", comment=comments.get(name, ""))
                 for name in names
             ]
-    wanted = [each for each in found if not _is_out(each.full_name, exclude)]
-    return sorted(wanted, key=lambda each: each.full_name)
+    included = [match for match in all_relations if not _is_out(match.full_name, exclude)]
+    return sorted(included, key=lambda item: item.full_name)
 
 
 def estimated_rows(opened: sa.Connection, schema: str, name: str) -> int | None:
@@ -67,8 +67,8 @@ def estimated_rows(opened: sa.Connection, schema: str, name: str) -> int | None:
         return None
     values = {"schema": schema or opened.dialect.default_schema_name or "", "name": name}
     with suppress(SQLAlchemyError), opened.begin_nested():
-        found = opened.execute(sa.text(statement), values).scalar()
-        return None if found is None or int(found) < 0 else int(found)
+        count = opened.execute(sa.text(statement), values).scalar()
+        return None if count is None or int(count) < 0 else int(count)
     return None
 
 
@@ -95,8 +95,8 @@ def _names(inspector: Inspector, schema: str | None) -> Iterator[tuple[str, Iter
 
 def _comments(inspector: Inspector, schema: str | None) -> Mapping[str, str]:
     with suppress(NotImplementedError, SQLAlchemyError):
-        found = inspector.get_multi_table_comment(schema)
-        return {str(key[1]): each["text"] or "" for key, each in found.items()}
+        comments = inspector.get_multi_table_comment(schema)
+        return {str(key[1]): passage["text"] or "" for key, passage in comments.items()}
     return {}
 
 

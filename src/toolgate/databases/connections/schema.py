@@ -155,7 +155,7 @@ class Schema:
     @cached_property
     def type_by_name(self) -> Mapping[str, NamedType]:
         """Types by name."""
-        return {each.name: each for each in self.types}
+        return {type_entry.name: type_entry for type_entry in self.types}
 
     @classmethod
     def of(
@@ -166,8 +166,8 @@ class Schema:
     ) -> "Schema":
         """A schema of these, in their order."""
         return cls(
-            tables=tuple(sorted(tables, key=lambda each: each.name)),
-            types=tuple(sorted(types, key=lambda each: each.name)),
+            tables=tuple(sorted(tables, key=lambda table: table.name)),
+            types=tuple(sorted(types, key=lambda type_entry: type_entry.name)),
             unread=dict(unread or {}),
         )
 
@@ -181,24 +181,24 @@ class Schema:
         try:
             plain = orjson.loads(content)
             return cls(
-                tables=tuple(_table(each) for each in plain["tables"]),
-                types=tuple(NamedType(**_tuples(each)) for each in plain["types"]),
+                tables=tuple(_table(content) for content in plain["tables"]),
+                types=tuple(NamedType(**_tuples(content)) for content in plain["types"]),
             )
         except (KeyError, TypeError) as error:
             raise ValueError(f"this is no schema: {error}") from error
 
 
 def _table(plain: dict[str, Any]) -> TableSchema:
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         **plain,
-        "columns": tuple(ColumnSchema(**each) for each in plain["columns"]),
+        "columns": tuple(ColumnSchema(**column) for column in plain["columns"]),
         "primary_key": tuple(plain["primary_key"]),
-        "foreign_keys": tuple(ForeignKey(**_tuples(each)) for each in plain["foreign_keys"]),
-        "unique_keys": tuple(tuple(each) for each in plain["unique_keys"]),
+        "foreign_keys": tuple(ForeignKey(**_tuples(key)) for key in plain["foreign_keys"]),
+        "unique_keys": tuple(tuple(key) for key in plain["unique_keys"]),
         "checks": tuple(plain["checks"]),
-        "indexes": tuple(Index(**_tuples(each)) for each in plain["indexes"]),
+        "indexes": tuple(Index(**_tuples(index)) for index in plain["indexes"]),
     }
-    return TableSchema(**found)
+    return TableSchema(**fields)
 
 
 def _tuples(plain: dict[str, Any]) -> dict[str, Any]:

@@ -80,17 +80,17 @@ class SchemaChange:
     @property
     def text(self) -> str:
         """The change as a sentence without its full stop."""
-        what = f"{self.subject} {self._where}"
+        subject = f"{self.subject} {self._where}"
         match self.action:
             case "added":
-                return f"{what} added{_in_brackets(self.after)}"
+                return f"{subject} added{_in_brackets(self.after)}"
             case "removed":
-                return f"{what} removed{_in_brackets(self.before)}"
+                return f"{subject} removed{_in_brackets(self.before)}"
             case "renamed":
-                return f"{what} renamed to {self.after}"
+                return f"{subject} renamed to {self.after}"
             case "changed":
                 before, after = _short(self.before or "nothing"), _short(self.after or "nothing")
-                return f"{what} changed: {before} → {after}"
+                return f"{subject} changed: {before} → {after}"
 
     @property
     def _where(self) -> str:
@@ -103,55 +103,57 @@ class SchemaChange:
         return f"{self.name} of {self.table}"
 
 
-def with_unread(before: Schema, now: Schema) -> Schema:
+def with_unread(before: Schema, after: Schema) -> Schema:
     """The schema with what could not be read this time as it was: it is not gone."""
-    kept = [before.by_name[name] for name in now.unread if name in before.by_name]
-    if not kept:
-        return now
-    return Schema.of([*now.tables, *kept], now.types, now.unread)
+    unread_tables = [before.by_name[name] for name in after.unread if name in before.by_name]
+    if not unread_tables:
+        return after
+    return Schema.of([*after.tables, *unread_tables], after.types, after.unread)
 
 
 def without(schema: Schema, exclude: Sequence[str]) -> Schema:
     """The schema without tables that these patterns name."""
-    kept = [
+    tables = [
         table
         for table in schema.tables
         if not any(fnmatchcase(table.name, pattern) for pattern in exclude)
     ]
-    return schema if len(kept) == len(schema.tables) else Schema.of(kept, schema.types)
+    return schema if len(tables) == len(schema.tables) else Schema.of(tables, schema.types)
 
 
 def changes_between(before: Schema, after: Schema) -> tuple[SchemaChange, ...]:
     """Everything that is different; empty for equal schemas, and only for those."""
-    made: list[SchemaChange] = []
+    changes: list[SchemaChange] = []
     tables = _renamed_tables(before, after)
     for old, new in tables.items():
         kind = before.by_name[old].kind
-        made.append(SchemaChange(action="renamed", subject=kind, table=old, before=old, after=new))
+        changes.append(
+            SchemaChange(action="renamed", subject=kind, table=old, before=old, after=new)
+        )
     moved = _with_names(before, tables, {})
     columns: dict[str, dict[str, str]] = {}
-    known: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     # Tables first: what is renamed in one is renamed in the views of it.
-    for table in sorted(moved.tables, key=lambda each: each.kind != "table"):
-        now = after.by_name.get(table.name)
-        if now is not None and (found := _renamed_columns(table, now, known)):
-            columns[table.name] = found
-            known.update(found.items())
-    for name, found in columns.items():
-        made += [
+    for table in sorted(moved.tables, key=lambda item: item.kind != "table"):
+        successor = after.by_name.get(table.name)
+        if successor is not None and (renames := _renamed_columns(table, successor, seen)):
+            columns[table.name] = renames
+            seen.update(renames.items())
+    for name, renames in columns.items():
+        changes += [
             SchemaChange(
                 action="renamed", subject="column", table=name, name=old, before=old, after=new
             )
-            for old, new in found.items()
+            for old, new in renames.items()
         ]
     moved = _with_names(moved, {}, columns)
-    if made:
+    if changes:
         renamed = [tables, *columns.values()]
-        names = {old: new for each in renamed for old, new in each.items()}
+        names = {old: new for item in renamed for old, new in item.items()}
         moved = _with_statements(moved, after, names)
-    made += _table_changes(moved, after)
-    made += _type_changes(moved.type_by_name, after.type_by_name)
-    return tuple(sorted(made, key=lambda change: (change.table, _ORDER[change.subject])))
+    changes += _table_changes(moved, after)
+    changes += _type_changes(moved.type_by_name, after.type_by_name)
+    return tuple(sorted(changes, key=lambda change: (change.table, _ORDER[change.subject])))
 
 
 _ORDER: Final[Mapping[Subject, int]] = {
@@ -174,42 +176,42 @@ _ORDER: Final[Mapping[Subject, int]] = {
 def _renamed_tables(before: Schema, after: Schema) -> dict[str, str]:
     """Tables that are gone and those that came, where a pair is the same but for the name."""
     gone = [table for table in before.tables if table.name not in after.by_name]
-    came = [table for table in after.tables if table.name not in before.by_name]
+    added = [table for table in after.tables if table.name not in before.by_name]
 
     def is_same(old: TableSchema, new: TableSchema) -> bool:
         return len(old.columns) >= _TELLING_COLUMNS or _alike(old.name, new.name)
 
-    pairs = _pairs(gone, came, _looks, is_same)
-    found = {old.name: new.name for old, new in pairs}
-    left = [table for table in gone if table.name not in found]
-    fresh = [table for table in came if table.name not in found.values()]
+    pairs = _pairs(gone, added, _looks, is_same)
+    new_names = {old.name: new.name for old, new in pairs}
+    left = [table for table in gone if table.name not in new_names]
+    fresh = [table for table in added if table.name not in new_names.values()]
     if len(left) * len(fresh) > _MOST_PAIRS:  # another database: nothing was renamed
-        return found
+        return new_names
     nearly = [(old, new) for old in left for new in fresh if _is_nearly(old, new)]
     olds = Counter(old.name for old, _ in nearly)
     news = Counter(new.name for _, new in nearly)
     for old, new in nearly:
         if olds[old.name] == news[new.name] == 1 and is_same(old, new):
-            found[old.name] = new.name
-    return found
+            new_names[old.name] = new.name
+    return new_names
 
 
 def _is_nearly(old: TableSchema, new: TableSchema) -> bool:
     """Whether most columns are the same, as when a table and one of its columns were renamed."""
     if old.kind != new.kind:
         return False
-    columns = {(each.name, each.type) for each in old.columns}
-    same = sum((each.name, each.type) in columns for each in new.columns)
+    columns = {(column.name, column.type) for column in old.columns}
+    same = sum((column.name, column.type) in columns for column in new.columns)
     return same >= _MOSTLY * max(len(old.columns), len(new.columns), 1)
 
 
 def _looks(table: TableSchema) -> Hashable:
-    columns = tuple((each.name, each.type, each.nullable) for each in table.columns)
+    columns = tuple((column.name, column.type, column.nullable) for column in table.columns)
     return table.kind, columns, table.primary_key
 
 
 def _renamed_columns(
-    before: TableSchema, after: TableSchema, known: Container[tuple[str, str]]
+    before: TableSchema, after: TableSchema, seen: Container[tuple[str, str]]
 ) -> dict[str, str]:
     """Columns that stand where one is gone and look the same.
 
@@ -220,15 +222,15 @@ def _renamed_columns(
     there = {column.name for column in before.columns}
     here = {column.name for column in after.columns}
 
-    def placed(table: TableSchema, others: set[str]) -> dict[str, tuple[int, bool]]:
+    def placed(table: TableSchema, neighbours: set[str]) -> dict[str, tuple[int, bool]]:
         """How many columns that stayed are before each, and whether it is behind them all."""
-        stayed = sum(column.name in others for column in table.columns)
-        found: dict[str, tuple[int, bool]] = {}
+        stayed = sum(column.name in neighbours for column in table.columns)
+        positions: dict[str, tuple[int, bool]] = {}
         count = 0
         for column in table.columns:
-            count += column.name in others
-            found[column.name] = (count, count == stayed)
-        return found
+            count += column.name in neighbours
+            positions[column.name] = (count, count == stayed)
+        return positions
 
     old_places, new_places = placed(before, here), placed(after, there)
 
@@ -242,13 +244,13 @@ def _renamed_columns(
         return (
             not old_places[old.name][1]
             or _alike(old.name, new.name)
-            or (before.kind != "table" and (old.name, new.name) in known)
+            or (before.kind != "table" and (old.name, new.name) in seen)
             or _goes_along(before, after, old.name, new.name)
         )
 
     gone = [column for column in before.columns if column.name not in here]
-    came = [column for column in after.columns if column.name not in there]
-    pairs = _pairs(gone, came, old_looks, is_same, new_looks)
+    added = [column for column in after.columns if column.name not in there]
+    pairs = _pairs(gone, added, old_looks, is_same, new_looks)
     return {old.name: new.name for old, new in pairs}
 
 
@@ -268,27 +270,27 @@ def _plain(column: ColumnSchema) -> Hashable:
 
 def _pairs(
     gone: Sequence[_T],
-    came: Sequence[_T],
+    added_items: Sequence[_T],
     looks: Callable[[_T], Hashable],
     is_same: Callable[[_T, _T], bool],
     new_looks: Callable[[_T], Hashable] | None = None,
 ) -> list[tuple[_T, _T]]:
     """Pairs of what is gone and what came that look the same, if nothing else looks so."""
     olds = Counter(map(looks, gone))
-    news = Counter(map(new_looks or looks, came))
-    fresh = {(new_looks or looks)(each): each for each in came}
+    news = Counter(map(new_looks or looks, added_items))
+    fresh = {(new_looks or looks)(added): added for added in added_items}
     return [
-        (each, fresh[key])
-        for each in gone
-        if olds[key := looks(each)] == news[key] == 1 and is_same(each, fresh[key])
+        (removed, fresh[key])
+        for removed in gone
+        if olds[key := looks(removed)] == news[key] == 1 and is_same(removed, fresh[key])
     ]
 
 
-def _alike(one: str, other: str) -> bool:
-    one, other = one.rpartition(".")[2].casefold(), other.rpartition(".")[2].casefold()
-    if set(_words(one)) & set(_words(other)):
+def _alike(left: str, right: str) -> bool:
+    left, right = left.rpartition(".")[2].casefold(), right.rpartition(".")[2].casefold()
+    if set(_words(left)) & set(_words(right)):
         return True
-    return one in other or other in one or SequenceMatcher(None, one, other).ratio() >= _ALIKE
+    return left in right or right in left or SequenceMatcher(None, left, right).ratio() >= _ALIKE
 
 
 def _words(name: str) -> list[str]:
@@ -301,19 +303,19 @@ def _with_names(
     """The schema with other names, in keys and references too."""
     if not tables and not columns:
         return schema
-    return Schema.of([_with_name(each, tables, columns) for each in schema.tables], schema.types)
+    return Schema.of([_with_name(table, tables, columns) for table in schema.tables], schema.types)
 
 
 def _with_name(
     table: TableSchema, tables: Mapping[str, str], columns: Mapping[str, Mapping[str, str]]
 ) -> TableSchema:
-    own = columns.get(table.name, {})
+    new_names = columns.get(table.name, {})
 
-    def named(names: Iterable[str], renames: Mapping[str, str] = own) -> tuple[str, ...]:
+    def named(names: Iterable[str], renames: Mapping[str, str] = new_names) -> tuple[str, ...]:
         return tuple(renames.get(name, name) for name in names)
 
     def inside(text: str) -> str:
-        for old, new in own.items():
+        for old, new in new_names.items():
             text = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", lambda _, new=new: new, text)
         return text
 
@@ -321,8 +323,12 @@ def _with_name(
         table,
         name=tables.get(table.name, table.name),
         columns=tuple(
-            replace(each, name=own.get(each.name, each.name), computed=inside(each.computed))
-            for each in table.columns
+            replace(
+                column,
+                name=new_names.get(column.name, column.name),
+                computed=inside(column.computed),
+            )
+            for column in table.columns
         ),
         primary_key=named(table.primary_key),
         foreign_keys=tuple(
@@ -337,8 +343,12 @@ def _with_name(
         unique_keys=tuple(sorted(map(named, table.unique_keys))),
         checks=tuple(sorted(map(inside, table.checks))),
         indexes=tuple(
-            replace(each, columns=tuple(map(inside, each.columns)), where=inside(each.where))
-            for each in table.indexes
+            replace(
+                index_entry,
+                columns=tuple(map(inside, index_entry.columns)),
+                where=inside(index_entry.where),
+            )
+            for index_entry in table.indexes
         ),
     )
 
@@ -352,10 +362,14 @@ def _with_statements(schema: Schema, after: Schema, names: Mapping[str, str]) ->
         return re.sub(r"[\"'`\s]", "", statement)
 
     def settled(table: TableSchema) -> TableSchema:
-        now = after.by_name.get(table.name)
-        if now is None or not table.definition or plain(table.definition) != plain(now.definition):
+        successor = after.by_name.get(table.name)
+        if (
+            successor is None
+            or not table.definition
+            or plain(table.definition) != plain(successor.definition)
+        ):
             return table
-        return replace(table, definition=now.definition)
+        return replace(table, definition=successor.definition)
 
     return Schema.of(map(settled, schema.tables), schema.types)
 
@@ -396,8 +410,8 @@ def _inner_changes(old: TableSchema, new: TableSchema) -> Iterator[SchemaChange]
     yield from _differences(
         name,
         "column",
-        {each.name: each for each in old.columns},
-        {each.name: each for each in new.columns},
+        {column.name: column for column in old.columns},
+        {column.name: column for column in new.columns},
         _column_text,
     )
     if old.primary_key != new.primary_key:
@@ -423,8 +437,8 @@ def _inner_changes(old: TableSchema, new: TableSchema) -> Iterator[SchemaChange]
     yield from _differences(
         name,
         "check",
-        {each: each for each in old.checks},
-        {each: each for each in new.checks},
+        {check: check for check in old.checks},
+        {check: check for check in new.checks},
         lambda check: check,
     )
     yield from _index_changes(name, old.indexes, new.indexes)
@@ -433,12 +447,15 @@ def _inner_changes(old: TableSchema, new: TableSchema) -> Iterator[SchemaChange]
 def _index_changes(
     table: str, before: Sequence[Index], after: Sequence[Index]
 ) -> Iterator[SchemaChange]:
-    olds, news = {each.name: each for each in before}, {each.name: each for each in after}
+    olds, news = (
+        {previous.name: previous for previous in before},
+        {previous.name: previous for previous in after},
+    )
     pairs = _pairs(
-        [each for each in before if each.name not in news],
-        [each for each in after if each.name not in olds],
+        [previous for previous in before if previous.name not in news],
+        [current for current in after if current.name not in olds],
         lambda index: (index.columns, index.unique, index.where),
-        lambda _one, _other: True,
+        lambda _old, _new: True,
     )
     for old, new in pairs:
         yield SchemaChange(
@@ -457,16 +474,16 @@ def _type_changes(
     before: Mapping[str, NamedType], after: Mapping[str, NamedType]
 ) -> Iterator[SchemaChange]:
     pairs = _pairs(
-        [each for name, each in before.items() if name not in after],
-        [each for name, each in after.items() if name not in before],
-        lambda each: (each.kind, each.values, each.definition),
-        lambda _one, _other: True,
+        [previous for name, previous in before.items() if name not in after],
+        [current for name, current in after.items() if name not in before],
+        lambda item: (item.kind, item.values, item.definition),
+        lambda _old, _new: True,
     )
     renamed = {old.name: new.name for old, new in pairs}
     for old, new in renamed.items():
         yield SchemaChange(action="renamed", subject="type", table=old, before=old, after=new)
-    olds = {name: each for name, each in before.items() if name not in renamed}
-    news = {name: each for name, each in after.items() if name not in renamed.values()}
+    olds = {name: previous for name, previous in before.items() if name not in renamed}
+    news = {name: current for name, current in after.items() if name not in renamed.values()}
     for change in _differences("", "type", olds, news, _type_text):
         yield replace(change, table=change.name, name="")
 
@@ -476,7 +493,7 @@ def _differences(
     subject: Subject,
     before: Mapping[str, _T],
     after: Mapping[str, _T],
-    said: Callable[[_T], str],
+    text_of: Callable[[_T], str],
 ) -> Iterator[SchemaChange]:
     """Named things that came, went, or are not as they were."""
     for name in dict.fromkeys([*before, *after]):
@@ -489,20 +506,20 @@ def _differences(
             subject=subject,
             table=table,
             name=name,
-            before="" if old is None else said(old),
-            after="" if new is None else said(new),
+            before="" if old is None else text_of(old),
+            after="" if new is None else text_of(new),
         )
 
 
 def _keyed(values: Iterable[_T], key: Callable[[_T], str]) -> dict[str, _T]:
     """Values by a text that is made unique: two keys may have the same columns."""
-    found: dict[str, _T] = {}
+    by_key: dict[str, _T] = {}
     for value in values:
         name, number = key(value), 2
-        while name in found:
+        while name in by_key:
             name, number = f"{key(value)} #{number}", number + 1
-        found[name] = value
-    return found
+        by_key[name] = value
+    return by_key
 
 
 # Words
@@ -521,11 +538,11 @@ def _order(table: TableSchema, other: TableSchema) -> str:
 
 
 def _column_text(column: ColumnSchema) -> str:
-    said = [column.type or "no type", *(["not null"] if not column.nullable else [])]
-    said += [f"default {column.default}"] if column.default else []
-    said += [f"computed {column.computed}"] if column.computed else []
-    said += [f"comment {column.comment!r}"] if column.comment else []
-    return ", ".join(said)
+    parts = [column.type or "no type", *(["not null"] if not column.nullable else [])]
+    parts += [f"default {column.default}"] if column.default else []
+    parts += [f"computed {column.computed}"] if column.computed else []
+    parts += [f"comment {column.comment!r}"] if column.comment else []
+    return ", ".join(parts)
 
 
 def _foreign_key_text(key: ForeignKey) -> str:
@@ -538,10 +555,10 @@ def _index_text(index: Index) -> str:
     return f"{'unique ' if index.unique else ''}on {_list(index.columns)}{where}"
 
 
-def _type_text(each: NamedType) -> str:
-    if each.kind == "enum":
-        return f"enum {_list(each.values)}"
-    return f"domain {each.definition}"
+def _type_text(type_entry: NamedType) -> str:
+    if type_entry.kind == "enum":
+        return f"enum {_list(type_entry.values)}"
+    return f"domain {type_entry.definition}"
 
 
 def _list(names: Sequence[str]) -> str:

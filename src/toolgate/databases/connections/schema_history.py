@@ -110,18 +110,18 @@ class SchemaHistory:
     """Looks at the schemas of connections and keeps what it sees in the store."""
 
     def __init__(
-        self, connections: Connections, store: Store, *, now: Callable[[], str] = utc_now
+        self, connections: Connections, store: Store, *, clock: Callable[[], str] = utc_now
     ) -> None:
         """Make a history; nothing is looked at yet.
 
         Args:
             connections: The databases.
             store: An open one.
-            now: Gives the time; UTC, ISO 8601.
+            clock: Gives the time; UTC, ISO 8601.
         """
         self.connections = connections
         self._store = store
-        self._now = now
+        self._clock = clock
         self._looking: dict[str, anyio.Lock] = {}
         self._looked: dict[str, tuple[float, SchemaVersion]] = {}
         self._schemas: dict[str, tuple[str, Schema]] = {}
@@ -137,7 +137,7 @@ class SchemaHistory:
         await self.connections.reload(tables)
         await self._tell()
 
-    async def look(self, connection: Connection) -> SchemaVersion:
+    async def refresh(self, connection: Connection) -> SchemaVersion:
         """The version as it is now; what is new in it is kept.
 
         Whoever asks while somebody looks gets the next answer, not one that is older than the
@@ -174,22 +174,22 @@ class SchemaHistory:
         """
         name = connection.name
         until, problem = self._silent.get(name, (0.0, ""))
-        if time.monotonic() < until and (known := await self.known(name)) is not None:
-            return replace(known, problem=problem)
+        if time.monotonic() < until and (stored := await self.stored_version(name)) is not None:
+            return replace(stored, problem=problem)
         began = time.monotonic()
         try:
-            return await self.look(connection)
+            return await self.refresh(connection)
         except StoreError:
             raise
         except ToolgateError as error:
             if time.monotonic() - began > _SLOW_S:
                 self._silent[name] = (time.monotonic() + _SILENT_S, str(error))
-            known = await self.known(name)
-            if known is None:
+            stored = await self.stored_version(name)
+            if stored is None:
                 raise
-            return replace(known, problem=str(error))
+            return replace(stored, problem=str(error))
 
-    async def known(self, name: str) -> SchemaVersion | None:
+    async def stored_version(self, name: str) -> SchemaVersion | None:
         """The last version that was kept, without a look at the database.
 
         Raises:
@@ -238,28 +238,28 @@ class SchemaHistory:
             since=stored[-1].at if stored else present.at,
         )
 
-    async def names(self, *, look: bool = False) -> tuple[str, ...]:
+    async def names(self, *, refresh: bool = False) -> tuple[str, ...]:
         """Names of the tables and types of all connections, as they were seen last.
 
         Args:
-            look: Whether a connection that was never looked at is looked at now.
+            refresh: Whether a connection that was never looked at is looked at now.
 
         Gives:
             Names without their schemas; none of a connection that does not answer.
         """
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         for connection in list(self.connections.values()):
             try:
-                version = await self.known(connection.name)
-                if version is None and look:
-                    version = await self.look(connection)
+                version = await self.stored_version(connection.name)
+                if version is None and refresh:
+                    version = await self.refresh(connection)
             except ToolgateError as error:
                 _warn(connection.name, error)
                 continue
             if version is not None:
-                for each in (*version.schema.tables, *version.schema.types):
-                    found[each.name.rpartition(".")[2]] = None
-        return tuple(found)
+                for item in (*version.schema.tables, *version.schema.types):
+                    names[item.name.rpartition(".")[2]] = None
+        return tuple(names)
 
     async def watch(self) -> None:
         """Look at each connection from time to time, as it is set, until cancelled.
@@ -278,7 +278,7 @@ class SchemaHistory:
                     left_s = await self._left_s(name, every_s)
                     if left_s <= 0:
                         left_s = every_s
-                        await self.look(connection)
+                        await self.refresh(connection)
                     quiet.discard(name)
                 except ToolgateError as error:
                     left_s = every_s
@@ -300,8 +300,8 @@ class SchemaHistory:
         stored = await self._store.schemas.versions(DEFAULT_PROJECT, name, limit=1)
         if not stored:
             return 0.0
-        now, seen = map(datetime.fromisoformat, (self._now(), stored[0].seen_at))
-        return every_s - (now - seen).total_seconds()
+        current_time, seen = map(datetime.fromisoformat, (self._clock(), stored[0].seen_at))
+        return every_s - (current_time - seen).total_seconds()
 
     async def _kept(self, name: str, schema: Schema, exclude: Sequence[str]) -> SchemaVersion:
         """The version that the schema is: the last one, or a new one.
@@ -310,24 +310,26 @@ class SchemaHistory:
         """
         for _ in range(_RACES):
             stored = await self._store.schemas.latest(DEFAULT_PROJECT, name)
-            now = self._now()
+            current_time = self._clock()
             before = None if stored is None else await self._with_schema(stored)
             changes: tuple[SchemaChange, ...] = ()
             if before is not None:
-                known = without(before.schema, exclude)
-                schema = with_unread(known, schema)
-                changes = await to_thread.run_sync(changes_between, known, schema)
+                previous = without(before.schema, exclude)
+                schema = with_unread(previous, schema)
+                changes = await to_thread.run_sync(changes_between, previous, schema)
                 if not changes:
-                    await self._store.schemas.mark_seen(DEFAULT_PROJECT, name, before.number, now)
-                    return replace(before, seen_at=now, schema=schema)
+                    await self._store.schemas.mark_seen(
+                        DEFAULT_PROJECT, name, before.number, current_time
+                    )
+                    return replace(before, seen_at=current_time, schema=schema)
             await to_thread.run_sync(getattr, schema, "digest")  # what it is made of too
             fresh = StoredSchema(
                 project_id=DEFAULT_PROJECT,
                 connection=name,
                 number=before.number + 1 if before else 1,
                 digest=schema.digest,
-                at=now,
-                seen_at=now,
+                at=current_time,
+                seen_at=current_time,
                 content=schema.content,
                 changes=orjson.dumps([asdict(change) for change in changes]),
             )
@@ -374,7 +376,7 @@ def _version(stored: StoredSchema) -> SchemaVersion:
 
 def _read_changes(content: bytes) -> tuple[SchemaChange, ...]:
     plain: Sequence[dict[str, str]] = orjson.loads(content) if content else ()
-    return tuple(SchemaChange(**each) for each in plain)  # pyright: ignore[reportArgumentType] -- as written
+    return tuple(SchemaChange(**item) for item in plain)  # pyright: ignore[reportArgumentType] -- as written
 
 
 def _moment(moment: date | datetime | None, *, days: int) -> str:

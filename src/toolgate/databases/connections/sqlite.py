@@ -77,7 +77,7 @@ def read_sqlite_schema(connection: sa.Connection, *, exclude: Sequence[str] = ()
         "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view')"
         " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     )
-    known = {
+    details = {
         name: _Known(kind, sql or "")
         for name, kind, sql in rows
         if not any(fnmatchcase(name, pattern) for pattern in exclude)
@@ -86,23 +86,23 @@ def read_sqlite_schema(connection: sa.Connection, *, exclude: Sequence[str] = ()
 
     def read(statement: str, take: Callable[[_Known, Any], None]) -> None:
         for row in connection.execute(sa.text(statement.format(_SAFE))):
-            if row[0] in known:
-                take(known[row[0]], row)
-        for name, each in known.items():
-            if name in unread or (each.kind == "table" and not _is_virtual(each.sql)):
+            if row[0] in details:
+                take(details[row[0]], row)
+        for name, item in details.items():
+            if name in unread or (item.kind == "table" and not _is_virtual(item.sql)):
                 continue
             try:
                 for row in connection.execute(sa.text(statement.format(_ONE)), {"name": name}):
-                    take(each, row)
+                    take(item, row)
             except DBAPIError as error:
                 unread[name] = str(error.orig or error)
 
-    read(_COLUMNS, lambda each, row: each.columns.append(row[1:]))
-    read(_FOREIGN_KEYS, lambda each, row: each.foreign_keys.setdefault(row[1], []).append(row[2:]))
-    read(_INDEXES, lambda each, row: each.indexes.setdefault(row[1], []).append(row[2:]))
-    keys = {name: _primary_key(each) for name, each in known.items()}
+    read(_COLUMNS, lambda item, row: item.columns.append(row[1:]))
+    read(_FOREIGN_KEYS, lambda item, row: item.foreign_keys.setdefault(row[1], []).append(row[2:]))
+    read(_INDEXES, lambda item, row: item.indexes.setdefault(row[1], []).append(row[2:]))
+    keys = {name: _primary_key(item) for name, item in details.items()}
     return Schema.of(
-        (_table(name, each, keys) for name, each in known.items() if name not in unread),
+        (_table(name, item, keys) for name, item in details.items() if name not in unread),
         unread=unread,
     )
 
@@ -111,44 +111,44 @@ def _is_virtual(sql: str) -> bool:
     return sql[:15].upper().startswith("CREATE VIRTUAL")
 
 
-def _table(name: str, known: _Known, keys: dict[str, tuple[str, ...]]) -> TableSchema:
-    conditions, computed = _expressions(known.sql) if known.kind == "table" else ([], iter(()))
+def _table(name: str, details: _Known, keys: dict[str, tuple[str, ...]]) -> TableSchema:
+    conditions, computed = _expressions(details.sql) if details.kind == "table" else ([], iter(()))
     return TableSchema(
         name=name,
-        kind=known.kind,
+        kind=details.kind,
         columns=tuple(
             ColumnSchema(
                 name=column,
                 type=type_,
                 # SQLite lets a primary key be empty unless it is the number of the row.
-                nullable=not (not_null or _is_rowid(known, type_, at)),
+                nullable=not (not_null or _is_rowid(details, type_, at)),
                 default=_one_line(default or ""),
                 computed=next(computed, "generated") if hidden in _GENERATED else "",
             )
-            for column, type_, not_null, default, at, hidden in known.columns
+            for column, type_, not_null, default, at, hidden in details.columns
             if hidden != _HIDDEN
         ),
-        primary_key=_primary_key(known),
+        primary_key=_primary_key(details),
         foreign_keys=tuple(
             sorted(
-                (_foreign_key(rows, keys) for rows in known.foreign_keys.values()),
+                (_foreign_key(rows, keys) for rows in details.foreign_keys.values()),
                 key=lambda key: (key.columns, key.table, key.to),
             )
         ),
-        unique_keys=tuple(sorted(_unique_keys(known))),
+        unique_keys=tuple(sorted(_unique_keys(details))),
         checks=tuple(sorted(conditions)),
-        indexes=tuple(_indexes(known)),
-        definition=_one_line(known.sql) if known.kind == "view" else "",
+        indexes=tuple(_indexes(details)),
+        definition=_one_line(details.sql) if details.kind == "view" else "",
     )
 
 
-def _primary_key(known: _Known) -> tuple[str, ...]:
-    parts = sorted((at, column) for column, _, _, _, at, _ in known.columns if at)
+def _primary_key(details: _Known) -> tuple[str, ...]:
+    parts = sorted((at, column) for column, _, _, _, at, _ in details.columns if at)
     return tuple(column for _, column in parts)
 
 
-def _is_rowid(known: _Known, type_: str, at: int) -> bool:
-    return at == 1 and type_.upper() == "INTEGER" and len(_primary_key(known)) == 1
+def _is_rowid(details: _Known, type_: str, at: int) -> bool:
+    return at == 1 and type_.upper() == "INTEGER" and len(_primary_key(details)) == 1
 
 
 def _foreign_key(rows: Sequence[Any], keys: dict[str, tuple[str, ...]]) -> ForeignKey:
@@ -163,14 +163,14 @@ def _foreign_key(rows: Sequence[Any], keys: dict[str, tuple[str, ...]]) -> Forei
     )
 
 
-def _unique_keys(known: _Known) -> Iterator[tuple[str, ...]]:
-    for rows in known.indexes.values():
+def _unique_keys(details: _Known) -> Iterator[tuple[str, ...]]:
+    for rows in details.indexes.values():
         if rows[0][1] == "u":
             yield tuple(row[2] for row in rows)
 
 
-def _indexes(known: _Known) -> Iterator[Index]:
-    for name, rows in known.indexes.items():
+def _indexes(details: _Known) -> Iterator[Index]:
+    for name, rows in details.indexes.items():
         unique, origin, _, sql = rows[0]
         if origin != "c":
             continue

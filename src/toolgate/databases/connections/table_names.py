@@ -26,4 +26,4 @@ def said_as(name: str) -> tuple[str, ...]:
     """Other ways to say the name of a table: `order items` and `order item` for `order_items`."""
     *first, last = words_of(name) or [name]
     said = (" ".join([*first, last]), " ".join([*first, singular(last)]))
-    return tuple(dict.fromkeys(each for each in said if each != name))
+    return tuple(dict.fromkeys(item for item in said if item != name))

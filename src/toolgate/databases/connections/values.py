@@ -17,7 +17,7 @@ _EXACT: Final = 2**53 - 1
 _DEEP: Final = 40
 
 
-def plain(value: object, *, most: int, depth: int = 0) -> Any:
+def plain(value: object, *, max_chars: int, depth: int = 0) -> Any:
     """A value as JSON.
 
     Decimal numbers, large whole numbers, times, intervals and everything with a text of its own are
@@ -25,13 +25,13 @@ def plain(value: object, *, most: int, depth: int = 0) -> Any:
 
     Args:
         value: As the driver gives it.
-        most: Characters (of bytes: bytes) that one text may have; the rest is cut and counted.
+        max_chars: Characters (of bytes: bytes) that one text may have; the rest is cut and counted.
         depth: How deep inside another value it is.
     """
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return shortened(value, most)
+        return shortened(value, max_chars)
     if isinstance(value, int):
         return int(value) if -_EXACT <= value <= _EXACT else str(value)
     if isinstance(value, float):
@@ -43,30 +43,30 @@ def plain(value: object, *, most: int, depth: int = 0) -> Any:
     if isinstance(value, timedelta):
         return _interval(value)
     if isinstance(value, bytes | bytearray | memoryview):
-        return _base64(bytes(cast("bytes", value)), most)
+        return _base64(bytes(cast("bytes", value)), max_chars)
     if isinstance(value, UUID):
         return str(value)
     if isinstance(value, Enum):
-        return plain(value.value, most=most, depth=depth)
+        return plain(value.value, max_chars=max_chars, depth=depth)
     if depth < _DEEP and isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()
-        return {str(key): plain(each, most=most, depth=depth + 1) for key, each in pairs}
+        return {str(key): plain(pair, max_chars=max_chars, depth=depth + 1) for key, pair in pairs}
     if depth < _DEEP and isinstance(value, list | tuple | set | frozenset):
         parts = cast("list[object]", value)
-        return [plain(each, most=most, depth=depth + 1) for each in parts]
-    return shortened(_said(value), most)
+        return [plain(part, max_chars=max_chars, depth=depth + 1) for part in parts]
+    return shortened(_text_of(value), max_chars)
 
 
-def shortened(text: str, most: int) -> str:
+def shortened(text: str, max_chars: int) -> str:
     """A text that is cut, with the number of its characters, where it is longer than `most`."""
     # A lone surrogate can stand in a text of SQLite and in no JSON.
-    kept = text[:most].encode("utf-8", "replace").decode()
-    return kept if len(text) <= most else f"{kept}… ({len(text):,} characters)"
+    start = text[:max_chars].encode("utf-8", "replace").decode()
+    return start if len(text) <= max_chars else f"{start}… ({len(text):,} characters)"
 
 
-def _base64(value: bytes, most: int) -> str:
-    kept = base64.b64encode(value[:most]).decode()
-    return kept if len(value) <= most else f"{kept}… ({len(value):,} bytes)"
+def _base64(value: bytes, max_bytes: int) -> str:
+    start = base64.b64encode(value[:max_bytes]).decode()
+    return start if len(value) <= max_bytes else f"{start}… ({len(value):,} bytes)"
 
 
 def _no_number(value: float) -> str:
@@ -93,7 +93,7 @@ def _interval(value: timedelta) -> str:
     return f"{sign}P{days}{'T' if clock else ''}{clock}"
 
 
-def _said(value: object) -> str:
+def _text_of(value: object) -> str:
     read: object = getattr(value, "read", None)  # a large object of Oracle
     if callable(read):
         return str(read())

@@ -121,7 +121,9 @@ DIALECTS: Final = (
 """All that are known."""
 
 _BY_NAME: Final = {
-    name: each for each in DIALECTS for name in (each.name, each.parser, *each.aliases)
+    name: dialect
+    for dialect in DIALECTS
+    for name in (dialect.name, dialect.parser, *dialect.aliases)
 }
 
 

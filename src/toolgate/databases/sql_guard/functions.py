@@ -172,11 +172,11 @@ def _is_language(named: SqlToken, before: SqlToken | None, dialect: Dialect) -> 
 
 def _qualifiers(pieces: Sequence[SqlToken], at: int) -> tuple[tuple[str, ...], int]:
     """What stands before a name with dots between, and where all of it begins."""
-    found: list[str] = []
+    qualifiers: list[str] = []
     while at >= 2 and pieces[at - 1].is_sign(".") and pieces[at - 2].kind != "sign":
         at -= 2
-        found.append(pieces[at].value.lower())
-    return tuple(reversed(found)), at
+        qualifiers.append(pieces[at].value.lower())
+    return tuple(reversed(qualifiers)), at
 
 
 def _refuse_without_brackets(tree: Tree, allowed: frozenset[str]) -> None:

@@ -59,7 +59,7 @@ class SqlToken:
     start: int
     """Where it begins in the text without comments."""
 
-    place: int
+    position: int
     """Where it ends in the text as it came."""
 
     @property
@@ -165,7 +165,7 @@ class _Lexer:
                 text=text,
                 value=text if value is None else value,
                 start=self._length,
-                place=end,
+                position=end,
             )
         )
         self._keep(text)
@@ -281,10 +281,10 @@ class _Lexer:
         self._add("string", close + len(opening[0]))
 
     def _number(self) -> None:
-        found = _NUMBER.match(self._text, self._at)
-        if found is None:
+        match = _NUMBER.match(self._text, self._at)
+        if match is None:
             raise AmbiguousSqlError(f"the sign {self._text[self._at]!r} outside of strings")
-        end = found.end()
+        end = match.end()
         if self._dialect.own_quotes and self._text[end : end + 1].lower() in {"d", "f"}:
             end += 1
         behind = self._text[end : end + 1]

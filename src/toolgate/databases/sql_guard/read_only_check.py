@@ -30,16 +30,17 @@ def check_statement(sql: str, dialect: str, *, functions: Collection[str] = ()) 
     Raises:
         MissingExtraError: The parser is not installed.
     """
-    known = dialect_named(dialect)
-    if known is not None:
-        return _judge(sql, known, frozenset(name.lower() for name in functions))
+    sql_dialect = dialect_named(dialect)
+    if sql_dialect is not None:
+        return _judge(sql, sql_dialect, frozenset(name.lower() for name in functions))
     verdict = None
-    for each in DIALECTS:
-        verdict = _judge(sql, each, frozenset(name.lower() for name in functions))
+    for candidate in DIALECTS:
+        verdict = _judge(sql, candidate, frozenset(name.lower() for name in functions))
         if not verdict.allowed:
             return StatementVerdict(
                 allowed=False,
-                reason=f"Refused, since the dialect is not known, as {each.name}: {verdict.reason}",
+                reason=f"Refused, since the dialect is not known, as {candidate.name}: "
+                f"{verdict.reason}",
                 rule=verdict.rule,
             )
     assert verdict is not None
@@ -48,14 +49,14 @@ def check_statement(sql: str, dialect: str, *, functions: Collection[str] = ()) 
 
 def mask_values(sql: str, dialect: str) -> str:
     """A statement with `?` in place of texts and numbers, for logs; of one unread, nothing."""
-    known = dialect_named(dialect)
-    if known is None:
+    sql_dialect = dialect_named(dialect)
+    if sql_dialect is None:
         return "?"
     try:
-        found = read(sql, known)
+        tokens = read(sql, sql_dialect)
     except AmbiguousSqlError:
         return "?"
-    parts = ["?" if piece.kind in {"string", "number"} else piece.text for piece in found.pieces]
+    parts = ["?" if piece.kind in {"string", "number"} else piece.text for piece in tokens.pieces]
     return " ".join(parts)
 
 
@@ -82,9 +83,9 @@ def _looked_at(sql: str, dialect: Dialect, functions: frozenset[str]) -> tuple[S
         raise StatementRefusedError(
             "long", f"It has {len(sql):,} characters; at most {_MOST:,} are read"
         )
-    found = read(sql, dialect)
-    pieces = _one_statement(found.pieces)
-    statement = sql[: pieces[-1].place].strip()
+    tokens = read(sql, dialect)
+    pieces = _one_statement(tokens.pieces)
+    statement = sql[: pieces[-1].position].strip()
     if leads.is_question(pieces, dialect):
         return "show", statement
     kind: StatementKind = "query"
@@ -93,7 +94,7 @@ def _looked_at(sql: str, dialect: Dialect, functions: frozenset[str]) -> tuple[S
         kind, pieces = "plan", rest
     leads.refuse_beginning(pieces, dialect)
     _refuse_words(pieces, dialect)
-    plain = found.plain[pieces[0].start : pieces[-1].end]
+    plain = tokens.plain[pieces[0].start : pieces[-1].end]
     # The parser takes 0.1 s to load; who judges nothing does not pay for it.
     parse = import_module("toolgate.databases.sql_guard.tree").parse
     tree: Tree = parse(leads.as_query(plain, pieces), pieces, dialect)

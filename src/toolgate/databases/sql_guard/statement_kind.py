@@ -80,9 +80,9 @@ def _is_pragma(pieces: Sequence[SqlToken], dialect: Dialect) -> bool:
         rest = rest[2:]
     name = rest[0].value.lower() if rest and rest[0].is_named else ""
     if name not in READ_PRAGMAS:
-        known = ", ".join(sorted(READ_PRAGMAS))
+        allowed = ", ".join(sorted(READ_PRAGMAS))
         raise StatementRefusedError(
-            "setting", f"PRAGMA {name} may change something; allowed: {known}"
+            "setting", f"PRAGMA {name} may change something; allowed: {allowed}"
         )
     shape = [piece.text if piece.kind == "sign" else piece.kind for piece in rest[1:]]
     if shape not in (["(", "word", ")"], ["(", "name", ")"], ["(", "string", ")"]):

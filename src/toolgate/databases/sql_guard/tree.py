@@ -66,10 +66,10 @@ def parse(text: str, pieces: Sequence[SqlToken], dialect: Dialect) -> Tree:
     """
     try:
         tokens = sqlglot.Dialect.get_or_raise(dialect.parser).tokenize(text)
-        found = sqlglot.parse(text, dialect=dialect.parser)
+        statements = sqlglot.parse(text, dialect=dialect.parser)
     except SqlglotError as error:
         raise StatementRefusedError(
-            "syntax", f"It cannot be parsed as {dialect.name}: {_said(error)}"
+            "syntax", f"It cannot be parsed as {dialect.name}: {_reason(error)}"
         ) from None
     except RecursionError:
         raise StatementRefusedError("syntax", "It is nested too deeply") from None
@@ -78,9 +78,9 @@ def parse(text: str, pieces: Sequence[SqlToken], dialect: Dialect) -> Tree:
         raise StatementRefusedError("syntax", f"It cannot be parsed as {dialect.name}") from error
     if not pieces[0].is_word("table"):
         _refuse_other_reading(tokens, pieces)
-    if len(found) != 1 or found[0] is None:
+    if len(statements) != 1 or statements[0] is None:
         raise StatementRefusedError("several", "There is not exactly one statement")
-    root = found[0]
+    root = statements[0]
     if not isinstance(root, _ROOTS) and not _is_from_first(root, dialect):
         raise StatementRefusedError("no query", f"It is no query but {type(root).__name__}")
     return _walked(root, dialect)
@@ -90,7 +90,7 @@ def _is_from_first(root: exp.Expr, dialect: Dialect) -> bool:
     return dialect.name == "duckdb" and isinstance(root, exp.From | exp.Table)
 
 
-def _said(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     line = str(error).partition("\n")[0]
     return line.partition(". Line ")[0].rstrip(".")[:160]
 
@@ -148,14 +148,16 @@ def _walked(root: exp.Expr, dialect: Dialect) -> Tree:
             tables.append((node.this.name,))
         elif isinstance(node, exp.Column | exp.Dot) and not isinstance(node.parent, exp.Dot):
             columns.append(_dotted(node))
-    found = tuple(name for name in tables if len(name) != 1 or name[0].lower() not in ctes)
-    only_dual = bool(found) and all("dual" in {part.lower() for part in name} for name in found)
+    table_names = tuple(name for name in tables if len(name) != 1 or name[0].lower() not in ctes)
+    only_dual = bool(table_names) and all(
+        "dual" in {part.lower() for part in name} for name in table_names
+    )
     return Tree(
         aliases=aliases,
         relations=frozenset(relations),
-        tables=found,
+        tables=table_names,
         columns=tuple(filter(None, columns)),
-        has_only_dual=dialect.name == "oracle" and (only_dual or not found) and not ctes,
+        has_only_dual=dialect.name == "oracle" and (only_dual or not table_names) and not ctes,
     )
 
 
@@ -166,7 +168,7 @@ def _dotted(node: exp.Column | exp.Dot) -> tuple[str, ...]:
     names: list[str] = []
     for part in node.flatten():
         if isinstance(part, exp.Column):
-            names += [each.name for each in part.parts]
+            names += [part.name for part in part.parts]
         elif isinstance(part, exp.Identifier):
             names.append(part.name)
         else:

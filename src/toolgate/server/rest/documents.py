@@ -28,7 +28,7 @@ async def _retrieve(gateway: Gateway, caller: Caller, _names: tuple[str, ...], b
     """`POST retrieve`: passages that answer a question."""
     retrieval = await gateway.documents.retrieve(caller, read_retrieve(body))
     return 200, {
-        **retrieval.shown(),
+        **retrieval.as_json(),
         "text": retrieval.injected,
         "for_user": retrieval.for_user or None,
         "took_ms": dict(retrieval.took_ms),

@@ -82,7 +82,7 @@ async def retriever(
         return _failure(str(error))
     if answer.for_user:
         return _failure(answer.for_user)
-    content = answer.shown()
+    content = answer.as_json()
     if answer.relevant == "no":
         text = "No document helps with this question."
     elif answer.documents:

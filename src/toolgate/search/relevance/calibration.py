@@ -189,8 +189,8 @@ def rivals_of(scores: Sequence[float]) -> float:
         return 0.0
     # A soft count: each score counts exp(-heat * its distance from the highest). The logarithm
     # keeps a catalog with hundreds of similar tools from outweighing all other evidence.
-    highest_scores = max(scores)
-    there = sum(map(math.exp, [_RIVAL_HEAT * (score - highest_scores) for score in scores]))
+    highest = max(scores)
+    there = sum(map(math.exp, [_RIVAL_HEAT * (score - highest) for score in scores]))
     lacking = max(0, COMPETITORS - len(scores)) * math.exp(-_RIVAL_HEAT * _USUAL_GAP)
     return math.log(there + lacking)
 

@@ -205,7 +205,7 @@ class UsageBoost:
     """What earlier use did to the scores of one request."""
 
     votes: Mapping[int, float] = field(default_factory=dict[int, float])
-    """Trust times share, in [-1, 1], by place of the tool."""
+    """Trust times share, in [-1, 1], by slot of the tool."""
 
     siblings: frozenset[int] = frozenset()
     """Places of tools whose server the conversation used just now."""
@@ -262,9 +262,9 @@ def apply_usage(
 
     Args:
         scores: In [0, 1]; 0 for what was not found.
-        votes: Trust times share by place.
+        votes: Trust times share by slot.
         weights: How much they count.
-        slots: Those of the scores, ascending; None: one score for each place.
+        slots: Those of the scores, ascending; None: one score for each slot.
         siblings: Which of the scores belong to servers just used; they are raised a little, and
             what was not found stays so.
     """

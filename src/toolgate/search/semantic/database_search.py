@@ -34,7 +34,7 @@ _SAMPLE = 4_096
 
 
 class DatabaseSearch:
-    """Asks a place for vectors what an index in memory would compute."""
+    """Asks a store for vectors what an index in memory would compute."""
 
     def __init__(self, store: VectorStore, space: VectorSpace) -> None:
         self.space = space
@@ -51,7 +51,7 @@ class DatabaseSearch:
         """The state with the cosines of these texts, for one request.
 
         Raises:
-            StoreError: The place failed.
+            StoreError: The store failed.
         """
         assert state.vectors is not None
         mean = await self._usual(state)

@@ -46,7 +46,7 @@ _FIRST_CLEAN_UP_S = 600.0
 _CLEAN_UP_S = 86_400.0
 """Seconds between two clean-ups: a day."""
 _SETTLE_AGAIN_S = 30.0
-"""Seconds until a place that failed is tried again, although nothing has changed; chosen."""
+"""Seconds until a store that failed is tried again, although nothing has changed; chosen."""
 
 
 class EmbeddingQueue:
@@ -188,7 +188,7 @@ class EmbeddingQueue:
             self._has_vectors.set()
         try:
             self.phase = "keeping"
-            # Nobody tells when a place that failed works again.
+            # Nobody tells when a store that failed works again.
             while not await self._cache.settle(vectors, slots):
                 self.phase = "resting"
                 await anyio.sleep(_SETTLE_AGAIN_S)

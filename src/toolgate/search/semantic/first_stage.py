@@ -46,13 +46,13 @@ class HybridState:
     vectors: ToolVectors | None = None
     """Vectors of the tools; None without an embedder."""
     there: NDArray[np.bool_] | None = None
-    """Which places have a vector; None: all of them."""
+    """Which slots have a vector; None: all of them."""
     missing: int = 0
     """Tools without a vector."""
     usual: "MeanHead | None" = None
     """Mean head of all tools."""
     in_order: bool = False
-    """Whether each place has the row of its own number."""
+    """Whether each slot has the row of its own number."""
     servers: ServerVectors | None = None
     """Mean vectors of the servers; None where they tell nothing."""
     near: "Mapping[str, Cosines] | None" = None
@@ -117,7 +117,7 @@ class MeanHead:
     """The mean head of all tools that have one."""
 
     counted: NDArray[np.bool_]
-    """Which places count."""
+    """Which slots count."""
     total: NDArray[np.float64]
     """Sum of their heads."""
 
@@ -223,7 +223,7 @@ def score_text(
 
 
 def cosines_of(state: HybridState, queries: Sequence[NDArray[np.float32]]) -> list[Cosines | None]:
-    """Cosines of all places, rough ones where there are heads; None: no tool has a vector."""
+    """Cosines of all slots, rough ones where there are heads; None: no tool has a vector."""
     vectors = state.vectors
     if vectors is None or not queries:
         return [None for _ in queries]
@@ -267,7 +267,7 @@ def _high(
 def exact_at(
     state: HybridState, slots: NDArray[np.int64], queries: Sequence[NDArray[np.float32]]
 ) -> list[NDArray[np.float32]]:
-    """Cosines at some places."""
+    """Cosines at some slots."""
     assert state.vectors is not None
     rows = slots if state.in_order else state.vectors.of_tool[slots]
     near = singles(state.vectors.rows[rows])

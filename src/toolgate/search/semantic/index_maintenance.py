@@ -31,7 +31,7 @@ class VectorIndex(Protocol):
             How many of its tools were kept.
 
         Raises:
-            StoreError: The place where it is kept failed.
+            StoreError: The store where it is kept failed.
         """
         ...
 

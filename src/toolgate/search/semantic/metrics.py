@@ -1,4 +1,4 @@
-"""What a search with vectors counts while it runs, in one place that surfaces can show."""
+"""What a search with vectors counts while it runs, for REST, the CLI and the console."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class SearchMetrics:
     partly: int = 0
     """Those for which some tools had no vector yet."""
     last_error: str = ""
-    """The latest failure of the embedder or of the place for vectors; empty: none."""
+    """The latest failure of the embedder or of the vector store; empty: none."""
     last_error_at: str = ""
     """When, UTC, ISO 8601."""
     stored: int = 0

@@ -146,10 +146,10 @@ class ToolVectors:
     """Which rows are filled."""
 
     of_tool: NDArray[np.int32]
-    """Row of the tool at each place."""
+    """Row of the tool at each slot."""
 
     tools: Sequence[SearchableTool] = ()
-    """The tools by place; later states may share and lengthen it."""
+    """The tools by slot; later states may share and lengthen it."""
 
     digests: TextHashes = field(default_factory=lambda: np.zeros((0, 2), np.uint64))
     """Hash of each row's text."""
@@ -169,7 +169,7 @@ def align_vectors(
 
     Args:
         last: The vectors of the state before.
-        tools: The tools by place.
+        tools: The tools by slot.
         size: How many of these count.
         dim: Numbers of a vector.
         texts: Hashes of their texts that are known.

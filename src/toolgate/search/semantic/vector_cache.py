@@ -1,4 +1,4 @@
-"""Vectors of tools in a place that outlives the process, and that may fail: then memory goes on."""
+"""Vectors of tools, kept in a store; when that fails, search goes on from memory."""
 
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
@@ -32,9 +32,9 @@ _FLUSH_ROWS = 2_048
 _FLUSH_S = 1.0
 """Seconds that a vector waits to be written, at most; chosen."""
 _REST_S = 30.0
-"""Seconds in which a place that failed is not written to; chosen."""
+"""Seconds in which a store that failed is not written to; chosen."""
 _LOAD_S = 60.0
-"""Seconds that a place gets to hand over what it has; then vectors are computed; chosen."""
+"""Seconds that a store gets to hand over what it has; then vectors are computed; chosen."""
 _YOUNG_S = 3_600.0
 """Seconds that a vector without a tool is kept: its tool may be linked in a moment; chosen."""
 
@@ -74,7 +74,7 @@ class VectorCache:
 
     @property
     def notice(self) -> str:
-        """What a person should know of the place."""
+        """What a person should know of the store."""
         return "" if self._vectors is None else self._vectors.notice
 
     @property
@@ -93,7 +93,7 @@ class VectorCache:
     # ------------------------------------------------------------------ vectors
 
     async def load(self, vectors: ToolVectors, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Fill rows that are in the place; gives those that are empty after that."""
+        """Fill rows that are in the store; gives those that are empty after that."""
         store, space = self._vectors, self._space
         if store is None or space is None or not len(rows):
             return rows
@@ -124,7 +124,7 @@ class VectorCache:
         *,
         timeout_s: float,
     ) -> HybridState | None:
-        """The state with the cosines of a request, found in the place; None: it failed."""
+        """The state with the cosines of a request, found in the store; None: it failed."""
         if self._elsewhere is None:
             return None
         try:
@@ -172,14 +172,14 @@ class VectorCache:
     # ------------------------------------------------------------------ tools
 
     async def settle(self, vectors: ToolVectors, slots: NDArray[np.int32] | None) -> bool:
-        """Note which tool has which text, and let the place prepare for searches.
+        """Note which tool has which text, and let the store prepare for searches.
 
         Args:
             vectors: Of the tools.
             slots: Those that have a tool; None: all.
 
         Gives:
-            Whether that is done; False: the place fails, and it should be tried again.
+            Whether that is done; False: the store fails, and it should be tried again.
         """
         store, space = self._vectors, self._space
         if store is None or space is None:
@@ -252,7 +252,7 @@ class VectorCache:
             How many of its tools were kept.
 
         Raises:
-            StoreError: The place failed.
+            StoreError: The store failed.
         """
         if self._vectors is None:
             return 0
@@ -281,7 +281,7 @@ class VectorCache:
         """What the work gives, or None when it failed."""
         try:
             result = await work()
-        except Exception as error:  # noqa: BLE001 - a place of anybody; memory goes on
+        except Exception as error:  # noqa: BLE001 - a store of anybody; memory goes on
             reason = error.failed if isinstance(error, StoreError) else repr(error)
             self._metrics.failed(f"Vectors cannot be kept: {reason}", utc_now())
             self._resting_until = monotonic() + _REST_S
@@ -306,7 +306,7 @@ class _SavedLinks:
 
     vectors: ToolVectors
     live: NDArray[np.bool_]
-    """Which places have a tool."""
+    """Which slots have a tool."""
     owned: dict[str, list[int]]
     """Places of each server's tools."""
     fresh: frozenset[str] | None = None

@@ -172,7 +172,7 @@ class HitBuilder:
         matched: dict[str, list[str]],
         score: float,
         evidence: Evidence,
-        highest_scores: float,
+        ceiling: float,
     ) -> Hit:
         tool = state.words.tools[slot]
         if score >= EXACT_SCORE:
@@ -214,7 +214,7 @@ class HitBuilder:
         by = "vector" if by_meaning else "lexical"
         return Hit(
             key=tool.key,
-            relevance=min(highest_scores, round(relevance, 4)),
+            relevance=min(ceiling, round(relevance, 4)),
             explanation=", ".join(reasons) or "was suggested",
             fields=fields,
             source="usage" if ranking.lift.is_source(slot) else by,

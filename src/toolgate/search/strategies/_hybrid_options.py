@@ -43,11 +43,11 @@ class Options:
     60."""
 
     database_above: int = 1_500_000
-    """Catalogs of more tools are searched by meaning where their vectors are kept, and not in
+    """Catalogs of more tools are searched by meaning in the vector store, and not in
     memory; 0 to 1,000,000,000. It pays with `pgvector`: SQLite looks at every vector."""
 
     database_timeout_s: float = 2.0
-    """Seconds that this place gets for a request; then words alone decide. 0.01 to 60."""
+    """Seconds that this store gets for a request; then words alone decide. 0.01 to 60."""
 
     cached_queries: int = 1_000
     """Vectors of requests that are kept; 0 to 100,000."""

@@ -81,7 +81,7 @@ class Ranking(NamedTuple):
     query: str
     asked: ParsedQuery
     slots: NDArray[np.int64] | None
-    """The places that were looked at; None: all of them."""
+    """The slots that were scored; None: all of them."""
     scores: NDArray[np.float32]
     parts: tuple[TextScores, ...]
     lift: UsageBoost
@@ -185,7 +185,7 @@ class HybridRanker:
         vectors: dict[str, NDArray[np.float32]],
         slots: NDArray[np.int64] | None,
     ) -> list[TextScores]:
-        """Each text scored over all places, or over some; servers count where they are few."""
+        """Each text scored over all slots, or over some; servers count where they are few."""
         options, servers = self._options, state.servers
         large = state.vectors is not None and state.vectors.heads is not None
         there = state.there if slots is None or state.there is None else state.there[slots]
@@ -237,7 +237,7 @@ class HybridRanker:
         vectors: dict[str, NDArray[np.float32]],
         rough: Sequence[Cosines | None],
     ) -> list[Cosines | None]:
-        """The same at some places, exactly."""
+        """The same at some slots, exactly."""
         readable = [at for at, cosine in enumerate(rough) if cosine is not None]
         values = exact_at(state, slots, [vectors[texts.all[at]] for at in readable])
         by_text = dict(zip(readable, values, strict=True))
@@ -277,7 +277,7 @@ class HybridRanker:
         vectors: dict[str, NDArray[np.float32]],
         request: SearchRequest,
     ) -> dict[int, float]:
-        """What earlier requests say about single places: trust times share."""
+        """What earlier requests say about single slots: trust times share."""
         usage = self._options.usage
         if request.learned is None or query not in vectors or not usage.weight:
             return {}
@@ -291,7 +291,7 @@ class HybridRanker:
         }
 
     def _raised(self, state: HybridState, request: SearchRequest) -> dict[int, float]:
-        """What is added to the scores of single places."""
+        """What is added to the scores of single slots."""
         return {
             slot: max(0.0, prior)
             for key, prior in request.priors.items()
@@ -319,7 +319,7 @@ def _servers_used(
 def _first(
     rough: NDArray[np.float32], allowed: NDArray[np.bool_] | None, sure: Sequence[int]
 ) -> NDArray[np.int64]:
-    """The places to look at, ascending: the best that are allowed, and those that are sure."""
+    """The slots to score, ascending: the best that are allowed, and those that are sure."""
     if allowed is not None:
         rough = rough * allowed
     best = highest_scores(rough, _FIRST)
@@ -331,7 +331,7 @@ def _first(
 
 
 def _highest_of(rough: Cosines, values: NDArray[np.float32]) -> Cosines:
-    """Cosines at the places that are looked at whole, where the highest is nearly always."""
+    """Cosines at the slots whose whole vectors are read, where the highest is nearly always."""
     return Cosines(values, rough.low, max(rough.high, float(values.max(initial=-1.0))))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.models.embedders._checked import NEAR
+from toolgate.models.embedders._verified import NEAR
 from toolgate.models.embedders._vector_table import read_table
 from training.table import Learned
 

@@ -1,6 +1,6 @@
 """Texts to vectors. Embedders by file name."""
 
-from toolgate.models.embedders._checked import VerifiedEmbedder
+from toolgate.models.embedders._verified import VerifiedEmbedder
 from toolgate.models.embedders.base import (
     Embedder,
     Reads,

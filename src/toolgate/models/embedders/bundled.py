@@ -13,8 +13,8 @@ from pathlib import Path
 from anyio import to_thread
 
 from toolgate.errors import EmbedderError
-from toolgate.models.embedders._checked import NEAR
 from toolgate.models.embedders._vector_table import VectorTable, read_table
+from toolgate.models.embedders._verified import NEAR
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
 
 __all__ = ["BundledEmbedder", "Options", "build"]

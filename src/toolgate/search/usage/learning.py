@@ -1,8 +1,8 @@
 """Learning from use: what searches showed, what was executed of it, and what follows from that.
 
 A call belongs to the last search of its conversation that showed its tool. From that come four
-things, each per project: votes of earlier requests (`usage_votes`), the line below which nothing fits
-(`cutoff`, also per caller), the tools that are used together, and the tools used last. Nothing here
+things, each per project: votes of earlier requests (`usage_votes`), the cutoff below which nothing
+fits (`cutoff`, also per caller), the tools that are used together, and the tools used last. Nothing here
 waits for the store but the first look at a project's log, and that for a moment only.
 """
 

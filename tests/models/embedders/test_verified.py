@@ -13,8 +13,8 @@ from toolgate.base import plugins
 from toolgate.errors import EmbedderError
 from toolgate.models.embedders import Embedder, TextKind, Vectors, VerifiedEmbedder
 from toolgate.models.embedders import bundled as bundled_module
-from toolgate.models.embedders._checked import NEAR
 from toolgate.models.embedders._vector_table import read_table
+from toolgate.models.embedders._verified import NEAR
 from toolgate.models.embedders.bundled import MODEL, RECORD, BundledEmbedder
 from toolgate.models.embedders.bundled import Options as BundledOptions
 from toolgate.models.embedders.bundled import build as bundled

@@ -8,7 +8,7 @@ from typing import Any
 from toolgate.errors import CannotAskError
 from toolgate.types import Json, Peer
 
-__all__ = ["ASKABLE", "ClientCall", "Deadline", "severity"]
+__all__ = ["ASKABLE", "ClientCall", "Deadline", "severity", "wait_for_any"]
 
 ASKABLE = {
     "elicitation/create": "elicitation",
@@ -123,3 +123,13 @@ class ClientCall:
 def severity(level: object) -> int:
     """Rank of a log level, 0 (`debug`) to 7 (`emergency`); an unknown one counts as `info`."""
     return _LEVELS.index(level) if level in _LEVELS else _LEVELS.index("info")
+
+
+async def wait_for_any(*events: asyncio.Event) -> None:
+    """Wait until one of several events is set."""
+    waits = [asyncio.ensure_future(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for waiting in waits:
+            waiting.cancel()

@@ -31,7 +31,7 @@ from toolgate.types import (
     ServerStatus,
 )
 from toolgate.upstream.base import Wire
-from toolgate.upstream.call import ASKABLE, ClientCall, Deadline
+from toolgate.upstream.call import ASKABLE, ClientCall, Deadline, wait_for_any
 from toolgate.upstream.call_errors import check_content, may_have_run_error, server_down_error
 from toolgate.upstream.call_health import CallHealth
 from toolgate.upstream.envelope import HeaderParams
@@ -495,12 +495,7 @@ class UpstreamServer:
         if self._settled.is_set():
             await self._up.wait()
             return
-        waits = [asyncio.ensure_future(event.wait()) for event in (self._up, self._settled)]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for waiting in waits:
-                waiting.cancel()
+        await wait_for_any(self._up, self._settled)
 
     async def _connect_side(self) -> EraSession:
         async with asyncio.timeout(_CONNECT_WAIT_S):

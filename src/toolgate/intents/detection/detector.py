@@ -126,6 +126,7 @@ class IntentDetector:
         if not intent.arguments and intent.tool and self._schema_of is not None:
             schema = self._schema_of(intent.tool)
         cached = self._readers.get(intent.name)
+        # Schemas are replaced and never changed in place, so identity shows a new one.
         if cached is not None and cached[0] is schema:
             return cached[1]
         declared = intent.arguments or (() if schema is None else specs_of_schema(schema))

@@ -248,6 +248,7 @@ class KeywordStage:
         """As `classify`, without `await`."""
         text = _MessageForms(request.text, request.today, request.zone)
         matches = self._all(text, request.languages)
+        # Most messages have single spaces: the copy is made only when nothing was found.
         if not matches and _SPACES.search(text.text):
             text.text = _SPACE_RUN.sub(" ", text.text)
             matches = self._all(text, request.languages)
@@ -255,6 +256,7 @@ class KeywordStage:
             matches = self._mistyped(text, request.languages)
         if not matches:
             return _NOTHING
+        # Equal combinations of keywords give equal answers, which are immutable: share them.
         key = tuple(
             (number, match.confidence, match.matched, match.reason)
             for number, match in matches.items()
@@ -320,6 +322,7 @@ class KeywordStage:
 
     def _arrange(self) -> None:
         """Put each entry under a word that it cannot do without: the rarest one."""
+        # The rarest word of a keyword selects it least often for messages without it.
         frequency = Counter(
             word for entry in self._entries if entry.word for word in entry.word.words
         )
@@ -355,6 +358,7 @@ class KeywordStage:
         for word in text.words:
             if word in by_word:
                 numbers.update(by_word[word])
+        # Phrases are matched on folded text, so their words are looked up without accents.
         if not text.plain:
             for word in text.folded_words - text.words:
                 numbers.update(by_word.get(word, ()))

@@ -80,6 +80,7 @@ class WorkspaceVariables:
         if not self._is_project(folder):
             return ()
         began = monotonic()
+        # Called from several threads; two may read one folder at once, which is harmless.
         with self._lock:
             seen = self._recent.get(folder)
         if seen is None or began >= seen.until_s:

@@ -184,6 +184,7 @@ class SemanticModel:
             return limits.threshold
         cut = self._cuts.get((limits, intent))
         if cut is None:
+            # Bounded: limits come from settings, which can change any number of times.
             if len(self._cuts) > 10_000:
                 self._cuts.clear()
             cut = self._cuts[limits, intent] = self._found_cut(limits.false_alarms, intent)
@@ -200,6 +201,7 @@ class SemanticModel:
             ]
             if len(intent_scores):
                 intent_score = float(np.quantile(intent_scores, share))
+                # Shrink towards the common quantile: few prompts give a poor one of their own.
                 score = (len(intent_scores) * intent_score + 20 * score) / (len(intent_scores) + 20)
         return self.confidence(score)
 
@@ -245,8 +247,10 @@ class SemanticModel:
             cut = self.cut((pack_limits or {}).get(names[best], limits))
         score, nearest = self._score(best, float(odds[best]), whole)
         confidence = self.confidence(score)
+        # Without a known word the score comes from the intents' sizes alone.
         if not has_features:
             confidence = 0.0
+        # Share out what the best intent leaves, so that the list sums to at most 1.
         left = min(1.0, (1 - confidence) / max(1 - float(odds[best]), 1e-9))
         ranked = [(names[best], confidence)]
         ranked += [(names[k], min(float(odds[k]) * left, confidence)) for k in order[1:depth]]

@@ -82,6 +82,7 @@ class NgramVectorizer:
         lengths = np.sqrt(np.bincount(owners, weights * weights, n))
         weights = weights / np.maximum(lengths, 1e-9)[owners] * np.float32(np.sqrt(0.5))
         result = np.zeros(n * COLUMNS, np.float64)
+        # Two columns from disjoint bits of one hash: 10 bits of column and 1 of sign each.
         for half in (0, 20):
             bits = (features >> np.uint64(half)).astype(np.int64)
             columns = owners * COLUMNS + (bits & (COLUMNS - 1))
@@ -116,6 +117,7 @@ def _bucket(features: Hashes) -> NDArray[np.int64]:
 def _counted(texts: Sequence[str]) -> FeatureCounts:
     """The different features of each text, the text they belong to, and how often it has them."""
     features, owners = _features([normalize_text(text) for text in texts])
+    # Sorting makes equal features of a text adjacent, so that runs are counts.
     order = np.lexsort((features, owners))
     features, owners = features[order], owners[order]
     new = np.ones(len(features), np.bool_)

@@ -79,6 +79,7 @@ def fit_logistic_curve(
         bend = (z * (w * p * (1 - p))[:, None]).T @ z + 1e-3 * np.eye(2)
         step = np.linalg.solve(bend, slope)
         at = at - step / max(1.0, float(np.abs(step).max()))
+        # Steps are at most 1 above, since Newton may overshoot far from the solution.
         if np.abs(step).max() < 1e-7:
             break
     second = max(float(at[1]), 1e-3) / spread

@@ -43,6 +43,7 @@ class LinearModel:
 
 def softmax(logits: Floats) -> Floats:
     """Probabilities along the last axis."""
+    # Subtracting the maximum keeps exp from overflowing and changes no probability.
     shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return shifted / shifted.sum(axis=-1, keepdims=True)
 
@@ -129,6 +130,7 @@ def _lbfgs(
         while True:
             there = _f(at - length * direction)
             new_value, new_slope = loss(there)
+            # Armijo condition with c = 1e-4 (Nocedal and Wright, section 3.1).
             if new_value <= value - 1e-4 * length * falls:
                 break
             length /= 2
@@ -136,6 +138,7 @@ def _lbfgs(
                 return at
         moved, bent = there - at, new_slope - slope
         product = float((moved * bent).sum())
+        # Pairs without positive curvature would make the approximation indefinite.
         if product > 1e-10:
             history.append((moved, bent, 1 / product))
         at, value, slope = there, new_value, new_slope

@@ -176,6 +176,7 @@ class SemanticStage:
                 for language, texts in intent.prompts.items()
                 for text in texts
             }
+            # Cached predictions belong to the model before.
             self._remembered.clear()
 
     async def classify(self, request: StageRequest) -> Detection:
@@ -304,6 +305,7 @@ class SemanticStage:
             for index, vector in zip(new, vectors, strict=True):
                 prediction = self._predict(model, texts[index], vector)
                 predictions[keys[index]] = prediction
+                # A prediction without the embedder, which failed, must not outlive the failure.
                 if vector is not None or self._embedder is None:
                     self._keep(model, keys[index], prediction)
         return [predictions[key] for key in keys]

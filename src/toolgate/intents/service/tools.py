@@ -139,6 +139,7 @@ class IntentBoost:
             lower = (at for at, other in enumerate(hits) if other.relevance < hit.relevance)
             hits.insert(next(lower, len(hits)), hit)
         notices = answer.notices
+        # The notice was written before the boost and would contradict it.
         if lifted[0].relevance >= _FITS:
             notices = tuple(notice for notice in notices if _NOTHING_FITS not in notice)
         return replace(answer, hits=tuple(hits), notices=notices)

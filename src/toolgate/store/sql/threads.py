@@ -109,8 +109,8 @@ class SqlThreads:
     async def extend_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
         """Say that a turn is alive; False: another one has taken over."""
         table = tables.threads
-        mine = (table.c.thread_id == thread_id) & (table.c.running == turn_id)
-        statement = update(table).where(mine).values(running_until=until)
+        condition = (table.c.thread_id == thread_id) & (table.c.running == turn_id)
+        statement = update(table).where(condition).values(running_until=until)
         return await self._database.write(lambda opened: opened.execute(statement).rowcount > 0)
 
     async def append_messages(
@@ -162,11 +162,11 @@ class SqlThreads:
         """Create the thread unless it exists, and give it these settings."""
 
         def work(opened: Connection) -> StoredThread:
-            found = _get_or_create(opened, self._database.insert, thread, now)
+            stored = _get_or_create(opened, self._database.insert, thread, now)
             table = tables.threads
-            mine = table.c.thread_id == found.thread_id
-            opened.execute(update(table).where(mine).values(settings=_packed(settings)))
-            return replace(found, settings=settings)
+            condition = table.c.thread_id == stored.thread_id
+            opened.execute(update(table).where(condition).values(settings=_packed(settings)))
+            return replace(stored, settings=settings)
 
         return await self._database.write(work)
 
@@ -187,12 +187,12 @@ class SqlThreads:
 
 def _find(opened: Connection, project_id: str, caller_id: str, name: str) -> StoredThread | None:
     """One by its name."""
-    wanted = {
+    values = {
         "project": escape_text(project_id),
         "caller": escape_text(caller_id),
         "called": escape_text(name),
     }
-    row = opened.execute(_FIND, wanted).mappings().first()
+    row = opened.execute(_FIND, values).mappings().first()
     return None if row is None else _thread_from(row)
 
 
@@ -201,11 +201,11 @@ def _select(
 ) -> list[StoredThread]:
     """The last used first."""
     table = tables.threads
-    wanted = select(table).where(table.c.project_id == escape_text(project_id))
+    query = select(table).where(table.c.project_id == escape_text(project_id))
     if caller_id is not None:
-        wanted = wanted.where(table.c.caller_id == escape_text(caller_id))
-    wanted = wanted.order_by(table.c.used_at.desc(), table.c.thread_id.desc()).limit(limit)
-    return [_thread_from(row) for row in opened.execute(wanted).mappings()]
+        query = query.where(table.c.caller_id == escape_text(caller_id))
+    query = query.order_by(table.c.used_at.desc(), table.c.thread_id.desc()).limit(limit)
+    return [_thread_from(row) for row in opened.execute(query).mappings()]
 
 
 def _get_or_create(
@@ -226,13 +226,13 @@ def _get_or_create(
         "used_at": now,
         "size_bytes": _ROW_BYTES,
     }
-    found = _find(opened, thread.project_id, thread.caller_id, thread.name)
-    if found is not None:
-        return found
+    stored = _find(opened, thread.project_id, thread.caller_id, thread.name)
+    if stored is not None:
+        return stored
     opened.execute(insert(tables.threads).on_conflict_do_nothing(), row)
-    found = _find(opened, thread.project_id, thread.caller_id, thread.name)
-    assert found is not None
-    return found
+    stored = _find(opened, thread.project_id, thread.caller_id, thread.name)
+    assert stored is not None
+    return stored
 
 
 def _begin(
@@ -245,29 +245,29 @@ def _begin(
     over: str,
 ) -> StoredThread:
     """Take the right to run, if it is free."""
-    found = _get_or_create(opened, insert, thread, now)
-    wanted = {"its_id": found.thread_id, "turn": turn_id, "until": until, "at": now}
+    stored = _get_or_create(opened, insert, thread, now)
+    values = {"its_id": stored.thread_id, "turn": turn_id, "until": until, "at": now}
     if over:
-        taken = opened.execute(_TAKE_OVER, {**wanted, "over": over})
+        taken = opened.execute(_TAKE_OVER, {**values, "over": over})
     else:
-        taken = opened.execute(_TAKE, wanted)
+        taken = opened.execute(_TAKE, values)
     if taken.rowcount:
-        return replace(found, running=turn_id, running_until=until, used_at=now)
+        return replace(stored, running=turn_id, running_until=until, used_at=now)
     again = _find(opened, thread.project_id, thread.caller_id, thread.name)
-    return found if again is None else again
+    return stored if again is None else again
 
 
 def _append(
     opened: Connection,
     thread_id: str,
-    said: Sequence[StoredMessage],
+    messages: Sequence[StoredMessage],
     state: Json | None,
     ends: str,
     now: str,
 ) -> int:
     """Number and write messages, and what is different of their thread."""
-    size = sum(_ROW_BYTES + len(str(one.body)) for one in said)
-    grown = {"its_id": thread_id, "more": len(said), "at": now, "bytes": size}
+    size = sum(_ROW_BYTES + len(str(message.body)) for message in messages)
+    grown = {"its_id": thread_id, "more": len(messages), "at": now, "bytes": size}
     # First of all: that locks the row, so that two turns never take the same numbers.
     if state is None:
         grows = opened.execute(_GROW, grown)
@@ -276,22 +276,22 @@ def _append(
     last: int | None = grows.scalar_one_or_none()
     if ends:
         opened.execute(_SET_FREE, {"its_id": thread_id, "turn": ends})
-    if last is None or not said:
+    if last is None or not messages:
         return last or 0
-    first = last - len(said) + 1
+    first = last - len(messages) + 1
     opened.execute(
         _SAY,
         [
             {
                 "thread_id": thread_id,
-                "number": first + place,
-                "turn_id": one.turn_id,
-                "role": one.role,
-                "body": _packed(one.body),
-                "notes": _packed(one.notes),
-                "at": one.at or now,
+                "number": first + offset,
+                "turn_id": message.turn_id,
+                "role": message.role,
+                "body": _packed(message.body),
+                "notes": _packed(message.notes),
+                "at": message.at or now,
             }
-            for place, one in enumerate(said)
+            for offset, message in enumerate(messages)
         ],
     )
     return last
@@ -301,21 +301,21 @@ def _save_extras(
     opened: Connection,
     insert: Insert,
     thread_id: str,
-    made: Sequence[StoredArtifact],
+    artifacts: Sequence[StoredArtifact],
     spending: Sequence[StoredSpending],
     now: str,
 ) -> None:
     """Write what belongs to messages."""
-    if made:
+    if artifacts:
         statement = insert(tables.thread_artifacts).on_conflict_do_nothing()
         rows = [
             {
-                "artifact_id": one.artifact_id,
+                "artifact_id": artifact.artifact_id,
                 "thread_id": thread_id,
-                "turn_id": one.turn_id,
-                "body": zlib.compress(_packed(one.body).encode(), 3),
+                "turn_id": artifact.turn_id,
+                "body": zlib.compress(_packed(artifact.body).encode(), 3),
             }
-            for one in made
+            for artifact in artifacts
         ]
         opened.execute(statement, rows)
     if spending:
@@ -323,8 +323,8 @@ def _save_extras(
         opened.execute(
             _SPEND,
             [
-                {**vars(one), "thread_id": thread_id, "number": number, "at": one.at or now}
-                for number, one in enumerate(spending, begin + 1)
+                {**vars(row), "thread_id": thread_id, "number": number, "at": row.at or now}
+                for number, row in enumerate(spending, begin + 1)
             ],
         )
 
@@ -333,14 +333,14 @@ def _messages(
     opened: Connection, thread_id: str, after: int, before: int | None, limit: int | None
 ) -> list[StoredMessage]:
     """Oldest first; with a limit the newest of them."""
-    wanted: dict[str, Any] = {
+    values: dict[str, Any] = {
         "its_id": thread_id,
         "after": after,
         "before": _NO_END if before is None else before,
     }
     if limit is None:
-        return [_message_from(row) for row in opened.execute(_ALL, wanted).mappings()]
-    newest = opened.execute(_NEWEST, {**wanted, "most": limit}).mappings()
+        return [_message_from(row) for row in opened.execute(_ALL, values).mappings()]
+    newest = opened.execute(_NEWEST, {**values, "most": limit}).mappings()
     return [_message_from(row) for row in newest][::-1]
 
 
@@ -349,7 +349,7 @@ def _artifacts(
 ) -> list[StoredArtifact]:
     """Those that are there."""
     table = tables.thread_artifacts
-    wanted = select(table).where(
+    query = select(table).where(
         table.c.thread_id == thread_id, table.c.artifact_id.in_(artifact_ids)
     )
     return [
@@ -358,28 +358,28 @@ def _artifacts(
             turn_id=row["turn_id"],
             body=_unpacked(zlib.decompress(row["body"]).decode()),
         )
-        for row in opened.execute(wanted).mappings()
+        for row in opened.execute(query).mappings()
     ]
 
 
 def _spending(opened: Connection, thread_id: str) -> list[StoredSpending]:
     """Oldest first."""
     table = tables.thread_spending
-    wanted = select(table).where(table.c.thread_id == thread_id).order_by(table.c.number)
-    found: list[StoredSpending] = []
-    for row in opened.execute(wanted).mappings():
+    query = select(table).where(table.c.thread_id == thread_id).order_by(table.c.number)
+    rows: list[StoredSpending] = []
+    for row in opened.execute(query).mappings():
         values = dict(row)
         del values["thread_id"], values["number"]
-        found.append(StoredSpending(**values))
-    return found
+        rows.append(StoredSpending(**values))
+    return rows
 
 
 def _drop(opened: Connection, thread_id: str, turn_id: str) -> int:
     """Remove the messages of a turn; numbers of others stay."""
     gone = 0
     for table in (tables.thread_artifacts, tables.thread_messages):
-        mine = (table.c.thread_id == thread_id) & (table.c.turn_id == turn_id)
-        gone = opened.execute(delete(table).where(mine)).rowcount
+        condition = (table.c.thread_id == thread_id) & (table.c.turn_id == turn_id)
+        gone = opened.execute(delete(table).where(condition)).rowcount
     return gone
 
 

@@ -328,7 +328,7 @@ async def main():
     settings = Settings(audit=AuditSettings(on_failure="closed"))
     git = FakeUpstream({"push": push})
     async with memory_app({"git": git}, settings, store_url=sys.argv[1]) as app:
-        await app.gateway.calls.execute(Caller(), "git:push", {"n": 1})
+        await app.gateway.calls.execute(Caller.local(), "git:push", {"n": 1})
 
 anyio.run(main)
 """

@@ -13,7 +13,7 @@ __all__ = [
     "Databases",
     "DbColumn",
     "DbTable",
-    "ForeignKey",
+    "ReferringColumn",
     "Server",
     "group_of",
     "keys_of",
@@ -119,7 +119,7 @@ class Server(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignKey:
+class ReferringColumn:
     """A column that points to a table."""
 
     table: str
@@ -136,20 +136,20 @@ class ForeignKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignKeys:
+class TableKeys:
     """What connects the tables of a server."""
 
-    explicit: tuple[ForeignKey, ...]
+    explicit: tuple[ReferringColumn, ...]
     """Said by the definitions."""
 
-    potential: tuple[ForeignKey, ...]
+    potential: tuple[ReferringColumn, ...]
     """Guessed: the same name and type as a primary key elsewhere; keys of one column first."""
 
 
-def keys_of(tables: Sequence[DbTable]) -> ForeignKeys:
+def keys_of(tables: Sequence[DbTable]) -> TableKeys:
     """How tables point to each other."""
     explicit = [
-        ForeignKey(table=table.name, column=column.name, target=column.references)
+        ReferringColumn(table=table.name, column=column.name, target=column.references)
         for table in tables
         for column in table.columns
         if column.references
@@ -158,13 +158,13 @@ def keys_of(tables: Sequence[DbTable]) -> ForeignKeys:
     for table in tables:
         for column in table.columns:
             by_name.setdefault(column.name.casefold(), []).append((table, column))
-    potential: list[tuple[int, ForeignKey]] = []
+    potential: list[tuple[int, ReferringColumn]] = []
     for target in tables:
         for key in target.keys:
             potential += [
                 (
                     len(target.keys),
-                    ForeignKey(
+                    ReferringColumn(
                         table=table.name,
                         column=column.name,
                         target=target.name,
@@ -177,7 +177,7 @@ def keys_of(tables: Sequence[DbTable]) -> ForeignKeys:
                 and not column.references
             ]
     potential.sort(key=lambda entry: entry[0] > 1)  # keys of several columns pair with far too much
-    return ForeignKeys(explicit=tuple(explicit), potential=tuple(key for _, key in potential))
+    return TableKeys(explicit=tuple(explicit), potential=tuple(key for _, key in potential))
 
 
 def group_of(column: DbColumn) -> str:

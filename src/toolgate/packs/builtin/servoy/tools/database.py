@@ -8,7 +8,7 @@ from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
 from toolgate.packs.builtin.servoy.database.tables import (
     DbTable,
-    ForeignKey,
+    ReferringColumn,
     Server,
     keys_of,
     table_not_found,
@@ -80,7 +80,7 @@ def _keys(tables: list[DbTable]) -> tuple[list[str], dict[str, Any]]:
     }
 
 
-def _key(key: ForeignKey) -> dict[str, str]:
+def _key(key: ReferringColumn) -> dict[str, str]:
     fields = {"table": key.table, "column": key.column, "target": key.target}
     return {**fields, "targetColumn": key.target_column} if key.target_column else fields
 

@@ -15,10 +15,10 @@ INTRODUCTION = """\
 
 <!-- Made by docs/generate_commands.py from src/toolgate/cli; change it there. -->
 
-Exit status: 0 fine, 1 what was asked for failed, 2 wrong use or configuration, 3 nothing found,
-4 not allowed. Errors go to standard error as one sentence with what to do; `--json` prints one JSON
-document on standard output. `search`, `call` and their like use the gateway that is running, and
-otherwise start what they need for the moment.
+Exit status: 0 success, 1 failure, 2 wrong usage or configuration, 3 nothing found, 4 not allowed.
+Errors are one sentence on standard error with a hint; `--json` prints one JSON document on standard
+output. Commands such as `search` and `call` use the running gateway, or start one that ends with the
+command.
 """
 
 EVERYWHERE = {"help", "install_completion", "show_completion"}
@@ -26,7 +26,7 @@ EVERYWHERE = {"help", "install_completion", "show_completion"}
 
 def commands() -> str:
     """The whole page."""
-    parts = [INTRODUCTION, "## Options of every command\n", _options(get_command(app))]
+    parts = [INTRODUCTION, "## Global options\n", _options(get_command(app))]
     for name in COMMANDS:
         parts += _sections(f"toolgate {name}", load(name), depth=2)
     return "\n".join(part.rstrip() + "\n" for part in parts)

@@ -15,13 +15,13 @@ def test_two_projects_and_three_tokens_are_made_and_explained(
 ) -> None:
     """`docs/permissions.md`, From a laptop to a shared gateway."""
     made = command("projects", "create", "team-web", "--server", "small")
-    assert (made.status, made.out) == (SUCCESS, "Made the project team-web.\n")
+    assert (made.status, made.out) == (SUCCESS, "Created the project team-web.\n")
     other = command("projects", "create", "team-data", "--server", "later", "--read-only")
     assert "There is no server 'later' yet" in other.err
     two = command("tokens", "create", "anna", "ben", "--project", "team-web", "--role", "member")
     assert two.status == SUCCESS
     assert [line[:3] for line in two.out.splitlines()] == ["tg_", "tg_"]
-    assert "Token of anna, shown this once:" in two.err
+    assert "Token anna, shown only once:" in two.err
     assert "toolgate serve --auth required" in two.err
     carl = command(
         "tokens", "create", "carl", "--project", "team-data", "--allow", "small:add_*", "--json"
@@ -83,14 +83,14 @@ def test_rules_are_made_listed_with_their_places_and_removed(
     made = command(
         "permissions", "deny", "*", "*:x_*", "--to", "everyone", "--to", "group:g", "--destructive"
     )
-    assert made.out == "Made 4 rules.\n"
+    assert made.out == "Added 4 rules.\n"
     rules = command("permissions", "list", "--json").json
     assert [rule["effect"] for rule in rules] == ["allow", "deny", "deny", "deny", "deny"]
     line = path.read_text().splitlines().index("[[permission]]") + 1
     assert rules[0]["source"].endswith(f"toolgate.toml, line {line}")
     shown = command("permissions", "list")
     assert "deny\t* (destructive)\teveryone\t" in shown.out
-    assert 'rules hold with auth = "required"' in shown.err
+    assert 'rules apply with auth = "required"' in shown.err
     ids = [rule["id"] for rule in rules[1:]]
     assert command("permissions", "remove", *ids).out == "Removed 4 rules.\n"
     assert command("permissions", "remove", ids[0]).status == USAGE_ERROR
@@ -103,7 +103,7 @@ def test_rules_are_made_listed_with_their_places_and_removed(
         (("permissions", "allow", "right=fly", "--to", "everyone"), "There is no right 'fly'."),
         (
             ("permissions", "allow", "*", "--to", "everyone", "--read-only", "--destructive"),
-            "A tool is read-only or destructive, never both.",
+            "--read-only and --destructive exclude each other.",
         ),
         (("tokens", "create", "a/b"), "A token cannot be called 'a/b'."),
         (("tokens", "create", "tg_x"), "that is how tokens themselves begin"),
@@ -143,7 +143,7 @@ def test_a_project_is_changed_and_removed(command: Command, folder: Path) -> Non
     emptied = command("projects", "set", "web", "--no-servers", "--set", "mode=", "--json").json
     assert emptied["servers"] == []
     assert "mode" not in emptied["settings"]
-    assert command("projects", "delete", "web").out == "Removed the project web.\n"
+    assert command("projects", "delete", "web").out == "Deleted the project web.\n"
 
 
 def test_a_project_of_the_file_stays_as_its_owner_wrote_it(command: Command, folder: Path) -> None:
@@ -159,7 +159,7 @@ def test_listening_for_others_needs_tokens(command: Command, folder: Path) -> No
     done = command("serve", "--host", "0.0.0.0", "--port", "0")
 
     assert done.status == USAGE_ERROR
-    assert "0.0.0.0 can be reached from other machines" in done.err
+    assert "0.0.0.0 is open to other machines" in done.err
     assert 'auth = "required"' in done.err
     assert "toolgate tokens create NAME" in done.err
     assert str(folder / "toolgate.toml") in done.err

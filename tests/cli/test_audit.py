@@ -101,7 +101,7 @@ def test_an_age_counts_back_from_now(audit: Answer) -> None:
 
 def test_nothing_recorded_is_nothing_found(audit: Answer) -> None:
     """No store is made by looking."""
-    assert audit("list") == (3, "", "Nothing that fits has been recorded.\n")
+    assert audit("list") == (3, "", "No matching records.\n")
     assert audit("list", "--json")[:2] == (3, "[]\n")
     assert not data_dir().exists()
 
@@ -209,5 +209,5 @@ def test_nothing_to_compare_is_said(audit: Answer) -> None:
     assert audit("compare") == (
         3,
         "",
-        "Nothing was searched in this time, or the audit is switched off.\n",
+        "There were no searches in this time, or the audit log is disabled.\n",
     )

@@ -21,13 +21,13 @@ def test_a_good_configuration_is_fine(config: Path, toolgate: Run) -> None:
     )
     done = toolgate("config", "check")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"Read {config}\n2 servers, 1 of them enabled.\n"
+    assert done.stdout == f"Read {config}\n2 servers, 1 enabled.\n"
 
 
 def test_no_configuration_is_fine(config: Path, toolgate: Run) -> None:
     done = toolgate("config", "check")
     assert done.returncode == 0
-    assert done.stdout.startswith("There is no configuration file; the defaults hold.\n")
+    assert done.stdout.startswith("There is no configuration file; defaults apply.\n")
 
 
 @pytest.mark.parametrize(

@@ -58,10 +58,10 @@ def test_a_login_is_made_used_and_ended(
     done = command("servers", "login", "notes", "--json")
     assert (done.status, done.json["state"], len(person)) == (SUCCESS, "good", 1)
     assert command("call", "notes:whoami").out == "anna\n"
-    assert command("servers", "test", "notes").out.startswith("notes answers")
+    assert command("servers", "test", "notes").out.startswith("notes works")
     [listed] = command("credentials", "list", "--json").json
     assert (listed["server"], listed["renews"]) == ("notes", True)
-    assert "renewed by itself" in command("credentials", "list", "notes").out
+    assert "renewed automatically" in command("credentials", "list", "notes").out
 
     key_file = settings.credential_key_file()
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
@@ -74,7 +74,7 @@ def test_a_login_is_made_used_and_ended(
     assert command("call", "notes:whoami").out == "anna\n"
 
     assert command("servers", "logout", "notes").out == "Logged out of notes.\n"
-    assert command("servers", "logout", "notes").out == "There was no login at notes.\n"
+    assert command("servers", "logout", "notes").out == "There is no login for notes.\n"
     assert "Nothing is kept" in command("credentials", "list").err
     for outcome in (done, shown):
         assert not [t for t in notes._authorization.used_refresh if t in outcome.out + outcome.err]
@@ -85,7 +85,7 @@ def test_headers_are_given_by_hand_and_never_shown(
 ) -> None:
     notes.accepts = {"Bearer by-hand"}
     given = command("credentials", "set", "notes", "--header", "Authorization=Bearer by-hand")
-    assert given.out == "Kept Authorization for notes.\n"
+    assert given.out == "Stored Authorization for notes.\n"
     assert command("call", "notes:whoami").out == "Bearer by-hand\n"
     listed = command("credentials", "list", "--json")
     assert listed.json[0]["names"] == ["Authorization"]

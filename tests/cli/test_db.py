@@ -67,7 +67,7 @@ def test_the_real_command_backs_up_and_restores(toolgate: Run, tmp_path: Path) -
     assert made.stdout.startswith(f"Wrote {backup}, ")
     assert restored.returncode == 0
     assert restored.stdout == f"Restored 3 rows from {backup}.\n"
-    assert restored.stderr.startswith(f"What was there before: {data_dir() / 'backups'}")
+    assert restored.stderr.startswith(f"Backup of the previous content: {data_dir() / 'backups'}")
     assert kept() == [sample_record(1)]
 
 
@@ -81,7 +81,7 @@ def test_without_a_store_nothing_is_found_and_none_is_made(
 
     assert (status, out) == (3, "")
     assert err == (
-        f"There is no store yet at {default_store_url()}. It is made when Toolgate first starts.\n"
+        f"There is no store yet at {default_store_url()}. Toolgate creates it at the first start.\n"
     )
     assert not data_dir().exists()
     assert not Path("there.db").exists()
@@ -105,7 +105,7 @@ def test_a_check_shows_schema_and_rows(db: Answer) -> None:
     status, out, _ = db("check")
     assert status == 0
     assert out.startswith(
-        f"The store {default_store_url()} is sound, with schema {REVISIONS[-1]}.\n"
+        f"The store {default_store_url()} is intact, with schema {REVISIONS[-1]}.\n"
     )
     assert "audit\t1\n" in out
 
@@ -125,7 +125,7 @@ def test_an_upgrade_says_what_it_did(db: Answer) -> None:
     status, out, _ = db("upgrade")
     assert (status, out) == (
         0,
-        f"The store {default_store_url()} was new and has schema {REVISIONS[-1]} now.\n",
+        f"The store {default_store_url()} was created with schema {REVISIONS[-1]}.\n",
     )
 
     status, out, _ = db("upgrade", "--json")
@@ -135,7 +135,7 @@ def test_an_upgrade_says_what_it_did(db: Answer) -> None:
         "after": REVISIONS[-1],
         "copy": None,
     }
-    assert db("upgrade")[1].endswith(f"has schema {REVISIONS[-1]}; there was nothing to do.\n")
+    assert db("upgrade")[1].endswith(f"is up to date, with schema {REVISIONS[-1]}.\n")
 
 
 def test_a_newer_store_is_refused_as_a_wrong_configuration(db: Answer) -> None:
@@ -159,7 +159,7 @@ def test_a_file_that_exists_is_replaced_only_by_force(db: Answer, tmp_path: Path
     status, out, err = db("backup", str(file))
     assert (status, out) == (2, "")
     assert err == (
-        f"toolgate: The file {file} exists. Name another one, or replace it with --force.\n"
+        f"toolgate: The file {file} exists. Choose another one, or replace it with --force.\n"
     )
     assert file.read_text(encoding="utf-8") == "mine"
     assert db("backup", str(tmp_path))[0] == 2

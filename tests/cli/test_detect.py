@@ -85,7 +85,7 @@ def test_explain_shows_every_intent(command: Command) -> None:
     answer = command("detect", "--stage", "keyword", "--explain", "--json", "weather").json
 
     assert "0.90  schema-changes  The exact keyword 'recent changes'." in text
-    assert "0.00  type-info  nothing speaks for it" in text
+    assert "0.00  type-info  no evidence" in text
     assert [row["confidence"] for row in answer["explanation"]["intents"]] == [0.0, 0.0, 0.0]
 
 
@@ -158,14 +158,14 @@ def test_a_pack_without_example_prompts_has_no_semantic_stage(
     ("argv", "said"),
     [
         ((), "There is no message."),
-        (("--today", "2025-13-01", "x"), "--today '2025-13-01' is no day."),
+        (("--today", "2025-13-01", "x"), "--today '2025-13-01' is not a date."),
         (("--zone", "Mars/Olympus", "x"), "There is no time zone 'Mars/Olympus'."),
         (("--zone", "../x", "x"), "There is no time zone '../x'."),
         (("--stage", "magic", "x"), "There is no stage 'magic'."),
         (("--languages", "xx", "x"), "Available: de, en, es, fr."),
         (("--pack", "nowhere", "x"), "nowhere is no folder."),
         (("--file", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
-        (("--file", "-", "x"), "A message and --file were both given."),
+        (("--file", "-", "x"), "A message and --file exclude each other."),
     ],
 )
 def test_wrong_use_is_one_sentence_and_2(command: Command, argv: list[str], said: str) -> None:
@@ -187,7 +187,7 @@ def test_a_line_that_is_no_message_is_named(command: Command, tmp_path: Path, li
     done = command("detect", "--file", str(path))
 
     assert done.status == 2
-    assert "rows.jsonl:2 is no message." in done.err
+    assert "rows.jsonl:2 is not a message." in done.err
 
 
 def test_detecting_by_keywords_loads_nothing_heavy(loaded_by: LoadedBy) -> None:

@@ -100,7 +100,7 @@ def test_single_files_are_removed_by_source_and_by_path(command: Command, place:
         (("add", "guides", "--model", "none"), "There is no embedding model 'none'"),
         (("add", "guides", "--place", "pgvector"), "is not that of this store"),
         (("add", "guides", "--metric", "near"), "There is no metric 'near'"),
-        (("remove",), "documents, or a whole collection"),
+        (("remove",), "Either documents or --all"),
         (("list", "-c", "none"), "There is no collection 'none'"),
         (("search", "x", "--type", "best"), "There is no search type 'best'"),
     ],
@@ -163,7 +163,7 @@ def test_pages_of_the_web_are_taken_in(command: Command, place: Path, site: str)
     assert done.status == FAILED
     assert done.json["added"] == [f"{site}/old"]
     [failed] = done.json["failed"]
-    assert "answers with status 404" in failed["reason"]
+    assert "responds with status 404" in failed["reason"]
     [known] = command("docs", "list", "--json").json["documents"]
     assert (known["title"], known["media_type"]) == ("Guide", "text/html")
     found = command("docs", "search", "where", "is", "the", "printer")

@@ -106,7 +106,7 @@ def test_doctor_names_the_server_that_dies_with_what_it_wrote(
     done = command("doctor")
     assert done.status == FAILED
     assert "PROBLEM  server bad: " in done.out
-    assert "It last wrote: small server last words" in done.out
+    assert "Its last output: small server last words" in done.out
 
 
 def test_doctor_says_who_has_the_port(command: Command, folder: Path) -> None:
@@ -116,7 +116,7 @@ def test_doctor_says_who_has_the_port(command: Command, folder: Path) -> None:
         (folder / "toolgate.toml").write_text(text, encoding="utf-8")
         done = command("doctor")
     assert done.status == FAILED
-    assert f"Port {port} on 127.0.0.1 is taken by another program." in done.out
+    assert f"Port {port} on 127.0.0.1 is in use by another program." in done.out
 
 
 def test_doctor_without_configuration_points_to_init(command: Command, folder: Path) -> None:
@@ -149,7 +149,7 @@ def test_doctor_names_run_files_that_a_kill_left(command: Command, folder: Path)
     text = run.path.read_text("utf-8").replace(f'"pid": {os.getpid()}', f'"pid": {ended.pid}')
     run.path.write_text(text, encoding="utf-8")
     done = command("doctor")
-    assert "1 run file of gateways that were killed." in done.out
+    assert "1 run file left by killed gateways." in done.out
     assert done.err.endswith("Everything works, with 1 warning.\n")
 
 
@@ -287,7 +287,7 @@ def test_doctor_names_children_that_a_killed_gateway_left(command: Command, fold
     pid = int(shell.stdout)
     try:
         done = command("doctor", "--quick")
-        assert f"Process {pid} is this server without a gateway." in done.out
+        assert f"Process {pid} runs this server without a gateway." in done.out
         assert f"End it: kill {pid}" in done.out
     finally:
         os.kill(pid, signal.SIGKILL)
@@ -303,6 +303,6 @@ def test_doctor_says_whether_databases_can_be_read(command: Command, tmp_path: P
 
     done = command("--config", str(tmp_path / "toolgate.toml"), "doctor")
 
-    assert "Can be read (sqlite): " in done.out
+    assert "Readable (sqlite): " in done.out
     assert "the file is not there or may not be read" in done.out
     assert "s3cret" not in done.out

@@ -27,7 +27,7 @@ def test_the_bundled_embedder_works_without_any_configuration(toolgate: Run) -> 
 
     assert done.returncode == SUCCESS
     assert done.stdout.startswith("bundled-1/256/")
-    assert " works: 256 numbers a vector, ready in " in done.stdout
+    assert " works: 256 dimensions, loaded in " in done.stdout
 
 
 def test_the_configured_embedder_is_the_one_that_is_tested(toolgate: Run, configured: Path) -> None:

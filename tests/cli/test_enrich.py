@@ -60,7 +60,7 @@ def test_a_pack_can_be_tried_that_is_not_configured(place: Path, command: Comman
     ("words", "message"),
     [
         ((), "There is no message."),
-        (("x", "--query", "y"), "A message and --query were both given."),
+        (("x", "--query", "y"), "A message and --query exclude each other."),
     ],
 )
 @pytest.mark.usefixtures("place")

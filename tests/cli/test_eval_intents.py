@@ -62,9 +62,9 @@ def test_people_get_the_figures_as_sentences_and_tables(command: Command, pack: 
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        ("{", "line 1: no JSON"),
+        ("{", "line 1: not JSON"),
         ('{"text": "x"}', 'line 1: not an object with "id" and "text"'),
-        ('{"id": 1, "text": 2}', 'line 1: "text" is no text'),
+        ('{"id": 1, "text": 2}', 'line 1: "text" is not a string'),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(

@@ -34,7 +34,7 @@ def test_status_is_shown_for_people(command: Command, meaning: Path) -> None:
     shown = command("index", "status").out
 
     assert shown.startswith("Search: hybrid\nModel: bundled")
-    assert "Tools: 3, of which 3 have a vector\nStore: 3 vectors\n" in shown
+    assert "Tools: 3, 3 with a vector\nStore: 3 vectors\n" in shown
     assert shown.endswith("small\t3\t3\n")
 
 
@@ -51,7 +51,7 @@ def test_an_index_is_renewed_and_removed(command: Command, meaning: Path) -> Non
     assert command("tools").status == SUCCESS
 
     assert command("index", "refresh", "small").out == (
-        "Computed the vectors of 3 tools of small anew.\n"
+        "Recomputed the vectors of 3 tools of small.\n"
     )
     assert command("index", "refresh", "--all", "--json").json["tools"] == 3
     assert command("index", "remove", "small", "--json").json == {"server": "small", "tools": 3}
@@ -90,7 +90,7 @@ def test_a_search_without_vectors_says_so(command: Command, folder: Path) -> Non
     refused = command("index", "refresh", "--all")
 
     assert (shown.status, shown.out) == (SUCCESS, "")
-    assert "The search bm25 has no vectors." in shown.err
+    assert "The search bm25 uses no vectors." in shown.err
     assert refused.status == USAGE_ERROR
     assert "The search 'bm25' has no vectors." in refused.err
 

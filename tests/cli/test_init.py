@@ -94,17 +94,17 @@ def test_a_dry_run_shows_what_was_found_without_secrets_and_writes_nothing(
     assert [(row[0], row[2], row[4]) for row in rows] == [
         ("Claude Desktop", "files", ""),
         ("Claude Desktop", "github", ""),
-        ("Claude Code", "far", "left out; belongs to /elsewhere"),
+        ("Claude Code", "far", "skipped; belongs to /elsewhere"),
         ("Claude Code", "near", ""),
         ("Cursor", "github", "called github-cursor here"),
-        ("Cursor", "files", "left out; equals files above"),
+        ("Cursor", "files", "skipped; equals files above"),
         (
             "VS Code",
             "My DB",
             "its input 'db-password' is now ${env:DB_PASSWORD}; called My-DB-274271 here; needs "
             "DB_PASSWORD, which is not set",
         ),
-        ("VS Code", "toolgate", "left out; Toolgate itself"),
+        ("VS Code", "toolgate", "skipped; Toolgate itself"),
         ("Codex", "time", ""),
         ("Claude Code", "local", ""),
     ]
@@ -119,7 +119,7 @@ def test_without_a_terminal_nothing_is_written_unless_told_to(home: Path, toolga
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1] == (
         "toolgate: This would write ~/.config/toolgate/toolgate.toml. Add --yes to do it, or "
-        "--dry-run to look first."
+        "--dry-run for a preview."
     )
     assert digests(home) == before
 
@@ -129,7 +129,7 @@ def test_servers_are_copied_and_no_file_of_a_client_is_touched(home: Path, toolg
     done = toolgate("init", "--yes")
     assert done.returncode == 0, done.stderr
     assert "Set these variables where Toolgate runs: DB_PASSWORD." in done.stderr
-    assert "holds keys or tokens" in done.stderr
+    assert "contains keys or tokens" in done.stderr
     assert {name: digest for name, digest in digests(home).items() if name in before} == before
     assert config_of(home).stat().st_mode & 0o777 == 0o600
     servers = {server.name: server for server in load(config_of(home)).servers}
@@ -301,7 +301,7 @@ def test_what_only_an_editor_can_fill_in_is_copied_disabled_and_stays_in_its_cli
     only(home, cursor=WORKSPACE)
     done = toolgate("init", "--yes", "--write-back")
     assert done.returncode == 0, done.stderr
-    reason = "only its client can fill in ${workspaceFolder}"
+    reason = "only its client can resolve ${workspaceFolder}"
     assert f"'ws' stays in Cursor: {reason}." in done.stderr
     assert f"# from Cursor, ~/.cursor/mcp.json; disabled: {reason}\n" in config_of(home).read_text()
     servers = {server.name: server for server in load(config_of(home)).servers}
@@ -393,13 +393,13 @@ def test_files_that_cannot_be_read_are_told_apart_from_files_without_servers(
     done = toolgate("init", "--yes")
     assert done.returncode == 3
     assert "mcp.json, line 2: mcpServers is no object with servers by name." in done.stderr
-    assert "No MCP servers were found in those files of other clients that can be" in done.stderr
+    assert "No MCP servers were found in the readable files of other clients" in done.stderr
 
 
 def test_an_entry_that_is_no_server_is_shown_as_one_that_cannot_be_used(
     home: Path, toolgate: Run
 ) -> None:
     only(home, cursor='{"mcpServers": {"a": "x", "b": {"command": "y"}}}')
-    assert "cannot be used; server.a has no command, url or python" in toolgate(
+    assert "invalid; server.a has no command, url or python" in toolgate(
         "init", "--dry-run"
     ).stdout.replace("\n", " ")

@@ -9,7 +9,7 @@ from toolgate.cli.terminal._exit import SUCCESS
 
 def test_a_key_that_there_is_not_yet_is_not_made_by_looking(command: Command) -> None:
     shown = command("keys", "show")
-    assert (shown.status, "There is none yet" in shown.out) == (SUCCESS, True)
+    assert (shown.status, "There is no key yet" in shown.out) == (SUCCESS, True)
     assert not settings.credential_key_file().exists()
 
 

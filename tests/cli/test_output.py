@@ -131,8 +131,8 @@ def test_colours_are_for_terminals_that_want_them(terminal: Terminal) -> None:
 
 def test_standard_output_stays_itself_while_one_waits(terminal: Terminal) -> None:
     code = (
-        "import sys\nfrom toolgate.cli.terminal._output import waiting\n"
-        "with waiting('Checking'):\n    encoding = sys.stdout.encoding\nprint(encoding)"
+        "import sys\nfrom toolgate.cli.terminal._output import spinner\n"
+        "with spinner('Checking'):\n    encoding = sys.stdout.encoding\nprint(encoding)"
     )
     shown = terminal(code, columns=80, PYTHONIOENCODING="utf-8")
     assert "Checking" in shown
@@ -141,8 +141,8 @@ def test_standard_output_stays_itself_while_one_waits(terminal: Terminal) -> Non
 
 def test_long_sentences_are_cut_between_words_on_a_terminal(terminal: Terminal) -> None:
     code = (
-        "import sys\nfrom toolgate.cli.terminal._output import folded\n"
-        "print(folded('store: in /a/folder/with-a-name/of-its-own, kept', sys.stdout, hang=2))"
+        "import sys\nfrom toolgate.cli.terminal._output import wrap_text\n"
+        "print(wrap_text('store: in /a/folder/with-a-name/of-its-own, kept', sys.stdout, hang=2))"
     )
     assert terminal(code, columns=24) == "store: in\n  /a/folder/with-a-name/of-its-own,\n  kept\n"
 

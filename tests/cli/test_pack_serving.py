@@ -34,7 +34,7 @@ def test_a_running_gateway_keeps_what_works_and_switches_packs_off(
     assert has(serving, "sales:order")
 
     write(sales, {"tools/orders.py": "def ("})
-    assert "orders.py:1: SyntaxError" in serving.line("The version before is in use.")
+    assert "orders.py:1: SyntaxError" in serving.line("The previous version is in use.")
     (row,) = [row for row in command("pack", "list", "--json").json if row["name"] == "sales"]
     assert row["is_kept"]
     assert command("call", "sales:order", "--arg", "number=7").out == "order 7\n"

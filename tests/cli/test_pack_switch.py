@@ -34,7 +34,7 @@ def test_a_shipped_pack_is_switched_in_the_configuration(place: Path, command: C
     off = command("pack", "disable", "servoy")
 
     assert (on.status, on.out) == (0, f"Enabled servoy: [packs] in {place / 'toolgate.toml'}.\n")
-    assert (again.status, again.err) == (0, "servoy is enabled already.\n")
+    assert (again.status, again.err) == (0, "servoy is already enabled.\n")
     assert enabled == {"enable": ["servoy"]}
     assert off.status == 0
     assert table(place) == {"enable": []}
@@ -66,7 +66,7 @@ def test_doctor_names_the_file_of_a_pack_that_cannot_be_used(place: Path, comman
     write(place / "packs" / "sales", {"intents/orders.toml": "tool = = 1"})
     bad = command("doctor")
 
-    assert "ok       packs: 2 packs in use: sales, schema." in good.out
+    assert "ok       packs: 2 packs enabled: sales, schema." in good.out
     assert bad.status == 1
     path = place / "packs" / "sales" / "intents" / "orders.toml"
     assert f"{path}:1: this is no valid TOML" in bad.out.replace("\n         ", " ")

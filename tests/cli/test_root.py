@@ -96,17 +96,17 @@ def test_version_says_the_version_and_nothing_else(toolgate: Run) -> None:
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["serch"], "There is no command 'serch'. Did you mean 'search'? See: toolgate --help"),
+        (["serch"], "Unknown command 'serch'. Did you mean 'search'? See: toolgate --help"),
         (["--cofnig", "x"], "No such option: --cofnig"),
         (["--config"], "Option --config needs a file name after it."),
         (["serve", "--prot", "1"], "'toolgate serve' has no option --prot. Did you mean --port?"),
         (["serve", "--port"], "Option --port needs a value."),
         (
             ["serve", "--port", "x"],
-            "got 'x'. Allowed: a whole number from 0 to 65,535.",
+            "got 'x'. Allowed: an integer from 0 to 65,535.",
         ),
-        (["serve", "--port", "99999"], "Option --port got '99999'. Allowed: a whole number from 0"),
-        (["serve", "--port=-1"], "Option --port got '-1'. Allowed: a whole number from 0"),
+        (["serve", "--port", "99999"], "Option --port got '99999'. Allowed: an integer from 0"),
+        (["serve", "--port=-1"], "Option --port got '-1'. Allowed: an integer from 0"),
         (["serve", "now"], "'toolgate serve' takes no argument 'now'."),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -146,7 +146,7 @@ def test_import_may_be_given_more_than_once_and_needs_its_file() -> None:
 def test_every_command_loads_and_says_of_itself_what_the_overview_says(name: str) -> None:
     command = load(name)
     text = (command.help or "").split("\n\n")[0]
-    assert " ".join(text.split()) == COMMANDS[name][2]
+    assert " ".join(text.split()) == COMMANDS[name].summary
     # Completion is installed for the program, and is no option of each command.
     assert not {one.name for one in command.params} & {"install_completion", "show_completion"}
 

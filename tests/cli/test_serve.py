@@ -121,7 +121,7 @@ def test_a_hang_up_reads_the_configuration_again(serve: Serve, folder: Path) -> 
     path = folder / "toolgate.toml"
     path.write_text(path.read_text("utf-8") + server_table("second"), encoding="utf-8")
     gateway.process.send_signal(signal.SIGHUP)
-    assert "servers=2" in gateway.line("configuration read again")
+    assert "servers=2" in gateway.line("configuration reloaded")
     names = [server["name"] for server in get(f"{gateway.address}/api/v1/servers")["servers"]]
     assert names == ["small", "second"]
 
@@ -134,9 +134,9 @@ def test_a_changed_file_is_taken_over_and_a_broken_one_changes_nothing(
     path = folder / "toolgate.toml"
     before = path.read_text("utf-8")
     path.write_text("[server.", encoding="utf-8")
-    assert "toolgate.toml" in gateway.line("configuration cannot be used")
+    assert "toolgate.toml" in gateway.line("invalid configuration")
     path.write_text(before + server_table("second"), encoding="utf-8")
-    gateway.line("configuration read again")
+    gateway.line("configuration reloaded")
     names = [server["name"] for server in get(f"{gateway.address}/api/v1/servers")["servers"]]
     assert names == ["small", "second"]
 

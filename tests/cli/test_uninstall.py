@@ -17,7 +17,7 @@ def test_a_dry_run_shows_everything_and_removes_nothing(command: Command, folder
     assert done.status == SUCCESS
     assert str(settings.data_dir()) in done.out
     assert str(settings.config_dir()) in done.out
-    assert "(stays" in done.out  # the file in the working folder belongs to its project
+    assert "(not removed" in done.out  # the file in the working folder belongs to its project
     assert settings.data_dir().exists()
     listed = command("uninstall", "--json").json
     assert listed["dry_run"] is True

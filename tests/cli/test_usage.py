@@ -40,7 +40,7 @@ def test_nothing_is_forgotten_without_a_yes(
     done = command("usage", "clear")
 
     assert done.status == USAGE_ERROR
-    assert "Nothing was forgotten. Answer y, or give --yes." in done.err
+    assert "Nothing was deleted. Answer y, or use --yes." in done.err
 
 
 def test_requests_whose_text_was_not_kept_cannot_be_measured(

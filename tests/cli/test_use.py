@@ -56,7 +56,7 @@ def test_search_without_a_tool_points_to_the_servers(command: Command, folder: P
     (folder / "toolgate.toml").write_text("[serve]\nport = 0\n", "utf-8")
     asked = command("search", "anything")
     assert asked.status == NO_RESULT
-    assert "There is no tool to search.\nSee what there is: toolgate servers list" in asked.err
+    assert "There is no tool to search.\nSee: toolgate servers list" in asked.err
 
 
 def test_search_as_json_is_the_answer_of_discover(command: Command, folder: Path) -> None:

@@ -75,7 +75,7 @@ def test_a_kept_demo_fits_eighty_columns_and_serves_until_it_is_told_to_stop(
         assert process.wait(HANG_S) == 0
 
     told = log.read_text(encoding="utf-8")
-    assert re.search(r"With a browser: http://127\.0\.0\.1:\d+/console\n", told)
+    assert re.search(r"Web console: http://127\.0\.0\.1:\d+/console\n", told)
     to_copy = ('   {"mcpServers"', "   /", "No Node")  # lines that people copy stay whole
     long = [line for line in told.splitlines() if len(line) > 80]
     assert [line for line in long if not line.startswith(to_copy)] == []

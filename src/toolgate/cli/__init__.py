@@ -1,7 +1,7 @@
 """The command line.
 
-`main` loads as little as its command needs: `serve` and `stdio` stay in memory, so they run without
-the libraries that draw tables and help; all other commands are found by name through `_root`.
+`main` imports as little as its command needs. `serve` and `stdio` run for a long time, so they do
+without the libraries for tables and help; `toolgate.cli.root` imports all other commands by name.
 """
 
 import os
@@ -19,24 +19,25 @@ from toolgate.cli.terminal._sanitize import sanitize
 __all__ = ["main"]
 
 _RESIDENT = frozenset({"serve", "stdio"})
-"""Commands that stay in memory; their modules hold a `PlainCommand` named `command`."""
+"""Long-running commands; their modules have a `PlainCommand` named `command`."""
 
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
-"""What libraries for matrices read when numpy loads them. Their threads spin between the short
-products of a search: with two, one over 5,000 tools took 6.6 ms of processor time instead of 0.5.
+"""Variables that the matrix libraries of numpy read when they load. Their threads spin between the
+short products of a search: with two threads a search over 5,000 tools took 6.6 ms of CPU time
+instead of 0.5 ms.
 """
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
-    """Run `toolgate`; ends the process with the exit status of the command."""
+    """Run `toolgate` and exit with the status of the command."""
     replace_unencodable()
     for name in _ONE_THREAD:
-        os.environ.setdefault(name, "1")  # noqa: TID251 - it has to be there before numpy is
+        os.environ.setdefault(name, "1")  # noqa: TID251 - must be set before numpy is imported
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
 
 
 def run(argv: list[str]) -> int:
-    """Run a command line; gives its exit status and never raises for what a user can cause."""
+    """Run a command line; its exit status. Errors that a user can cause are printed, not raised."""
     verbose = 0
     try:
         shared, rest = split_globals(argv)

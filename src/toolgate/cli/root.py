@@ -1,7 +1,8 @@
-"""The command `toolgate` itself: it knows the names of commands, and loads the one that is used."""
+"""The command `toolgate`: lists all commands and imports only the one that runs."""
 
 import inspect
 import sys
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -17,117 +18,148 @@ from toolgate.cli.terminal._sanitize import sanitize
 
 __all__ = ["COMMANDS", "app", "load", "run"]
 
-START = "Start"
-SERVE = "Serve"
+GET_STARTED = "Get started"
+RUN = "Run the gateway"
 USE = "Use tools"
-SHARE = "Share"
-LOOK_AFTER = "Look after"
+ACCESS = "Access control"
+ADMINISTRATION = "Administration"
 
-COMMANDS: dict[str, tuple[str, str, str]] = {
-    "init": (
-        START,
+
+@dataclass(frozen=True)
+class CommandEntry:
+    """What the help shows of a command before its module is imported."""
+
+    panel: str
+    """Heading of the help under which it is listed."""
+
+    package: str
+    """Package in `toolgate.cli` that has its module; the module is named like the command."""
+
+    summary: str
+    """One sentence."""
+
+
+COMMANDS: dict[str, CommandEntry] = {
+    "init": CommandEntry(
+        GET_STARTED,
         "setup",
-        "Find the MCP servers that your clients know and set Toolgate up with them.",
+        "Import the MCP servers of your other clients and write toolgate.toml.",
     ),
-    "demo": (START, "demo", "Show the main job on real MCP servers, from search to executed call."),
-    "doctor": (START, "setup", "Check configuration, servers, store and port, and say what to do."),
-    "serve": (SERVE, "serving", "Serve the gateway over HTTP."),
-    "stdio": (
-        SERVE,
+    "demo": CommandEntry(
+        GET_STARTED, "demo", "Try Toolgate with real MCP servers: search, call, recovery."
+    ),
+    "doctor": CommandEntry(
+        GET_STARTED, "setup", "Check configuration, servers, store and port, and suggest fixes."
+    ),
+    "serve": CommandEntry(RUN, "serving", "Serve the gateway over HTTP."),
+    "stdio": CommandEntry(
+        RUN,
         "serving",
         "Serve the gateway on standard input and output, for a client that starts it.",
     ),
-    "tools": (USE, "tools", "List the tools of all servers."),
-    "search": (USE, "tools", "Find the tools that fit a request."),
-    "describe": (USE, "tools", "Show what tools do and which arguments they take."),
-    "call": (USE, "tools", "Run a tool."),
-    "chat": (USE, "chat", "Talk to a model that has your tools."),
-    "threads": (USE, "chat", "List conversations, and set what their turns go by."),
-    "prompts": (
-        USE,
-        "chat",
-        "Show the prompts that models are given, and put others in their place.",
+    "tools": CommandEntry(USE, "tools", "List the tools of all servers."),
+    "search": CommandEntry(USE, "tools", "Search for tools."),
+    "describe": CommandEntry(USE, "tools", "Show what tools do and which arguments they take."),
+    "call": CommandEntry(USE, "tools", "Call a tool."),
+    "chat": CommandEntry(USE, "chat", "Chat with a model that can use your tools."),
+    "threads": CommandEntry(
+        USE, "chat", "List and delete conversations, and change their settings."
     ),
-    "detect": (USE, "intents", "Tell what a message asks for, and read its arguments."),
-    "enrich": (USE, "intents", "Show a message with the rules and tools that a model gets for it."),
-    "docs": (
-        USE,
-        "chat",
-        "Take documents in, list, search and remove them: what models answer from.",
+    "prompts": CommandEntry(USE, "chat", "Show and replace the prompts that models receive."),
+    "detect": CommandEntry(
+        USE, "intents", "Detect the intent of a message and read its arguments."
     ),
-    "servers": (LOOK_AFTER, "tools", "List, add, change, test and remove servers."),
-    "credentials": (SHARE, "access", "Show, give and remove what servers are shown."),
-    "keys": (
-        LOOK_AFTER,
-        "access",
-        "Show and exchange the key that credentials of servers are encrypted with.",
+    "enrich": CommandEntry(
+        USE, "intents", "Show the rules and tools that are added to a message for a model."
     ),
-    "pack": (
-        LOOK_AFTER,
+    "docs": CommandEntry(
+        USE, "chat", "Import, list, search and remove documents that models answer from."
+    ),
+    "servers": CommandEntry(ADMINISTRATION, "tools", "List, add, change, test and remove servers."),
+    "credentials": CommandEntry(
+        ACCESS, "access", "List, store and remove credentials for servers."
+    ),
+    "keys": CommandEntry(
+        ADMINISTRATION, "access", "Show and rotate the key that encrypts stored credentials."
+    ),
+    "pack": CommandEntry(
+        ADMINISTRATION,
         "intents",
-        "Make, check, list and switch packs: intents, rules and tools in files.",
+        "Create, check, list and enable packs of intents, rules and tools.",
     ),
-    "tokens": (SHARE, "access", "Make, list, renew and revoke tokens for a shared gateway."),
-    "projects": (
-        SHARE,
-        "access",
-        "Make projects: which servers belong together, and what differs there.",
+    "tokens": CommandEntry(
+        ACCESS, "access", "Create, list, rotate and revoke tokens for a shared gateway."
     ),
-    "permissions": (SHARE, "access", "Allow and deny servers, tools, resources and prompts."),
-    "guards": (SHARE, "access", "Have calls looked at: arguments, secrets, sizes, approval."),
-    "explain": (SHARE, "access", "Say why somebody sees a tool, or does not."),
-    "approvals": (SHARE, "access", "Show the calls that wait for a person, and say yes or no."),
-    "index": (LOOK_AFTER, "tools", "Show, renew or remove the vectors by which tools are found."),
-    "config": (LOOK_AFTER, "setup", "Check the configuration, or bring an old one up to date."),
-    "paths": (
-        LOOK_AFTER,
+    "projects": CommandEntry(
+        ACCESS, "access", "Create and change projects, which group servers and settings."
+    ),
+    "permissions": CommandEntry(
+        ACCESS, "access", "Allow and deny servers, tools, resources and prompts."
+    ),
+    "guards": CommandEntry(
+        ACCESS, "access", "Add call policies: argument rules, secrets, size limits, approval."
+    ),
+    "explain": CommandEntry(ACCESS, "access", "Explain why a caller can or cannot see a tool."),
+    "approvals": CommandEntry(
+        ACCESS, "access", "List calls that await approval, and approve or reject them."
+    ),
+    "index": CommandEntry(
+        ADMINISTRATION, "tools", "Show, recompute and remove the vectors of the tool search."
+    ),
+    "config": CommandEntry(ADMINISTRATION, "setup", "Check and migrate the configuration."),
+    "paths": CommandEntry(ADMINISTRATION, "setup", "Show where Toolgate stores its files."),
+    "db": CommandEntry(
+        ADMINISTRATION,
         "setup",
-        "Show where Toolgate keeps its files; none of them has to exist.",
+        "Upgrade, check, back up and restore the store while a gateway runs.",
     ),
-    "db": (
-        LOOK_AFTER,
-        "setup",
-        "Upgrade, check, back up and restore the store; all of it while a gateway runs.",
-    ),
-    "audit": (LOOK_AFTER, "reports", "Show and export what was searched and called."),
-    "embedder": (
-        LOOK_AFTER,
+    "audit": CommandEntry(ADMINISTRATION, "reports", "Show, export and verify the audit log."),
+    "embedder": CommandEntry(
+        ADMINISTRATION,
         "tools",
-        "Try the embedder that is configured, or make a model for the embedder `onnx`.",
+        "Test the configured embedder, or export a model for the embedder `onnx`.",
     ),
-    "cost": (LOOK_AFTER, "reports", "Show what tasks cost in tokens, against listing every tool."),
-    "profile": (
-        LOOK_AFTER,
+    "cost": CommandEntry(
+        ADMINISTRATION,
         "reports",
-        "Replay past searches with other settings, and show what would be different.",
+        "Show what conversations cost in tokens, compared with listing every tool.",
     ),
-    "usage": (LOOK_AFTER, "reports", "Show and forget what was learned from use."),
-    "eval": (LOOK_AFTER, "evaluation", "Measure how good search and intents are."),
-    "uninstall": (
-        LOOK_AFTER,
+    "profile": CommandEntry(
+        ADMINISTRATION,
+        "reports",
+        "Replay past searches with other settings and show the differences.",
+    ),
+    "usage": CommandEntry(ADMINISTRATION, "reports", "Show and delete what was learned from use."),
+    "eval": CommandEntry(
+        ADMINISTRATION, "evaluation", "Measure the quality of search and intent detection."
+    ),
+    "uninstall": CommandEntry(
+        ADMINISTRATION,
         "setup",
-        "Show or remove everything that Toolgate put on this machine.",
+        "Show or remove everything that Toolgate installed on this machine.",
     ),
 }
-"""Every command: its panel in the help, the folder with its module, and its summary."""
+"""Every command, in the order of the help."""
 
 
 class Commands(TyperGroup):
-    """A group whose commands are imported when they are used, not to list their names."""
+    """A command group that imports a command when it runs, not when it is listed."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the names never depend on it
-        """All names, in the order of the help."""
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the names do not depend on it
+        """All command names, in the order of the help."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
-        """A stand-in that knows what the help needs."""
+        """A placeholder with what the help needs."""
         if cmd_name not in COMMANDS:
             return None
-        panel, _, text = COMMANDS[cmd_name]
-        return TyperCommand(cmd_name, help=text, short_help=text, rich_help_panel=panel)
+        entry = COMMANDS[cmd_name]
+        return TyperCommand(
+            cmd_name, help=entry.summary, short_help=entry.summary, rich_help_panel=entry.panel
+        )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command itself, for running it or completing its options."""
+        """The real command, to run it or complete its options."""
         name = args[0]
         if name in COMMANDS:
             return name, load(name), args[1:]
@@ -135,7 +167,7 @@ class Commands(TyperGroup):
             return super().resolve_command(ctx, args)
         near = get_close_matches(name, COMMANDS, n=1)
         guess = f" Did you mean {near[0]!r}?" if near else ""
-        raise typer.TyperException(f"There is no command {name!r}.{guess} See: toolgate --help")
+        raise typer.TyperException(f"Unknown command {name!r}.{guess} See: toolgate --help")
 
 
 app = typer.Typer(
@@ -146,7 +178,7 @@ app = typer.Typer(
 )
 
 
-@app.callback(epilog="The options --config, --import and --verbose may stand after a command too.")
+@app.callback(epilog="--config, --import and --verbose can also follow a command.")
 def root(
     ctx: typer.Context,
     config: Annotated[
@@ -159,7 +191,7 @@ def root(
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
     """One MCP endpoint in front of all your MCP servers."""
-    # `split_globals` has read the shared options before; they stand here for help and completion.
+    # `split_globals` has read the global options already; declared here for the help.
     del ctx, config, imports, verbose
     if version:
         typer.echo(f"toolgate {__version__}")
@@ -167,8 +199,8 @@ def root(
 
 
 def load(name: str) -> Any:
-    """The command `name`, imported and with the shared ways of the command line."""
-    module = import_module(f"toolgate.cli.{COMMANDS[name][1]}.{name}")
+    """The command `name`, imported, with the settings that all commands share."""
+    module = import_module(f"toolgate.cli.{COMMANDS[name].package}.{name}")
     plain: object = getattr(module, "command", None)
     command: Any = get_command(_typer_of(plain) if isinstance(plain, PlainCommand) else module.app)
     command.name = name
@@ -177,14 +209,14 @@ def load(name: str) -> Any:
 
 
 def run(argv: list[str]) -> int:
-    """Run a command line without its shared options; gives the exit status."""
+    """Run a command line without its global options; the exit status."""
     try:
         result = get_command(app).main(argv, prog_name="toolgate", standalone_mode=False)
     except typer.TyperException as problem:
         path = getattr(getattr(problem, "ctx", None), "command_path", None)
         see = f" See: {path} --help" if path else ""
         text = problem.format_message().rstrip()
-        if not text:  # no words at all: the help was shown
+        if not text:  # no message: the help was printed
             return 2
         text = text if not see or text.endswith((".", "?", "!", ")")) else f"{text}."
         print(f"toolgate: {sanitize(text)}{see}", file=sys.stderr)
@@ -195,7 +227,7 @@ def run(argv: list[str]) -> int:
 
 
 def _typer_of(command: PlainCommand) -> typer.Typer:
-    """Help and completion for a command whose options are data."""
+    """A Typer app with the options of a `PlainCommand`, for help and completion."""
 
     def call(**values: Any) -> int:
         return command.call(**{name: value for name, value in values.items() if value})

@@ -1,1 +1,1 @@
-"""Commands for tokens, projects, permissions, guards and credentials."""
+"""Commands that control access: tokens, projects, permissions, guards, credentials, approvals."""

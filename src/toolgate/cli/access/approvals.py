@@ -1,4 +1,4 @@
-"""`toolgate approvals`: calls that wait for a person."""
+"""`toolgate approvals`: list, approve and reject calls that await approval."""
 
 import json
 from pathlib import Path
@@ -18,16 +18,16 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show the calls that wait for a person, and say yes or no.",
+    help="List calls that await approval, and approve or reject them.",
     no_args_is_help=True,
     add_completion=False,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-Id = Annotated[str, typer.Argument(metavar="ID", help="Of the approval; its beginning is enough.")]
-Comment = Annotated[
-    str, typer.Option("--comment", metavar="TEXT", help="What the caller is told about it.")
+Id = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of the approval, or its first characters.")
 ]
+Comment = Annotated[str, typer.Option("--comment", metavar="TEXT", help="Message to the caller.")]
 _STATES = ("waiting", "approved", "rejected", "used", "expired", "all")
 
 
@@ -46,7 +46,7 @@ def list_approvals(
     ] = 100,
     as_json: AsJson = False,
 ) -> int:
-    """List calls that wait, newest first. Exit status 3 when there are none.
+    """List approvals, newest first. Exit status 3 if there are none.
 
     JSON: a list of {"id", "state", "toolKey", "arguments", "reason", "who", "caller", "project",
     "client", "approver", "created_at", "expires_at", "decided_at", "decided_by", "decided_via",
@@ -61,9 +61,9 @@ def list_approvals(
 
 @app.command()
 def show(approval_id: Id, as_json: AsJson = False) -> int:
-    """Show one call with its arguments.
+    """Show an approval with the arguments of the call.
 
-    JSON: as `list`, of one
+    JSON: one item of `list`
     """
     return anyio.run(_show, approval_id, as_json)
 
@@ -76,24 +76,24 @@ def approve(
         typer.Option(
             "--arguments",
             metavar="JSON",
-            help="Arguments that run in place of those that came; @FILE reads a file.",
+            help="Arguments to run instead of the original ones; @FILE reads a file.",
         ),
     ] = "",
     comment: Comment = "",
     as_json: AsJson = False,
 ) -> int:
-    """Let a call run, once: whoever wants it makes it again.
+    """Approve a call: the caller can repeat it once.
 
-    JSON: as `list`, of one
+    JSON: one item of `list`
     """
     return anyio.run(_decide, approval_id, True, comment, _parse_arguments(arguments), as_json)
 
 
 @app.command()
 def reject(approval_id: Id, comment: Comment = "", as_json: AsJson = False) -> int:
-    """Say no to a call.
+    """Reject a call.
 
-    JSON: as `list`, of one
+    JSON: one item of `list`
     """
     return anyio.run(_decide, approval_id, False, comment, None, as_json)
 
@@ -111,7 +111,7 @@ async def _list(state: str, limit: int, as_json: bool) -> int:
             spare=("Expires", "State"),
         )
     else:
-        note("No call waits." if state == "waiting" else "There are none.")
+        note("No call awaits approval." if state == "waiting" else "There are no such approvals.")
     return SUCCESS if approvals else NO_RESULT
 
 
@@ -172,9 +172,9 @@ def _print(approval: Json) -> None:
         ("Why", approval["reason"]),
         ("Who", f"{approval['who']} in {approval['project'] or 'no project'}"),
         ("Client", approval["client"]),
-        ("Asked", local_time(str(approval["created_at"]))),
+        ("Requested", local_time(str(approval["created_at"]))),
         ("Expires", local_time(str(approval["expires_at"]))),
-        ("Who may decide", approval["approver"]),
+        ("Approver", approval["approver"]),
     ]
     if approval["decided_at"]:
         lines.append(
@@ -187,7 +187,7 @@ def _print(approval: Json) -> None:
 
 
 def _parse_arguments(text: str) -> Json | None:
-    """Arguments as they were written, or in a file."""
+    """A JSON object given on the command line or in a file; None if there is none."""
     if not text:
         return None
     try:
@@ -197,5 +197,7 @@ def _parse_arguments(text: str) -> Json | None:
     except (OSError, ValueError) as error:
         raise ArgumentError(f"--arguments cannot be read: {error}.") from error
     if not isinstance(value, dict):
-        raise ArgumentError("--arguments is no JSON object.", allowed='Allowed: {"name": value}.')
+        raise ArgumentError(
+            "--arguments is not a JSON object.", allowed='Allowed: {"name": value}.'
+        )
     return cast("Json", value)

@@ -1,4 +1,4 @@
-"""`toolgate credentials`: what is shown to servers."""
+"""`toolgate credentials`: list, store and remove credentials for servers."""
 
 import getpass
 import sys
@@ -18,17 +18,20 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show, give and remove what servers are shown.",
+    help="List, store and remove credentials for servers.",
     no_args_is_help=True,
     add_completion=False,
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the server.")]
 User = Annotated[
-    str, typer.Option("--user", metavar="USER", help="Of this user, where each has one.")
+    str, typer.Option("--user", metavar="USER", help="For this user, if each user has their own.")
 ]
 Project = Annotated[
-    str, typer.Option("--project", metavar="PROJECT", help="Of this project, where each has one.")
+    str,
+    typer.Option(
+        "--project", metavar="PROJECT", help="For this project, if each project has its own."
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
@@ -38,7 +41,7 @@ def list_credentials(
     name: Annotated[str, typer.Argument(metavar="[NAME]", help="Only those of this server.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """List what is shown to servers, without the secrets."""
+    """List stored credentials, without the secrets."""
     return anyio.run(_list, name, as_json)
 
 
@@ -48,28 +51,32 @@ def set_credentials(
     header: Annotated[
         list[str] | None,
         typer.Option(
-            "--header", metavar="NAME[=VALUE]", help="Header of each request to it. Repeatable."
+            "--header",
+            metavar="NAME[=VALUE]",
+            help="Header of every request to the server. Repeatable.",
         ),
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="NAME[=VALUE]", help="Variable of its process. Repeatable."),
+        typer.Option(
+            "--env", metavar="NAME[=VALUE]", help="Environment variable of the server. Repeatable."
+        ),
     ] = None,
     user: User = "",
     project: Project = "",
     as_json: AsJson = False,
 ) -> int:
-    """Keep headers or variables, encrypted; they replace those before.
+    """Store headers or environment variables, encrypted. They replace the stored ones.
 
-    A value that is left out is asked for, or read from standard input, a line each: so no history
-    of a shell has it.
+    A value that is left out is asked for, or read from standard input, one per line, so that it
+    does not end up in the history of the shell.
     """
     return anyio.run(_set, name, header or [], env or [], user, project, as_json)
 
 
 @app.command()
 def remove(name: Name, user: User = "", project: Project = "") -> int:
-    """Forget what is shown to a server; a login is ended at its authorization server, too."""
+    """Remove stored credentials; a login is revoked at its authorization server too."""
     return anyio.run(_remove, name, user, project)
 
 
@@ -80,11 +87,11 @@ async def _list(name: str, as_json: bool) -> int:
         print_json(credentials)
     elif credentials:
         print_table(
-            ("Server", "Whose", "Form", "State", "Until"),
+            ("Server", "Owner", "Type", "State", "Expires"),
             [_row(credential) for credential in credentials],
         )
     else:
-        note("Nothing is kept. Log in: toolgate servers login NAME")
+        note("No stored credentials. Log in: toolgate servers login NAME")
     return SUCCESS
 
 
@@ -97,7 +104,11 @@ def _row(credential: Json) -> tuple[str, ...]:
         f"{credential['state']}: {credential['reason']}"
         if credential.get("reason")
         else str(credential["state"]),
-        "renewed by itself" if credential.get("renews") else local_time(until) if until else "-",
+        "renewed automatically"
+        if credential.get("renews")
+        else local_time(until)
+        if until
+        else "-",
     )
 
 
@@ -111,7 +122,7 @@ async def _set(
     if as_json:
         print_json(stored)
     else:
-        print_text(f"Kept {', '.join(stored['names'])} for {name}.")
+        print_text(f"Stored {', '.join(stored['names'])} for {name}.")
     return SUCCESS
 
 
@@ -134,7 +145,8 @@ def _read_value(name: str) -> str:
     value = sys.stdin.readline().rstrip("\r\n")
     if not value:
         raise ArgumentError(
-            f"There is no value for {name}.", hint="Write it to standard input, a line for each."
+            f"There is no value for {name}.",
+            hint="Write the values to standard input, one per line.",
         )
     return value
 
@@ -142,5 +154,7 @@ def _read_value(name: str) -> str:
 async def _remove(name: str, user: str, project: str) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         gone = await gateway.remove_credentials(name, user=user, project=project)
-    print_text(f"Forgot what was shown to {name}." if gone else f"Nothing was kept for {name}.")
+    print_text(
+        f"Removed the credentials for {name}." if gone else f"No stored credentials for {name}."
+    )
     return SUCCESS

@@ -1,4 +1,4 @@
-"""`toolgate explain`: why somebody sees a tool, or does not."""
+"""`toolgate explain`: why a caller can or cannot see a tool."""
 
 from typing import Annotated, cast
 
@@ -16,7 +16,7 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 
-@app.command(help="Say why somebody sees a tool, or does not.")
+@app.command(help="Explain why a caller can or cannot see a tool.")
 def explain(
     tool: Annotated[
         str, typer.Argument(metavar="TOOL", help="Key of the tool (SERVER:TOOL), or its name.")
@@ -26,22 +26,24 @@ def explain(
         typer.Option(
             "--token",
             metavar="T",
-            help="Whom it is about: the name of a token, its first part, or the token itself."
+            help="The caller: the name of a token, its prefix, or the token itself."
             " Default: you, on this machine.",
         ),
     ] = "",
     project: Annotated[
-        str, typer.Option("--project", metavar="PROJECT", help="In which project.")
+        str, typer.Option("--project", metavar="PROJECT", help="Project of the caller.")
     ] = "",
     query: Annotated[
         str,
-        typer.Option("--query", "-q", metavar="TEXT", help="At which place a search finds it."),
+        typer.Option(
+            "--query", "-q", metavar="TEXT", help="Also show the rank of the tool in this search."
+        ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Every stage in order: token, project, permissions, read-only, rules, server, search.
+    """Check every stage in order: token, project, permissions, read-only, rules, server, search.
 
-    Exit status 0 when the tool is visible, 4 when it is not.
+    Exit status 0 if the tool is visible, 4 if it is not.
 
     JSON: {"tool", "caller", "token", "project", "visible", "stages": [{"stage", "passed",
     "reason"}]}
@@ -54,7 +56,7 @@ async def _explain(body: Json, as_json: bool) -> int:
     loaded = load_settings()
     server = str(body["tool"]).partition(":")[0]
     is_configured = server in {spec.name for spec in loaded.servers}
-    with spinner("Looking"):
+    with spinner("Checking"):
         async with open_gateway(
             loaded, connect=[server] if is_configured else "unknown"
         ) as gateway:
@@ -66,7 +68,7 @@ async def _explain(body: Json, as_json: bool) -> int:
     else:
         stages = cast("list[Json]", explanation["stages"])
         print_table(
-            ("Stage", "", "Why"),
+            ("Stage", "", "Reason"),
             [
                 (str(stage["stage"]), "yes" if stage["passed"] else "NO", str(stage["reason"]))
                 for stage in stages

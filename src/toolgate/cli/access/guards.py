@@ -1,4 +1,4 @@
-"""`toolgate guards`: what is looked at around calls."""
+"""`toolgate guards`: list, add and remove call policies."""
 
 import json
 from typing import Annotated, cast
@@ -17,7 +17,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Have calls looked at: arguments, secrets, sizes, approval.",
+    help="Add call policies: argument rules, secrets, size limits, approval.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -28,7 +28,7 @@ _NOT_CHECKS = ("id", "tools", "projects", "hint", "reason", "source")
 
 @app.command("list")
 def list_guards(as_json: AsJson = False) -> int:
-    """List all guards, those of toolgate.toml too.
+    """List all guards, including those in toolgate.toml.
 
     JSON: a list of {"id", "source"} and the keys of [[guard]] that are set
     """
@@ -44,13 +44,11 @@ def add(
         list[str] | None,
         typer.Option("--project", metavar="NAME", help="Only calls in this project. Repeatable."),
     ] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Only tools that are marked read-only.")
-    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Only read-only tools.")] = False,
     destructive: Annotated[
         bool,
         typer.Option(
-            "--destructive", help="Only tools that may destroy: those not marked otherwise."
+            "--destructive", help="Only destructive tools, which includes unannotated ones."
         ),
     ] = False,
     arguments: Annotated[
@@ -58,7 +56,7 @@ def add(
         typer.Option(
             "--arguments",
             metavar="JSON",
-            help="A JSON Schema that arguments have to fit beside the tool's own.",
+            help="JSON Schema for the arguments, in addition to the tool's own.",
         ),
     ] = "",
     deny: Annotated[
@@ -66,7 +64,7 @@ def add(
         typer.Option(
             "--deny",
             metavar="NAME=EXPRESSION",
-            help="What an argument may not fit; * for any argument. Repeatable.",
+            help="Denied pattern of an argument; * for any argument. Repeatable.",
         ),
     ] = None,
     sql: Annotated[
@@ -74,15 +72,15 @@ def add(
         typer.Option(
             "--sql",
             metavar="NAME=DIALECT",
-            help="An argument with SQL, of which one statement that reads is let through."
-            " Repeatable.",
+            help="Argument with SQL, which must be a single read-only statement. Repeatable.",
         ),
     ] = None,
     max_argument_bytes: Annotated[
-        int, typer.Option("--max-argument-bytes", metavar="N", help="Most bytes of arguments.")
+        int,
+        typer.Option("--max-argument-bytes", metavar="N", help="Maximum size of the arguments."),
     ] = 0,
     max_result_bytes: Annotated[
-        int, typer.Option("--max-result-bytes", metavar="N", help="Most bytes of a result.")
+        int, typer.Option("--max-result-bytes", metavar="N", help="Maximum size of the result.")
     ] = 0,
     secrets_in_arguments: Annotated[
         str, typer.Option("--secrets-in-arguments", metavar="HOW", help="mask or block.")
@@ -101,13 +99,13 @@ def add(
     ] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Have calls of some tools looked at, from the next one on.
+    """Add a guard for tools, effective from the next call.
 
     JSON: as `list`
     """
     if read_only and destructive:
         raise ArgumentError(
-            "A tool is read-only or destructive, never both.", hint="Give one of the two."
+            "--read-only and --destructive exclude each other.", hint="Use one of them."
         )
     denied: dict[str, list[str]] = {}
     for name, expression in _parse_pairs("--deny", deny):
@@ -131,9 +129,9 @@ def add(
 
 @app.command()
 def remove(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, as `list` shows them.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, from `list`.")],
 ) -> int:
-    """Remove guards that were made by command."""
+    """Remove guards that were added with this command."""
     return anyio.run(_remove, ids)
 
 
@@ -143,7 +141,7 @@ def _parse_pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:
         name, equals, value = text.partition("=")
         if not (name and equals and value):
             raise ArgumentError(
-                f"{option} {text[:60]!r} has no name or no value.",
+                f"{option} {text[:60]!r} lacks a name or a value.",
                 hint=f"Write {option} NAME=VALUE.",
             )
         pairs.append((name, value))
@@ -156,9 +154,9 @@ def _parse_schema(text: str) -> Json:
     try:
         schema: object = json.loads(text)
     except ValueError as error:
-        raise ArgumentError(f"--arguments is no JSON: {error}.", hint="Correct it.") from error
+        raise ArgumentError(f"--arguments is not JSON: {error}.", hint="Correct it.") from error
     if not isinstance(schema, dict):
-        raise ArgumentError("--arguments is no object.", allowed="It is a JSON Schema.")
+        raise ArgumentError("--arguments is not an object.", allowed="Allowed: a JSON Schema.")
     return cast("Json", schema)
 
 
@@ -168,9 +166,9 @@ async def _list(as_json: bool) -> int:
     if as_json:
         print_json(guards)
     elif guards:
-        print_table(("About", "Does", "Place"), [_row(guard) for guard in guards], wrap=1)
+        print_table(("Tools", "Policy", "Id or source"), [_row(guard) for guard in guards], wrap=1)
     else:
-        note("There are no guards. Make one: toolgate guards add PATTERN --approver user")
+        note("There are no guards. Add one: toolgate guards add PATTERN --approver user")
     return SUCCESS
 
 
@@ -194,7 +192,7 @@ async def _add(guard: Json, as_json: bool) -> int:
     if as_json:
         print_json(created)
     else:
-        print_text(f"Made the guard {created['id']}.")
+        print_text(f"Added the guard {created['id']}.")
     return SUCCESS
 
 

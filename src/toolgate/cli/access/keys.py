@@ -1,4 +1,4 @@
-"""`toolgate keys`: the key that credentials of servers are encrypted with."""
+"""`toolgate keys`: show and rotate the key that encrypts stored credentials."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from toolgate.store import make_store
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show and exchange the key that credentials of servers are encrypted with.",
+    help="Show and rotate the key that encrypts stored credentials.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -24,17 +24,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON."
 
 @app.command()
 def show(as_json: AsJson = False) -> int:
-    """Show where the key is and how it is called; never the key."""
+    """Show where the key is stored and its id; never the key itself."""
     return anyio.run(_show, as_json)
 
 
 @app.command()
 def rotate(as_json: AsJson = False) -> int:
-    """Exchange the key, and encrypt every credential anew; a gateway may run meanwhile.
+    """Replace the key and re-encrypt all credentials; a gateway may run meanwhile.
 
-    With the variable TOOLGATE_CREDENTIALS_KEY: set it to the new key, and
-    TOOLGATE_CREDENTIALS_KEY_OLD to the one before, for the gateway too. After this command the old
-    one is not needed any more.
+    If the key is in the variable TOOLGATE_CREDENTIALS_KEY, set that to the new key and
+    TOOLGATE_CREDENTIALS_KEY_OLD to the previous one, for the gateway too. After this command the
+    old key is no longer needed.
     """
     return anyio.run(_rotate, as_json)
 
@@ -53,11 +53,11 @@ async def _show(as_json: bool) -> int:
     if as_json:
         print_json({"source": source.name, "keys": keys, "needed": used, "credentials": count})
         return SUCCESS
-    print_text(f"The key is in {source.name}.")
-    print_text(f"It is called {keys[0]}." if keys else "There is none yet; the first use makes it.")
-    print_text(f"{plural(count, 'credential')} kept.")
+    print_text(f"Source of the key: {source.name}")
+    print_text(f"Key id: {keys[0]}" if keys else "There is no key yet; the first use creates it.")
+    print_text(f"Stored: {plural(count, 'credential')}")
     if missing := [key_id for key_id in used if key_id not in keys]:
-        note(f"What is kept needs the key {', '.join(missing)}, which is not there.")
+        note(f"Stored credentials need the key {', '.join(missing)}, which is missing.")
     return SUCCESS
 
 
@@ -73,7 +73,7 @@ async def _rotate(as_json: bool) -> int:
         print_json({"source": done.source, "key": done.key_id, "credentials": done.credentials})
     else:
         print_text(
-            f"{plural(done.credentials, 'credential')} encrypted anew."
-            f" The key is called {done.key_id} now, in {done.source}."
+            f"Re-encrypted {plural(done.credentials, 'credential')}."
+            f" The key is now {done.key_id}, in {done.source}."
         )
     return SUCCESS

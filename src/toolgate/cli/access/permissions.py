@@ -1,4 +1,4 @@
-"""`toolgate permissions`: allow and deny."""
+"""`toolgate permissions`: list, add and remove permission rules."""
 
 from typing import Annotated
 
@@ -27,7 +27,7 @@ Patterns = Annotated[
     typer.Argument(
         metavar="PATTERN...",
         help="*, SERVER, SERVER:TOOL, resource=SERVER:URI, prompt=SERVER:NAME, right=manage,"
-        " right=internal, right=approve. * and ? stand for any text and any character.",
+        " right=internal, right=approve. * matches any text, ? any character.",
     ),
 ]
 To = Annotated[
@@ -38,18 +38,16 @@ To = Annotated[
         help="everyone, token:NAME, role:NAME, user:NAME, group:NAME, project:NAME. Repeatable.",
     ),
 ]
-ReadOnly = Annotated[
-    bool, typer.Option("--read-only", help="Only tools that are marked read-only.")
-]
+ReadOnly = Annotated[bool, typer.Option("--read-only", help="Only read-only tools.")]
 Destructive = Annotated[
     bool,
-    typer.Option("--destructive", help="Only tools that may destroy: those not marked otherwise."),
+    typer.Option("--destructive", help="Only destructive tools, which includes unannotated ones."),
 ]
 
 
 @app.command("list")
 def list_permissions(as_json: AsJson = False) -> int:
-    """List all rules, those of toolgate.toml too.
+    """List all rules, including those in toolgate.toml.
 
     JSON: a list of {"id", "effect", "to", "kind", "pattern", "hint", "source"}
     """
@@ -64,9 +62,9 @@ def allow(
     destructive: Destructive = False,
     as_json: AsJson = False,
 ) -> int:
-    """Allow something to somebody.
+    """Add rules that allow.
 
-    JSON: a list of the rules that were made
+    JSON: a list of the new rules
     """
     return anyio.run(_add, "allow", patterns, to, _hint(read_only, destructive), as_json)
 
@@ -79,25 +77,25 @@ def deny(
     destructive: Destructive = False,
     as_json: AsJson = False,
 ) -> int:
-    """Deny something to somebody, whatever is allowed elsewhere.
+    """Add rules that deny, which take precedence over rules that allow.
 
-    JSON: a list of the rules that were made
+    JSON: a list of the new rules
     """
     return anyio.run(_add, "deny", patterns, to, _hint(read_only, destructive), as_json)
 
 
 @app.command()
 def remove(
-    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, as `list` shows them.")],
+    ids: Annotated[list[str], typer.Argument(metavar="ID...", help="Ids, from `list`.")],
 ) -> int:
-    """Remove rules that were made by command."""
+    """Remove rules that were added with this command."""
     return anyio.run(_remove, ids)
 
 
 def _hint(read_only: bool, destructive: bool) -> str:
     if read_only and destructive:
         raise ArgumentError(
-            "A tool is read-only or destructive, never both.", hint="Give one of the two."
+            "--read-only and --destructive exclude each other.", hint="Use one of them."
         )
     return "read_only" if read_only else "destructive" if destructive else ""
 
@@ -110,11 +108,13 @@ async def _list(as_json: bool) -> int:
         print_json(rules)
         return SUCCESS
     if rules:
-        print_table(("Rule", "What", "To", "Place"), [_row(rule) for rule in rules], wrap=1)
+        print_table(
+            ("Rule", "Target", "To", "Id or source"), [_row(rule) for rule in rules], wrap=1
+        )
     else:
-        note("There are no rules. Make one: toolgate permissions allow PATTERN --to WHO")
+        note("There are no rules. Add one: toolgate permissions allow PATTERN --to WHO")
     if loaded.auth == "local":
-        note('With auth = "local" everything is allowed; rules hold with auth = "required".')
+        note('With auth = "local" everything is allowed; rules apply with auth = "required".')
     return SUCCESS
 
 
@@ -134,7 +134,7 @@ async def _add(effect: str, patterns: list[str], to: list[str], hint: str, as_js
     if as_json:
         print_json(rules)
     else:
-        print_text(f"Made {plural(len(rules), 'rule')}.")
+        print_text(f"Added {plural(len(rules), 'rule')}.")
     return SUCCESS
 
 

@@ -1,4 +1,4 @@
-"""`toolgate projects`: which servers belong together, and what differs there."""
+"""`toolgate projects`: create and change projects, which group servers and settings."""
 
 from typing import Annotated, cast
 
@@ -16,7 +16,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Make projects: which servers belong together, and what differs there.",
+    help="Create and change projects, which group servers and settings.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -28,7 +28,7 @@ Server = Annotated[
     typer.Option(
         "--server",
         metavar="SERVER",
-        help="A server of it, which other projects do not see. Repeatable.",
+        help="Server of the project, hidden from other projects. Repeatable.",
     ),
 ]
 Set = Annotated[
@@ -37,13 +37,13 @@ Set = Annotated[
         "--set",
         metavar="KEY=VALUE",
         help="optimization, mode, pinned, budget_tokens, shared_servers, read_only_allow, audit or"
-        " a limit such as calls_per_day; an empty value goes back to what holds for all."
+        " a limit such as calls_per_day; an empty value restores the global setting."
         " Repeatable.",
     ),
 ]
 ReadOnly = Annotated[
     bool | None,
-    typer.Option("--read-only/--writable", help="Whether only read-only tools run in it."),
+    typer.Option("--read-only/--writable", help="Whether only read-only tools can be called."),
 ]
 
 _LIMITS = frozenset({"calls_per_minute", "concurrent_calls", "calls_per_day", "tokens_per_day"})
@@ -52,16 +52,16 @@ _LIMITS = frozenset({"calls_per_minute", "concurrent_calls", "calls_per_day", "t
 @app.command()
 def create(
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="Names of the projects to make.")
+        list[str], typer.Argument(metavar="NAME...", help="Names of the new projects.")
     ],
     server: Server = None,
     settings: Set = None,
     read_only: ReadOnly = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make projects.
+    """Create projects.
 
-    JSON: {"name", "servers", "settings", "source"}; of several names a list of them
+    JSON: {"name", "servers", "settings", "source"}; a list of them for several names
     """
     body = _parse_settings(settings or [], read_only, {})
     if server:
@@ -84,14 +84,14 @@ def change(
     server: Server = None,
     remove_server: Annotated[
         list[str] | None,
-        typer.Option("--remove-server", metavar="SERVER", help="Take a server out. Repeatable."),
+        typer.Option("--remove-server", metavar="SERVER", help="Remove a server. Repeatable."),
     ] = None,
-    no_servers: Annotated[bool, typer.Option("--no-servers", help="Take all servers out.")] = False,
+    no_servers: Annotated[bool, typer.Option("--no-servers", help="Remove all servers.")] = False,
     settings: Set = None,
     read_only: ReadOnly = None,
     as_json: AsJson = False,
 ) -> int:
-    """Change a project: add and remove servers, set and reset what differs.
+    """Add and remove servers of a project, and change its settings.
 
     JSON: as `create`
     """
@@ -109,7 +109,7 @@ def change(
 
 @app.command()
 def delete(name: Name) -> int:
-    """Remove a project that has no servers any more."""
+    """Delete a project that has no servers."""
     return anyio.run(_delete, name)
 
 
@@ -124,7 +124,7 @@ async def _create(names: list[str], body: Json, as_json: bool) -> int:
         print_json(created[0] if len(created) == 1 else created)
         return SUCCESS
     for project in created:
-        print_text(f"Made the project {project['name']}.")
+        print_text(f"Created the project {project['name']}.")
     _warn_of_unknown(cast("list[str]", body.get("servers", [])), configured)
     return SUCCESS
 
@@ -135,9 +135,9 @@ async def _list(as_json: bool) -> int:
     if as_json:
         print_json(projects)
     elif projects:
-        print_table(("Name", "Servers", "Sets"), [_row(project) for project in projects])
+        print_table(("Name", "Servers", "Settings"), [_row(project) for project in projects])
     else:
-        note("There are no projects. Make one: toolgate projects create NAME --server SERVER")
+        note("There are no projects. Create one: toolgate projects create NAME --server SERVER")
     return SUCCESS
 
 
@@ -185,18 +185,18 @@ async def _change(
 async def _delete(name: str) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         await gateway.request("DELETE", path_of("projects", name))
-    print_text(f"Removed the project {name}.")
+    print_text(f"Deleted the project {name}.")
     return SUCCESS
 
 
 def _warn_of_unknown(servers: list[str], configured: set[str]) -> None:
     for server in servers:
         if server not in configured:
-            note(f"There is no server {server!r} yet; it belongs to the project once it is added.")
+            note(f"There is no server {server!r} yet; the project gets it once it is added.")
 
 
 def _parse_settings(texts: list[str], read_only: bool | None, limits: Json) -> Json:
-    """What `--set` and `--read-only` ask for, as the API takes it."""
+    """The body of a request from the values of `--set` and `--read-only`."""
     body: Json = {} if read_only is None else {"read_only": read_only}
     limits = dict(limits)
     for text in texts:
@@ -222,7 +222,7 @@ def _parse_settings(texts: list[str], read_only: bool | None, limits: Json) -> J
 
 def _number(text: str, value: str) -> int:
     if not value.isdecimal() or len(value) > 15:
-        raise ArgumentError(f"--set got {text[:60]!r}.", allowed="Allowed: a whole number.")
+        raise ArgumentError(f"--set got {text[:60]!r}.", allowed="Allowed: an integer.")
     return int(value)
 
 

@@ -1,4 +1,4 @@
-"""`toolgate tokens`: make, list, renew and revoke tokens."""
+"""`toolgate tokens`: create, list, rotate and revoke tokens."""
 
 from typing import Annotated, cast
 
@@ -18,32 +18,35 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Make, list, renew and revoke tokens for a shared gateway.",
+    help="Create, list, rotate and revoke tokens for a shared gateway.",
     no_args_is_help=True,
     add_completion=False,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 Name = Annotated[
-    str, typer.Argument(metavar="NAME", help="Name of the token, or its first part (tg_…).")
+    str, typer.Argument(metavar="NAME", help="Name of the token, or its prefix (tg_…).")
 ]
 Expires = Annotated[
     str,
-    typer.Option("--expires", metavar="SPAN", help="When it ends: 12h, 30d, 1y. Default: never."),
+    typer.Option(
+        "--expires", metavar="SPAN", help="Lifetime: 12h, 30d, 1y. Default: never expires."
+    ),
 ]
 
 
 @app.command()
 def create(
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help="One token each, named after its user.")
+        list[str],
+        typer.Argument(metavar="NAME...", help="Names of the tokens, usually of their users."),
     ],
     project: Annotated[
         list[str] | None,
         typer.Option(
             "--project",
             metavar="PROJECT",
-            help="Project it may act in, its own first; * is any. Repeatable.",
+            help="Project that it may use, the default one first; * is any. Repeatable.",
         ),
     ] = None,
     role: Annotated[
@@ -51,7 +54,7 @@ def create(
         typer.Option(
             "--role",
             metavar="ROLE",
-            help="admin, member (all tools), reader (read-only tools), or one of your rules."
+            help="admin, member (all tools), reader (read-only tools), or a role from your rules."
             " Repeatable.",
         ),
     ] = None,
@@ -60,23 +63,24 @@ def create(
         typer.Option(
             "--allow",
             metavar="PATTERN",
-            help="What it may do: *, SERVER, SERVER:TOOL, resource=…, prompt=…. Repeatable.",
+            help="Allow *, SERVER, SERVER:TOOL, resource=…, prompt=…. Repeatable.",
         ),
     ] = None,
     deny: Annotated[
         list[str] | None,
-        typer.Option("--deny", metavar="PATTERN", help="What it may not do. Repeatable."),
+        typer.Option("--deny", metavar="PATTERN", help="Deny this. Repeatable."),
     ] = None,
     user: Annotated[
-        str, typer.Option("--user", metavar="USER", help="Who uses it, for rules and the audit.")
+        str,
+        typer.Option(
+            "--user", metavar="USER", help="User of the token, for rules and the audit log."
+        ),
     ] = "",
     group: Annotated[
         list[str] | None,
-        typer.Option("--group", metavar="GROUP", help="Group of its user. Repeatable."),
+        typer.Option("--group", metavar="GROUP", help="Group of the user. Repeatable."),
     ] = None,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Only tools that are marked read-only.")
-    ] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Only read-only tools.")] = False,
     expires: Expires = "",
     limit: Annotated[
         list[str] | None,
@@ -88,13 +92,13 @@ def create(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Make tokens. Each is shown once, and kept as a hash only.
+    """Create tokens. A token is shown only once; the store keeps a hash of it.
 
-    A token may do nothing until a rule allows it: give --allow or --role, or write rules.
+    A token has no rights until a rule allows something: use --allow or --role, or add rules.
 
     JSON: {"name", "id", "prefix", "state", "user", "projects", "roles", "groups", "read_only",
-    "limits", "created_at", "expires_at", "rotated_at", "revoked_at", "last_used_at", "token"}; of
-    several names a list of them.
+    "limits", "created_at", "expires_at", "rotated_at", "revoked_at", "last_used_at", "token"}; a
+    list of them for several names.
     """
     body: Json = {
         "projects": project or [],
@@ -113,7 +117,7 @@ def create(
 
 @app.command("list")
 def list_tokens(as_json: AsJson = False) -> int:
-    """List all tokens, without the tokens themselves.
+    """List all tokens, without the secrets.
 
     JSON: a list of what `create` prints, without "token"
     """
@@ -126,13 +130,15 @@ def rotate(
     grace: Annotated[
         str,
         typer.Option(
-            "--grace", metavar="SPAN", help="How long the old one works on: 15m, 1h. Default: 0."
+            "--grace",
+            metavar="SPAN",
+            help="How long the old token stays valid: 15m, 1h. Default: 0.",
         ),
     ] = "",
     expires: Expires = "",
     as_json: AsJson = False,
 ) -> int:
-    """Replace a token by a new one with the same name, rules and limits.
+    """Replace a token with a new one that has the same name, rules and limits.
 
     JSON: as `create`
     """
@@ -146,18 +152,18 @@ def rotate(
 
 @app.command()
 def revoke(name: Name, as_json: AsJson = False) -> int:
-    """Have a token refused from the next request on; its row stays for the audit.
+    """Reject a token from now on; its row stays for the audit log.
 
-    JSON: as `list`, of one token
+    JSON: one item of `list`
     """
     return anyio.run(_revoke, name, as_json)
 
 
 @app.command()
 def delete(name: Name, as_json: AsJson = False) -> int:
-    """Remove a token with the rules for it alone; its name is free again.
+    """Delete a token and the rules that apply to it alone; its name can be used again.
 
-    JSON: as `list`, of one token
+    JSON: one item of `list`
     """
     return anyio.run(_delete, name, as_json)
 
@@ -175,7 +181,7 @@ async def _create(names: list[str], body: Json, as_json: bool) -> int:
         _show(token)
     if not (body["allow"] or body["roles"] or loaded.permission):
         note(
-            "It may do nothing yet: no rule allows it anything. Allow something, such as:"
+            "It has no rights yet. Allow something, such as:"
             f" toolgate permissions allow '*' --to token:{names[0]}"
         )
     _note_if_tokens_are_optional(loaded)
@@ -190,13 +196,13 @@ async def _list(as_json: bool) -> int:
         print_json(tokens)
     elif tokens:
         print_table(
-            ("Name", "Begins with", "State", "Projects", "Roles", "Expires", "Last used"),
+            ("Name", "Prefix", "State", "Projects", "Roles", "Expires", "Last used"),
             [_row(token) for token in tokens],
             wrap=3,
-            spare=("Last used", "Expires", "Begins with"),
+            spare=("Last used", "Expires", "Prefix"),
         )
     else:
-        note("There are no tokens. Make one: toolgate tokens create NAME --allow '*'")
+        note("There are no tokens. Create one: toolgate tokens create NAME --allow '*'")
     return SUCCESS
 
 
@@ -228,7 +234,7 @@ async def _revoke(name: str, as_json: bool) -> int:
     if as_json:
         print_json(token)
     else:
-        print_text(f"Revoked {token['name']}. It is refused from now on.")
+        print_text(f"Revoked {token['name']}.")
     return SUCCESS
 
 
@@ -238,20 +244,20 @@ async def _delete(name: str, as_json: bool) -> int:
     if as_json:
         print_json(token)
     else:
-        print_text(f"Removed {token['name']}.")
+        print_text(f"Deleted {token['name']}.")
     return SUCCESS
 
 
 def _show(token: Json) -> None:
-    """The token alone on standard output, so that it can be piped; all else beside it."""
-    note(f"Token of {token['name']}, shown this once:")
+    """Print only the token to standard output, so that it can be piped; the rest to stderr."""
+    note(f"Token {token['name']}, shown only once:")
     print_text(str(token["token"]))
 
 
 def _note_if_tokens_are_optional(loaded: Settings) -> None:
     if loaded.auth == "local":
         note(
-            'Tokens are asked for once the gateway runs with auth = "required":'
+            'Tokens are required once the gateway runs with auth = "required":'
             " toolgate serve --auth required"
         )
 
@@ -262,7 +268,8 @@ def _parse_limits(texts: list[str]) -> dict[str, int]:
         name, _, number = text.partition("=")
         if not number.isdecimal() or len(number) > 15:
             raise ArgumentError(
-                f"--limit got {text[:60]!r}.", allowed="Allowed: calls_per_minute=60 and the like."
+                f"--limit got {text[:60]!r}.",
+                allowed="Allowed: NAME=NUMBER, such as calls_per_minute=60.",
             )
         limits[name.strip()] = int(number)
     return limits

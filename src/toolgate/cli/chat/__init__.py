@@ -1,1 +1,1 @@
-"""Commands for chats, prompts and documents."""
+"""Commands for chat, conversations, prompts and documents."""

@@ -1,4 +1,4 @@
-"""What a command adds to the documents: files, folders and addresses, found and read."""
+"""Find and read the files, folders and URLs that `toolgate docs add` imports."""
 
 import hashlib
 import os
@@ -27,69 +27,73 @@ __all__ = [
 ]
 
 _REDIRECTS: Final = 5
-_FETCH_S: Final = 120.0
+"""Redirects to follow (chosen)."""
+
+_FETCH_TIMEOUT_S: Final = 120.0
+"""Seconds for a URL with all its redirects (chosen)."""
+
 _OK: Final = 200
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 
 
 @dataclass(frozen=True, kw_only=True)
 class SourceFile:
-    """A file or an address."""
+    """A file or a URL."""
 
     origin: str
-    """What was named and brought it: a folder, a file or an address, in full."""
+    """The argument that it comes from, in full: a folder, a file or a URL."""
 
     source: str
-    """What it is called: its path from the folder's own name on, its name, its address."""
+    """Its name in the collection: path with the folder name, file name, or URL."""
 
     path: Path | None = None
-    """Where the file is; None for an address."""
+    """Path of the file; None for a URL."""
 
 
 @dataclass(kw_only=True)
 class CollectedFiles:
-    """What was found."""
+    """The files of several arguments."""
 
     items: list[SourceFile] = field(default_factory=list[SourceFile])
-    """What can be read."""
+    """Files and URLs to import."""
 
     folders: list[str] = field(default_factory=list[str])
-    """Folders among what was named, in full: what is gone from them is removed."""
+    """Folders among the arguments, in full; documents deleted from them are removed."""
 
     skipped: list[str] = field(default_factory=list[str])
-    """Files of folders that are no documents."""
+    """Files in folders that are not documents."""
 
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    """What was named and cannot be used, and why."""
+    """Arguments that cannot be used, each with the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FileContent:
-    """What is in a file."""
+    """Content of a file or URL."""
 
     sha256: str
     """In hex."""
 
     size_bytes: int
-    """Its size."""
+    """Size of the content."""
 
     data: bytes
-    """All of it."""
+    """The content."""
 
     name: str
-    """Its name, whose ending says what it is."""
+    """File name, whose suffix tells the format."""
 
     media_type: str = ""
-    """What an address says that it is."""
+    """Content type of the response; empty for a file."""
 
 
 def is_address(text: str) -> bool:
-    """Whether an argument is an address and no path."""
+    """Whether an argument is a URL."""
     return urlsplit(text).scheme in {"http", "https"}
 
 
 def collect_files(arguments: Sequence[str]) -> CollectedFiles:
-    """The files in folders, files and addresses that were named, each once."""
+    """All files and URLs of the arguments, without duplicates."""
     collected = CollectedFiles()
     seen: set[tuple[str, str]] = set()
     for text in arguments:
@@ -114,7 +118,7 @@ def collect_files(arguments: Sequence[str]) -> CollectedFiles:
 
 
 def _walk(folder: Path, skipped: list[str]) -> Iterator[SourceFile]:
-    """The documents in a folder, hidden ones left out, links to folders not followed."""
+    """The documents in a folder, without hidden ones; links to folders are not followed."""
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
@@ -129,11 +133,11 @@ def _walk(folder: Path, skipped: list[str]) -> Iterator[SourceFile]:
 
 
 async def read_content(item: SourceFile, settings: Settings) -> FileContent:
-    """What is in a file or at an address.
+    """Read a file or URL.
 
     Raises:
-        DocumentError: It is empty, too large, or cannot be read.
-        UnreachableError: The address does not answer, or may not be reached.
+        DocumentError: It is empty, too large or unreadable.
+        UnreachableError: The URL does not respond or is not allowed.
     """
     max_bytes = settings.documents.max_file_mb * 2**20
     if item.path is not None:
@@ -142,7 +146,7 @@ async def read_content(item: SourceFile, settings: Settings) -> FileContent:
     else:
         data, name, media_type = await _fetch(item.source, settings, max_bytes)
     if not data:
-        raise DocumentError(f"{item.source} is empty.", hint="Leave it out, or fill it.")
+        raise DocumentError(f"{item.source} is empty.", hint="Leave it out.")
     digest = await to_thread.run_sync(lambda: hashlib.sha256(data).hexdigest())
     return FileContent(
         sha256=digest, size_bytes=len(data), data=data, name=name, media_type=media_type
@@ -150,10 +154,10 @@ async def read_content(item: SourceFile, settings: Settings) -> FileContent:
 
 
 async def to_text(item: SourceFile, material: FileContent, settings: Settings) -> ConvertedDocument:
-    """The text of what was read.
+    """Convert a document to text.
 
     Raises:
-        DocumentError: It is no document that can be read, or reading it takes too long.
+        DocumentError: The format is not supported, or the conversion takes too long.
         MissingExtraError: A library for it is not installed.
     """
     name = item.source if is_supported(item.source) else material.name
@@ -172,8 +176,8 @@ async def to_text(item: SourceFile, material: FileContent, settings: Settings) -
             return await to_thread.run_sync(work, abandon_on_cancel=True)
     except TimeoutError as error:
         raise DocumentError(
-            f"{item.source} takes longer than {limit_s:g} s to read.",
-            allowed="Allowed: what documents.convert_timeout_s says.",
+            f"{item.source} takes longer than {limit_s:g} s to convert.",
+            allowed="Allowed: the setting documents.convert_timeout_s.",
             hint="Split it, or raise the limit.",
         ) from error
 
@@ -187,7 +191,7 @@ def _read_file(item: SourceFile, path: Path, max_bytes: int) -> bytes:
     except OSError as error:
         raise DocumentError(
             f"{item.source} cannot be read: {error.strerror or error}.",
-            hint="Look at its permissions.",
+            hint="Check its permissions.",
         ) from error
 
 
@@ -200,21 +204,19 @@ def _too_large(source: str, size: int, max_bytes: int) -> DocumentError:
 
 
 async def _fetch(url: str, settings: Settings, max_bytes: int) -> tuple[bytes, str, str]:
-    """Content, name and media type of what an address gives."""
+    """Content, name and media type of a URL."""
     module: Any = import_module("toolgate.security.outbound")
     outbound: Any = module.Outbound(settings.outbound, proxies())
     try:
-        with anyio.fail_after(_FETCH_S):
+        with anyio.fail_after(_FETCH_TIMEOUT_S):
             return await _follow_redirects(outbound, module, url, max_bytes)
     except TimeoutError as error:
-        raise DocumentError(f"{url} takes longer than {_FETCH_S:g} s.") from error
+        raise DocumentError(f"{url} takes longer than {_FETCH_TIMEOUT_S:g} s.") from error
     except ToolgateError:
         raise
     except Exception as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise DocumentError(
-            f"{url} cannot be reached: {reason}.", hint="Look at the address."
-        ) from error
+        raise DocumentError(f"{url} cannot be reached: {reason}.", hint="Check the URL.") from error
     finally:
         await outbound.aclose()
 
@@ -222,7 +224,7 @@ async def _fetch(url: str, settings: Settings, max_bytes: int) -> tuple[bytes, s
 async def _follow_redirects(
     outbound: Any, module: Any, url: str, max_bytes: int
 ) -> tuple[bytes, str, str]:
-    """The same, wherever it leads: a redirect may lead to nothing more private than the address."""
+    """Follow redirects, but never to a more private network than that of the first URL."""
     reach, at = module.CONFIGURED, url
     headers = {"Accept": "text/markdown, text/html;q=0.9, */*;q=0.5"}
     for _ in range(_REDIRECTS + 1):
@@ -232,12 +234,14 @@ async def _follow_redirects(
             if response.status in _MOVED and "Location" in response.headers:
                 at = urljoin(at, response.headers["Location"])
                 if not is_address(at):
-                    raise DocumentError(f"{url} leads to {at[:200]!r}, which is no page.")
+                    raise DocumentError(
+                        f"{url} redirects to {at[:200]!r}, which is not a web page."
+                    )
                 reach = await outbound.reach_from(url)
                 continue
             if response.status != _OK:
                 raise DocumentError(
-                    f"{url} answers with status {response.status}.", hint="Look at the address."
+                    f"{url} responds with status {response.status}.", hint="Check the URL."
                 )
             data = bytearray()
             async for block in response.content.iter_chunked(2**16):
@@ -246,4 +250,4 @@ async def _follow_redirects(
                     raise _too_large(url, len(data), max_bytes)
             name = unquote(urlsplit(at).path).rpartition("/")[2] or "page"
             return bytes(data), name, response.headers.get("Content-Type", "")
-    raise DocumentError(f"{url} leads on more than {_REDIRECTS} times.")
+    raise DocumentError(f"{url} redirects more than {_REDIRECTS} times.")

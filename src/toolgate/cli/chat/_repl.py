@@ -1,4 +1,4 @@
-"""A conversation in the terminal, with a running gateway or with one of its own."""
+"""A chat session in the terminal, with the running gateway or one started for it."""
 
 import asyncio
 import json
@@ -25,20 +25,23 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["ChatSession", "open_chat"]
 
 _PREVIEW_CHARS = 160
-_WAIT_S = 30.0
+"""Characters shown of arguments and results of a tool call (chosen: two terminal lines)."""
+
+_STARTUP_TIMEOUT_S = 30.0
+"""Seconds to wait for the servers of a gateway started for the session (chosen)."""
 
 
 @asynccontextmanager
 async def open_chat(
     loaded: Settings, *, thread: str, model: str, show_calls: bool
 ) -> AsyncGenerator["ChatSession"]:
-    """A conversation; a gateway is started for it where none runs.
+    """Open a chat session; starts a gateway if none runs.
 
     Args:
         loaded: Settings of the command.
-        thread: Its name; empty: a new one.
-        model: Name of the model; empty: the default one.
-        show_calls: Whether calls of tools are shown.
+        thread: Name of the thread; empty for a new one.
+        model: Name of the model; empty for the default.
+        show_calls: Whether to print tool calls.
     """
     async with AsyncExitStack() as stack:
         running = await find_running(loaded)
@@ -59,12 +62,12 @@ async def open_chat(
 
 @asynccontextmanager
 async def _start_gateway(loaded: Settings) -> AsyncGenerator[tuple[str, str]]:
-    """Address and key of a gateway that ends with the block."""
+    """Start a gateway that ends with the block; its URL and key."""
     silence_logs(loaded)
     key = new_id()
     async with AsyncExitStack() as stack:
         with spinner("Starting the servers"):
-            app = await stack.enter_async_context(open_app(loaded, wait_s=_WAIT_S))
+            app = await stack.enter_async_context(open_app(loaded, wait_s=_STARTUP_TIMEOUT_S))
         ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
         def on_ready(url: str) -> str:
@@ -82,7 +85,7 @@ async def _start_gateway(loaded: Settings) -> AsyncGenerator[tuple[str, str]]:
 
 
 class ChatSession:
-    """One conversation."""
+    """A conversation with a model over the chat completions API."""
 
     def __init__(
         self, session: aiohttp.ClientSession, url: str, thread: str, model: str, *, show_calls: bool
@@ -92,10 +95,10 @@ class ChatSession:
         self._model = model
         self._show_calls = show_calls
         self.thread = thread
-        """Its name."""
+        """Name of the thread."""
 
     async def complete(self, text: str) -> Json:
-        """The answer at once."""
+        """Send a message; the whole response."""
         async with self._session.post(
             f"{self._url}/v1/chat/completions",
             json=self._body(text) | {"toolgate": {"events": True}},
@@ -106,11 +109,11 @@ class ChatSession:
             return body
 
     async def send(self, text: str) -> list[Json]:
-        """Say something and show the answer; gives the calls that wait for a person."""
+        """Send a message and print the answer; the calls that await approval."""
         return await self._stream("chat/completions", self._body(text) | {"stream": True})
 
     async def decide(self, waits: list[Json], approved: bool) -> list[Json]:
-        """Decide about calls that wait, and show how it goes on."""
+        """Approve or reject calls, and print how the turn continues."""
         verb = "approve" if approved else "reject"
         for approval in waits:
             path = f"/api/v1/approvals/{quote(str(approval['approval_id']))}/{verb}"
@@ -171,7 +174,7 @@ class ChatSession:
 
 
 def _raise_for_error(status: int, body: Json) -> None:
-    """Raise what an answer with an error says."""
+    """Raise the error of a response, if it is one."""
     if status >= 400:
         error = json_object(body.get("error"))
         raise ModelUnavailableError(str(error.get("message") or f"Status {status}."))

@@ -1,4 +1,4 @@
-"""`toolgate chat`: talk to a model that has your tools."""
+"""`toolgate chat`: chat with a model that can use your tools."""
 
 import sys
 from concurrent.futures import CancelledError
@@ -20,28 +20,27 @@ app = typer.Typer(add_completion=False)
 _EXIT_WORDS = frozenset({"/exit", "/quit", "exit", "quit"})
 
 
-@app.command(help="Talk to a model that has your tools.")
+@app.command(help="Chat with a model that can use your tools.")
 def chat(
     message: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MESSAGE]", help="Say this and end; without, a conversation."),
+        typer.Argument(
+            metavar="[MESSAGE]", help="Send this message and exit. Default: an interactive session."
+        ),
     ] = None,
     thread: Annotated[
-        str, typer.Option("--thread", "-t", metavar="NAME", help="Go on with this conversation.")
+        str, typer.Option("--thread", "-t", metavar="NAME", help="Continue this conversation.")
     ] = "",
     model: Annotated[
-        str, typer.Option("--model", "-m", metavar="NAME", help="A model of [models].")
+        str, typer.Option("--model", "-m", metavar="NAME", help="Name of a model in [models].")
     ] = "",
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Do not show calls of tools.")
-    ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show tool calls.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Talk to a model that has your tools.
+    """Chat with a model that can use your tools.
 
-    The answer comes piece by piece, calls of tools are shown, Ctrl-C ends an answer that comes and
-    leaves the conversation otherwise. A message from a pipe is read. Calls that need an approval
-    are asked about.
+    The answer is streamed and tool calls are shown. Ctrl-C stops an answer, or ends the session.
+    A message can be piped in. You are asked about calls that need approval.
 
     JSON: {"id", "object", "created", "model", "choices", "usage", "toolgate": {"run_id",
     "response_metadata"}}
@@ -50,7 +49,7 @@ def chat(
     if not loaded.models:
         raise UnknownModelError(
             "No chat model is configured.",
-            hint="Write a table [models.NAME], see docs/chat.md.",
+            hint="Add a table [models.NAME]; see docs/chat.md.",
         )
     text = " ".join(message or ())
     if not text and not sys.stdin.isatty():
@@ -67,7 +66,7 @@ def chat(
             return SUCCESS
         if text:
             return _run_turn(portal, conversation, text)
-        note(f"Thread {conversation.thread}. /exit leaves, Ctrl-C ends an answer.")
+        note(f"Thread {conversation.thread}. /exit ends the session, Ctrl-C stops an answer.")
         while True:
             try:
                 text = input("> ").strip()
@@ -81,14 +80,14 @@ def chat(
 
 
 def _run_turn(portal: Any, conversation: Any, text: str) -> int:
-    """Say something and show the answer; Ctrl-C ends it, and what came so far is kept."""
+    """Send a message and print the answer. Ctrl-C stops it; the part so far is stored."""
     future = portal.start_task_soon(conversation.send, text)
     while True:
         try:
             waits = future.result()
         except KeyboardInterrupt:
             future.cancel()
-            note("\n(ended)")
+            note("\n(stopped)")
             return 130
         except CancelledError:
             return 130
@@ -99,10 +98,10 @@ def _run_turn(portal: Any, conversation: Any, text: str) -> int:
 
 
 def _confirm(waits: list[dict[str, Any]]) -> bool:
-    """Whether calls that wait may run."""
+    """Ask whether calls may run."""
     for approval in waits:
         note(f"{approval['tool']} wants to run with {approval['arguments']}")
     try:
-        return typer.confirm("Let it run?", default=False, err=True)
+        return typer.confirm("Allow?", default=False, err=True)
     except typer.Abort:
         return False

@@ -1,4 +1,4 @@
-"""`toolgate prompts`: the texts that models are given, and what stands in their place."""
+"""`toolgate prompts`: show and replace the prompts that models receive."""
 
 import json
 from pathlib import Path
@@ -18,18 +18,18 @@ from toolgate.types import Json, json_array
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show the prompts that models are given, and put others in their place.",
+    help="Show and replace the prompts that models receive.",
     no_args_is_help=True,
     add_completion=False,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Of the prompt, as `list` shows it.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the prompt, from `list`.")]
 
 
 @app.command("list")
 def list_prompts(as_json: AsJson = False) -> int:
-    """List all prompts: those of Toolgate, and those of packs and servers.
+    """List all prompts, of Toolgate, packs and servers.
 
     JSON: a list of {"name", "mcp_name", "title", "role", "needs", "is_default", "version",
     "changed_at", "changed_by"}
@@ -39,7 +39,7 @@ def list_prompts(as_json: AsJson = False) -> int:
 
 @app.command("get")
 def get(name: Name, as_json: AsJson = False) -> int:
-    """Print the text of a prompt as it is now.
+    """Print the current text of a prompt.
 
     JSON: as `list`, with "text"
     """
@@ -52,7 +52,7 @@ def set_prompt(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The new text; @FILE reads a file.")],
     as_json: AsJson = False,
 ) -> int:
-    """Put a text in place of a prompt, from the next request on.
+    """Replace the text of a prompt, effective from the next request.
 
     JSON: as `get`
     """
@@ -61,16 +61,16 @@ def set_prompt(
 
 @app.command()
 def clear(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the prompt.")] = "",
-    everything: Annotated[bool, typer.Option("--all", help="All that were replaced.")] = False,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the prompt.")] = "",
+    everything: Annotated[bool, typer.Option("--all", help="All replaced prompts.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Take the text that ships again. Exit status 3 when it was there already.
+    """Restore the default text. Exit status 3 if it is in use already.
 
     JSON: {"cleared"}
     """
     if bool(name) == everything:
-        raise ArgumentError("Nothing is named.", hint="Give NAME, or --all.")
+        raise ArgumentError("Either NAME or --all must be given.", hint="Use one of them.")
     return anyio.run(_clear, name, as_json)
 
 
@@ -78,15 +78,16 @@ def clear(
 def try_out(
     name: Name,
     text: Annotated[
-        str, typer.Option("--text", metavar="TEXT", help="Try this one; @FILE reads a file.")
+        str,
+        typer.Option("--text", metavar="TEXT", help="Test this text instead; @FILE reads a file."),
     ] = "",
     value: Annotated[
         list[str] | None,
-        typer.Option("--value", metavar="FIELD=TEXT", help="What stands in a field. Repeatable."),
+        typer.Option("--value", metavar="FIELD=TEXT", help="Value of a placeholder. Repeatable."),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show what a prompt comes out as; changes nothing.
+    """Render a prompt without changing it.
 
     JSON: {"name", "text", "fields"}
     """
@@ -101,10 +102,10 @@ def try_out(
 
 @app.command()
 def versions(name: Name, as_json: AsJson = False) -> int:
-    """List what was put in place of a prompt, oldest first. Exit status 3 when nothing was.
+    """List the versions of a prompt, oldest first. Exit status 3 if it was never replaced.
 
     JSON: a list of {"project_id", "name", "version", "text", "changed_at", "changed_by"}; text is
-    null where the one that ships was taken again
+    null where the default was restored
     """
     return anyio.run(_versions, name, as_json)
 
@@ -121,7 +122,7 @@ async def _list(as_json: bool) -> int:
                 (
                     prompt["name"],
                     prompt["title"],
-                    "as it ships" if prompt["is_default"] else _since(prompt),
+                    "default" if prompt["is_default"] else _since(prompt),
                 )
                 for prompt in prompts
             ],
@@ -140,7 +141,7 @@ async def _get(name: str, as_json: bool) -> int:
     if as_json:
         print_json(prompt)
     elif prompt["text"] is None:
-        note("Its text is that of its server; see it with an MCP client.")
+        note("The server provides its text; read it with an MCP client.")
     else:
         print_data(f"{prompt['text']}\n")
     return SUCCESS
@@ -153,7 +154,7 @@ async def _set(name: str, text: str, as_json: bool) -> int:
     if as_json:
         print_json(prompt)
     else:
-        note(f"{prompt['name']} has version {prompt['version']} now.")
+        note(f"{prompt['name']} is now at version {prompt['version']}.")
     return SUCCESS
 
 
@@ -165,9 +166,9 @@ async def _clear(name: str, as_json: bool) -> int:
         print_json(answer)
     elif answer["cleared"]:
         names = [str(cleared) for cleared in json_array(answer["cleared"])] or [name]
-        note(f"As they ship again: {', '.join(names)}.")
+        note(f"Restored the default of {', '.join(names)}.")
     else:
-        note("Nothing was replaced.")
+        note("No prompt was replaced.")
     return SUCCESS if answer["cleared"] else NO_RESULT
 
 
@@ -195,7 +196,7 @@ async def _versions(name: str, as_json: bool) -> int:
                     str(version["version"]),
                     local_time(version["changed_at"]),
                     version["changed_by"],
-                    "as it ships" if version["text"] is None else json.dumps(version["text"][:60]),
+                    "default" if version["text"] is None else json.dumps(version["text"][:60]),
                 )
                 for version in rows
             ],
@@ -207,7 +208,7 @@ async def _versions(name: str, as_json: bool) -> int:
 
 
 def _text(argument: str) -> str:
-    """A text, or that of a file."""
+    """The argument, or the content of the file that it names with @."""
     if not argument.startswith("@"):
         return argument
     try:

@@ -1,4 +1,4 @@
-"""`toolgate threads`: conversations that the gateway keeps, and what their turns go by."""
+"""`toolgate threads`: list and delete conversations, and change their settings."""
 
 import json
 from typing import Annotated, Any
@@ -17,7 +17,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List conversations, and set what their turns go by.",
+    help="List and delete conversations, and change their settings.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -28,7 +28,7 @@ Thread = Annotated[str, typer.Argument(metavar="THREAD", help="Name of the threa
 
 @app.command("list")
 def list_threads(as_json: AsJson = False) -> int:
-    """List your threads, the last used first. Exit status 3 when there is none.
+    """List your threads, last used first. Exit status 3 if there are none.
 
     JSON: a list of {"thread_id", "created_at", "used_at", "messages", "running", "waiting"}
     """
@@ -38,20 +38,20 @@ def list_threads(as_json: AsJson = False) -> int:
 @app.command()
 def settings(
     thread: Annotated[
-        str, typer.Argument(metavar="[THREAD]", help="Name of the thread; none: the project.")
+        str, typer.Argument(metavar="[THREAD]", help="Name of the thread. Default: the project.")
     ] = "",
     change: Annotated[
         list[str] | None,
         typer.Option(
             "--set",
             metavar="KEY=VALUE",
-            help="Set one, such as retrieval=forced or tools_enabled=NL2SQL; KEY= takes it back. "
+            help="Set a value, such as retrieval=forced or tools_enabled=NL2SQL; KEY= resets it. "
             "Repeatable.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Show or change what turns of a thread, or of the project, go by from the next one on.
+    """Show or change the settings of a thread or the project, effective from the next turn.
 
     JSON: {"set", "in_force"}
     """
@@ -60,7 +60,7 @@ def settings(
 
 @app.command()
 def delete(thread: Thread, as_json: AsJson = False) -> int:
-    """Remove a thread with all that was said. Exit status 3 when there is none.
+    """Delete a thread with all its messages. Exit status 3 if there is none.
 
     JSON: {"deleted"}
     """
@@ -69,7 +69,7 @@ def delete(thread: Thread, as_json: AsJson = False) -> int:
 
 @app.command()
 def usage(thread: Thread, as_json: AsJson = False) -> int:
-    """Show what the requests of a thread to models cost. Exit status 3 when there was none.
+    """Show the cost of the model requests of a thread. Exit status 3 if there are none.
 
     JSON: a list of {"turn_id", "purpose", "model", "prompt_tokens", "completion_tokens",
     "cached_tokens", "cost", "is_estimate", "at"}
@@ -90,7 +90,11 @@ async def _list(as_json: bool) -> int:
                     thread["thread_id"],
                     str(thread["messages"]),
                     local_time(thread["used_at"]),
-                    "runs" if thread["running"] else "waits" if thread["waiting"] else "",
+                    "running"
+                    if thread["running"]
+                    else "awaits approval"
+                    if thread["waiting"]
+                    else "",
                 )
                 for thread in threads
             ],
@@ -126,7 +130,7 @@ async def _delete(thread: str, as_json: bool) -> int:
     if as_json:
         print_json(answer)
     else:
-        note(f"Removed {thread}." if answer["deleted"] else f"There is no thread {thread}.")
+        note(f"Deleted {thread}." if answer["deleted"] else f"There is no thread {thread}.")
     return SUCCESS if answer["deleted"] else NO_RESULT
 
 
@@ -137,7 +141,7 @@ async def _usage(thread: str, as_json: bool) -> int:
         print_json(rows)
     elif rows:
         print_table(
-            ("When", "For", "Model", "Sent", "Cached", "Answered", "Cost"),
+            ("Time", "Purpose", "Model", "Prompt", "Cached", "Completion", "Cost"),
             [
                 (
                     local_time(row["at"]),
@@ -152,12 +156,12 @@ async def _usage(thread: str, as_json: bool) -> int:
             ],
         )
     else:
-        note("Nothing was asked.")
+        note("No requests to models.")
     return SUCCESS if rows else NO_RESULT
 
 
 def _parse_setting(text: str) -> tuple[str, Any]:
-    """A setting and its value: JSON where it is some, lists by commas, else a text."""
+    """Name and value of a setting: JSON if it parses, a comma-separated list, or text."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ArgumentError(f"--set is {text[:60]!r}.", allowed="Expected: KEY=VALUE.")

@@ -1,1 +1,1 @@
-"""How a command reaches a gateway: a running one, or one of its own."""
+"""Connecting commands to the running gateway, or to one started for the command."""

@@ -1,4 +1,4 @@
-"""Packs as commands show them: those found from here, as a running gateway uses them."""
+"""Packs as commands list them: found from this folder, with the state in the running gateway."""
 
 import sys
 from contextlib import redirect_stdout
@@ -13,16 +13,16 @@ __all__ = ["pack_rows"]
 
 
 async def pack_rows(loaded: Settings) -> list[Json]:
-    """Every pack with what is wrong with it.
+    """All packs with their problems.
 
-    A running gateway may use an earlier version of a pack, and knows what its code does. Without
-    one the code is run here.
+    The running gateway may use an earlier version of a pack, and has run its code. Without a
+    gateway the code runs here.
     """
     running = await find_running(loaded)
     services = None if running is not None else no_services
     packs = Packs(loaded.packs, cwd=Path.cwd(), services=services)
     await packs.refresh()
-    with redirect_stdout(sys.stderr):  # what code of packs prints is no answer of the command
+    with redirect_stdout(sys.stderr):  # keep output of pack code out of the result
         await packs.load()
     rows = [state.to_json() for state in packs.current.states]
     await packs.aclose()

@@ -1,4 +1,4 @@
-"""What is connected, for packs that go by it; loaded only where a database is."""
+"""Table names of connected databases, for packs whose keywords depend on them."""
 
 from toolgate.cli.client._load_settings import store_url
 from toolgate.cli.terminal._output import note
@@ -14,7 +14,7 @@ __all__ = ["with_table_names"]
 async def with_table_names(settings: Settings, packs: tuple[Pack, ...]) -> tuple[Pack, ...]:
     """Packs with the names of the tables and types of all connections.
 
-    They are those of the last look; a database that nobody ever looked at is looked at now.
+    The names come from the last schema snapshot; a database without one is read now.
     """
     store = make_store(store_url(settings))
     connections = Connections(settings.connections)
@@ -22,7 +22,7 @@ async def with_table_names(settings: Settings, packs: tuple[Pack, ...]) -> tuple
         await store.open()
         names = await SchemaHistory(connections, store).names(refresh=True)
     except StoreError as error:
-        note(f"The names of tables do not count: {error}")
+        note(f"Table names are not used: {error}")
         return packs
     finally:
         await connections.aclose()

@@ -1,4 +1,4 @@
-"""A gateway for one command: started, asked within the process, ended with what it started."""
+"""A gateway that runs inside a command and ends with it."""
 
 import json
 import logging
@@ -35,13 +35,13 @@ async def open_local(
         wait_s: How long to wait for servers that were never listed.
     """
     silence_logs(loaded)
-    with redirect_stdout(sys.stderr):  # what code of packs prints is no answer of the command
+    with redirect_stdout(sys.stderr):  # keep output of pack code out of the result
         async with open_app(loaded, wait_s=wait_s, connect=connect) as app:
             yield in_process(app)
 
 
 def silence_logs(loaded: Settings) -> None:
-    """Log for a command that a person waits for: nothing, unless `-v` asks for it."""
+    """Turn logging off unless `-v` was given: the user waits for the result only."""
     if shared_options().verbose:
         logs.set_up(loaded.log, verbose=shared_options().verbose)
     elif not logging.getLogger().handlers:
@@ -49,7 +49,7 @@ def silence_logs(loaded: Settings) -> None:
 
 
 def in_process(app: App) -> Exchange:
-    """The REST interface of `app`, without a network."""
+    """The REST API of `app`, called without a network."""
     rest = RestApi(app)
     key = app.gateway.admission.local_key = token_urlsafe(32)
 

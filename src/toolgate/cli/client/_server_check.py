@@ -1,4 +1,4 @@
-"""Servers tried on their own: started, greeted, listed, timed, ended."""
+"""Test servers without a gateway: start, handshake, list, measure the time, stop."""
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict, replace
@@ -24,14 +24,14 @@ __all__ = ["configured_servers", "test_all_servers", "test_servers"]
 
 
 async def test_all_servers(loaded: Settings) -> AsyncIterator[Json]:
-    """A trial of every server that is switched on, one after the other, as each ends."""
+    """Test all enabled servers, one after the other; yields each result."""
     for spec in (await configured_servers(loaded)).values():
         if spec.enabled:
             yield await _test(loaded, spec)
 
 
 async def test_servers(loaded: Settings, names: Sequence[str]) -> list[Json]:
-    """Trials of the servers that are named.
+    """Test the named servers.
 
     Raises:
         UnknownServerError: One of them is not configured.
@@ -44,7 +44,7 @@ async def test_servers(loaded: Settings, names: Sequence[str]) -> list[Json]:
 
 
 async def configured_servers(loaded: Settings) -> dict[str, ServerSpec]:
-    """Servers of the files and of the store by name."""
+    """Servers of the configuration files and of the store, by name."""
     servers = {spec.name: spec for spec in loaded.servers}
     url = store_url(loaded)
     if _is_absent(url):
@@ -65,7 +65,7 @@ async def configured_servers(loaded: Settings) -> dict[str, ServerSpec]:
 
 
 async def _with_login(vault: Vault, spec: ServerSpec) -> ServerSpec:
-    """The server with what it is shown of everybody, if there is anything."""
+    """The server with its shared credentials, if there are any."""
     credentials = current_values(await vault.get(key_of(spec.name, EVERYBODY)), spec)
     options = dict(spec.options)
     for name, values in credentials.items():
@@ -74,7 +74,7 @@ async def _with_login(vault: Vault, spec: ServerSpec) -> ServerSpec:
 
 
 def _is_absent(url: str) -> bool:
-    """Whether the store is a file that was never made."""
+    """Whether the store is a file that does not exist yet."""
     prefix = "sqlite:///"
     return url.startswith(prefix) and not Path(expand_home(url.removeprefix(prefix))).exists()
 

@@ -1,4 +1,4 @@
-"""The gateway that the demo shows, in a process of its own, and what its servers work on."""
+"""The gateway process of the demo, and the data that its servers use."""
 
 import contextlib
 import shutil
@@ -22,14 +22,14 @@ from toolgate.types import Json
 __all__ = ["READY_S", "gateway_process", "prepare"]
 
 READY_S = 60.0
-"""Seconds that a gateway and its servers get to start."""
+"""Seconds to wait for a gateway and its servers to start (chosen)."""
 
 STOP_S = 30.0
-"""Seconds that the gateway gets to end; longer than it gives running calls."""
+"""Seconds to wait for the gateway to stop: more than it gives running calls."""
 
 
 def prepare(scratch: Path, servers: Sequence[DemoServer]) -> tuple[DemoServer, ...]:
-    """Make what the servers work on; gives those that can work."""
+    """Create the data that the servers use; the servers that can run."""
     (scratch / "files").mkdir()
     with contextlib.closing(sqlite3.connect(scratch / "notes.db")) as database:
         database.execute("CREATE TABLE gates (name TEXT, visitors INTEGER)")
@@ -61,7 +61,7 @@ async def gateway_process(
     connections: Json | None = None,
     tables: Json | None = None,
 ) -> AsyncGenerator[run_file.RunFile]:
-    """A gateway process on a free port; ended with the block, its children with it."""
+    """Run a gateway on a free port; it and its children end with the block."""
     config = scratch / "toolgate.toml"
     document = {
         "serve": {"port": 0},
@@ -74,7 +74,7 @@ async def gateway_process(
     await anyio.Path(config).write_text(text, encoding="utf-8")
     log = scratch / "toolgate.log"
     command = [sys.executable, "-m", "toolgate", "serve", "--config", str(config)]
-    # Its run file lies with everything else: nothing of the demo stays in the user's folders.
+    # Its run file is in the scratch folder too: the demo leaves nothing in the user's folders.
     env = {**settings.current_environment(), "XDG_DATA_HOME": str(scratch / "data")}
     with log.open("wb") as output:
         process = await anyio.open_process(
@@ -83,7 +83,7 @@ async def gateway_process(
             stdout=output,
             stderr=output,
             env=env,
-            start_new_session=True,  # Ctrl-C is for the demo, which ends the gateway itself
+            start_new_session=True,  # Ctrl-C goes to the demo, which stops the gateway itself
         )
     try:
         yield await _wait_for_run_file(process, settings.run_dir(env), log)
@@ -101,7 +101,8 @@ async def _wait_for_run_file(process: Process, folder: Path, log: Path) -> run_f
             await anyio.sleep(0.02)
     output = await anyio.Path(log).read_text(encoding="utf-8", errors="replace")
     raise ToolgateError(
-        "The gateway of the demo did not start.", hint=f"It said: {output.strip()[-1500:] or '-'}"
+        "The gateway of the demo did not start.",
+        hint=f"Its output: {output.strip()[-1500:] or '-'}",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the demo saw: the values that its screen shows and `--json` prints."""
+"""Results of the demo, as its screen shows and `--json` prints them."""
 
 from dataclasses import dataclass, field
 
@@ -11,25 +11,25 @@ __all__ = ["DemoReport", "RecoveryResult", "RequestResult"]
 
 @dataclass(frozen=True, kw_only=True)
 class RequestResult:
-    """How one request went."""
+    """Result of one request."""
 
     request: str
-    """As it was searched."""
+    """Text of the search."""
 
     found: str
-    """Key of the best hit; empty when nothing was found."""
+    """Key of the best hit; empty if there was none."""
 
     relevance: float
     """Its relevance in [0, 1]."""
 
     expected: str
-    """Key of the tool that ought to be found."""
+    """Key of the right tool."""
 
     ran: str
-    """Key of the tool that was run; empty when the expected one was not among the hits."""
+    """Key of the tool that was called; empty if the expected one was not among the hits."""
 
     worked: bool
-    """Whether it ran without error and the answer held what it had to."""
+    """Whether the call succeeded and the answer has the expected content."""
 
     answer: str
     """First line of the answer."""
@@ -38,42 +38,42 @@ class RequestResult:
     """Estimated tokens of the answer of `tool_discovery`."""
 
     discovery_ms: float
-    """Milliseconds, seen from the client."""
+    """Milliseconds, measured at the client."""
 
     execute_ms: float
-    """Milliseconds, seen from the client."""
+    """Milliseconds, measured at the client."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RecoveryResult:
-    """What happened after a server was killed."""
+    """Result of killing a server."""
 
     server: str
-    """Which one."""
+    """Name of the server."""
 
     killed_pid: int
-    """Its process before."""
+    """Process id before."""
 
     new_pid: int | None
-    """Its process after; None when it did not come back in time."""
+    """Process id afterwards; None if it did not come back in time."""
 
     first_call: str
     """First line of the answer of the call right after the kill."""
 
     first_call_worked: bool
-    """Whether that call worked already."""
+    """Whether that call succeeded."""
 
     first_call_ms: float
     """Milliseconds of that call."""
 
     works_again: bool
-    """Whether a call worked in the end."""
+    """Whether a call succeeded in the end."""
 
     other: str = ""
-    """Key of a tool of another server that was called meanwhile."""
+    """Key of a tool of another server, called meanwhile."""
 
     other_worked: bool = True
-    """Whether that call worked."""
+    """Whether that call succeeded."""
 
     other_ms: float = 0.0
     """Milliseconds of that call."""
@@ -81,47 +81,47 @@ class RecoveryResult:
 
 @dataclass(kw_only=True)
 class DemoReport:
-    """All that the demo showed; what `--json` prints."""
+    """All results of the demo; what `--json` prints."""
 
     servers: list[Json] = field(default_factory=list[Json])
-    """State of each server once all had started."""
+    """State of each server after the start."""
 
     problems: list[str] = field(default_factory=list[str])
-    """Why servers are missing, a sentence each."""
+    """Why servers are missing, one sentence each."""
 
     ready_s: float = 0.0
-    """Seconds from the first look until no server was starting any more."""
+    """Seconds until all servers had started."""
 
     menu_tools: int = 0
-    """Tools of all servers together."""
+    """Number of tools of all servers."""
 
     menu_tokens: int = 0
     """Estimated tokens of all their definitions."""
 
     shown_tools: list[str] = field(default_factory=list[str])
-    """Names that `tools/list` answered."""
+    """Tool names in the response to `tools/list`."""
 
     shown_tokens: int = 0
     """Estimated tokens of those definitions."""
 
     requests: list[RequestResult] = field(default_factory=list[RequestResult])
-    """How each request went."""
+    """Result of each request."""
 
     recovery: RecoveryResult | None = None
-    """What happened after a kill; None when there was nothing to kill."""
+    """Result of killing a server; None if there was nothing to kill."""
 
     questions: list[QuestionResult] = field(default_factory=list[QuestionResult])
-    """What became of questions about a database."""
+    """Results of questions about a database."""
 
     turns: list[TurnResult] = field(default_factory=list[TurnResult])
-    """What became of whole turns."""
+    """Results of chat turns."""
 
     url: str = ""
     """Address of the gateway's MCP endpoint."""
 
     @property
     def fine(self) -> bool:
-        """Whether everything that was shown worked."""
+        """Whether everything succeeded."""
         seen = self.recovery
         recovered = seen is not None and seen.works_again and seen.other_worked
         done = [*self.requests, *self.questions, *self.turns]

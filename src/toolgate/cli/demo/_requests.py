@@ -1,6 +1,6 @@
-"""Requests in plain words, as the demo finds and runs them, also right after a server was killed.
+"""Requests in plain words that the demo searches and calls, also right after a server was killed.
 
-Which tool runs is decided by `tool_discovery` alone; the demo knows which tool ought to be found.
+`tool_discovery` alone decides which tool is called; the demo only knows which one is right.
 """
 
 import json
@@ -32,27 +32,27 @@ __all__ = [
 ]
 
 BACK_S = 30.0
-"""Seconds that a killed server gets to come back."""
+"""Seconds to wait for a killed server to come back (chosen)."""
 
 _HIT = re.compile(r'^("(?:[^"\\]|\\.)*"|[^\s()"]+)(?:\(.*\))? \[(\d\.\d\d)')
-"""A line of an answer of `tool_discovery`: key, signature, relevance."""
+"""A line in the result of `tool_discovery`: key, signature, relevance."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """Something that a person may want, in plain words."""
+    """A request in plain words."""
 
     text: str
-    """What is searched for."""
+    """Text of the search."""
 
     expected: str
-    """Key of the tool that ought to be found; the arguments are made for it."""
+    """Key of the right tool; the arguments are for this one."""
 
     arguments: Callable[[Path], Json]
-    """Arguments for that tool, given the scratch folder."""
+    """Makes the arguments from the path of the scratch folder."""
 
     proof: str
-    """What the answer has to contain."""
+    """Text that the answer must contain."""
 
 
 REQUEST_POOL: tuple[Request, ...] = (
@@ -66,7 +66,7 @@ REQUEST_POOL: tuple[Request, ...] = (
         proof="hello.txt",
     ),
     Request(
-        # Not one word of the tool: found by what it means.
+        # Shares no word with the tool: found by its meaning.
         text="half past nine in Berlin, which hour is that in Tokyo",
         expected="time:convert_time",
         arguments=lambda _: {
@@ -105,7 +105,7 @@ REQUEST_POOL: tuple[Request, ...] = (
         proof="gates.xlsx",
     ),
 )
-"""The first four whose server is there are shown: with Node, without Node, without git."""
+"""The demo shows the first four whose server is available, also without Node or git."""
 
 
 async def find_and_run(client: Client, request: Request, scratch: Path) -> RequestResult:
@@ -134,7 +134,7 @@ async def find_and_run(client: Client, request: Request, scratch: Path) -> Reque
 
 
 def choose_victim(chosen: Sequence[Request]) -> Request | None:
-    """The request whose server is killed: one that may be repeated, of a server quick to start."""
+    """The request whose server is killed: repeatable, and of a server that starts quickly."""
     quick = ("filesystem", "memory", "sqlite")
     by_server = {request.expected.partition(":")[0]: request for request in chosen}
     return next((by_server[name] for name in quick if name in by_server), None)
@@ -185,14 +185,14 @@ async def kill_and_call(
 
 
 async def _call(client: Client, tool: str, arguments: Json) -> tuple[str, bool]:
-    """The text of a tool's answer, and whether it is no error."""
+    """Text of a tool result, and whether the call succeeded."""
     result = await client.call_tool(tool, arguments)
     texts = [block.text for block in result.content if block.type == "text"]
     return "\n".join(texts), not result.is_error
 
 
 def read_hits(text: str) -> list[tuple[str, float]]:
-    """Keys and relevance of the tools in an answer of `tool_discovery`, best first."""
+    """Keys and relevance of the tools in a result of `tool_discovery`, best first."""
     hits: list[tuple[str, float]] = []
     for line in text.splitlines():
         match = _HIT.match(line)
@@ -208,5 +208,5 @@ def _pid(servers: Sequence[Json], key: str) -> int | None:
 
 
 def _first_chars(text: str) -> str:
-    """The beginning of an answer in one line."""
+    """The first characters of an answer, on one line."""
     return sanitize(" ".join(text.split()))[:300]

@@ -1,4 +1,4 @@
-"""The part of the demo that asks about a database: intent, rules, tool and answer."""
+"""Demo step: questions about a database, with intent, rules, tool and answer."""
 
 import sqlite3
 from collections.abc import AsyncGenerator
@@ -32,46 +32,46 @@ _STEPS = (
     ),
     ("", "Quelle est la version du schéma ?", "version 2"),
 )
-"""What is done to the database, what a person asks then, and what the answer has to contain."""
+"""SQL to run first, the question, and text that the answer must contain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuestionResult:
-    """A question about a database, and what became of it."""
+    """Result of a question about a database."""
 
     message: str
-    """As a person wrote it."""
+    """The question."""
 
     intent: str
-    """What it was taken for; `none` for nothing."""
+    """Detected intent, or `none`."""
 
     decided: str
-    """Which stage decided."""
+    """Stage that detected it."""
 
     confidence: float
     """In [0, 1]."""
 
     tool: str
-    """What was called; empty: nothing."""
+    """Tool that was called; empty for none."""
 
     arguments: Json = field(default_factory=dict[str, object])
-    """As they were read from the message."""
+    """Arguments read from the message."""
 
     prompt: str = ""
     """The enriched prompt that a model gets."""
 
     prompt_tokens: int = 0
-    """Its estimated tokens."""
+    """Estimated tokens of the prompt."""
 
     answer: str = ""
-    """What the tool said."""
+    """Result of the tool."""
 
     worked: bool = False
-    """Whether it said what it had to."""
+    """Whether the result has the expected text."""
 
 
 def connections(folder: Path) -> Json:
-    """The table `[connections]` with a database that is made in this folder."""
+    """Create a database in the folder; the table `[connections]` for it."""
     file = folder / "shop.db"
     with closing(sqlite3.connect(file)) as database:
         database.executescript(_SHOP)
@@ -79,7 +79,7 @@ def connections(folder: Path) -> Json:
 
 
 async def ask_questions(gateway: GatewayClient, folder: Path) -> AsyncGenerator[QuestionResult]:
-    """Ask questions one after another: each is understood, and answered by the tool for it."""
+    """Ask the questions one after the other."""
     await gateway.wait_for_servers("schema")
     for statements, message, proof in _STEPS:
         await anyio.to_thread.run_sync(_run, folder / "shop.db", statements)

@@ -1,4 +1,4 @@
-"""How the demo looks: plain text with a little colour where there is a terminal."""
+"""Output of the demo: plain text, with some colour on a terminal."""
 
 import json
 import shutil
@@ -24,13 +24,13 @@ _TURN_LINES = 7
 
 
 class Screen:
-    """Plain text with a little colour where there is a terminal; 80 columns suffice."""
+    """Prints the steps of the demo; fits into 80 columns."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._console = Console(quiet=quiet, highlight=False, emoji=False)
 
     def line(self, text: str = "", style: str = "") -> None:
-        """A line of its own, broken only by the terminal, so that it can be copied whole."""
+        """Print a line without wrapping it, so that it can be copied as a whole."""
         self._console.print(Text(text, style=style), soft_wrap=True)
 
     def title(self) -> None:
@@ -54,7 +54,7 @@ class Screen:
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
         table.add_column("server")
         table.add_column("tools", justify="right")
-        table.add_column("speaks")
+        table.add_column("protocol")
         table.add_column("era")
         table.add_column("state", overflow="fold")
         for row in report.servers:
@@ -70,12 +70,12 @@ class Screen:
         self._console.print(Padding(table, (0, 0, 0, 3)))
 
     def menu(self, report: DemoReport) -> None:
-        self.heading(2, "What a model has to read before it starts", "estimated tokens")
+        self.heading(2, "What a model reads before it starts", "estimated tokens")
         widest = 34
         rows = (
             (f"all {report.menu_tools} tools", report.menu_tokens, "red"),
             (
-                f"what Toolgate shows ({len(report.shown_tools)} tools)",
+                f"listed by Toolgate ({len(report.shown_tools)} tools)",
                 report.shown_tokens,
                 "green",
             ),
@@ -89,7 +89,7 @@ class Screen:
         self.line(f"   {saved:.1f} % less: {', '.join(report.shown_tools)}")
 
     def requests(self) -> None:
-        self.heading(3, "Requests in plain words, found and run", "by an MCP client over HTTP")
+        self.heading(3, "Requests in plain words", "by an MCP client over HTTP")
 
     def request(self, result: RequestResult) -> None:
         self.line(f'   "{result.request}"', "bold")
@@ -98,7 +98,9 @@ class Screen:
             f"     found  {hit}, {result.discovery_tokens} tokens, {result.discovery_ms:.0f} ms"
         )
         if result.found != result.expected:
-            remark = "it came later and is run" if result.ran else "it was not among the hits"
+            remark = (
+                "it was found with a lower rank and is called" if result.ran else "it was not found"
+            )
             self.line(f"     NOTE   expected {result.expected}; {remark}", "yellow")
         if result.ran:
             mark, style = ("ran   ", "") if result.worked else ("FAILED", "red")
@@ -107,30 +109,30 @@ class Screen:
     def cost(self, report: DemoReport) -> None:
         answers = sum(result.discovery_tokens for result in report.requests)
         self.line(
-            f"   Menu and {len(report.requests)} searches together: "
+            f"   Tool list and {len(report.requests)} searches together: "
             f"{report.shown_tokens + answers:,} tokens instead of {report.menu_tokens:,}."
         )
 
     def recovery(self, seen: RecoveryResult) -> None:
-        self.heading(4, "A server dies in between")
-        self.line(f"   killed {seen.server} (process {seen.killed_pid}), called it at once:")
+        self.heading(4, "A server crashes")
+        self.line(f"   killed {seen.server} (process {seen.killed_pid}), called it immediately:")
         if seen.first_call_worked:
             self._fitting("     ran    ", f"in {seen.first_call_ms:.0f} ms: {seen.first_call}")
         else:
             self._fitting("     said   ", seen.first_call)
         verb = "answered" if seen.other_worked else "FAILED"
-        self.line(f"     beside {seen.other} {verb} in {seen.other_ms:.0f} ms meanwhile")
+        self.line(f"     other  {seen.other} {verb} in {seen.other_ms:.0f} ms meanwhile")
         if seen.works_again:
             self.line(f"     back   as process {seen.new_pid}")
         else:
             self.line(f"     GONE   it did not come back within {BACK_S:.0f} s", "red")
 
     def questions(self) -> None:
-        self.heading(5, "Questions about a database", "understood, and answered from it")
+        self.heading(5, "Questions about a database", "intent detection")
 
     def question(self, result: QuestionResult, *, with_prompt: bool) -> None:
         self.line(f'   "{result.message}"', "bold")
-        self.line(f"     is     {result.intent} ({result.confidence:.2f}, {result.decided})")
+        self.line(f"     intent {result.intent} ({result.confidence:.2f}, {result.decided})")
         if with_prompt:
             self.line(f"     a model gets {result.prompt_tokens} tokens with the rules for it:")
             for line in [line for line in result.prompt.splitlines() if line][:_PROMPT_LINES]:
@@ -142,9 +144,9 @@ class Screen:
             self._fitting("       > ", line)
 
     def turns(self, needs: str) -> None:
-        self.heading(6, "Whole turns behind an OpenAI endpoint", "a script stands for the model")
+        self.heading(6, "Chat turns at an OpenAI endpoint", "with a scripted model")
         if needs:
-            self.line(f"   left out: it needs a library. Run: {needs}", "dim")
+            self.line(f"   skipped: a library is missing. Run: {needs}", "dim")
 
     def turn(self, result: TurnResult) -> None:
         self.line(f'   "{result.question}"', "bold")
@@ -152,7 +154,7 @@ class Screen:
         self._fitting(f"     {mark} ", result.ran, style)
         for line in result.answer.splitlines()[:_TURN_LINES]:
             self._fitting("       > ", line)
-        self.line(f"     {result.tokens} tokens went through the model", "dim")
+        self.line(f"     {result.tokens} tokens in all requests to the model", "dim")
 
     def how_to_connect(self, url: str | None) -> None:
         program = _program()
@@ -160,12 +162,12 @@ class Screen:
         self.heading(7, "Your own client, with your own servers")
         if url is None:
             self.line(f"   {program} init")
-            self.line("     finds the servers that your clients know already; then")
+            self.line("     imports the servers of your clients; then")
             self.line(f"   {program} serve")
             self.line(f"     serves them at {address}. Connect a client:")
         self.line(f"   claude mcp add --transport http toolgate {address}")
         if url is None:
-            self.line("   or let any client start Toolgate itself, in its JSON:")
+            self.line("   or let a client start Toolgate, in its JSON:")
             entry = {"mcpServers": {"toolgate": {"command": program, "args": ["stdio"]}}}
         else:
             self.line("   or in the JSON of a client:")
@@ -174,17 +176,19 @@ class Screen:
 
     def keeping(self, url: str) -> None:
         self.line()
-        self.line(f"Serving at {url}. Ctrl-C ends it.", "bold")
-        self.line(f"With a browser: {url.removesuffix('/mcp')}/console", "bold")
+        self.line(f"Serving at {url}. Ctrl-C stops it.", "bold")
+        self.line(f"Web console: {url.removesuffix('/mcp')}/console", "bold")
 
     def done(self, report: DemoReport, *, interrupted: bool) -> None:
         self.line()
         if interrupted:
-            self.line("Interrupted; everything was ended.", "yellow")
+            self.line("Interrupted; everything was stopped.", "yellow")
         elif report.fine:
-            self.line("All of it worked. Everything was ended and removed.", "green")
+            self.line(
+                "Everything worked. All processes were stopped and all files removed.", "green"
+            )
         else:
-            self.line("Not all of it worked; see above. Everything was ended.", "red")
+            self.line("Not everything worked; see above. All processes were stopped.", "red")
 
     def _fitting(self, label: str, text: str, style: str = "") -> None:
         room = max(20, self._console.width - len(label))
@@ -193,7 +197,7 @@ class Screen:
 
 
 def _program() -> str:
-    """How this command is called from anywhere."""
+    """The command name or path that works from any folder."""
     beside = Path(sys.executable).parent / (
         "toolgate.exe" if sys.platform == "win32" else "toolgate"
     )

@@ -1,8 +1,8 @@
-"""Real MCP servers for the demo and the tests: which ones, how they are installed and started.
+"""Real MCP servers for the demo and the tests: which ones, and how to install and start them.
 
-All are published by others on npm and PyPI, start without an account, and are pinned to exact
-versions. npm servers share one `node_modules`; Python servers share a virtual environment where
-their requirements agree. Nothing is installed twice.
+All are published on npm or PyPI, start without an account, and are pinned to exact versions. npm
+servers share one `node_modules`; Python servers share a virtual environment if their requirements
+agree. Nothing is installed twice.
 """
 
 import shutil
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 OLDEST_NODE = 20
-"""Major version; the npm servers say so in their package files."""
+"""Major version that the npm servers require in their package files."""
 
 NPM = "npm"
 """Folder of the npm servers below the servers folder."""
@@ -44,24 +44,24 @@ class DemoServer:
     """Name in the configuration."""
 
     home: Literal["npm", "modern", "classic"]
-    """Folder below the servers folder: `npm`, or the virtual environment that it shares."""
+    """Folder below the servers folder: `npm`, or a shared virtual environment."""
 
     package: str
-    """What to install, with its exact version."""
+    """Package with its exact version."""
 
     command: tuple[str, ...]
-    """How it starts; `{bin}`, `{modules}`, `{node}` and `{scratch}` are filled in."""
+    """Command line; `{bin}`, `{modules}`, `{node}` and `{scratch}` are replaced."""
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Environment of its own; the same words are filled in."""
+    """Environment variables, with the same placeholders."""
 
     needs: tuple[str, ...] = ()
-    """Further pinned packages of the same folder."""
+    """Further pinned packages in the same folder."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """A Node that is new enough, and the npm that belongs to it."""
+    """A recent enough Node, and its npm."""
 
     node: str
     """Path of the program."""
@@ -75,13 +75,13 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True)
 class InstallReport:
-    """What an installation came to."""
+    """Result of an installation."""
 
     servers: tuple[DemoServer, ...]
-    """Those that can be started."""
+    """Servers that can be started."""
 
     problems: tuple[str, ...]
-    """One sentence for each group that is missing, with its reason."""
+    """Why groups of servers are missing, one sentence each."""
 
 
 SERVERS: tuple[DemoServer, ...] = (
@@ -122,7 +122,7 @@ SERVERS: tuple[DemoServer, ...] = (
         home="npm",
         package="@modelcontextprotocol/server-github@2025.4.8",
         command=("{node}", "{modules}/@modelcontextprotocol/server-github/dist/index.js"),
-        env={"GITHUB_PERSONAL_ACCESS_TOKEN": "none"},  # it lists its tools without an account
+        env={"GITHUB_PERSONAL_ACCESS_TOKEN": "none"},  # lists its tools without an account
     ),
     DemoServer(
         name="notion",
@@ -167,11 +167,11 @@ SERVERS: tuple[DemoServer, ...] = (
         needs=("mcp==1.30.0",),  # it imports a module that mcp 2 no longer has
     ),
 )
-"""Both package registries, both protocol eras, small menus and long ones."""
+"""Both package registries, both protocol eras, few tools and many."""
 
 
 def find_node() -> Node | None:
-    """A Node of version 20 or later with npm: the one on PATH, else the one from PyPI; or None."""
+    """Node 20 or later with npm, from PATH or else from PyPI; None if there is none."""
     candidates: list[tuple[str, tuple[str, ...]]] = []
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm:
@@ -191,7 +191,7 @@ def find_node() -> Node | None:
 
 def _version_of(program: str) -> str | None:
     try:
-        answer = subprocess.run(  # noqa: S603 - a program we looked up ourselves
+        answer = subprocess.run(  # noqa: S603 - a program found on PATH
             [program, "--version"], capture_output=True, text=True, timeout=20, check=True
         )
     except (OSError, subprocess.SubprocessError):
@@ -206,12 +206,12 @@ async def install(
     say: Callable[[str], None],
     servers: Sequence[DemoServer] = SERVERS,
 ) -> InstallReport:
-    """Install servers where they are missing, the groups side by side.
+    """Install missing servers, the groups concurrently.
 
     Args:
-        folder: Where everything goes; made when it does not exist.
-        node: For the npm servers; None leaves them out.
-        say: Gets a line for people before and after each group that has work to do.
+        folder: Where to install; created if missing.
+        node: For the npm servers; None skips them.
+        say: Receives a progress message before and after each group that is installed.
         servers: Which ones.
     """
     groups: dict[str, list[DemoServer]] = {}
@@ -284,7 +284,7 @@ async def _install_pypi(target: Path, packages: Sequence[str]) -> str | None:
 
 
 async def _run(*command: str) -> str | None:
-    """Run a program; None when it worked, else the last line that says what is wrong."""
+    """Run a program; None on success, else its last error message."""
     try:
         done = await anyio.run_process(command, check=False, stdin=subprocess.DEVNULL)
     except OSError as error:
@@ -297,7 +297,7 @@ async def _run(*command: str) -> str | None:
 
 
 _LOG_OF_NPM = "A complete log of this run"
-"""npm's last line names its log, which says no more than the line before."""
+"""The last line of npm names its log file, which is of no help to the user."""
 
 
 def _programs(environment: Path) -> Path:
@@ -310,9 +310,9 @@ def server_table(
     """The `mcpServers` entries of installed servers, by name.
 
     Args:
-        servers: Installed ones.
-        folder: Where they were installed.
-        scratch: Folder that they may read and write; each keeps its data below it.
+        servers: Installed servers.
+        folder: Where they are installed.
+        scratch: Folder for their data.
         node: Runs the npm servers.
     """
 

@@ -1,4 +1,4 @@
-"""The part of the demo that runs whole turns: a scripted model, real documents, a real database."""
+"""Demo step: chat turns with a scripted model, real documents and a real database."""
 
 import sqlite3
 from collections.abc import AsyncGenerator
@@ -20,7 +20,7 @@ __all__ = ["INSTALL_COMMAND", "TurnResult", "run_turns", "turn_tables"]
 INSTALL_COMMAND = (
     "" if find_spec("sqlglot") else current_installation().install_command(extra="sql")
 )
-"""What has to be installed for it first; empty: nothing."""
+"""Command that installs what the step needs; empty if nothing is missing."""
 
 _MODEL = "demo"
 _THREAD = "demo"
@@ -50,26 +50,26 @@ _STEPS: list[Json] = [
 
 @dataclass(frozen=True, kw_only=True)
 class TurnResult:
-    """A turn, and what became of it."""
+    """Result of a chat turn."""
 
     question: str
-    """As a person wrote it."""
+    """The question."""
 
     ran: str
-    """What the turn did: documents that were searched, or the tool that ran."""
+    """Documents that were searched, or the tool that was called."""
 
     answer: str
-    """What the model said."""
+    """Answer of the model."""
 
     tokens: int
     """Tokens of all requests to the model."""
 
     worked: bool
-    """Whether the answer rests on what was found."""
+    """Whether the answer is grounded in the results."""
 
 
 def turn_tables(folder: Path) -> Json:
-    """Tables of the configuration: the script, the packs, and a database of what is installed."""
+    """Configuration tables: scripted model, packs, and a database of installed packages."""
     file = folder / "packages.db"
     rows = [
         (dist.metadata["Name"], dist.version, sum((f.size or 0) for f in dist.files or ()) // 1024)
@@ -81,7 +81,7 @@ def turn_tables(folder: Path) -> Json:
         database.commit()
     url = f"sqlite:///{file.as_posix()}"
     return {
-        "connections": {"packages": {"url": url, "description": "What is installed here."}},
+        "connections": {"packages": {"url": url, "description": "Installed Python packages."}},
         "packs": {"enable": ["documents", "sql"], "disable": ["schema"]},
         "chat": {"engine": "plain"},
         "models": {_MODEL: {"provider": "scripted", "options": {"steps": _STEPS}}},
@@ -89,7 +89,7 @@ def turn_tables(folder: Path) -> Json:
 
 
 async def run_turns(exchange: Exchange, folder: Path) -> AsyncGenerator[TurnResult]:
-    """Two turns of one thread: one that documents answer, and one that a database answers."""
+    """Run two turns of a thread: one answered from documents, one from a database."""
     await _add_documents(exchange, folder)
     for question in _QUESTIONS:
         status, raw = await exchange(
@@ -125,7 +125,7 @@ async def run_turns(exchange: Exchange, folder: Path) -> AsyncGenerator[TurnResu
 
 
 async def _add_documents(exchange: Exchange, folder: Path) -> None:
-    """Take in what the authors of some installed libraries say of them."""
+    """Import the READMEs of some installed libraries."""
     texts = {
         str(dist.metadata["Name"]): _readme(dist)
         for dist in distributions()
@@ -143,13 +143,13 @@ async def _add_documents(exchange: Exchange, folder: Path) -> None:
 
 
 def _readme(dist: Distribution) -> str:
-    """What stands below the head of its metadata."""
+    """The README in the metadata of a distribution."""
     head, _, body = (dist.read_text("METADATA") or "").partition("\n\n")
     return body or head
 
 
 async def _is_grounded(exchange: Exchange, is_document: bool) -> bool:
-    """Whether the thread has the passages, or the rows, that the answer names."""
+    """Whether the thread contains the passages or rows that the answer uses."""
     _, raw = await exchange("GET", f"/v1/chat/history?thread_id={_THREAD}", None)
     messages = json_array(json_object(json_text.loads(raw)).get("messages"))
     results = [str(message["content"]) for message in messages if message["role"] == "tool"]

@@ -1,8 +1,7 @@
-"""`toolgate demo`: the main job on real MCP servers that others publish, from search to call.
+"""`toolgate demo`: search and call tools of real, published MCP servers.
 
-Everything is real: a gateway in a process of its own (`_demo_gateway`), the servers of
-`_demo_servers`, the official client over HTTP. What is asked stands in `_demo_requests`; the demo
-says so when another tool was found than the one that ought to be.
+Everything is real: a gateway process, the servers in `_servers`, the official client over HTTP. The
+requests are in `_requests`; the demo reports it when the search finds another tool than expected.
 """
 
 import json
@@ -46,22 +45,22 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def demo(
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the gateway serving until Ctrl-C.")
+        bool, typer.Option("--keep", help="Keep the gateway running until Ctrl-C.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what happened as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
     servers_dir: Annotated[
         Path | None,
         typer.Option(
             "--servers-dir",
             metavar="DIR",
-            help="Where the demo's servers are installed. Default: the user's cache folder.",
+            help="Folder to install the demo servers in. Default: the user's cache folder.",
         ),
     ] = None,
 ) -> int:
-    """Show the main job on real MCP servers, from search to executed call.
+    """Try Toolgate with real MCP servers: search, call, recovery.
 
-    Installs a handful of published MCP servers on first use (npm ones where Node 20 or later
-    exists), starts a gateway before them on a free port, and ends everything again.
+    Installs a handful of published MCP servers on first use (those from npm if there is Node 20 or
+    later), starts a gateway for them on a free port, and stops everything again.
     """
     folder = servers_dir or Path(platformdirs.user_cache_dir("toolgate")) / "demo-servers"
     return anyio.run(_demo, folder, keep, as_json)
@@ -108,7 +107,7 @@ async def _set_up(
     if not installed.servers:
         raise ToolgateError(
             "No server of the demo could be installed.",
-            hint="Look at the reasons above, connect to the network, and run it again.",
+            hint="See the reasons above, check the network, and run it again.",
         )
     return installed.servers, node
 
@@ -144,12 +143,12 @@ async def _show(run: run_file.RunFile, scratch: Path, out: Screen, report: DemoR
 
 
 async def _ask(folder: Path, out: Screen, report: DemoReport) -> None:
-    """Ask about a database, through a gateway that has nothing else."""
+    """Ask questions about a database, through a gateway without other servers."""
     await anyio.Path(folder).mkdir()
     async with gateway_process(folder, connections=connections(folder)) as run:
         gateway = GatewayClient(over_http(run), run)
         out.questions()
-        with spinner("Learning what people ask"):
+        with spinner("Learning example prompts"):
             results = [result async for result in ask_questions(gateway, folder)]
         for number, result in enumerate(results):
             report.questions.append(result)
@@ -157,7 +156,7 @@ async def _ask(folder: Path, out: Screen, report: DemoReport) -> None:
 
 
 async def _turns(folder: Path, out: Screen, report: DemoReport) -> None:
-    """Run two whole turns, with a script in the place of the model."""
+    """Run two chat turns with a scripted model."""
     out.turns(INSTALL_COMMAND)
     if INSTALL_COMMAND:
         return
@@ -199,7 +198,7 @@ async def _measure_menu(whole: Sequence[Json], client: Client, report: DemoRepor
 
 @asynccontextmanager
 async def _until_signalled() -> AsyncGenerator[anyio.CancelScope]:
-    """Cancel the block at SIGINT or SIGTERM, so that everything is ended and removed."""
+    """Cancel the block on SIGINT or SIGTERM, so that everything is stopped and removed."""
 
     async def watch(*, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:
         with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:

@@ -1,4 +1,4 @@
-"""`toolgate eval intents`: how well a pack's example prompts tell messages apart."""
+"""`toolgate eval intents`: measure how well a pack classifies messages."""
 
 import json
 from collections.abc import Sequence
@@ -42,25 +42,25 @@ def intents(
     ] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write what was found, one line of JSON per message."),
+        typer.Option(
+            metavar="FILE", help="Write the predictions to FILE, one line of JSON per message."
+        ),
     ] = None,
     embedder: Annotated[
         str,
-        typer.Option(
-            metavar="NAME", help="Instead of the configured one; `none` for n-grams only."
-        ),
+        typer.Option(metavar="NAME", help="Use this embedder; `none` for n-grams only."),
     ] = "",
     sweep: Annotated[
-        bool, typer.Option("--sweep", help="Show both error rates for a range of cuts.")
+        bool, typer.Option("--sweep", help="Show both error rates for a range of thresholds.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Learn a pack's prompts, and show how well they tell messages apart.
+    """Train a pack's example prompts and measure how well they classify messages.
 
-    Every prompt is judged by a model that was fitted without it: accuracy, false alarms and
+    Every prompt is classified by a model that was trained without it: accuracy, false alarms and
     calibration error come from that. A message with "intent" in its line is scored too; null means
-    that nothing should be found. In the file of --predictions, "confidence" is the probability that
-    the first of "top" is right, also where "intent" is null.
+    that there is no intent. In the predictions, "confidence" is the probability that the first of
+    "top" is right, even if "intent" is null.
     """
     lines = _read(queries) if queries is not None else []
     evaluation = anyio.run(_measure, pack, embedder, lines)
@@ -79,7 +79,7 @@ def intents(
 
 
 def _metrics_to_save(pack: Path, answer: dict[str, Any]) -> tuple[str, str, int, dict[str, float]]:
-    """What is kept of an evaluation: that of the messages, if some say what is right."""
+    """The metrics to save: those of the messages if they are labelled, else of the prompts."""
     has_messages = "labelled" in answer
     scored = answer["labelled"] if has_messages else answer["prompts_held_out"]
     requests = answer["messages"] if has_messages else answer["prompts"]
@@ -88,7 +88,7 @@ def _metrics_to_save(pack: Path, answer: dict[str, Any]) -> tuple[str, str, int,
 
 
 class _Evaluation:
-    """What was learned and judged, and the figures that follow from it."""
+    """Predictions of a trained model, and metrics about them."""
 
     def __init__(self, model: SemanticModel, limits: DetectionLimits, fit_s: float) -> None:
         self.model, self.limits, self.fit_s = model, limits, fit_s
@@ -97,7 +97,7 @@ class _Evaluation:
         self.spent_ms: list[float] = []
 
     def add(self, line: dict[str, Any], prediction: Prediction, spent_ms: float) -> None:
-        """Take the judgement of a message."""
+        """Add the prediction for a message."""
         top = [[name, round(share, 6)] for name, share in prediction.ranked if name]
         self.rows.append(
             {
@@ -111,7 +111,7 @@ class _Evaluation:
         self.spent_ms.append(spent_ms)
 
     def summary(self) -> dict[str, Any]:
-        """The figures; shares of 1, times in their unit."""
+        """The metrics, as shares of 1."""
         model = self.model
         owners = np.asarray(model.training_set.owners)[model.counted]
         right = model.held_owners == owners
@@ -139,7 +139,7 @@ class _Evaluation:
         return answer
 
     def sweep(self) -> list[dict[str, Any]]:
-        """Both error rates for cuts: good messages turned away, wrong answers given."""
+        """Both error rates per threshold: rejected good messages, and wrong answers."""
         confidence = np.array([self.model.confidence(s) for s in self.model.held_scores.tolist()])
         owners = np.asarray(self.model.training_set.owners)[self.model.counted]
         right = self.model.held_owners == owners
@@ -157,7 +157,7 @@ class _Evaluation:
         return rows
 
     def _scored(self, cut: float | None) -> dict[str, Any]:
-        """Of the messages that say what is right; with a cut of one's own, or as answered."""
+        """Metrics of the labelled messages, with the given threshold or that of the model."""
         inside: list[tuple[bool, bool]] = []
         outside: list[bool] = []
         for row, (is_labelled, name) in zip(self.rows, self.expected, strict=True):
@@ -243,12 +243,12 @@ def _read(path: Path) -> list[dict[str, Any]]:
         try:
             line = json.loads(raw)
         except ValueError as error:
-            raise _wrong_line(path, number, "no JSON") from error
+            raise _wrong_line(path, number, "not JSON") from error
         line = json_object(line)
         if "id" not in line:
             raise _wrong_line(path, number, 'not an object with "id" and "text"')
         if not isinstance(line.get("text"), str):
-            raise _wrong_line(path, number, '"text" is no text')
+            raise _wrong_line(path, number, '"text" is not a string')
         lines.append(line)
     return lines
 
@@ -256,7 +256,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
 def _wrong_line(path: Path, number: int, reason: str) -> ArgumentError:
     return ArgumentError(
         f"{path}, line {number}: {reason}.",
-        allowed='Allowed: {"id": …, "text": "…"}, and "intent" if the line is to be scored.',
+        allowed='Allowed: {"id": …, "text": "…"}, and "intent" to score the line.',
         hint="Correct the line.",
     )
 
@@ -264,18 +264,18 @@ def _wrong_line(path: Path, number: int, reason: str) -> ArgumentError:
 def _show(answer: dict[str, Any]) -> None:
     held_out = answer["prompts_held_out"]
     print_text(
-        f"{answer['prompts']} prompts of {answer['intents']} intents, learned in "
-        f"{answer['fit_s']} s; confidence needed: {answer['cut']}."
+        f"{answer['prompts']} prompts of {answer['intents']} intents, trained in "
+        f"{answer['fit_s']} s; minimum confidence: {answer['cut']}."
     )
     rows = [["prompts, each held out", *_cells(held_out), f"{held_out['calibration_error']:.3f}"]]
     if "labelled" in answer:
         rows.append(["messages", *_cells(answer["labelled"]), ""])
-    headings = ("", "right", "right before cut", "false alarms", "outside caught", "calibration")
+    headings = ("", "accuracy", "before threshold", "false alarms", "out of scope", "calibration")
     print_table(headings, rows)
     if "messages" in answer:
         print_text(
             f"{answer['messages']} messages, {answer['answered']:.1%} answered, "
-            f"{answer['ms_p50']} ms each (processor time, median)."
+            f"{answer['ms_p50']} ms each (median CPU time)."
         )
     if "sweep" in answer:
         print_table(
@@ -308,7 +308,7 @@ def _cells(scored: dict[str, Any]) -> list[str]:
 
 
 def _calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
-    """Mean distance of confidence and share of right answers, over ten bins, weighted by size."""
+    """Expected calibration error: mean gap of confidence and accuracy in ten weighted bins."""
     bins = np.minimum((confidence * 10).astype(int), 9)
     gaps = [
         abs(confidence[bins == b].mean() - right[bins == b].mean()) * int((bins == b).sum())
@@ -322,7 +322,7 @@ def _mean(values: NDArray[np.bool_]) -> float:
 
 
 def _normalize(name: object) -> str:
-    """A name as names are compared: no case, every run of other signs one `_`."""
+    """An intent name for comparison: lower case, other characters replaced by `_`."""
     if not isinstance(name, str):
         return ""
     signs = "".join(sign if sign.isalnum() else " " for sign in name.casefold())

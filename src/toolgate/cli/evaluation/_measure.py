@@ -1,4 +1,4 @@
-"""Labelled requests for tools, and how well rankings answer them."""
+"""Labelled search requests, and metrics of the rankings for them."""
 
 import json
 import math
@@ -36,13 +36,13 @@ class Question:
     """A request and the tools that it needs."""
 
     id: str
-    """Its name in the set."""
+    """Id in the set."""
 
     text: str
-    """What is asked for."""
+    """Text of the request."""
 
     groups: tuple[frozenset[str], ...]
-    """The needed tools; those of one group stand for each other."""
+    """The needed tools; one tool of each group is enough."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,30 +50,30 @@ class LabelledSet:
     """A catalog with labelled requests."""
 
     name: str
-    """Of the folder, with those of distractors."""
+    """Name of the folder, joined with those of the distractors."""
 
     tools: tuple[SearchableTool, ...]
-    """The catalog; keys are the ids of the set."""
+    """The catalog; the keys are the ids in the files."""
 
     questions: tuple[Question, ...]
-    """Its requests."""
+    """The requests."""
 
 
 def read_labelled(
     folder: Path, distractors: Sequence[Path] = (), *, split: str = "test", limit: int = 0
 ) -> LabelledSet:
-    """A data folder (`tools.jsonl`, `queries.jsonl`) with the tools of other folders.
+    """Read a folder (`tools.jsonl`, `queries.jsonl`), with tools of other folders as distractors.
 
-    Of the others, tools of the same name (letters and digits alone) as one of its own are left out.
+    A distractor is left out if a tool of the set has the same name, by letters and digits alone.
 
     Args:
         folder: The set.
         distractors: Folders with further tools.
-        split: Requests of this split; requests without one are of the split `test`.
-        limit: Requests at most, evenly picked; 0 takes all.
+        split: Only requests of this split; those without one belong to `test`.
+        limit: Maximum number of requests, evenly sampled; 0 for all.
 
     Raises:
-        SettingError: A file is missing or has another format.
+        SettingError: A file is missing or has the wrong format.
     """
     tools = _tools(folder)
     taken = {_normalize(tool.name) for tool in tools}
@@ -93,7 +93,7 @@ def read_labelled(
 
 
 def score_ranking(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> dict[str, float]:
-    """The metrics of one request, whose tools are ranked best first."""
+    """The metrics of a ranking, best first."""
     positions = {key: at for at, key in reversed(list(enumerate(ranked)))}
     ranks = [
         min((positions[key] for key in group if key in positions), default=None) for group in groups
@@ -115,7 +115,7 @@ def score_ranking(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> di
 def precision_by_rank(
     ranked: Sequence[Sequence[str]], questions: Sequence[Question]
 ) -> list[float]:
-    """For each rank from the first to the tenth, the share of requests with a needed tool there."""
+    """For each of the first ten ranks, the share of requests with a needed tool there."""
     needed = [frozenset[str]().union(*question.groups) for question in questions]
     return [
         round(fmean(rank < len(keys) and keys[rank] in fits for keys, fits in pairs), 4)
@@ -164,7 +164,7 @@ def tool_of(row: Mapping[str, Any], where: object) -> SearchableTool:
     """A line of `tools.jsonl`, found in `where`.
 
     Raises:
-        SettingError: It has another format.
+        SettingError: The format is wrong.
     """
     try:
         properties = json_object(json_object(row.get("input_schema")).get("properties"))
@@ -187,7 +187,7 @@ def question_of(row: Mapping[str, Any], where: object) -> Question:
     """A line of `queries.jsonl`, found in `where`.
 
     Raises:
-        SettingError: It has another format.
+        SettingError: The format is wrong.
     """
     try:
         relevant = _ids(row["relevant"])
@@ -200,10 +200,10 @@ def question_of(row: Mapping[str, Any], where: object) -> Question:
 
 
 def _ids(value: object) -> list[str]:
-    """Ids of tools, at least one.
+    """A non-empty list of tool ids.
 
     Raises:
-        TypeError: They are none.
+        TypeError: It is something else.
     """
     ids = cast("list[object]", value) if isinstance(value, list) else []
     if not ids or not all(isinstance(item, str) for item in ids):

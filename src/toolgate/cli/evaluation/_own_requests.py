@@ -1,4 +1,4 @@
-"""One's own requests as an evaluation set, read from the store of the settings."""
+"""The user's own requests as an evaluation set, read from the store."""
 
 from toolgate.base.ids import utc_now
 from toolgate.cli.evaluation._measure import LabelledSet, question_of, tool_of
@@ -13,14 +13,14 @@ _WHERE = "the usage log"
 
 
 async def read_own_requests(settings: Settings, *, limit: int = 0) -> LabelledSet:
-    """Searches whose tools were executed with success or marked right, as labelled requests.
+    """Searches whose tools were called successfully or marked as right, as labelled requests.
 
     Args:
-        settings: Name the store.
-        limit: Requests at most, the newest; 0 takes all.
+        settings: Settings with the store.
+        limit: Maximum number of requests, newest first; 0 for all.
 
     Raises:
-        ArgumentError: The log has no such request, or none with its text.
+        ArgumentError: The usage log has no such request, or no texts.
         StoreError: The store cannot be read.
     """
     store = make_store(settings.store.url or default_store_url())

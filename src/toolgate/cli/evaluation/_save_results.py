@@ -1,4 +1,4 @@
-"""Keeping what `toolgate eval` measured, for the console."""
+"""Save the metrics of `toolgate eval` for the console."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,9 +9,9 @@ __all__ = ["save_metrics"]
 
 
 def save_metrics(kind: str, rows: Sequence[tuple[str, str, int, Mapping[str, float]]]) -> None:
-    """Keep rows; that it cannot be done is only said."""
+    """Save metrics; a failure is only reported."""
     path = evaluations_file()
     try:
         note_evaluations(kind, rows, path=path)
     except OSError as error:
-        note(f"Not kept for the console: {path} cannot be written ({error.strerror}).")
+        note(f"Not saved for the console: {path} cannot be written ({error.strerror}).")

@@ -1,4 +1,4 @@
-"""`toolgate eval`: how good the search is, on labelled requests of anybody."""
+"""`toolgate eval`: measure search and intent detection on labelled data."""
 
 import json
 from collections.abc import Sequence
@@ -35,18 +35,20 @@ from toolgate.settings import Settings, load
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Measure how good search and intents are.", no_args_is_help=True, add_completion=False
+    help="Measure the quality of search and intent detection.",
+    no_args_is_help=True,
+    add_completion=False,
 )
 app.command()(intents)
 
 _DEPTH = 20
 _SAVED_METRICS = ("R@5", "R@1", "C@10", "MRR", "any@5")
-"""Metrics that the console shows over time, the most telling first."""
+"""Metrics that the console shows over time, most important first."""
 
 
 @app.callback()
 def group() -> None:
-    """Measure how good search and intents are."""
+    """Measure the quality of search and intent detection."""
 
 
 @app.command()
@@ -63,46 +65,51 @@ def tools(
         str,
         typer.Option(
             metavar="NAME",
-            help="bm25, hybrid, cloud, llm or another search, not the configured one.",
+            help="Search strategy instead of the configured one: bm25, hybrid, cloud, llm.",
         ),
     ] = "",
     rankings: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write what was found, one line of JSON per request."),
+        typer.Option(
+            metavar="FILE", help="Write the rankings to FILE, one line of JSON per request."
+        ),
     ] = None,
     baseline: Annotated[
         bool, typer.Option("--baseline", help="Also score FastMCP's search index.")
     ] = False,
-    split: Annotated[str, typer.Option(help="Which requests of the folders to use.")] = "test",
+    split: Annotated[str, typer.Option(help="Split of the requests to use.")] = "test",
     limit: Annotated[
-        int, typer.Option(min=0, help="Requests per folder at most, evenly picked; 0 takes all.")
+        int,
+        typer.Option(
+            min=0, help="Maximum number of requests per folder, evenly sampled; 0 for all."
+        ),
     ] = 0,
     own_requests: Annotated[
         bool,
         typer.Option(
-            "--mine", help="Also your own requests whose tools worked, from the usage log."
+            "--mine", help="Also use your own requests from the usage log whose calls succeeded."
         ),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Search for labelled requests and show how much of what they need is found.
+    """Search for labelled requests and measure how many needed tools are found.
 
     A folder has tools.jsonl (id, server, name, description, input_schema) and queries.jsonl (id,
-    text, relevant: ids of the needed tools). Each request is searched alone, as a caller would.
+    text, relevant: ids of the needed tools). Each request is one search.
     R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
-    them among the first 10; any@5 that with at least one among the first 5; ms is processor time.
+    them among the first 10; any@5 that with at least one among the first 5; ms is CPU time.
     JSON also has precision: for each rank up to 10, the share of requests with a needed tool there.
 
-    cloud and llm are asked as the tables search.options.cloud and search.options.llm say; when
-    another search had to answer, that is said and counted (fallbacks in JSON). The page Evaluation
-    of the console shows what was measured over time.
+    cloud and llm use the settings search.options.cloud and search.options.llm; fallbacks to another
+    search are reported (fallbacks in JSON). The Evaluation page of the console shows the results
+    over time.
     """
     settings = load(shared_options().config, shared_options().imports)
     rows: list[dict[str, Any]] = []
     lines: list[str] = []
     if not folders and not own_requests:
         raise ArgumentError(
-            "There is nothing to measure.", hint="Name folders with labelled requests, or --mine."
+            "There is nothing to measure.", hint="Give folders with labelled requests, or --mine."
         )
     if rankings is not None:
         _write(rankings, ())
@@ -145,20 +152,20 @@ def tools(
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
-    """Write lines to a file; also before they are there, to know whether it can be written."""
+    """Write lines to a file; without lines to check that it can be written."""
     try:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
         raise ArgumentError(
             f"{path} cannot be written: {error.strerror}.",
-            hint="Name another file with --rankings; its folder must be there.",
+            hint="Choose another file for --rankings, in an existing folder.",
         ) from error
 
 
 async def _score(
     labelled: LabelledSet, settings: Settings, name: str
 ) -> tuple[dict[str, Any], list[str]]:
-    """Metrics of a strategy on a set, and its rankings."""
+    """Metrics and rankings of a search strategy on a set."""
     strategies = Strategies(settings.search, {})
     selector = "" if name else settings.search.selector
     name = name or settings.optimization
@@ -199,13 +206,13 @@ async def _measure_searches(
 
 
 def _baseline(labelled: LabelledSet) -> dict[str, Any] | None:
-    """Metrics of FastMCP's index, the one that its search transform uses."""
+    """Metrics of the index that FastMCP's search transform uses."""
     try:
         module = import_module("fastmcp.server.transforms.search.bm25")
     except ModuleNotFoundError:
         note(f"The baseline needs FastMCP, which is not installed. {install_hint('fastmcp')}")
         return None
-    index = module._BM25Index()  # noqa: SLF001 - it has no public way to rank texts
+    index = module._BM25Index()  # noqa: SLF001 - there is no public API to rank texts
     index.build([_text(tool) for tool in labelled.tools])
     rankings: list[list[str]] = []
     spent: list[float] = []
@@ -218,7 +225,7 @@ def _baseline(labelled: LabelledSet) -> dict[str, Any] | None:
 
 
 def _text(tool: SearchableTool) -> str:
-    """What FastMCP reads of a tool."""
+    """The text that FastMCP indexes of a tool."""
     parameters = (text for pair in tool.parameters for text in pair)
     return " ".join(filter(None, (tool.name, tool.description, *parameters)))
 

@@ -1,4 +1,4 @@
-"""The semantic stage of `toolgate detect`: loaded only for packs that have example prompts."""
+"""The semantic stage of `toolgate detect`; imported only for packs with example prompts."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ __all__ = ["fit_semantic_stage"]
 
 
 async def fit_semantic_stage(packs: Sequence[Pack]) -> SemanticStage:
-    """A stage that has learned the prompts of packs, now or when they were asked before.
+    """A stage trained with the prompts of packs; training results are cached on disk.
 
     Raises:
         EmbedderError: The configured embedder failed.

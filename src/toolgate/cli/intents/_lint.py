@@ -1,4 +1,4 @@
-"""Checking packs for `toolgate pack lint`: what they teach, and which tools there are."""
+"""Check packs for `toolgate pack lint`, with their trained model and the known tools."""
 
 import json
 from collections.abc import Collection, Mapping
@@ -25,25 +25,25 @@ __all__ = ["lint_packs"]
 _LISTING_TIMEOUT_S = 30.0
 
 _PLACEHOLDER_DATABASE = {"any": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)}
-"""Packs that go by databases have tools only where there is one; this one is never asked."""
+"""Packs for databases have tools only if one is configured; this one is never queried."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _KnownTools:
-    """The tools that intents may name."""
+    """The tools that intents can name."""
 
     schemas: Mapping[str, Mapping[str, Any]]
     """Input schemas by name and by key."""
 
     unlisted: tuple[str, ...]
-    """Servers whose tools nobody knows yet."""
+    """Servers whose tools are not known yet."""
 
     problems: tuple[str, ...]
-    """What is wrong with the files and the code of the pack."""
+    """Problems in the files and the code of the pack."""
 
 
 async def lint_packs(packs: Collection[Pack]) -> list[LintReport]:
-    """What is wrong with packs."""
+    """Check packs; their findings."""
     settings = load_settings()
     silence_logs(settings)
     remembered, servers = await _stored_schemas(settings)
@@ -81,7 +81,7 @@ async def _model(settings: Settings, pack: Pack) -> SemanticModel | None:
 async def _tools(
     settings: Settings, pack: Pack, remembered: Mapping[str, Json], servers: Collection[str]
 ) -> _KnownTools:
-    """Those of the pack itself, and what is known of all others."""
+    """The tools of the pack itself, and the last known ones of all other servers."""
     schemas = dict(remembered)
     isolated = replace(
         settings,
@@ -113,7 +113,7 @@ async def _tools(
 
 
 async def _stored_schemas(settings: Settings) -> tuple[dict[str, Json], list[str]]:
-    """Schemas of tools as servers listed them last, and the names of all servers."""
+    """Input schemas from the last listing of each server, and the names of all servers."""
     names = [spec.name for spec in settings.servers]
     schemas: dict[str, Json] = {}
     store = make_store(store_url(settings))

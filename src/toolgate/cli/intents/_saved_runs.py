@@ -1,6 +1,6 @@
-"""What `toolgate detect` was asked, for `--stats`: kept in a small file until the store takes it.
+"""Save results of `toolgate detect` for `--stats`, in a small file until they move to the store.
 
-A store takes half a second to open, which nobody should wait for who asks for one message.
+Opening the store takes half a second, too long for a command about one message.
 """
 
 import json
@@ -21,11 +21,11 @@ from toolgate.types import Caller
 __all__ = ["move_to_store", "save_detection"]
 
 _MAX_BYTES: Final = 1_000_000
-"""Of a larger file nothing more is kept: nobody has looked at it for long."""
+"""Size of the file after which nothing more is added (chosen)."""
 
 
 def save_detection(settings: Settings, message: str, detection: Detection) -> None:
-    """Note what a message was taken for, where the settings allow it; a failure is none."""
+    """Save the result for a message if the settings allow it; errors are ignored."""
     if not settings.audit.detections:
         return
     row = detection_row(
@@ -47,7 +47,7 @@ def save_detection(settings: Settings, message: str, detection: Detection) -> No
 
 
 async def move_to_store(store: Store) -> None:
-    """Move what was noted into the store."""
+    """Move the saved results to the store."""
     taken = await to_thread.run_sync(_rename_for_reading)
     rows = await to_thread.run_sync(_read, taken)
     if rows:
@@ -56,9 +56,9 @@ async def move_to_store(store: Store) -> None:
 
 
 def _rename_for_reading() -> Path:
-    """What was noted so far under another name, so that what comes meanwhile is not lost."""
+    """Rename the file for reading, so that results added meanwhile are not lost."""
     taken = _file().with_suffix(".taken")
-    if not taken.exists():  # else another process was stopped while it did this
+    if not taken.exists():  # otherwise an earlier move was interrupted
         with suppress(OSError):
             _file().replace(taken)
     return taken
@@ -74,7 +74,7 @@ def _read(path: Path) -> list[StoredDetection]:
         try:
             rows.append(StoredDetection(**json.loads(line)))
         except (ValueError, TypeError):
-            continue  # cut off, or of another version
+            continue  # truncated, or from another version
     return rows
 
 

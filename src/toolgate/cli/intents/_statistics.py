@@ -1,4 +1,4 @@
-"""`toolgate detect --stats`: what messages were taken for, and which ones were not understood."""
+"""`toolgate detect --stats`: statistics of detected intents, with doubtful messages."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -17,20 +17,20 @@ from toolgate.types import Json
 __all__ = ["show"]
 
 _EXAMPLES: Final = 20
-"""Messages of a kind that are shown."""
+"""Examples shown of each kind (chosen)."""
 
 _SEARCHED: Final = 2_000
-"""The last ones among which they are looked for."""
+"""Newest detections among which examples are searched (chosen)."""
 
 _LOW_CONFIDENCE: Final = 0.6
-"""Below this confidence an answer is one to look at, besides those that had to ask back."""
+"""Below this confidence a detection is listed as doubtful (chosen)."""
 
 _NEAR_MISS_CONFIDENCE: Final = 0.1
-"""From this confidence on, an intent that was not chosen was near."""
+"""From this confidence on, a rejected intent is listed as a near miss (chosen)."""
 
 
 async def show(days: float, project: str | None, as_json: bool) -> int:
-    """Show counts and doubtful messages of the last days."""
+    """Print counts and doubtful messages of the last days."""
     settings = load_settings()
     store = make_store(store_url(settings))
     await store.open()
@@ -89,7 +89,7 @@ def _stats(
 
 
 def _examples(detections: Iterable[StoredDetection]) -> list[Json]:
-    """The last ones; a message that came several times stands there once, as it was last."""
+    """The newest examples; a repeated message is listed once, with a counter."""
     examples: dict[tuple[str, ...], Json] = {}
     for detection in detections:
         text = detection.message or detection.detection_id
@@ -107,7 +107,7 @@ def _examples(detections: Iterable[StoredDetection]) -> list[Json]:
 
 
 def _by(counts: Iterable[DetectionCount], name: str) -> dict[str, int]:
-    """How many there are by one of their fields, the most frequent first."""
+    """Counts by the values of a field, most frequent first."""
     counts_by_value: dict[str, int] = defaultdict(int)
     for row in counts:
         counts_by_value[getattr(row, name) or "none"] += row.count
@@ -146,10 +146,10 @@ def _example(detection: StoredDetection) -> Json:
 
 def _print(answer: Json) -> None:
     if not answer["messages"] and not answer["mistaken"]:
-        note(f"No message was looked at in the last {answer['days']:g} days.")
+        note(f"No messages in the last {answer['days']:g} days.")
         return
     print_table(
-        ("Project", "Messages", "With an intent", "Asked back", "Known from before"),
+        ("Project", "Messages", "With an intent", "Unclear", "From cache"),
         [
             [
                 str(row["project"]),
@@ -165,25 +165,25 @@ def _print(answer: Json) -> None:
         ("Intent", "Messages"), [[name, str(count)] for name, count in answer["intents"].items()]
     )
     kinds = {
-        "low_confidence": "Messages that were hard to tell",
-        "near_misses": "Messages turned away that were near to an intent: candidates for prompts",
-        "mistaken": "Messages whose intent did not go with what was called then",
+        "low_confidence": "Messages with low confidence",
+        "near_misses": "Near misses: candidates for example prompts",
+        "mistaken": "Messages after which another tool was called than that of the intent",
     }
     for kind, title in kinds.items():
         if answer[kind]:
             note(f"{title}:")
             print_table(
-                ("Message", "Times", "Intent", "Sure", "Next", "Sure", "Called"),
+                ("Message", "Count", "Intent", "Confidence", "Runner-up", "Confidence", "Called"),
                 [_row(row) for row in answer[kind]],
                 wrap=0,
             )
     if not answer["keeps_texts"]:
-        note("Texts of messages are not kept (audit.keep_queries).")
+        note("Message texts are not stored (audit.keep_queries).")
 
 
 def _row(row: Json) -> list[str]:
     return [
-        one_line(str(row["message"] or "(not kept)")),
+        one_line(str(row["message"] or "(not stored)")),
         str(row["times"]),
         str(row["intent"] or "none"),
         f"{row['confidence']:.2f}",

@@ -1,4 +1,4 @@
-"""`toolgate enrich`: what a model gets for a message, rules and tools included."""
+"""`toolgate enrich`: the rules and tools that are added to a message for a model."""
 
 import sys
 from dataclasses import replace
@@ -20,7 +20,7 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 
-@app.command(help="Show a message with the rules and tools that a model gets for it.")
+@app.command(help="Show the rules and tools that are added to a message for a model.")
 def enrich(
     text: Annotated[
         list[str] | None,
@@ -29,7 +29,7 @@ def enrich(
     queries: Annotated[
         list[str] | None,
         typer.Option(
-            "--query", metavar="ACTION", help="Give the rules for a short action. Repeatable."
+            "--query", metavar="ACTION", help="Show the rules for a short action. Repeatable."
         ),
     ] = None,
     packs: Annotated[
@@ -40,9 +40,9 @@ def enrich(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Show a message with the rules and tools that a model gets for it."""
+    """Show the rules and tools that are added to a message for a model."""
     if queries and text:
-        raise ArgumentError("A message and --query were both given.", hint="Give one of them.")
+        raise ArgumentError("A message and --query exclude each other.", hint="Use one of them.")
     body: Json = {"queries": queries} if queries else {"prompt": _message(text or [])}
     return anyio.run(_enrich, body, packs or [], as_json)
 
@@ -52,7 +52,7 @@ async def _enrich(body: Json, packs: list[Path], as_json: bool) -> int:
     if packs:
         paths = (*loaded.packs.paths, *(str(folder.absolute()) for folder in packs))
         loaded = replace(loaded, packs=replace(loaded.packs, paths=paths))
-    with spinner("Looking for the rules"):
+    with spinner("Finding rules"):
         async with open_gateway(loaded, force_local=bool(packs)) as gateway:
             answer = await gateway.enrich(body)
     rules = cast("list[Json]", answer["rules"])
@@ -62,12 +62,14 @@ async def _enrich(body: Json, packs: list[Path], as_json: bool) -> int:
     print_data(str(answer["text"]))
     if not rules:
         reason = answer.get("reason")
-        note(str(reason) if reason else "No rules belong to these actions.")
+        note(str(reason) if reason else "There are no rules for these actions.")
         return NO_RESULT
     for entry in rules:
         note(_rules_line(entry))
     for entry in cast("list[Json]", answer["left_out"]):
-        note(f"{entry['intent']}: left out, {entry['tokens']} tokens are over rules.budget_tokens.")
+        note(
+            f"{entry['intent']}: omitted: its {entry['tokens']} tokens exceed rules.budget_tokens."
+        )
     if answer.get("question"):
         note(str(answer["question"]))
     return SUCCESS
@@ -89,6 +91,6 @@ def _message(words: list[str]) -> str:
         return sys.stdin.read()
     if not words:
         raise ArgumentError(
-            "There is no message.", hint='Write: toolgate enrich "what the person wrote"'
+            "There is no message.", hint='Run: toolgate enrich "text of the message"'
         )
     return " ".join(words)

@@ -1,4 +1,4 @@
-"""`toolgate pack`: packs teach intents, rules and tools in plain files."""
+"""`toolgate pack`: create, check, list and enable packs."""
 
 from dataclasses import asdict
 from importlib import import_module
@@ -31,16 +31,16 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Make, check, list and switch packs: intents, rules and tools in files.",
+    help="Create, check, list and enable packs of intents, rules and tools.",
     no_args_is_help=True,
     add_completion=False,
 )
 
 _USER_ORIGINS = frozenset({"setting", "working folder"})
-"""Where packs come from that a person writes."""
+"""Origins of packs that users write."""
 
 for _path in sorted(Path(str(builtin.__file__)).parent.glob("*/commands.py")):
-    # A pack of ours with commands of its own has them in this file, as `app`.
+    # Built-in packs can have commands of their own, in this file as `app`.
     _module = import_module(f"toolgate.packs.builtin.{_path.parent.name}.commands")
     app.add_typer(_module.app, name=_path.parent.name)
 
@@ -52,14 +52,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON."
 def new(
     name: Name,
     folder: Annotated[
-        Path, typer.Option("--in", metavar="DIR", help="Where its folder is made.")
+        Path, typer.Option("--in", metavar="DIR", help="Parent folder of the new pack.")
     ] = Path("packs"),
     intent: Annotated[
-        str, typer.Option(metavar="NAME", help="Its first intent; else it is called like the pack.")
+        str, typer.Option(metavar="NAME", help="First intent. Default: the name of the pack.")
     ] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Make a pack: an intent, its rules and a tool, with a comment for all that can be said.
+    """Create a pack with an intent, rules and a tool, with comments about all options.
 
     JSON: {"name", "folder", "files"}
     """
@@ -71,7 +71,7 @@ def new(
         return SUCCESS
     for path in files:
         print_text(str(path))
-    note(f"Write some messages into {files[1]}, then run: toolgate pack lint {home}")
+    note(f"Add some example messages to {files[1]}, then run: toolgate pack lint {home}")
     if folder.resolve() != Path("packs").resolve():
         note(f"To use it, add it to toolgate.toml: [packs] paths = [{str(folder)!r}]")
     return SUCCESS
@@ -81,14 +81,16 @@ def new(
 def lint(
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="[DIR]", help="Folder or name of a pack; else all of your own."),
+        typer.Argument(
+            metavar="[DIR]", help="Folder or name of a pack. Default: all of your own packs."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Check packs and say how to mend what is wrong.
+    """Check packs and suggest fixes.
 
-    An error breaks something, a warning will mislead somebody, an advice could be followed. Exit
-    status 1 when there are errors or warnings, 3 when there is no pack.
+    An error breaks something, a warning causes wrong results, advice is optional. Exit status 1 if
+    there are errors or warnings, 3 if there is no pack.
 
     JSON: {"findings": [{"pack", "rule", "level", "intent", "file", "line", "text", "mend"}],
     "packs": [{"name", "folder", "errors", "warnings", "advice", "intents": [{"name", "prompts",
@@ -101,7 +103,7 @@ def lint(
 
 @app.command("list")
 def list_packs(as_json: AsJson = False) -> int:
-    """Show which packs there are, and what is wrong with them.
+    """List all packs and their problems.
 
     JSON: [{"name", "version", "description", "origin", "folder", "on", "is_kept", "intents",
     "prompts", "rules", "problems"}]
@@ -115,9 +117,9 @@ async def _list(as_json: bool) -> int:
         print_json(rows)
     else:
         print_table(
-            ("Pack", "Version", "Used", "From", "Intents", "Prompts", "Rules", "Folder"),
+            ("Pack", "Version", "Enabled", "Origin", "Intents", "Prompts", "Rules", "Folder"),
             [_row(row) for row in rows],
-            spare=("Version", "From"),
+            spare=("Version", "Origin"),
         )
         for problem in (problem for row in rows for problem in row["problems"]):
             note(problem)
@@ -125,13 +127,13 @@ async def _list(as_json: bool) -> int:
 
 
 def _row(pack: Json) -> list[str]:
-    used = "no" if not pack["on"] else "an earlier version" if pack["is_kept"] else "yes"
+    used = "no" if not pack["on"] else "previous version" if pack["is_kept"] else "yes"
     counts = (len(pack["intents"]), pack["prompts"], pack["rules"])
     is_read = pack["on"] and any((*counts, not pack["problems"]))
     return [
         pack["name"],
         pack["version"],
-        used if is_read or not pack["on"] else "cannot be",
+        used if is_read or not pack["on"] else "invalid",
         pack["origin"],
         *(map(str, counts) if is_read else ("", "", "")),
         pack["folder"],
@@ -141,9 +143,9 @@ def _row(pack: Json) -> list[str]:
 async def _lint(folder: Path | None, name: str | None, as_json: bool) -> int:
     packs = await _select_packs(folder, name)
     if not packs:
-        note("There is no pack of your own here. Make one with: toolgate pack new NAME")
+        note("There is no pack of your own here. Create one: toolgate pack new NAME")
         return NO_RESULT
-    with spinner("Learning the example prompts"):
+    with spinner("Training example prompts"):
         results: list[LintReport] = await import_module("toolgate.cli.intents._lint").lint_packs(
             packs
         )
@@ -183,7 +185,7 @@ def _show(result: LintReport) -> None:
     for intent in result.intents:
         parts = [plural(intent.prompts, "prompt"), plural(intent.keywords, "keyword")]
         if intent.accuracy is not None:
-            parts.append(f"{intent.accuracy:.0%} recognised without being known")
+            parts.append(f"{intent.accuracy:.0%} classified correctly in cross-validation")
         parts.append(f"{intent.rules_bytes:,} bytes of rules" if intent.rules_bytes else "no rules")
         note(f"{result.pack} {intent.name}: {', '.join(parts)}.")
     levels = (
@@ -203,7 +205,7 @@ def _location(result: LintReport, finding: LintFinding) -> str:
 
 
 async def _select_packs(folder: Path | None, name: str | None) -> list[Pack]:
-    """The packs to check: the one that is named, the one here, or all of one's own."""
+    """The packs to check: the named one, the one in this folder, or all of the user."""
     dev = load_settings().packs.dev
     if name is not None:
         folder = (await _pack_state(name)).folder
@@ -220,13 +222,13 @@ async def _select_packs(folder: Path | None, name: str | None) -> list[Pack]:
 
 @app.command()
 def enable(name: Name) -> int:
-    """Use a pack; a running gateway takes it within seconds."""
+    """Enable a pack; a running gateway loads it within seconds."""
     return anyio.run(_switch, name, True)
 
 
 @app.command()
 def disable(name: Name) -> int:
-    """Use a pack no longer; its files stay as they are."""
+    """Disable a pack; its files are not changed."""
     return anyio.run(_switch, name, False)
 
 
@@ -238,17 +240,17 @@ async def _switch(name: str, on: bool) -> int:
     if switch_pack(path, state.name, on=on, by_default=by_default):
         print_text(f"{done} {state.name}: [packs] in {path}.")
     else:
-        note(f"{state.name} is {'enabled' if on else 'disabled'} already.")
+        note(f"{state.name} is already {'enabled' if on else 'disabled'}.")
     for problem in state.problems:
         note(problem)
     return SUCCESS
 
 
 async def _pack_state(name: str) -> PackState:
-    """The pack of this name, in use or not.
+    """The state of a pack, enabled or not.
 
     Raises:
-        OptionError: There is none.
+        OptionError: There is no such pack.
     """
     packs = Packs(load_settings().packs, cwd=Path.cwd())
     await packs.refresh()
@@ -258,6 +260,6 @@ async def _pack_state(name: str) -> PackState:
         raise OptionError(
             f"There is no pack {name!r}.",
             allowed=f"Found: {', '.join(candidate.name for candidate in states) or 'none'}.",
-            hint="Add its folder to packs.paths, or make one with: toolgate pack new NAME",
+            hint="Add its folder to packs.paths, or create one: toolgate pack new NAME",
         )
     return state

@@ -1,4 +1,4 @@
-"""`toolgate audit`: show and export what was searched and called."""
+"""`toolgate audit`: show, export, compare and verify the audit log."""
 
 import os
 import re
@@ -33,7 +33,7 @@ from toolgate.types import AuditRecord
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show and export what was searched and called.",
+    help="Show, export and verify the audit log.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -82,23 +82,25 @@ Since = Annotated[
     typer.Option(
         "--since",
         metavar="TIME",
-        help="A moment (2026-07-28, 2026-07-28T09:30, local time) or an age (90m, 24h, 7d).",
+        help="A time (2026-07-28, 2026-07-28T09:30, local) or an age (90m, 24h, 7d).",
     ),
 ]
 
 Until = Annotated[
     str | None,
-    typer.Option("--until", metavar="TIME", help="Only what was before; as --since."),
+    typer.Option("--until", metavar="TIME", help="Only records before this time; as --since."),
 ]
 Tool = Annotated[
-    str | None, typer.Option("--tool", metavar="KEY", help="Key of a tool: server:tool.")
+    str | None, typer.Option("--tool", metavar="KEY", help="Key of a tool: SERVER:TOOL.")
 ]
 ByCaller = Annotated[
     str | None,
-    typer.Option("--caller", metavar="ID", help="Who asked, such as local or token:ID."),
+    typer.Option("--caller", metavar="ID", help="Caller, such as local or token:ID."),
 ]
-Project = Annotated[str | None, typer.Option("--project", metavar="NAME", help="Of a project.")]
-Failed = Annotated[bool, typer.Option("--failed", help="Only what did not end well.")]
+Project = Annotated[
+    str | None, typer.Option("--project", metavar="NAME", help="Name of a project.")
+]
+Failed = Annotated[bool, typer.Option("--failed", help="Only failures.")]
 
 
 @app.command("list")
@@ -113,16 +115,17 @@ def list_records(
     project: Project = None,
     failed: Failed = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="At most this many.")
+        int,
+        typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum number of records."),
     ] = 50,
     intents: Annotated[
-        bool, typer.Option("--intents", help="Also the records written before each call.")
+        bool, typer.Option("--intents", help="Also the records that are written before each call.")
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON, with all fields.")
     ] = False,
 ) -> int:
-    """Show the last records, newest first. Exit status 3 when there are none.
+    """Show the last records, newest first. Exit status 3 if there are none.
 
     JSON: [{"record_id", "at", "action", "phase", "parent_id", "server", "target", "status", ...}]
     """
@@ -144,13 +147,15 @@ def list_records(
 
 @app.command()
 def export(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where to; - is standard output.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Output file; - is standard output.")
+    ],
     form: Annotated[
         str,
         typer.Option(
             "--format",
             metavar="FORM",
-            help="jsonl (JSON Lines, all fields), csv, or ocsf (events of OCSF 1.3, one a line).",
+            help="jsonl (JSON Lines, all fields), csv, or ocsf (OCSF 1.3 events, one per line).",
         ),
     ] = "jsonl",
     action: Action = None,
@@ -164,9 +169,9 @@ def export(
     failed: Failed = False,
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
 ) -> int:
-    """Write all records to FILE, oldest first. Exit status 3 when there are none.
+    """Write all records to FILE, oldest first. Exit status 3 if there are none.
 
-    Lines of JSON have the fields of `audit list --json`.
+    JSON Lines have the fields of `audit list --json`.
     """
     if form not in EXPORT_FORMATS:
         raise ArgumentError(
@@ -188,7 +193,7 @@ def export(
         return anyio.run(_print_lines, selection, form)
     if file.exists() and not force:
         raise ArgumentError(
-            f"The file {file} exists.", hint="Name another one, or replace it with --force."
+            f"The file {file} exists.", hint="Choose another one, or replace it with --force."
         )
     return anyio.run(_export, selection, file, form)
 
@@ -197,9 +202,9 @@ def export(
 def verify(
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Check that no record was changed, removed or moved since it was written.
+    """Verify that no record was changed, removed or moved since it was written.
 
-    Exit status 1 when something is wrong, 3 when there is nothing to check.
+    Exit status 1 if the verification fails, 3 if there are no records.
     """
     return anyio.run(_verify, as_json)
 
@@ -211,10 +216,10 @@ def compare(
         bool, typer.Option("--json", help="Print the numbers as JSON; no search is null.")
     ] = False,
 ) -> int:
-    """Show the searches that conversations got side by side: cost, time, and whether they helped.
+    """Compare the search strategies of conversations: cost, time, and success.
 
-    With experiment_percent a part of the conversations gets another search. A search helped when a
-    tool of its answer was called afterwards. Exit status 3 when nothing was searched.
+    With experiment_percent a part of the conversations gets another search. A search succeeded if
+    a tool of its answer was called afterwards. Exit status 3 if there are no searches.
     """
     return anyio.run(_compare, _parse_time(since), as_json)
 
@@ -223,11 +228,11 @@ async def _verify(as_json: bool) -> int:
     url = store_url(load_settings())
     store = make_store(url)
     if not isinstance(store, StoreMaintenance) or not await store.exists():
-        note("There is no audit yet.")
+        note("There is no audit log yet.")
         return NO_RESULT
     await store.open()
     try:
-        with spinner("Checking the audit"):
+        with spinner("Verifying the audit log"):
             result = await verify_audit(store, ChainSigner(audit_key(), file=audit_files()[1]))
     finally:
         await store.close()
@@ -237,19 +242,19 @@ async def _verify(as_json: bool) -> int:
     for fault in result.faults:
         print_text(f"{fault.kind}: {fault.text}")
     if result.unchained:
-        note(f"{plural(result.unchained, 'record')} from before there was a chain: not checked.")
+        note(f"{plural(result.unchained, 'record')} from before signing: not verified.")
     if result.foreign:
-        note(f"{plural(result.foreign, 'signed place')} of other keys: not checked here.")
+        note(f"{plural(result.foreign, 'signature')} by other keys: not verified.")
     if not result.is_whole:
-        note(f"{plural(result.records, 'record')} checked. The audit is not as it was written.")
+        note(f"{plural(result.records, 'record')} checked. The audit log was changed or damaged.")
         return FAILED
     if not result.records:
-        note("There are no records to check.")
+        note("There are no records to verify.")
         return NO_RESULT
     beyond = result.last - result.signed_through
     print_text(
-        f"{plural(result.records, 'record')} checked, {result.first} to {result.last}: nothing was"
-        f" changed, removed or moved. Signed up to {result.signed_through}"
+        f"{plural(result.records, 'record')} verified, {result.first} to {result.last}: no changes."
+        f" Signed up to {result.signed_through}"
         + (f"; the last {beyond} are not signed yet." if beyond else ".")
     )
     return SUCCESS
@@ -269,7 +274,7 @@ async def _compare(since: str | None, as_json: bool) -> int:
     elif reports:
         print_table(_COMPARISON_HEADINGS, [_comparison_row(report) for report in reports])
     else:
-        note("Nothing was searched in this time, or the audit is switched off.")
+        note("There were no searches in this time, or the audit log is disabled.")
     return SUCCESS if reports else NO_RESULT
 
 
@@ -277,10 +282,10 @@ _COMPARISON_HEADINGS = (
     "Search",
     "Conversations",
     "Searches",
-    "Then called",
+    "Success",
     "Empty",
-    "Fell back",
-    "Tokens each",
+    "Fallbacks",
+    "Mean tokens",
     "Tokens",
     "ms p50",
     "ms p95",
@@ -308,13 +313,13 @@ async def _list(selection: AuditFilter, as_json: bool) -> int:
         print_json([asdict(record) for record in records])
     elif records:
         print_table(
-            ("Time", "Action", "What", "Status", "Took", "Client"),
+            ("Time", "Action", "Target", "Status", "Duration", "Client"),
             [_row(record) for record in records],
             wrap=2,
-            spare=("Client", "Took"),
+            spare=("Client", "Duration"),
         )
     else:
-        note("Nothing that fits has been recorded.")
+        note("No matching records.")
     return SUCCESS if records else NO_RESULT
 
 
@@ -334,7 +339,7 @@ async def _export(selection: AuditFilter, file: Path, form: str) -> int:
 
 
 async def _write(selection: AuditFilter, file: Path, form: str) -> int:
-    """Write a whole file or none, for this user alone."""
+    """Write a file that only this user can read; on failure no file at all."""
     head, line = EXPORT_FORMATS[form]
     partial = file.with_name(f"{file.name}.partial")
     partial.unlink(missing_ok=True)
@@ -355,7 +360,7 @@ async def _write(selection: AuditFilter, file: Path, form: str) -> int:
 
 
 async def _records(selection: AuditFilter, limit: int | None = None) -> AsyncGenerator[AuditRecord]:
-    """Records that fit, page by page; none where there is no store, which is not made then."""
+    """Matching records, page by page; does not create a store."""
     store = make_store(store_url(load_settings()))
     try:
         if isinstance(store, StoreMaintenance) and not await store.exists():
@@ -378,20 +383,20 @@ async def _records(selection: AuditFilter, limit: int | None = None) -> AsyncGen
 def _row(record: AuditRecord) -> tuple[str, ...]:
     duration = "-" if record.duration_ms is None else f"{record.duration_ms:.0f} ms"
     subject = record.target or record.query or record.server or "-"
-    status = record.status if record.phase == "outcome" else "begins"
+    status = record.status if record.phase == "outcome" else "started"
     return local_time(record.at), record.action, subject, status, duration, record.client or "-"
 
 
 def _action(text: str | None) -> str | None:
     if text is not None and text not in _ACTIONS:
         raise ArgumentError(
-            f"--action {text!r} is never recorded.", allowed=f"Allowed: {', '.join(_ACTIONS)}."
+            f"--action {text!r} is not an action.", allowed=f"Allowed: {', '.join(_ACTIONS)}."
         )
     return text
 
 
 def _parse_time(text: str | None, option: str = "--since") -> str | None:
-    """A moment or an age as the store compares times."""
+    """A time or an age in the format of the store."""
     if text is None:
         return None
     age = re.fullmatch(r"(\d{1,6})([smhdw])", text)
@@ -403,6 +408,6 @@ def _parse_time(text: str | None, option: str = "--since") -> str | None:
         return utc_text(moment)
     except (ValueError, OverflowError) as error:
         raise ArgumentError(
-            f"{option} {text!r} is no time.",
-            allowed="Allowed: a moment such as 2026-07-28 or 2026-07-28T09:30, an age such as 24h.",
+            f"{option} {text!r} is not a time.",
+            allowed="Allowed: a time such as 2026-07-28 or 2026-07-28T09:30, an age such as 24h.",
         ) from error

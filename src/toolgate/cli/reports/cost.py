@@ -1,4 +1,4 @@
-"""`toolgate cost`: what tasks cost in tokens, against listing every tool."""
+"""`toolgate cost`: token cost of conversations, compared with listing every tool."""
 
 from typing import Annotated
 
@@ -16,16 +16,16 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 
-@app.command(help="Show what tasks cost in tokens, against listing every tool.")
+@app.command(help="Show what conversations cost in tokens, compared with listing every tool.")
 def cost(
     days: Annotated[
-        float, typer.Option("--days", min=0.001, metavar="N", help="How far back.")
+        float, typer.Option("--days", min=0.001, metavar="N", help="Number of days.")
     ] = 1.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the account as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> int:
-    """Show what tasks cost in tokens, against listing every tool. Losses are shown as losses.
+    """Show what conversations cost in tokens, compared with listing every tool.
 
-    Exit status 3 when nothing was asked in this time.
+    A negative saving is shown as such. Exit status 3 if there are no requests in this time.
     """
     return anyio.run(_cost, days, as_json)
 
@@ -38,10 +38,21 @@ async def _cost(days: float, as_json: bool) -> int:
         print_json(report)
         return SUCCESS if tasks else NO_RESULT
     if not tasks:
-        note("Nothing was searched or called in this time, or the audit is switched off.")
+        note("There were no searches or calls in this time, or the audit log is disabled.")
         return NO_RESULT
     print_table(
-        ("Last", "Client", "Who", "Turns", "Repeats", "Menu", "Searches", "Calls", "All", "Saved"),
+        (
+            "Last",
+            "Client",
+            "Caller",
+            "Turns",
+            "Repeats",
+            "Tool list",
+            "Searches",
+            "Calls",
+            "Total",
+            "Saved",
+        ),
         [
             (
                 local_time(task["last_at"]),
@@ -62,13 +73,13 @@ async def _cost(days: float, as_json: bool) -> int:
             )
             for task in tasks
         ],
-        spare=("Who", "Repeats"),
+        spare=("Caller", "Repeats"),
     )
     saved = report["saved_tokens"]
     word = "less" if saved >= 0 else "more"
     note(
         f"{plural(len(tasks), 'conversation')}: {report['tokens']:,} estimated tokens,"
         f" {abs(saved):,} {word} than with all tools listed ({report['listed_tokens']:,})."
-        " Menus are those of the present catalog, each counted once for a conversation."
+        " Tool lists are those of the current catalog, counted once per conversation."
     )
     return SUCCESS

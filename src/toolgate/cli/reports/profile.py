@@ -1,4 +1,4 @@
-"""`toolgate profile`: what other settings would have shown for the searches that were made."""
+"""`toolgate profile`: replay past searches with other settings."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,50 +26,57 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 _MAX_QUERIES = 2_000
+"""Newest distinct requests to replay (chosen)."""
+
 _INDEX_TIMEOUT_S = 60.0
+"""Seconds to wait until all tools have vectors (chosen)."""
+
 _QUERY_CHARS = 60
+"""Characters of a request in the table (chosen)."""
+
 _POLL_S = 0.05
+"""Seconds between two looks at the index (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _SearchResult:
-    """What a search showed."""
+    """Result of a replayed search."""
 
     keys: tuple[str, ...]
     tokens: int
     duration_ms: float
 
 
-@app.command(help="Replay past searches with other settings, and show what would be different.")
+@app.command(help="Replay past searches with other settings and show the differences.")
 def profile(
     other: Annotated[
         Path | None,
-        typer.Option("--with", metavar="FILE", help="A toolgate.toml with the other settings."),
+        typer.Option("--with", metavar="FILE", help="A toolgate.toml with other settings."),
     ] = None,
     optimization: Annotated[
-        str | None, typer.Option("--optimization", metavar="NAME", help="Another search.")
+        str | None, typer.Option("--optimization", metavar="NAME", help="Another search strategy.")
     ] = None,
     embedder: Annotated[
         str | None, typer.Option("--embedder", metavar="NAME", help="Another embedder.")
     ] = None,
     weight: Annotated[
         list[str] | None,
-        typer.Option("--weight", metavar="NAME=VALUE", help="Another weight of hybrid search."),
+        typer.Option("--weight", metavar="NAME=VALUE", help="Another weight of the hybrid search."),
     ] = None,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=200, metavar="N", help="Another budget of tokens."),
+        typer.Option("--budget", min=200, metavar="N", help="Another token budget."),
     ] = None,
     days: Annotated[
-        float, typer.Option("--days", min=0.001, metavar="N", help="How far back.")
+        float, typer.Option("--days", min=0.001, metavar="N", help="Number of days.")
     ] = 7.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Replay past searches with other settings, and show what would be different.
+    """Replay past searches with other settings and show the differences.
 
-    Searches come from the audit, as far as it keeps their words; tools are the last known ones.
-    What was learned from use is left out on both sides, and nothing is recorded. Exit status 3 when
-    there is nothing to replay.
+    Searches come from the audit log, if it stores their text; tools are the last known ones.
+    Neither side uses what was learned from use, and nothing is recorded. Exit status 3 if there is
+    nothing to replay.
     """
     loaded = load_settings()
     changed = load(other) if other is not None else loaded
@@ -86,10 +93,10 @@ def profile(
         changed = replace(changed, discovery=replace(changed.discovery, budget_tokens=budget))
     if changed == loaded:
         raise ArgumentError(
-            "There is nothing to compare: the settings are those that are used.",
-            hint="Name others: --with, --optimization, --embedder, --weight, --budget.",
+            "There is nothing to compare: the settings are the current ones.",
+            hint="Change some: --with, --optimization, --embedder, --weight, --budget.",
         )
-    # Servers and store are those of here: what is tried is how they are searched.
+    # Same servers and store on both sides: only the search settings are compared.
     changed = replace(changed, servers=loaded.servers, store=loaded.store)
     return anyio.run(_profile, loaded, changed, days, as_json)
 
@@ -115,7 +122,7 @@ async def _profile(loaded: Settings, changed: Settings, days: float, as_json: bo
     with spinner("Reading past searches"):
         queries = await _queries(loaded, utc_now(plus_s=-86_400 * days))
     if not queries:
-        note("No search with its words is in the audit (audit.keep_queries).")
+        note("The audit log has no search texts (audit.keep_queries).")
         return NO_RESULT
     with spinner(f"Searching {plural(len(queries), 'request')} twice"):
         before, after = await _replay(loaded, queries), await _replay(changed, queries)
@@ -139,7 +146,7 @@ async def _profile(loaded: Settings, changed: Settings, days: float, as_json: bo
         return SUCCESS
     if different:
         print_table(
-            ("Request", "Now", "With the others"),
+            ("Request", "Current", "Changed"),
             [
                 (query[:_QUERY_CHARS], _keys_of(before[query]), _keys_of(after[query]))
                 for query in different
@@ -147,10 +154,11 @@ async def _profile(loaded: Settings, changed: Settings, days: float, as_json: bo
             wrap=2,
         )
     note(
-        f"{plural(len(queries), 'search', 'searches')}: {len(different)} would show something"
-        f" else, {report['other_first']} another tool first. Tokens of all answers:"
-        f" {report['tokens']['before']:,} now, {report['tokens']['after']:,} then; a search takes"
-        f" {report['mean_ms']['before']} ms now, {report['mean_ms']['after']} ms then."
+        f"{plural(len(queries), 'search', 'searches')}: {len(different)} with other results,"
+        f" {report['other_first']} with another first tool. Tokens of all answers:"
+        f" {report['tokens']['before']:,} before, {report['tokens']['after']:,} after; mean time"
+        f" of a search: {report['mean_ms']['before']} ms before, {report['mean_ms']['after']} ms"
+        " after."
     )
     return SUCCESS
 
@@ -166,7 +174,7 @@ def _keys_of(answer: _SearchResult) -> str:
 
 
 async def _queries(loaded: Settings, since: str) -> list[str]:
-    """Requests of the audit, each once, newest first."""
+    """Distinct requests in the audit log, newest first."""
     store = make_store(store_url(loaded))
     try:
         if isinstance(store, StoreMaintenance) and not await store.exists():
@@ -180,7 +188,7 @@ async def _queries(loaded: Settings, since: str) -> list[str]:
 
 
 async def _replay(settings: Settings, queries: list[str]) -> dict[str, _SearchResult]:
-    """What a gateway with these settings shows for requests; it connects to no server."""
+    """Search with these settings, without connecting to servers."""
     silent = replace(
         settings,
         audit=AuditSettings(enabled=False, detections=False),
@@ -202,7 +210,7 @@ async def _replay(settings: Settings, queries: list[str]) -> dict[str, _SearchRe
 
 
 async def _wait_for_index(opened: App) -> None:
-    """Wait until all tools have their vector, at most a minute: without, words alone are asked."""
+    """Wait up to a minute until all tools have vectors; before, only words are searched."""
     manage = opened.gateway.manage
     for _ in range(round(_INDEX_TIMEOUT_S / _POLL_S)):
         status = await manage.index_status(Caller.local())

@@ -1,4 +1,4 @@
-"""`toolgate usage`: what was learned from use."""
+"""`toolgate usage`: show and delete what was learned from use."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ from toolgate.errors import ArgumentError
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show and forget what was learned from use.", no_args_is_help=True, add_completion=False
+    help="Show and delete what was learned from use.", no_args_is_help=True, add_completion=False
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
@@ -34,16 +34,16 @@ def clear(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Forget what was searched and used; search starts to learn anew."""
+    """Delete the usage log; the search starts learning from scratch."""
     if not yes and not _is_sure():
-        raise ArgumentError("Nothing was forgotten.", hint="Answer y, or give --yes.")
+        raise ArgumentError("Nothing was deleted.", hint="Answer y, or use --yes.")
     return anyio.run(_clear, as_json)
 
 
 def _is_sure() -> bool:
-    """Whether the answer is yes; no answer at all is a no."""
+    """Ask for confirmation; no answer counts as no."""
     try:
-        return typer.confirm("Forget what was learned from use?", err=True)
+        return typer.confirm("Delete what was learned from use?", err=True)
     except typer.Abort:
         note("")
         return False
@@ -56,20 +56,18 @@ async def _status(as_json: bool) -> int:
         print_json(answer)
         return SUCCESS
     if not answer["enabled"]:
-        note("Learning from use is off. Set usage.enabled = true to switch it on.")
+        note("Learning from use is disabled. Set usage.enabled = true to enable it.")
     print_table(
-        ("What", "How many"),
+        ("Learned", "Count"),
         [
-            ("earlier requests to learn from", str(answer["requests"])),
-            ("tools that were used", str(answer["tools"])),
+            ("past requests", str(answer["requests"])),
+            ("used tools", str(answer["tools"])),
             ("pairs of tools used together", str(answer["pairs"])),
-            ('searches that set your line of "nothing fits"', str(answer["judged"])),
+            ('searches that calibrate "no match"', str(answer["judged"])),
         ],
     )
     if answer["last_error"]:
-        note(
-            f"The log cannot be written: {answer['last_error']} {answer['dropped']} rows are lost."
-        )
+        note(f"Cannot write the usage log: {answer['last_error']} {answer['dropped']} rows lost.")
     return SUCCESS
 
 
@@ -79,5 +77,5 @@ async def _clear(as_json: bool) -> int:
     if as_json:
         print_json(removed)
     else:
-        note(f"Forgot {plural(removed['searches'], 'search', 'searches')} and what came of them.")
+        note(f"Deleted {plural(removed['searches'], 'search', 'searches')} with their outcomes.")
     return SUCCESS

@@ -1,6 +1,7 @@
-"""What `stdio` does once its options are read: a relay where a gateway runs, else a gateway.
+"""Run `toolgate stdio`: relay to the running gateway, or start one.
 
-A relay stays as long as its client and there is one for each, so it loads nothing of a gateway.
+Every client has its own relay process for as long as it runs, so a relay imports nothing of a
+gateway.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""What serves once options are read: all of a gateway, but no rich and no typer."""
+"""Run a gateway for `serve` and `stdio`, without the libraries for tables and help."""
 
 import contextlib
 import json
@@ -36,13 +36,14 @@ __all__ = ["serve", "serve_pipe"]
 log = logging.getLogger(__name__)
 
 _POLL_S = 0.1
+"""Seconds between two looks at the servers during the start (chosen)."""
 
 _STARTUP_TIMEOUT_S = 60.0
-"""Seconds after which a server that is still starting is told of as it is."""
+"""Seconds after which a server that still starts is reported as it is (chosen)."""
 
 
 def serve(host: str | None, port: int | None) -> int:
-    """Serve over HTTP until told to stop."""
+    """Serve over HTTP until SIGINT or SIGTERM."""
     loaded = load_settings()
     logs.set_up(loaded.log, verbose=shared_options().verbose)
     with interrupt_on_sigterm():
@@ -78,7 +79,9 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
                     runs_in=str(working_folder()),
                 )
             except OSError as error:
-                log.warning("commands will not find this gateway: %s", error)
+                log.warning(
+                    "cannot write the run file, commands will not find this gateway: %s", error
+                )
                 return ""
             return run.key
 
@@ -102,9 +105,9 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
 
 
 async def serve_pipe(loaded: Settings) -> None:
-    """Serve on standard input and output with a gateway of its own."""
+    """Serve a gateway on standard input and output."""
     _limit_memory()
-    # Code of packs may print before the client's side is claimed.
+    # Pack code may print before standard output is reserved for the protocol.
     with contextlib.redirect_stdout(sys.stderr):
         async with open_app(loaded) as app, anyio.create_task_group() as tasks:
             tasks.start_soon(_watch_configuration, app)
@@ -113,43 +116,43 @@ async def serve_pipe(loaded: Settings) -> None:
 
 
 def _limit_memory() -> None:
-    """Take no memory that serving does not need; before anything of the SDK is imported."""
+    """Save memory; must run before anything of the SDK is imported."""
     give_back_freed_memory()
     defer("mcp", "mcp.server")
 
 
 async def _watch_configuration(app: App) -> None:
-    """Take over what changes in the files of the configuration."""
+    """Apply changes in the configuration files."""
     async for changed in settings.watch(app.settings, stop=anyio.Event()):
         await _apply_settings(app, changed)
 
 
 async def _apply_settings(app: App, fresh: Settings | SettingError) -> None:
-    """Use new settings; what cannot be used changes nothing."""
+    """Apply new settings; invalid ones change nothing."""
     if isinstance(fresh, SettingError):
-        log.error("configuration cannot be used; the old one stays: %s", fresh)
+        log.error("invalid configuration, keeping the previous one: %s", fresh)
         return
     if (fresh.serve, fresh.store) != (app.settings.serve, app.settings.store):
-        log.warning("[serve] and [store] hold from the next start")
+        log.warning("changes of [serve] and [store] need a restart")
     if (fresh.auth, fresh.authn) != (app.settings.auth, app.settings.authn):
-        log.warning("auth and [authn] hold from the next start")
+        log.warning("changes of auth and [authn] need a restart")
     try:
         await app.reload(fresh)
     except ToolgateError as error:
-        log.error("configuration cannot be used; the old one stays: %s", error)  # noqa: TRY400
+        log.error("invalid configuration, keeping the previous one: %s", error)  # noqa: TRY400
         return
-    log.info("configuration read again", extra={"servers": len(fresh.servers)})
+    log.info("configuration reloaded", extra={"servers": len(fresh.servers)})
 
 
 async def _report_start(
     app: App, address: str, since: str, other_gateways: Sequence[RunFile]
 ) -> None:
-    """Say where to connect, and how each server did as soon as that is known.
+    """Print where to connect, and the state of each server as soon as it is known.
 
     Args:
         app: The gateway.
         address: Where it listens.
-        since: When it was started, UTC, ISO 8601; servers that were listed after it are settled.
+        since: Start time in ISO 8601; servers listed since then are ready.
         other_gateways: Gateways that run over the same store.
     """
     began = monotonic()
@@ -157,19 +160,19 @@ async def _report_start(
     if output.format == "json" or output.file:
         log.info("serving", extra={"address": address, "version": __version__})
     if output.format == "json" and not output.file:
-        return  # standard error is read by a program
-    _print(f"Toolgate {__version__} serves {address}/mcp  (Ctrl-C ends it)")
+        return  # a program reads standard error
+    _print(f"Toolgate {__version__} serves {address}/mcp  (Ctrl-C stops it)")
     _print(f"  Claude Code   claude mcp add --transport http toolgate {address}/mcp")
     entry = {"mcpServers": {"toolgate": {"url": f"{address}/mcp"}}}
     _print(f"  other clients {json.dumps(entry)}")
-    _print(f"  a browser     {address}/console")
+    _print(f"  web console   {address}/console")
     for notice in app.settings.notices:
         _print(f"  note: {notice}")
     for run in other_gateways:
         _print(
-            f"  note: another gateway runs over the same store, at {run.address}"
+            f"  note: another gateway uses the same store, at {run.address}"
             f" (process {run.pid}, {_configuration(run)});"
-            " commands use the one of their own configuration"
+            " commands use the gateway with their own configuration"
         )
     servers = app.gateway.servers.statuses(Caller.local())
     if not servers:
@@ -191,7 +194,7 @@ async def _report_start(
 
 
 async def _finish_start(app: App) -> None:
-    """Put aside what a start has made, once it is over: answers do not wait for it then."""
+    """After the start, freeze its objects so that the garbage collector skips them."""
     await app.gateway.servers.wait_ready(_STARTUP_TIMEOUT_S)
     if app.chat is not None:
         await app.chat.models.warm_up()
@@ -199,13 +202,13 @@ async def _finish_start(app: App) -> None:
 
 
 def _configuration(run: RunFile) -> str:
-    """What a gateway was configured with, in words."""
+    """The configuration files of a gateway, in words."""
     config, *imports = run.configuration
-    return " and ".join([config or "without configuration file", *imports])
+    return " and ".join([config or "no configuration file", *imports])
 
 
 def _is_settled(server: ServerStatus, since: str) -> bool:
-    """Whether it is down or off, or was listed since a moment."""
+    """Whether it is down or disabled, or was listed since then."""
     if server.state in {"down", "disabled"}:
         return True
     listed_at = server.listed_at
@@ -223,44 +226,43 @@ def _outcome(server: ServerStatus) -> str:
 
 
 def _print(text: str) -> None:
-    with contextlib.suppress(OSError):  # nobody listens any more
+    with contextlib.suppress(OSError):  # standard error is closed
         print(sanitize(text), file=sys.stderr, flush=True)
 
 
 def _refuse_open_access(host: str, loaded: Settings) -> None:
-    """Listen where other machines reach it only if they have to say who they are.
+    """Refuse to listen for other machines without authentication.
 
     Raises:
-        SettingError: They would not have to.
+        SettingError: They could connect without a token.
     """
     if loaded.auth == "local" and not is_loopback(host):
         where = loaded.config_file or "toolgate.toml"
         raise SettingError(
-            f"{host} can be reached from other machines, and whoever reaches it could use all"
-            " tools.",
-            allowed='With auth = "local" only this machine is listened on: 127.0.0.1, ::1.',
-            hint=f'To ask for tokens, write at the top of {where}:\n  auth = "required"\n'
-            "and make a token for each client:\n"
+            f"{host} is open to other machines, which could use all tools without a token.",
+            allowed='With auth = "local": only addresses of this machine, 127.0.0.1 and ::1.',
+            hint=f'To require tokens, write at the top of {where}:\n  auth = "required"\n'
+            "and create a token for each client:\n"
             "  toolgate tokens create NAME --role member",
         )
 
 
 def _refuse_port_of_gateway(host: str, port: int) -> None:
-    """Name the gateway that has the port, before anything is started."""
+    """Refuse a port that another gateway of this user has, and name that gateway."""
     run = gateway_on(host, port)
     if run is None or can_listen(host, port):
         return
     since = datetime.fromisoformat(run.started_at).astimezone().isoformat(" ", "seconds")
     raise PortTakenError(
         f"Port {port} on {host} is taken by the Toolgate gateway with process id {run.pid},"
-        f" which has run since {since} over {run.store}.",
+        f" running since {since} with the store {run.store}.",
         hint=f"Connect to it at {run.address}/mcp, stop it (kill {run.pid}), or choose"
         " another port with --port.",
     )
 
 
 def _stop_without_terminal(had_terminal: bool) -> None:
-    """A closed terminal hangs up too; what it ran shall end then, not read its files again."""
+    """SIGHUP also comes from a closed terminal: end then, instead of reloading."""
     if not had_terminal:
         return
     try:

@@ -12,7 +12,7 @@ __all__ = ["command"]
 def serve(
     host: str | None = None, port: int | None = None, auth: str | None = None, dev: bool = False
 ) -> int:
-    """Serve until told to stop."""
+    """Serve until SIGINT or SIGTERM."""
     if dev or auth:
         set_shared_options(
             replace(shared_options(), dev=shared_options().dev or dev, auth=auth or "")
@@ -24,29 +24,29 @@ command = PlainCommand(
     name="serve",
     help="""Serve the gateway over HTTP.
 
-    MCP clients connect to http://HOST:PORT/mcp, programs to http://HOST:PORT/api/v1. Ends with
-    Ctrl-C or SIGTERM after the calls that run; SIGHUP reads the configuration again.
+    MCP clients connect to http://HOST:PORT/mcp, programs to http://HOST:PORT/api/v1. Ctrl-C
+    and SIGTERM stop it after running calls have finished; SIGHUP reloads the configuration.
     """,
     options=(
         Option(
             flags=("--host",),
             metavar="ADDRESS",
-            help="Address to listen on; by default serve.host, which is 127.0.0.1.",
+            help="Address to listen on. Default: serve.host, which is 127.0.0.1.",
         ),
         Option(
             flags=("--port", "-p"),
             metavar="NUMBER",
             kind=int,
             maximum=65_535,
-            help="Port to listen on, 0 for a free one; by default serve.port, which is 7420.",
+            help="Port to listen on, 0 for a free one. Default: serve.port, which is 7420.",
         ),
         Option(
             flags=("--auth",),
             metavar="local|required",
-            help="Whether clients need a token; by default the setting auth, which is local.",
+            help="Whether clients need a token. Default: the setting auth, which is local.",
         ),
         Option(flags=("--dev",), kind=bool, help=DEV_HELP),
     ),
     call=serve,
 )
-"""What the command line knows of it."""
+"""The command and its options."""

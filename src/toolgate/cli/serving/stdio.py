@@ -20,17 +20,17 @@ command = PlainCommand(
     name="stdio",
     help="""Serve the gateway on standard input and output, for a client that starts it.
 
-    Uses the gateway that runs on this machine over the same store with the same configuration
-    file, and else starts one that ends with the client.
+    Relays to the gateway that runs on this machine with the same store and configuration file, or
+    starts one that ends with the client.
     """,
     options=(
         Option(
             flags=("--standalone",),
             kind=bool,
-            help="Start a gateway of its own even when one is running.",
+            help="Start a gateway even if one is running.",
         ),
-        Option(flags=("--dev",), kind=bool, help=f"{DEV_HELP} Means --standalone too."),
+        Option(flags=("--dev",), kind=bool, help=f"{DEV_HELP} Implies --standalone."),
     ),
     call=stdio,
 )
-"""What the command line knows of it."""
+"""The command and its options."""

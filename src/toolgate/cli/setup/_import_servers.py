@@ -1,4 +1,4 @@
-"""Which servers of other clients Toolgate takes over, and under which names. Writes nothing."""
+"""Decide which servers of other clients to import, and under which names. Writes nothing."""
 
 import json
 import re
@@ -16,8 +16,8 @@ from toolgate.types import Json, ServerSpec
 __all__ = ["Choice", "choose_servers", "text_with_copies", "text_with_references"]
 
 State: TypeAlias = Literal["new", "same", "self", "elsewhere", "broken"]
-"""`new` is taken; `same` is there already; `self` is Toolgate; `elsewhere` belongs to a project
-that is not open; `broken` cannot be used."""
+"""`new`: is imported. `same`: exists already. `self`: is Toolgate. `elsewhere`: belongs to a
+project that is not open. `broken`: is invalid."""
 
 _IDENTITY_KEYS = (
     "command",
@@ -38,37 +38,37 @@ _EDITOR_VARIABLE = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What becomes of one server of one file."""
+    """Decision about one server in one file."""
 
     file: ClientFile
-    """Where it was found."""
+    """File with the server."""
 
     server: FoundServer
-    """What was found."""
+    """The server."""
 
     state: State
-    """What becomes of it."""
+    """The decision."""
 
     name: str = ""
-    """Its name in Toolgate; empty if it gets none."""
+    """Name in Toolgate; empty if it is not imported."""
 
     remarks: tuple[str, ...] = ()
-    """What a person should know about it."""
+    """Remarks for the user."""
 
     needs: str = ""
-    """A variable that is not set here, and that it needs."""
+    """Environment variable that it needs and that is not set."""
 
     identities: frozenset[str] = frozenset()
-    """Servers that share one are reached in the same way. WARNING: may hold secrets."""
+    """Two servers that share one of these are equal. WARNING: may contain secrets."""
 
     stays: str = ""
-    """Why the client's own entry must not be replaced; empty if it may be."""
+    """Why the entry in the client's file must stay; empty if it can be replaced."""
 
     is_twin: bool = False
-    """Whether the server it equals is one that was found before it, and is not there yet."""
+    """Whether it equals a server found before it, not one in the configuration."""
 
     off: str = ""
-    """Why a copy of it must be disabled; empty if it may be used."""
+    """Why its copy must be disabled; empty if it can be used."""
 
 
 def choose_servers(
@@ -80,15 +80,15 @@ def choose_servers(
     every_project: bool,
     home: Path,
 ) -> list[Choice]:
-    """What becomes of each server, in the order in which they were found.
+    """Decide about each server, in the order of the files.
 
     Args:
-        files: What was found.
-        present: The settings there are already; its servers keep their names.
-        written: The `[server.*]` tables of its file, for telling equal servers.
-        cwd: Projects around this folder are open.
-        every_project: Take servers of projects that are not open too.
-        home: For showing paths.
+        files: Files of other clients.
+        present: Current settings; their servers keep their names.
+        written: Tables `[server.*]` of the file, to detect equal servers.
+        cwd: The project around this folder is open.
+        every_project: Also import servers of projects that are not open.
+        home: Shown as `~` in paths.
     """
     names = {
         server_name(name): frozenset({_written_identity(config)})
@@ -108,7 +108,7 @@ def choose_servers(
                         file=file,
                         server=server,
                         state="same",
-                        remarks=("imported already",),
+                        remarks=("already imported",),
                         stays="Toolgate imports it from this file",
                     )
                 )
@@ -126,7 +126,7 @@ def choose_servers(
 def text_with_copies(
     text: str, choices: Iterable[Choice], display_paths: Mapping[Path, str]
 ) -> str:
-    """A `toolgate.toml` with the chosen servers at its end."""
+    """The text of a `toolgate.toml` with the chosen servers appended."""
     for choice in choices:
         origin = f"# from {choice.file.client.title}, {display_paths[choice.file.path]}"
         origin += f"; disabled: {choice.off}" if choice.off else ""
@@ -144,14 +144,14 @@ def text_with_copies(
 def text_with_references(
     text: str, path: Path, imports: Sequence[object], choices: Sequence[Choice], home: Path
 ) -> str:
-    """A `toolgate.toml` that imports the files of the chosen servers.
+    """The text of a `toolgate.toml` that imports the files of the chosen servers.
 
     Args:
-        text: The file as it is.
-        path: Named in errors.
-        imports: What it imports already.
-        choices: What becomes of every server.
-        home: Paths below it are written with `~`.
+        text: Current text.
+        path: Path for error messages.
+        imports: Current imports.
+        choices: Decisions about all servers.
+        home: Written as `~` in paths.
     """
     added: list[object] = []
     places = dict.fromkeys((choice.file.path, choice.server.project) for choice in choices)
@@ -231,10 +231,10 @@ def _choice(
 
 
 def _editor_only_variable(config: Mapping[str, Any]) -> str:
-    """Which variable of a server has a value in its own client alone; empty if none has."""
+    """The reason if a variable has a value in its own client only; empty if there is none."""
     text = json.dumps([config.get(name) for name in _IDENTITY_KEYS], default=str)
     match = _EDITOR_VARIABLE.search(text)
-    return f"only its client can fill in {match[0]}" if match else ""
+    return f"only its client can resolve {match[0]}" if match else ""
 
 
 def _free_name(original: str, client: str, names: Mapping[str, object]) -> str:
@@ -248,7 +248,7 @@ def _free_name(original: str, client: str, names: Mapping[str, object]) -> str:
 
 
 def _filled_identity(spec: ServerSpec) -> frozenset[str]:
-    """How a server is reached, with its variables filled in; nothing where one is missing."""
+    """Identity of a server with its variables resolved; empty if one is missing."""
     if spec.problem or not spec.options:
         return frozenset()
     options = {name: value for name, value in spec.options.items() if value not in ({}, [])}

@@ -1,10 +1,10 @@
-"""What must be so before others depend on a gateway; the list is in `docs/operations.md`."""
+"""Checks before others depend on a gateway; the list is in `docs/operations.md`."""
 
 from collections.abc import AsyncIterator
 
 from toolgate.base.ids import utc_now
 from toolgate.cli.client._load_settings import load_settings, store_url
-from toolgate.cli.setup._checks import Check
+from toolgate.cli.setup._check import Check
 from toolgate.errors import ToolgateError
 from toolgate.settings import Settings
 from toolgate.store import StoredToken, StoreMaintenance, make_store
@@ -13,11 +13,11 @@ __all__ = ["run_production_checks"]
 
 
 async def run_production_checks() -> AsyncIterator[Check]:
-    """Look at what can be seen from settings and store."""
+    """Check settings and store."""
     try:
         loaded = load_settings()
     except ToolgateError:
-        return  # the other checks say so
+        return  # reported by another check
     for check in (
         _authentication(loaded),
         _transport(loaded),
@@ -41,9 +41,9 @@ def _check(name: str, hint: str, good: str, bad: str, *, is_good: bool) -> Check
 def _authentication(loaded: Settings) -> Check:
     return _check(
         "access",
-        'Set auth = "required", and make tokens with: toolgate tokens create NAME',
-        "A token is needed.",
-        "Whoever reaches the gateway may do everything.",
+        'Set auth = "required", and create tokens: toolgate tokens create NAME',
+        "Clients need a token.",
+        "Everyone who can connect has all rights.",
         is_good=loaded.auth == "required",
     )
 
@@ -54,18 +54,18 @@ def _transport(loaded: Settings) -> Check:
     return _check(
         "transport",
         "Set tls.cert and tls.key, or put a proxy in front and name it in serve.trusted_proxies.",
-        "Requests are encrypted, or a proxy of this machine is asked for that.",
-        "Tokens travel over the network as they are.",
+        "Requests are encrypted, by the gateway or a proxy.",
+        "Tokens are sent unencrypted.",
         is_good=is_named or is_local,
     )
 
 
 def _tool_changes(loaded: Settings) -> Check:
     return _check(
-        "changes of tools",
-        'Set quarantine = "changed": a server that changes a tool then waits for a person.',
-        "Tools that change are held back until somebody has looked.",
-        f"Tools that change are used at once (quarantine = {loaded.quarantine!r}).",
+        "tool changes",
+        'Set quarantine = "changed": changed tools then await approval.',
+        "Changed tools are quarantined until approved.",
+        f"Changed tools are used immediately (quarantine = {loaded.quarantine!r}).",
         is_good=loaded.quarantine in {"changed", "new"},
     )
 
@@ -76,18 +76,18 @@ def _limits(loaded: Settings) -> Check:
     return _check(
         "limits",
         "Set some of [limits]: calls_per_minute, concurrent_calls, calls_per_day.",
-        "A caller can do only so much.",
-        "One caller can take all that the servers give.",
+        "The use per caller is limited.",
+        "One caller can use up the capacity of all servers.",
         is_good=any(configured) or bool(limits.tools),
     )
 
 
 def _monitoring(loaded: Settings) -> Check:
     return _check(
-        "seeing",
+        "monitoring",
         'Set metrics.enabled = true and log.format = "json".',
-        "Numbers and logs are there for programs.",
-        "Nobody is told when something goes wrong.",
+        "Metrics and structured logs are enabled.",
+        "Failures go unnoticed.",
         is_good=loaded.metrics.enabled and loaded.log.format == "json",
     )
 
@@ -96,7 +96,7 @@ def _audit(loaded: Settings) -> Check:
     return _check(
         "audit",
         "Set audit.enabled = true.",
-        "What is searched and called is recorded.",
+        "Searches and calls are recorded.",
         "Nothing is recorded.",
         is_good=loaded.audit.enabled,
     )
@@ -107,8 +107,8 @@ def _store(loaded: Settings) -> Check:
         return Check(
             name="production store",
             state="warning",
-            found="The store is a file: one gateway can use it, on this machine.",
-            hint="For several replicas set store.url to a PostgreSQL. Back the file up every day:"
+            found="The store is a file, for one gateway on this machine.",
+            hint="For several replicas set store.url to PostgreSQL. Back up the file daily:"
             " toolgate db backup FILE",
         )
     return Check(name="production store", state="ok", found="Several replicas can use the store.")
@@ -122,7 +122,7 @@ async def _tokens(loaded: Settings) -> AsyncIterator[Check]:
         await store.open()
         tokens = await store.access.tokens()
     except ToolgateError:
-        return  # the other checks say so
+        return  # reported by another check
     finally:
         await store.close()
     current_time = utc_now()
@@ -132,10 +132,10 @@ async def _tokens(loaded: Settings) -> AsyncIterator[Check]:
         if token.revoked_at is None and (token.expires_at or "~") > current_time
     ]
     yield _check(
-        "ends of tokens",
-        "Renew them with an end: toolgate tokens rotate NAME --expires 90d",
-        "Every token ends.",
-        f"These never end: {_names([token for token in valid if token.expires_at is None])}.",
+        "token expiry",
+        "Rotate them with an expiry: toolgate tokens rotate NAME --expires 90d",
+        "All tokens expire.",
+        f"These never expire: {_names([token for token in valid if token.expires_at is None])}.",
         is_good=all(token.expires_at for token in valid),
     )
     admins = [token for token in valid if "admin" in token.roles]
@@ -143,12 +143,13 @@ async def _tokens(loaded: Settings) -> AsyncIterator[Check]:
         yield Check(
             name="production admins",
             state="warning",
-            found=f"{len(admins)} tokens may do everything: {_names(admins)}.",
-            hint="Give most of them a smaller role.",
+            found=f"{len(admins)} tokens have all rights: {_names(admins)}.",
+            hint="Give most of them a role with fewer rights.",
         )
 
 
 _MAX_ADMINS = 5
+"""Tokens with all rights beyond which there is a warning (chosen)."""
 
 
 def _names(tokens: list[StoredToken]) -> str:

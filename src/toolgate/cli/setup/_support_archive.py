@@ -1,4 +1,4 @@
-"""The archive that goes with a report of a fault: what is needed to find it, and no secret."""
+"""The archive for a bug report: diagnostics without secrets."""
 
 import json
 import os
@@ -13,7 +13,8 @@ from toolgate import settings
 from toolgate.base import logs, run_file
 from toolgate.base.ids import utc_now
 from toolgate.cli.client._load_settings import load_settings, store_url
-from toolgate.cli.setup._checks import Check, versions
+from toolgate.cli.setup._check import Check
+from toolgate.cli.setup._checks import versions
 from toolgate.errors import SettingError, ToolgateError
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec
@@ -21,7 +22,7 @@ from toolgate.types import Json, ServerSpec
 __all__ = ["Scrubber", "write_bundle"]
 
 _MIN_SECRET_CHARS = 4
-"""Shorter values (`1`, `on`) are no secrets, and hiding them would hide everything."""
+"""Shorter values (`1`, `on`) are not secrets; masking them would mask everything (chosen)."""
 
 _LOOKS_SECRET = re.compile(
     r"(?i)(?:\b(?:bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"
@@ -82,13 +83,13 @@ async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
 
 
 def _create_file(path: Path) -> int:
-    """A new file for this user alone; one that is there already may be open to others."""
+    """Create a file that only this user can read; an existing one may be open to others."""
     path.unlink(missing_ok=True)
     return os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
 
 
 def configuration(loaded: Settings) -> Json:
-    """The settings as they may be shown."""
+    """The settings without secrets."""
     values = asdict(loaded)
     values["store"]["url"] = run_file.without_password(store_url(loaded))
     for name in ("options", "embedder_options"):
@@ -106,7 +107,7 @@ def configuration(loaded: Settings) -> Json:
 
 
 class Scrubber:
-    """Takes the secrets that are known, and all that look like one, out of a text."""
+    """Masks known secrets, and everything that looks like one, in a text."""
 
     def __init__(self, servers: Iterable[ServerSpec], loaded: Settings | None = None) -> None:
         secrets: set[str] = set()
@@ -129,7 +130,7 @@ class Scrubber:
         )
 
     def __call__(self, text: str) -> str:
-        """The text without them."""
+        """The text with secrets masked."""
         if self._secrets is not None:
             text = self._secrets.sub(_HIDDEN, text)
         text = _LOOKS_SECRET.sub(_HIDDEN, text)
@@ -137,7 +138,7 @@ class Scrubber:
         return _IN_URL.sub(f"{_HIDDEN}@", text)
 
     def tree(self, value: object) -> object:
-        """A JSON value without them; its keys and numbers stay."""
+        """A JSON value with secrets masked; keys and numbers stay."""
         if isinstance(value, str):
             return self(value)
         if isinstance(value, Mapping):
@@ -152,7 +153,7 @@ _SECRET_OPTIONS = ("key", "token", "password", "secret")
 
 
 def _without_secrets(options: Mapping[str, object]) -> Json:
-    """Options of a search or an embedder, whose secrets have names that say so."""
+    """Options without the values whose name indicates a secret."""
     values: Json = {}
     for name, value in options.items():
         if any(word in name.lower() for word in _SECRET_OPTIONS):
@@ -173,7 +174,7 @@ def _texts_under_secret_names(options: Mapping[str, object]) -> Iterable[str]:
 
 
 def _secrets(options: Json) -> Iterable[str]:
-    """Every value that `redact` hides."""
+    """All values that `redact` masks."""
     redacted = settings.redact(options)
     for name, value in options.items():
         yield from _redacted_values(value, redacted.get(name))
@@ -195,7 +196,7 @@ def _redacted_values(value: object, redacted: object) -> Iterable[str]:
 
 
 def _secret_parts(value: str) -> Iterable[str]:
-    """A hidden value, and what of it may stand somewhere on its own."""
+    """A secret value, and its parts that may occur on their own."""
     yield value
     scheme, blank, rest = value.partition(" ")
     if blank and scheme.lower() in {"bearer", "basic", "token"}:

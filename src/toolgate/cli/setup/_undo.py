@@ -1,4 +1,4 @@
-"""What `init` changed on this machine, so that it can be taken back file by file."""
+"""Records files that `init` changes, to undo the changes file by file."""
 
 import contextlib
 import hashlib
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _FOLDERS: Final = frozenset({".github", ".cursor", "rules"})
-"""Folders that are made for files of models, and go with them."""
+"""Folders created for instruction files, and removed with them."""
 
 _BEGIN: Final = "<!-- toolgate: begin (made by: toolgate init --rules) -->"
 _END: Final = "<!-- toolgate: end -->"
@@ -36,29 +36,29 @@ _BLOCK: Final = re.compile(
 
 @dataclass(frozen=True, kw_only=True)
 class ChangedFile:
-    """One file that was written."""
+    """A file that was written."""
 
     path: Path
-    """Which."""
+    """Path of the file."""
 
     backup: Path | None
-    """A copy of what it was before; None if it did not exist."""
+    """Copy of the previous content; None if the file did not exist."""
 
     sha256: str
-    """What was written, for telling later changes."""
+    """Hash of what was written, to detect later changes."""
 
     gap: str | None = None
-    """What stands before our marked block; None: all of the file was written."""
+    """Text inserted before our marked block; None if the whole file was written."""
 
     head: str | None = None
-    """What a file that was made for the block begins with; None: it was there before."""
+    """First lines of a file that was created for the block; None if it existed before."""
 
 
 def change_file(path: Path, text: str) -> ChangedFile:
-    """Write a file, keep what it was beside it, and remember both.
+    """Write a file with a backup next to it, and record both.
 
     Raises:
-        SettingError: It cannot be written or copied.
+        SettingError: It cannot be written or backed up.
     """
     backup = back_up(path, ".toolgate-backup") if path.exists() else None
     earlier = read_changed_files()
@@ -69,12 +69,12 @@ def change_file(path: Path, text: str) -> ChangedFile:
 
 
 def with_block(path: Path, block: str, *, head: str = "") -> str:
-    """The text of a file with a marked block, in the place of an earlier one or at the end.
+    """The text of a file with a marked block, replacing an earlier one or at the end.
 
     Args:
-        path: The file; it need not exist.
-        block: What stands between the marks.
-        head: What a new file begins with.
+        path: The file; it does not have to exist.
+        block: Text between the marks.
+        head: First lines of a new file.
 
     Raises:
         SettingError: The file cannot be read.
@@ -87,7 +87,7 @@ def with_block(path: Path, block: str, *, head: str = "") -> str:
 
 
 def change_block(path: Path, text: str, *, head: str = "") -> ChangedFile:
-    """Write a file of which only a marked block is ours, from `with_block`, and remember that.
+    """Write a text from `with_block`, in which only a marked block is ours, and record it.
 
     Raises:
         SettingError: It cannot be read or written.
@@ -100,7 +100,7 @@ def change_block(path: Path, text: str, *, head: str = "") -> ChangedFile:
     old = head if is_new else read_text(path)
     write_text(path, text)
     if is_new:
-        path.chmod(0o644)  # a file of the project, for everybody who works on it
+        path.chmod(0o644)  # a project file, which others may read
     if before is not None and not is_new:
         touched = replace(before, sha256=_hash(path))
     else:
@@ -117,19 +117,19 @@ def change_block(path: Path, text: str, *, head: str = "") -> ChangedFile:
 
 
 def _marked(block: str, text: str) -> str:
-    """The block between its marks, with the line ends of a text."""
+    """The block between its marks, with the line endings of a text."""
     marked = f"{_BEGIN}\n{block.strip()}\n{_END}\n"
     return marked.replace("\n", "\r\n") if "\r\n" in text else marked
 
 
 def _gap(text: str) -> str:
-    """What has to stand between a text and the block."""
+    """Separator between a text and the block."""
     end = "\r\n" if "\r\n" in text else "\n"
     return "" if not text else end if text.endswith("\n") else end * 2
 
 
 def read_changed_files() -> list[ChangedFile]:
-    """Every file that was written and not taken back, oldest first."""
+    """All changed files that were not restored, oldest first."""
     try:
         body: object = json.loads(_manifest().read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -151,10 +151,10 @@ def read_changed_files() -> list[ChangedFile]:
 
 
 def undo_changes() -> list[str]:
-    """Restore every file, newest change first; gives a sentence for each.
+    """Restore all files, newest change first; a message for each.
 
     Raises:
-        SettingError: A file cannot be written; what was restored before stays restored.
+        SettingError: A file cannot be written; earlier ones stay restored.
     """
     messages: list[str] = []
     left = read_changed_files()
@@ -194,7 +194,7 @@ def _restore_error(path: Path, error: OSError) -> SettingError:
 
 
 def back_up(path: Path, suffix: str) -> Path:
-    """Copy a file to a free name in its folder.
+    """Copy a file to an unused name in its folder.
 
     Raises:
         SettingError: It cannot be copied.
@@ -215,7 +215,7 @@ def back_up(path: Path, suffix: str) -> Path:
 
 
 def _remove_block(touched: ChangedFile) -> list[str]:
-    """Take our block out of a file, and the file away if it was made for it."""
+    """Remove our block from a file, or the file if it was created for the block."""
     path, gap = touched.path, touched.gap or ""
     if not path.exists():
         return [f"{path} is gone already."]
@@ -231,7 +231,7 @@ def _remove_block(touched: ChangedFile) -> list[str]:
             raise _restore_error(path, error) from error
         for folder in path.parents[:2]:
             if folder.name in _FOLDERS:
-                with contextlib.suppress(OSError):  # something else is in it
+                with contextlib.suppress(OSError):  # not empty
                     folder.rmdir()
         return [f"Removed {path}."]
     write_text(path, (before if behind else before.removesuffix(gap)) + behind)

@@ -1,4 +1,4 @@
-"""`toolgate config`: is the configuration right, and is it up to date."""
+"""`toolgate config`: check and migrate the configuration."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -25,7 +25,7 @@ from toolgate.settings import (
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Check the configuration, or bring an old one up to date.",
+    help="Check and migrate the configuration.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -35,9 +35,9 @@ app = typer.Typer(
 def check(
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Read the configuration as `serve` would, and say what is wrong or worth knowing.
+    """Read the configuration as `serve` does, and report errors and warnings.
 
-    The exit status is 2 when a file is refused, or a server or a search cannot be used.
+    Exit status 2 if a file is invalid, or a server or search cannot be used.
     """
     options = shared_options()
     try:
@@ -90,7 +90,7 @@ def migrate(
         bool, typer.Option("--dry-run", help="Only show what would change.")
     ] = False,
 ) -> int:
-    """Replace old names of keys in toolgate.toml by their new ones; a backup is kept."""
+    """Rename outdated keys in toolgate.toml; the previous file is kept as a backup."""
     path = find_config(shared_options().config)
     if path is None:
         note("There is no toolgate.toml here or in your configuration folder.")
@@ -109,7 +109,7 @@ def migrate(
 
 
 def _wrong_searches(settings: Settings) -> list[str]:
-    """What is wrong with each search that may be used; none of them is started."""
+    """Configuration errors of all searches that may be used, without starting them."""
     strategies = Strategies(settings.search, {})
     selector, service = settings.search.selector, settings.catalog_search
     searches: dict[str, tuple[str, str]] = {}
@@ -135,8 +135,8 @@ def _show(settings: Settings, problems: Sequence[str], notices: Sequence[str]) -
     for path in settings.files:
         print_text(f"Read {path}")
     if not settings.files:
-        print_text("There is no configuration file; the defaults hold.")
+        print_text("There is no configuration file; defaults apply.")
     usable = sum(server.enabled for server in settings.servers)
-    print_text(f"{plural(len(settings.servers), 'server')}, {usable} of them enabled.")
+    print_text(f"{plural(len(settings.servers), 'server')}, {usable} enabled.")
     if problems:
         note(f"{plural(len(problems), 'server')} cannot be used as configured.")

@@ -1,4 +1,4 @@
-"""`toolgate db`: upgrade, check, back up and restore the store, also while a gateway uses it."""
+"""`toolgate db`: upgrade, check, back up and restore the store, also while a gateway runs."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -21,20 +21,20 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Upgrade, check, back up and restore the store; all of it while a gateway runs.",
+    help="Upgrade, check, back up and restore the store while a gateway runs.",
     no_args_is_help=True,
     add_completion=False,
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
-File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup, a SQLite file.")]
+File = Annotated[Path, typer.Argument(metavar="FILE", help="Backup file (SQLite).")]
 
 
 @app.command()
 def upgrade(as_json: AsJson = False) -> int:
-    """Bring the schema of the store up to date.
+    """Upgrade the schema of the store.
 
-    A SQLite store is also upgraded when Toolgate starts, PostgreSQL only by this command.
+    Toolgate upgrades a SQLite store when it starts; PostgreSQL only with this command.
 
     JSON: {"store", "before": schema or null, "after": schema, "copy": path or null}
     """
@@ -43,10 +43,10 @@ def upgrade(as_json: AsJson = False) -> int:
 
 @app.command()
 def check(as_json: AsJson = False) -> int:
-    """Examine the store: schema, damage, sizes. Exit status 1 when there are problems.
+    """Check schema, integrity and size of the store. Exit status 1 if there are problems.
 
     JSON: {"store", "schema": schema or null, "problems": [text], "sizes": {"total": bytes, table:
-    rows}}; without a store nothing is printed and the exit status is 3.
+    rows}}; exit status 3 without a store
     """
     return anyio.run(_check, as_json)
 
@@ -57,26 +57,26 @@ def backup(
     force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Write everything to FILE, as it is at one moment.
+    """Write a consistent snapshot of the store to FILE.
 
-    The file is a SQLite database whatever the store is, for `toolgate db restore`. It holds what
-    the store holds: keep it as private.
+    The file is a SQLite database for any kind of store, for `toolgate db restore`. It contains
+    everything in the store: keep it private.
 
     JSON: {"store", "file": path, "bytes"}
     """
     target = file.absolute()
     if target.is_dir():
-        raise ArgumentError(f"{target} is a folder.", hint="Name a file.")
+        raise ArgumentError(f"{target} is a folder.", hint="Choose a file.")
     if target.exists() and not force:
         raise ArgumentError(
-            f"The file {target} exists.", hint="Name another one, or replace it with --force."
+            f"The file {target} exists.", hint="Choose another one, or replace it with --force."
         )
     return anyio.run(_backup, target, as_json)
 
 
 @app.command()
 def restore(file: File, as_json: AsJson = False) -> int:
-    """Replace everything in the store by what FILE holds; what was there is backed up first.
+    """Replace the content of the store with FILE; the current content is backed up first.
 
     JSON: {"store", "file": path, "rows": {table: rows}, "before": path or null}
     """
@@ -90,13 +90,13 @@ async def _upgrade(as_json: bool) -> int:
     if as_json:
         print_json({"store": store.url, "before": done.before, "after": done.after, "copy": copy})
     elif done.before == done.after:
-        print(f"The store {store.url} has schema {done.after}; there was nothing to do.")
+        print(f"The store {store.url} is up to date, with schema {done.after}.")
     elif done.before is None:
-        print(f"The store {store.url} was new and has schema {done.after} now.")
+        print(f"The store {store.url} was created with schema {done.after}.")
     else:
-        print(f"The store {store.url} went from schema {done.before} to {done.after}.")
+        print(f"The store {store.url} was upgraded from schema {done.before} to {done.after}.")
         if copy:
-            print(f"A copy of what it was: {copy}")
+            print(f"Backup: {copy}")
     return SUCCESS
 
 
@@ -115,7 +115,7 @@ async def _check(as_json: bool) -> int:
         for problem in report.problems:
             print(problem)
         if not report.problems:
-            print(f"The store {store.url} is sound, with schema {report.schema}.")
+            print(f"The store {store.url} is intact, with schema {report.schema}.")
             total = sizes.pop("total")
             rows = [(name, f"{count:,}") for name, count in sizes.items()]
             print_table(("Table", "Rows"), [*rows, ("bytes", f"{total:,}")])
@@ -150,15 +150,15 @@ async def _restore(file: Path, as_json: bool) -> int:
     else:
         print(f"Restored {sum(rows.values()):,} rows from {file}.")
     if before:
-        note(f"What was there before: {before}")
+        note(f"Backup of the previous content: {before}")
     running = await find_running(load_settings())
     if running is not None:
-        note("Restart the running gateway: it still knows what it had read.")
+        note("Restart the running gateway: it still uses the previous content.")
     return SUCCESS
 
 
 async def _backup_current(upkeep: StoreMaintenance) -> Path | None:
-    """A backup of what a restore replaces; None where there is nothing, or nothing readable."""
+    """Back up what a restore replaces; None if there is nothing readable."""
     folder = data_dir() / "backups"
     await anyio.Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
     file = folder / f"before-restore-{utc_now().replace(':', '').replace('.', '')}.db"
@@ -167,16 +167,16 @@ async def _backup_current(upkeep: StoreMaintenance) -> Path | None:
             return None
         await upkeep.backup(file)
     except (StoreError, ConfigError) as error:
-        note(f"What is there could not be backed up: {error}")
+        note(f"The current content could not be backed up: {error}")
         return None
     return file
 
 
 @asynccontextmanager
 async def _open_for_upkeep() -> AsyncGenerator[tuple[Store, StoreMaintenance]]:
-    """The store of the settings; not opened, since opening may change it."""
+    """The configured store, not opened, since opening may upgrade it."""
     store = make_store(store_url(load_settings()))
-    assert isinstance(store, StoreMaintenance), "every store of ours can be looked after"
+    assert isinstance(store, StoreMaintenance), "all stores support maintenance"
     try:
         yield store, store
     finally:
@@ -184,5 +184,5 @@ async def _open_for_upkeep() -> AsyncGenerator[tuple[Store, StoreMaintenance]]:
 
 
 def _no_store(store: Store) -> int:
-    note(f"There is no store yet at {store.url}. It is made when Toolgate first starts.")
+    note(f"There is no store yet at {store.url}. Toolgate creates it at the first start.")
     return NO_RESULT

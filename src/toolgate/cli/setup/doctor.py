@@ -1,4 +1,4 @@
-"""`toolgate doctor`: check everything and say what to do."""
+"""`toolgate doctor`: check everything and suggest fixes."""
 
 import sys
 from collections.abc import AsyncIterator
@@ -10,7 +10,8 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli.setup._checks import Check, State, run_checks
+from toolgate.cli.setup._check import Check, State
+from toolgate.cli.setup._checks import run_checks
 from toolgate.cli.setup._support_archive import write_bundle
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_text, spinner, wrap_text
@@ -23,7 +24,7 @@ app = typer.Typer(add_completion=False)
 _MARKS: dict[State, str] = {"ok": "ok     ", "warning": "warning", "problem": "PROBLEM"}
 
 
-@app.command(help="Check configuration, servers, store and port, and say what to do.")
+@app.command(help="Check configuration, servers, store and port, and suggest fixes.")
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print the checks as JSON.")] = False,
     bundle: Annotated[
@@ -31,16 +32,16 @@ def doctor(
         typer.Option(
             "--bundle",
             metavar="FILE",
-            help="Also write a ZIP archive for a report of a fault, without secrets.",
+            help="Also write a ZIP archive for a bug report, without secrets.",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Start no servers.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Do not start servers.")] = False,
     production: Annotated[
         bool,
-        typer.Option("--production", help="Also check whether others may depend on this gateway."),
+        typer.Option("--production", help="Also check that the gateway is ready for production."),
     ] = False,
 ) -> int:
-    """Check configuration, servers, store and port, and say what to do."""
+    """Check configuration, servers, store and port, and suggest fixes."""
     return anyio.run(_doctor, as_json, bundle, not quick, production)
 
 
@@ -71,7 +72,7 @@ async def _doctor(as_json: bool, bundle: Path | None, handshakes: bool, producti
         print_json({"ok": not problems, "checks": [asdict(check) for check in checks]})
     if bundle is not None:
         await write_bundle(bundle, checks)
-        note(f"Wrote {bundle}. Look through it before you pass it on.")
+        note(f"Wrote {bundle}. Review it before you share it.")
     if not as_json:
         note(_summary(problems, warnings))
     return FAILED if problems else SUCCESS
@@ -88,7 +89,7 @@ def _summary(problems: int, warnings: int) -> str:
 
 
 def show(check: Check) -> None:
-    """Print a check for people."""
+    """Print the result of a check."""
     line = f"{_MARKS[check.state]}  {check.name}: {one_line(check.found)}"
     print_text(wrap_text(line, sys.stdout, hang=9))
     if check.hint:

@@ -1,4 +1,4 @@
-"""`toolgate init`: take over the servers that other clients know, and take their place."""
+"""`toolgate init`: import the servers of other clients, and connect the clients to Toolgate."""
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -57,12 +57,12 @@ _RULE_FILES: Final[Mapping[str, str]] = {
         "---\ndescription: Ask Toolgate for rules first\nalwaysApply: true\n---\n\n"
     ),
 }
-"""Files of a project that models are given, and what a new one begins with."""
+"""Instruction files for models in a project, and the first lines of a new one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _InitOptions:
-    """What was asked for."""
+    """Options of the command."""
 
     by_reference: bool
     write_back: bool
@@ -79,26 +79,28 @@ class _InitOptions:
 def init(
     by_reference: Annotated[
         bool,
-        typer.Option("--by-reference", help="Import the files that were found; copy nothing."),
+        typer.Option(
+            "--by-reference", help="Import the files of the clients instead of copying servers."
+        ),
     ] = False,
     write_back: Annotated[
         bool,
         typer.Option(
             "--write-back",
-            help="Then replace the servers in the clients' own files by Toolgate. Keeps backups.",
+            help="Also replace the servers in the clients' files with Toolgate. Keeps backups.",
         ),
     ] = False,
     project_files: Annotated[
         bool,
         typer.Option(
             "--project-files",
-            help="With --write-back: change files inside projects too, which others may share.",
+            help="With --write-back: also change files in projects, which others may share.",
         ),
     ] = False,
     every_project: Annotated[
         bool,
         typer.Option(
-            "--every-project", help="Take servers that Claude Code keeps for other projects too."
+            "--all-projects", help="Also import the servers of other projects in Claude Code."
         ),
     ] = False,
     here: Annotated[
@@ -107,27 +109,25 @@ def init(
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Write toolgate.toml anew, a backup is kept; else merge."),
+        typer.Option("--force", help="Replace toolgate.toml, with a backup, instead of merging."),
     ] = False,
     rules: Annotated[
         bool,
         typer.Option(
             "--rules",
-            help="Only write into this project's files for models that they ask for rules first.",
+            help="Only tell models, in the project's instruction files, to ask for rules first.",
         ),
     ] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Restore every file that init has changed.")
+        bool, typer.Option("--undo", help="Restore all files that init has changed.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be written.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Find the MCP servers that your clients know and set Toolgate up with them.
+    """Import the MCP servers of your other clients and write toolgate.toml.
 
-    Looks for the files of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Zed, Cline,
+    Searches the files of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Zed, Cline,
     Gemini CLI and Codex, the user's own and those of the project around the current folder.
     """
     wish = _InitOptions(
@@ -147,8 +147,8 @@ def init(
         return _write_rules(wish, Machine.this())
     if by_reference and write_back:
         note(
-            "--by-reference and --write-back exclude each other: what is replaced in a client's "
-            "file can no longer be imported from it. Leave one of them out."
+            "--by-reference and --write-back exclude each other: servers that are replaced in a "
+            "client's file cannot be imported from it. Use one of them."
         )
         return USAGE_ERROR
     return _init(wish, Machine.this())
@@ -197,13 +197,13 @@ def _init(wish: _InitOptions, machine: Machine) -> int:
 
 
 def _write_rules(wish: _InitOptions, machine: Machine) -> int:
-    """Put the block about rules into the files that models read, beside what they say already."""
+    """Add the block about rules to the instruction files for models."""
     texts: dict[Path, str] = {}
     seen: set[Path] = set()
     for name, head in _RULE_FILES.items():
         path = machine.cwd / name
         if path.resolve() in seen:
-            continue  # one is a link to the other
+            continue  # a link to a file that was handled already
         seen.add(path.resolve())
         text = with_block(path, INSTRUCTIONS, head=head)
         if not path.exists() or text != read_text(path):
@@ -212,7 +212,7 @@ def _write_rules(wish: _InitOptions, machine: Machine) -> int:
         if wish.as_json:
             print_json(_rules_answer([], []))
         else:
-            note("Nothing to do: the files have the text already.")
+            note("Nothing to do: the files contain the text already.")
         return SUCCESS
     if wish.dry_run:
         if wish.as_json:
@@ -229,7 +229,7 @@ def _write_rules(wish: _InitOptions, machine: Machine) -> int:
         return SUCCESS
     for path in texts:
         print_text(f"Wrote {_display_path(path, machine)}")
-    note("Take it back: toolgate init --undo. Rules come from packs; see: toolgate pack list")
+    note("To undo: toolgate init --undo. Rules come from packs; see: toolgate pack list")
     return SUCCESS
 
 
@@ -241,7 +241,7 @@ def _rules_answer(written: Iterable[Path], would_write: Iterable[Path]) -> Json:
 
 
 def _target(wish: _InitOptions, machine: Machine) -> Path:
-    """The `toolgate.toml` to write: a named one, one that exists, or the user's own."""
+    """The `toolgate.toml` to write: the given one, an existing one, or that of the user."""
     named = shared_options().config
     if named is not None:
         return machine.cwd / named
@@ -275,7 +275,7 @@ def _text(
 def _client_texts(
     files: Sequence[ClientFile], choices: Sequence[Choice], target: Path, wish: _InitOptions
 ) -> dict[Path, str]:
-    """New texts of the clients' files; all are made before the first is written."""
+    """New texts of the clients' files; all are ready before the first one is written."""
     launch: clients.Launch | None = None
     texts: dict[Path, str] = {}
     for file in files:
@@ -309,9 +309,9 @@ def _show(files: Sequence[ClientFile], choices: Sequence[Choice], machine: Machi
 
 
 def _row(choice: Choice, machine: Machine) -> tuple[str, ...]:
-    same = "left out" if choice.is_twin else "is there"
-    verdict = {"new": "", "same": same, "self": "left out", "elsewhere": "left out"}.get(
-        choice.state, "cannot be used"
+    same = "skipped" if choice.is_twin else "exists"
+    verdict = {"new": "", "same": same, "self": "skipped", "elsewhere": "skipped"}.get(
+        choice.state, "invalid"
     )
     remarks = [word for word in (verdict, *choice.remarks) if word]
     return (
@@ -324,7 +324,7 @@ def _row(choice: Choice, machine: Machine) -> tuple[str, ...]:
 
 
 def _launch_text(config: Mapping[str, Any]) -> str:
-    """How a server is reached, without secrets."""
+    """Command or URL of a server, without secrets."""
     redacted = redact(config)
     if "url" in redacted:
         return str(redacted["url"])
@@ -343,11 +343,11 @@ def _report_no_changes(
         print_json(_answer(files, choices, target, {}, wish))
     elif choices:
         _note_untouched(choices, wish)
-        note(f"Nothing to do: {_display_path(target, machine)} has all of them.")
+        note(f"Nothing to do: {_display_path(target, machine)} contains all of them.")
         return SUCCESS
     else:
         whose = (
-            "those files of other clients that can be read"
+            "the readable files of other clients"
             if any(file.error for file in files)
             else "the files of other clients"
         )
@@ -361,7 +361,7 @@ def _is_confirmed(wish: _InitOptions, paths: list[Path], exists: bool, machine: 
     names = ", ".join(_display_path(path, machine) for path in paths)
     if wish.as_json or not sys.stdin.isatty():
         raise ArgumentError(
-            f"This would write {names}.", hint="Add --yes to do it, or --dry-run to look first."
+            f"This would write {names}.", hint="Add --yes to do it, or --dry-run for a preview."
         )
     word = "Add to" if exists and not wish.force and len(paths) == 1 else "Write"
     return typer.confirm(f"{word} {names}?", default=True, err=True)
@@ -373,21 +373,21 @@ def _note_next_steps(
     has_secret = any(_has_secret(choice.server.config) for choice in new)
     if has_secret and not wish.by_reference:
         note(
-            f"{target.name} holds keys or tokens as they stood in the clients' files. Only you can "
-            "read it; to keep them out of the file, write ${env:NAME} in their place."
+            f"{target.name} contains keys or tokens from the clients' files. Only you can read it; "
+            "to keep them out of the file, replace them with ${env:NAME}."
         )
     needed = sorted({choice.needs for choice in new if choice.needs})
     if needed:
         note(f"Set these variables where Toolgate runs: {', '.join(needed)}.")
     back = [path for path in changes if path != target]
     if back:
-        note("Restart these clients to use Toolgate. Take all of it back: toolgate init --undo")
+        note("Restart these clients to use Toolgate. To undo: toolgate init --undo")
     else:
         note("Next: toolgate doctor, then toolgate serve (or connect a client to toolgate stdio).")
 
 
 def _note_untouched(choices: Sequence[Choice], wish: _InitOptions) -> None:
-    """Which servers stay in the clients' files because Toolgate cannot serve them."""
+    """List servers that stay in the clients' files because Toolgate cannot serve them."""
     if not wish.write_back:
         return
     for choice in choices:
@@ -440,7 +440,7 @@ def _answer(
 def _undo(wish: _InitOptions) -> int:
     touched = read_changed_files()
     if not touched:
-        note("There is nothing to take back.")
+        note("There is nothing to undo.")
         return NO_RESULT
     paths = list(dict.fromkeys(changed.path for changed in touched))
     if wish.dry_run:
@@ -458,7 +458,7 @@ def _undo(wish: _InitOptions) -> int:
 
 
 def _display_path(path: Path, machine: Machine) -> str:
-    """A path as people write it."""
+    """A path with `~` for the home folder."""
     if path.is_relative_to(machine.home):
         return f"~/{path.relative_to(machine.home).as_posix()}"
     return str(path)

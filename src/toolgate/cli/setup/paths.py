@@ -1,4 +1,4 @@
-"""`toolgate paths`: where Toolgate keeps its files."""
+"""`toolgate paths`: show where Toolgate stores its files."""
 
 from typing import Annotated
 
@@ -28,13 +28,13 @@ app = typer.Typer(add_completion=False)
 def paths(
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Show where Toolgate keeps its files; none of them has to exist."""
+    """Show where Toolgate stores its files."""
     options = shared_options()
     config = find_config(options.config)
     try:
         settings = load(options.config, options.imports)
     except SettingError:
-        settings = Settings()  # paths are asked for when something is broken
+        settings = Settings()  # people run this when something is broken
     locations = {
         "config_file": str(config) if config else None,
         "config_folder": str(config_dir()),
@@ -56,5 +56,5 @@ def paths(
         "log_file": "Log file",
     }
     rows = [(title, str(locations[name] or "none")) for name, title in names.items()]
-    print_table(("What", "Where"), rows, wrap=None)
+    print_table(("Item", "Location"), rows, wrap=None)
     return SUCCESS

@@ -1,4 +1,4 @@
-"""`toolgate uninstall`: show or remove everything that Toolgate put on this machine."""
+"""`toolgate uninstall`: show or remove everything that Toolgate installed on this machine."""
 
 import shutil
 from collections.abc import Iterable
@@ -23,35 +23,35 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 Kind: TypeAlias = Literal["client", "store", "data", "configuration", "log", "database"]
-"""What lies there."""
+"""Kinds of items."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class InstalledItem:
-    """Something that Toolgate put on this machine."""
+    """Something that Toolgate installed on this machine."""
 
     kind: Kind
-    """What it is."""
+    """Its kind."""
 
     path: str
-    """Where it lies."""
+    """Its location."""
 
     size_bytes: int = 0
-    """Its size; files in a folder are counted together."""
+    """Size, of a folder with all its files."""
 
     removable: bool = True
     """Whether `--yes` removes it."""
 
 
-@app.command(help="Show or remove everything that Toolgate put on this machine.")
+@app.command(help="Show or remove everything that Toolgate installed on this machine.")
 def uninstall(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show it; so does leaving out --yes.")
+        bool, typer.Option("--dry-run", help="Only show it, like without --yes.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Remove it.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> int:
-    """Show or remove everything that Toolgate put on this machine."""
+    """Show or remove everything that Toolgate installed on this machine."""
     removes = yes and not dry_run
     items = list(_items())
     if removes and _running():
@@ -71,32 +71,32 @@ def uninstall(
         print_json({"dry_run": not removes, "items": listed})
     else:
         for item in items:
-            rest = "" if item.removable else "  (stays: remove it where it is kept)"
+            rest = "" if item.removable else "  (not removed: delete it yourself)"
             size = "would be restored" if item.kind == "client" else _size(item.size_bytes)
             print_text(f"{item.kind:<13}  {item.path}  {size}{rest}")
         if not items:
             note("There is nothing to remove.")
         elif not removes:
-            note("Nothing was removed. To remove all this: toolgate uninstall --yes")
+            note("Nothing was removed. To remove it: toolgate uninstall --yes")
     for sentence in messages:
         note(sentence)
     for path in failed:
         note(f"Could not remove {path}.")
     command = current_installation().uninstall_command()
     if removes and not failed and command:
-        note(f"Then remove the program: {command}")
+        note(f"Now uninstall the program: {command}")
     return FAILED if failed else SUCCESS
 
 
 def _items() -> Iterable[InstalledItem]:
-    """All that there is, without looking into files that are not ours."""
+    """All items that exist."""
     for path in dict.fromkeys(touched.path for touched in read_changed_files()):
         yield InstalledItem(kind="client", path=str(path))
     loaded: Settings | None = None
     try:
         loaded = load_settings()
     except ToolgateError as error:
-        note(f"The configuration cannot be read, so only the usual places are shown: {error}")
+        note(f"The configuration cannot be read, so only default locations are shown: {error}")
     data, config = settings.data_dir(), settings.config_dir()
     if loaded is not None:
         yield from _store(store_url(loaded), data)
@@ -131,16 +131,16 @@ def _store(url: str, data: Path) -> Iterable[InstalledItem]:
 
 
 def _running() -> bool:
-    """Whether a gateway runs, which would put everything back; says so."""
+    """Whether a gateway runs, which would create everything again; prints a note."""
     runs = [run for run in run_file.read_all(settings.run_dir()) if run.is_alive()]
     for run in runs:
-        note(f"A gateway runs at {run.address}. End it first: kill {run.pid}")
+        note(f"A gateway runs at {run.address}. Stop it first: kill {run.pid}")
     return bool(runs)
 
 
 def _remove(item: InstalledItem) -> bool:
     if item.kind == "client":
-        return True  # restored before
+        return True  # already restored
     path = Path(item.path)
     try:
         if path.is_dir() and not path.is_symlink():

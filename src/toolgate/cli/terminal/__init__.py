@@ -1,1 +1,1 @@
-"""What commands share: options, output, exit status."""
+"""Shared by all commands: global options, output, exit status."""

@@ -1,4 +1,4 @@
-"""What the options that every command shares were set to, for the one command of this process."""
+"""Values of the global options, for the one command that this process runs."""
 
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -6,38 +6,38 @@ from pathlib import Path
 
 __all__ = ["DEV_HELP", "SharedOptions", "set_shared_options", "shared_options"]
 
-DEV_HELP = "Use intents that are marked dev = true, and watch all packs."
-"""What the help says of `--dev`."""
+DEV_HELP = "Use intents with dev = true, and watch all packs."
+"""Help text of `--dev`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharedOptions:
-    """The options of every command."""
+    """The global options."""
 
     config: Path | None = None
-    """`--config FILE`: read this file instead of looking for one."""
+    """`--config FILE`: read this file instead of searching for one."""
 
     imports: tuple[str, ...] = ()
     """`--import FILE`: further files with servers, in the order given."""
 
     auth: str = ""
-    """`--auth`: stands over the setting of this name; empty: the setting holds."""
+    """`--auth`: overrides the setting of this name; empty to use the setting."""
 
     dev: bool = False
-    """`--dev` of `serve` and `stdio`: as `packs.dev` of the configuration."""
+    """`--dev` of `serve` and `stdio`: like the setting `packs.dev`."""
 
     verbose: int = 0
     """How often `-v` was given: more log, and tracebacks."""
 
 
-_OPTIONS: ContextVar[SharedOptions] = ContextVar("shared", default=SharedOptions())  # noqa: B039 - it is frozen
+_OPTIONS: ContextVar[SharedOptions] = ContextVar("shared", default=SharedOptions())  # noqa: B039 - frozen
 
 
 def set_shared_options(options: SharedOptions) -> None:
-    """Make these the options of this process."""
+    """Set the global options of this process."""
     _OPTIONS.set(options)
 
 
 def shared_options() -> SharedOptions:
-    """The options of this process."""
+    """The global options of this process."""
     return _OPTIONS.get()

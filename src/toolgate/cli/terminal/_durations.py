@@ -1,4 +1,4 @@
-"""Spans of time as people write them: `30d`, `12h`, `15m`, `90s`."""
+"""Durations as people write them: `30d`, `12h`, `15m`, `90s`."""
 
 import re
 
@@ -10,10 +10,10 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 8
 
 
 def parse_duration(flag: str, text: str) -> float:
-    """The seconds that a span has.
+    """A duration in seconds.
 
     Raises:
-        ArgumentError: It is none.
+        ArgumentError: It is not a duration.
     """
     match = re.fullmatch(r"(\d{1,6})\s*([smhdwy])", text.strip().lower())
     if match is None:

@@ -1,4 +1,4 @@
-"""How a command ends: exit status, and one sentence on standard error instead of a traceback."""
+"""Exit status and error message of a command, instead of a traceback."""
 
 import contextlib
 import io
@@ -18,33 +18,33 @@ from toolgate.errors import (
 __all__ = ["ANY_ERROR", "DENIED", "FAILED", "NO_RESULT", "SUCCESS", "USAGE_ERROR", "report"]
 
 SUCCESS = 0
-"""What was asked for was done."""
+"""Success."""
 
 FAILED = 1
-"""What was asked for failed."""
+"""The operation failed."""
 
 USAGE_ERROR = 2
-"""Wrong use, or a configuration that cannot work."""
+"""Wrong usage or invalid configuration."""
 
 NO_RESULT = 3
-"""Nothing was found."""
+"""Nothing found."""
 
 DENIED = 4
-"""The caller may not."""
+"""Not allowed."""
 
 INTERRUPTED = 130
-"""Ended by Ctrl-C, as shells count it."""
+"""Interrupted by Ctrl-C: 128 + SIGINT, as in shells."""
 
 ANY_ERROR = (Exception, KeyboardInterrupt)
-"""What `report` turns into an exit status, at the top of the program only."""
+"""What `report` handles; only `toolgate.cli` catches this much."""
 
 
 def report(error: BaseException, *, verbose: int = 0) -> int:
-    """Tell the user what went wrong; gives the exit status."""
+    """Print an error for the user; the exit status."""
     error = _first_error(error)
     if isinstance(error, KeyboardInterrupt):
         return INTERRUPTED
-    if isinstance(error, BrokenPipeError):  # the reader has seen enough: `toolgate tools | head`
+    if isinstance(error, BrokenPipeError):  # the reader closed the pipe: `toolgate tools | head`
         with contextlib.suppress(OSError):
             sys.stdout = io.StringIO()
         return FAILED
@@ -52,10 +52,10 @@ def report(error: BaseException, *, verbose: int = 0) -> int:
         print(sanitize("".join(traceback.format_exception(error))), file=sys.stderr)
     if isinstance(error, ToolgateError):
         print(f"toolgate: {_indented(error)}", file=sys.stderr)
-        kind = getattr(error, "kind", None)  # what a gateway answered with
+        kind = getattr(error, "kind", None)  # error code in the response of a gateway
         return status_of(error) if kind is None else status_of_code(kind)
     print(
-        f"toolgate: Something unexpected happened: {type(error).__name__}: {_indented(error)}. "
+        f"toolgate: Unexpected error: {type(error).__name__}: {_indented(error)}. "
         "Run the command again with -v and report what it prints.",
         file=sys.stderr,
     )
@@ -63,7 +63,7 @@ def report(error: BaseException, *, verbose: int = 0) -> int:
 
 
 def status_of(error: ToolgateError) -> int:
-    """Exit status for an error of ours."""
+    """Exit status for an error."""
     match error:
         case ConfigError() | ArgumentError():
             return USAGE_ERROR
@@ -76,7 +76,7 @@ def status_of(error: ToolgateError) -> int:
 
 
 def status_of_code(code: str) -> int:
-    """Exit status for the `code` of an error that a running gateway answered with."""
+    """Exit status for an error code in the response of a gateway."""
     for kind in _with_subclasses(ToolgateError):
         if kind.code == code:
             return status_of(kind.__new__(kind))
@@ -84,7 +84,7 @@ def status_of_code(code: str) -> int:
 
 
 def replace_unencodable() -> None:
-    """A terminal whose encoding lacks a character shows a substitute; nothing raises for it."""
+    """Print a substitute for characters that the terminal cannot encode, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         _replace_unencodable(stream)
 
@@ -95,12 +95,12 @@ def _replace_unencodable(stream: TextIO) -> None:
 
 
 def _indented(error: BaseException) -> str:
-    """A message with what servers said in it; none of its lines looks like one of ours."""
+    """The message with later lines indented, since text of servers must not look like ours."""
     return "\n    ".join(sanitize(str(error)).splitlines())
 
 
 def _first_error(error: BaseException) -> BaseException:
-    """What really happened, out of the groups that concurrent tasks wrap it in."""
+    """The error inside the groups that concurrent tasks wrap it in."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     group = cast("BaseExceptionGroup[BaseException]", error)

@@ -1,4 +1,4 @@
-"""How commands show things: tables for people, JSON for programs, one line while one waits."""
+"""Output of commands: tables for people, JSON for programs, progress on a terminal."""
 
 import contextlib
 import json
@@ -31,26 +31,26 @@ __all__ = [
 ]
 
 _GAP = 2
-"""Columns between two cells of a table."""
+"""Columns between two cells of a table (chosen)."""
 
 _MIN_COLUMN_WIDTH = 16
-"""Columns that the cell which is cut needs at least to say something."""
+"""Minimum width of the column that is truncated (chosen)."""
 
 
 def print_json(value: object) -> None:
-    """Print a value for programs: one JSON document, UTF-8 where the terminal has it."""
+    """Print a value as one JSON document, in UTF-8 if the terminal supports it."""
     ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
     text = json.dumps(value, ensure_ascii=ascii_only, indent=2)
     print(CONTROL_CHARACTERS.sub(lambda match: json.dumps(match[0])[1:-1], text))
 
 
 def print_text(text: str = "") -> None:
-    """Print text for people, that of servers in it; it cannot steer a terminal."""
+    """Print text for people, without control characters that servers may have put into it."""
     print(sanitize(text))
 
 
 def print_data(text: str) -> None:
-    """Print what a tool answered: harmless on a terminal, to the letter for a program."""
+    """Print a tool result: without control characters on a terminal, unchanged in a pipe."""
     print(sanitize(text) if sys.stdout.isatty() else text)
 
 
@@ -61,16 +61,15 @@ def print_table(
     wrap: int | None = -1,
     spare: Sequence[str] = (),
 ) -> None:
-    """Print rows under headings: aligned on a terminal, separated by tabs in a pipe.
+    """Print a table: aligned on a terminal, separated by tabs in a pipe.
 
-    A terminal that is too narrow for that gets a paragraph for each row.
+    If the terminal is too narrow, each row becomes a paragraph.
 
     Args:
         headings: One for each column.
         rows: Texts, one for each column.
-        wrap: The column that is cut when the terminal is narrow, counted as Python does; None:
-            all are shown whole.
-        spare: Headings of columns that are left out one by one when the terminal is narrow.
+        wrap: Index of the column that is truncated if the terminal is narrow; None for none.
+        spare: Headings of columns to drop, one by one, if the terminal is narrow.
     """
     if not sys.stdout.isatty():
         for row in rows:
@@ -85,7 +84,7 @@ def print_table(
     ]
 
     def least() -> int:
-        """Columns of the terminal that the table needs."""
+        """Minimum width of the table."""
         whole = sum(width + _GAP for at, width in enumerate(widths) if at != cut)
         return whole + (min(widths[cut], _MIN_COLUMN_WIDTH) if cut < len(widths) else -_GAP)
 
@@ -103,7 +102,7 @@ def print_table(
         return
     table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, _GAP, 0, 0))
     for at, heading in enumerate(headings):
-        # a width of its own keeps a column whole; rich would cut all in proportion
+        # rich would shrink all columns in proportion without explicit widths
         width = min(widths[at], console.width - fixed) if at == cut else widths[at]
         table.add_column(heading, no_wrap=True, overflow="ellipsis", width=width)
     for row in cells:
@@ -129,17 +128,17 @@ def plural(count: int, thing: str, things: str = "") -> str:
 
 
 def note(text: str) -> None:
-    """Tell a person something beside the result: on standard error."""
+    """Print a remark to standard error, next to the result on standard output."""
     print(sanitize(text), file=sys.stderr)
 
 
 def wrap_text(text: str, stream: TextIO, *, hang: int = 0) -> str:
-    """A text in lines that fit the terminal, cut between words; as it is in a pipe.
+    """Wrap a text to the width of the terminal; unchanged in a pipe.
 
     Args:
         text: One line.
-        stream: Where it will be printed.
-        hang: Columns by which the second and later lines are moved to the right.
+        stream: Where it is printed.
+        hang: Indentation of the second and later lines.
     """
     if not stream.isatty():
         return text
@@ -153,7 +152,7 @@ def wrap_text(text: str, stream: TextIO, *, hang: int = 0) -> str:
 
 
 def local_time(utc: str | None) -> str:
-    """A stored moment as people read it: local, with its offset; a dash for none."""
+    """A stored time in local time with its offset; a dash for none."""
     if not utc:
         return "-"
     try:
@@ -164,11 +163,11 @@ def local_time(utc: str | None) -> str:
 
 @contextlib.contextmanager
 def spinner(text: str) -> Generator[None]:
-    """Show a moving line on the terminal while something takes its time; nothing in a pipe."""
+    """Show a spinner on the terminal while the block runs; nothing in a pipe."""
     if not sys.stderr.isatty():
         yield
         return
-    # Standard output stays itself: rich's stand-in has no encoding, and writes to standard error.
+    # Keep sys.stdout: the replacement of rich has no encoding and writes to standard error.
     with Live(
         Spinner("dots", Text(text)),
         console=_console(sys.stderr),
@@ -181,7 +180,7 @@ def spinner(text: str) -> Generator[None]:
 
 @contextlib.contextmanager
 def progress_bar(text: str, total: int) -> Generator[Callable[[str], None]]:
-    """Show a bar while steps are taken; gives what is called at the begin of each with its name."""
+    """Show a progress bar; yields a function to call with the name of each step as it begins."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return

@@ -1,7 +1,7 @@
-"""Options described as data, and a parser of a few lines for them.
+"""Commands whose options are data, with a minimal parser.
 
-`serve` and `stdio` are read with it, so that the process that serves never loads the libraries of
-the command line; `_root` builds help and completion from the same description.
+`serve` and `stdio` use it, so that long-running processes do without the libraries of the command
+line; `toolgate.cli.root` builds help and completion from the same data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ __all__ = ["SHARED_OPTIONS", "Option", "PlainCommand", "UsageError", "split_glob
 
 
 class UsageError(Exception):
-    """The command line does not fit the command; one sentence for its user."""
+    """The command line is invalid; one sentence for the user."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Option:
     """One option of a command."""
 
     flags: tuple[str, ...]
-    """As it is written, the long form first: `--port`."""
+    """Names, the long form first: `--port`."""
 
     help: str
     """One sentence."""
@@ -33,17 +33,17 @@ class Option:
     """`str`, `int`, `Path`, or `bool` for an option without value."""
 
     metavar: str = ""
-    """What the help calls its value."""
+    """Placeholder for the value in the help."""
 
     maximum: int | None = None
     """Largest allowed integer, with 0 as the smallest; None allows any."""
 
     repeated: bool = False
-    """Whether it may be given more than once."""
+    """Whether it can be given more than once."""
 
     @property
     def name(self) -> str:
-        """Name of the parameter that receives it."""
+        """Name of the parameter for it."""
         return self.flags[0].lstrip("-").replace("-", "_")
 
 
@@ -52,45 +52,45 @@ SHARED_OPTIONS = (
         flags=("--config",),
         metavar="FILE",
         kind=Path,
-        help="Read this configuration file instead of looking for toolgate.toml.",
+        help="Read this configuration file instead of searching for toolgate.toml.",
     ),
     Option(
         flags=("--import",),
         metavar="FILE",
         repeated=True,
-        help="Also use the servers of this file (toolgate.toml or mcpServers JSON). Repeatable.",
+        help="Also use the servers in this file (toolgate.toml or mcpServers JSON). Repeatable.",
     ),
     Option(
         flags=("--verbose", "-v"),
         kind=bool,
         repeated=True,
-        help="Show more of the log, and tracebacks of errors.",
+        help="Show more log output, and tracebacks of errors.",
     ),
 )
-"""Options of every command, before or after its name."""
+"""Global options, before or after the name of the command."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainCommand:
-    """A command without arguments whose options are data."""
+    """A command without positional arguments."""
 
     name: str
-    """As it is typed."""
+    """Name of the command."""
 
     help: str
-    """First line: one sentence."""
+    """Help text; its first line is one sentence."""
 
     options: tuple[Option, ...] = field(default=())
-    """Its own options."""
+    """Options of the command."""
 
     call: Callable[..., int]
-    """Receives the options that were given as keywords; gives the exit status."""
+    """Called with the given options as keywords; returns the exit status."""
 
     def run(self, argv: Sequence[str]) -> int:
-        """Read the options and run.
+        """Parse the options and run the command.
 
         Raises:
-            UsageProblemError: An option is unknown, or its value is missing or does not fit.
+            UsageError: An option is unknown, or its value is missing or invalid.
         """
         return self.call(**self._parse(argv))
 
@@ -125,7 +125,7 @@ class PlainCommand:
         if converted is None or (maximum is not None and not 0 <= int(value) <= maximum):
             limits = "" if maximum is None else f" from 0 to {maximum:,}"
             raise UsageError(
-                f"Option {flag} got {value!r}. Allowed: a whole number{limits}.{self._see()}"
+                f"Option {flag} got {value!r}. Allowed: an integer{limits}.{self._see()}"
             )
         return converted
 
@@ -141,10 +141,10 @@ class PlainCommand:
 
 
 def split_globals(argv: Sequence[str]) -> tuple[SharedOptions, list[str]]:
-    """The shared options, wherever they stand before `--`, and the rest in its order.
+    """Separate the global options, anywhere before `--`, from the rest.
 
     Raises:
-        UsageProblemError: A shared option lacks its value.
+        UsageError: A global option lacks its value.
     """
     by_flag = {flag: option for option in SHARED_OPTIONS for flag in option.flags}
     values: dict[str, Any] = {"verbose": 0}

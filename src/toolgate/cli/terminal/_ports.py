@@ -1,4 +1,4 @@
-"""Who has a port of this machine."""
+"""Check who uses a port on this machine."""
 
 import ipaddress
 import socket
@@ -11,12 +11,12 @@ from toolgate.base.run_file import RunFile
 
 __all__ = ["can_listen", "gateway_on", "is_loopback", "local_address"]
 
-_ALL_INTERFACES = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared with, not listened on
+_ALL_INTERFACES = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - for comparison only
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def can_listen(host: str, port: int) -> bool:
-    """Whether a port is free; 0 always is."""
+    """Whether a port is free; port 0 always is."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         if sys.platform != "win32":
@@ -29,7 +29,7 @@ def can_listen(host: str, port: int) -> bool:
 
 
 def gateway_on(host: str, port: int) -> RunFile | None:
-    """The gateway of this user that announces to listen there."""
+    """The gateway of this user that listens there, according to its run file."""
     for run in run_file.read_all(settings.run_dir()):
         address = urlsplit(run.address)
         if address.port == port and run.is_alive() and _overlap(address.hostname or "", host):
@@ -38,7 +38,7 @@ def gateway_on(host: str, port: int) -> RunFile | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach what listens there."""
+    """Whether a host is reachable from this machine only."""
     bare = host.strip("[]").lower()
     try:
         return bare == "localhost" or ipaddress.ip_address(bare).is_loopback
@@ -47,7 +47,7 @@ def is_loopback(host: str) -> bool:
 
 
 def local_address(address: str) -> str:
-    """The address that programs of this machine connect to: all interfaces are no address."""
+    """The address to connect to from this machine, if a gateway listens on all interfaces."""
     parts = urlsplit(address)
     if parts.hostname not in _ALL_INTERFACES:
         return address

@@ -1,4 +1,4 @@
-"""How a process that stays is ended before it listens to signals itself."""
+"""Clean shutdown on SIGTERM while a gateway still starts."""
 
 import contextlib
 import signal
@@ -9,7 +9,7 @@ __all__ = ["interrupt_on_sigterm"]
 
 @contextlib.contextmanager
 def interrupt_on_sigterm() -> Generator[None]:
-    """SIGTERM before the gateway listens ends it as in an orderly way: children are ended."""
+    """Raise KeyboardInterrupt on SIGTERM, so that child processes are stopped."""
 
     def end(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""`toolgate servers approve`: shows tools that are held back, and asks."""
+"""`toolgate servers approve`: show quarantined tools and decide about them."""
 
 import sys
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from toolgate.types import Json
 __all__ = ["approve"]
 
 _MAX_LINES = 40
+"""Lines of differences shown per tool without --json (chosen)."""
 
 
 async def approve(
@@ -25,9 +26,9 @@ async def approve(
     sure: bool,
     as_json: bool,
 ) -> int:
-    """Show what is held back, and decide; gives the exit status.
+    """Show quarantined tools and decide about them; the exit status.
 
-    Without a server, or where nobody can be asked, nothing is decided.
+    Decides nothing without a server, or if nobody can be asked.
     """
     quarantined = [
         entry
@@ -39,7 +40,7 @@ async def approve(
         return SUCCESS if quarantined else NO_RESULT
     if not quarantined:
         missing = f" called {', '.join(tools)}" if tools else ""
-        note(f"No tool{missing}{f' of {server}' if server else ''} is held back.")
+        note(f"No tool{missing}{f' of {server}' if server else ''} is quarantined.")
         return NO_RESULT
     decided: list[Json] = []
     for entry in quarantined:
@@ -58,16 +59,18 @@ async def approve(
     if as_json:
         print_json(decided)
     elif not server:
-        note(f"{plural(len(quarantined), 'tool')} held back. Decide: toolgate servers approve NAME")
+        note(
+            f"{plural(len(quarantined), 'tool')} quarantined. Decide: toolgate servers approve NAME"
+        )
     elif not decided:
-        note("Nothing was decided. Add --yes where nobody can be asked.")
+        note("Nothing was decided. Use --yes without a terminal.")
     return SUCCESS if decided or not server else FAILED
 
 
 def _show(tool: Json) -> None:
     print_text(f"{tool['toolKey']}: {tool['reason']} Seen {local_time(str(tool['seenAt']))}.")
     if tool["state"] == "rejected":
-        print_text("  Somebody has said no to it already.")
+        print_text("  It was rejected before.")
     for finding in cast("list[Json]", tool["findings"]):
         print_text(f"  ! {finding['where']}: {finding['reason']}")
         print_text(f"    {finding['excerpt']}")
@@ -78,10 +81,10 @@ def _show(tool: Json) -> None:
     for line in lines[:_MAX_LINES]:
         print_text(line)
     if len(lines) > _MAX_LINES:
-        print_text(f"  and {len(lines) - _MAX_LINES} lines more: add --json")
+        print_text(f"  and {len(lines) - _MAX_LINES} more lines: use --json")
 
 
 def _confirm(accept: bool) -> bool:
     if not sys.stdin.isatty():
         return False
-    return typer.confirm("Let it be used from now on?" if accept else "Keep it held?", err=True)
+    return typer.confirm("Approve this tool?" if accept else "Reject this tool?", err=True)

@@ -1,4 +1,4 @@
-"""A login at a server from the command line: a browser, and an answer that comes back here."""
+"""Log in to a server from the command line, with a browser and a local callback."""
 
 import asyncio
 import html
@@ -20,23 +20,23 @@ from toolgate.types import Json
 __all__ = ["log_in"]
 
 _PORTS = range(7421, 7431)
-"""Tried first: a registration at an authorization server names its address, and is kept."""
+"""Tried first, since the registration at an authorization server contains the callback URL."""
 
 _PATH = "/callback"
 _MAX_LINE_BYTES = 16 * 2**10
 
 _ANSWER_FIELDS = ("state", "code", "iss", "error")
-"""Parameters of the redirect that the gateway needs; others are not its business."""
+"""Query parameters of the redirect that the gateway needs."""
 
 
 async def log_in(
     gateway: GatewayClient, name: str, *, user: str, project: str, browser: bool
 ) -> Json:
-    """Log in to a server; gives what may be shown of it.
+    """Log in to a server; the new credential without its secrets.
 
     Raises:
-        TimedOutError: Nobody said yes in time.
-        GatewayResponseError: The login was declined, or its answer is not taken.
+        TimedOutError: Nobody logged in in time.
+        GatewayResponseError: The login was declined or failed.
     """
     async with _callback_server() as (port, answers):
         login_request = {"redirect_uri": f"http://127.0.0.1:{port}{_PATH}"}
@@ -45,11 +45,11 @@ async def log_in(
         }
         login = await gateway.request("POST", path_of("servers", name, "login"), login_request)
         url, state = str(login["url"]), str(login["state"])
-        note(f"Open this address with a browser, and say yes there:\n\n{url}\n")
+        note(f"Open this URL in a browser and log in:\n\n{url}\n")
         if browser and _has_screen():
             await anyio.to_thread.run_sync(webbrowser.open, url)
         if sys.stdin.isatty():
-            note("Or paste here the address that the browser ends at.")
+            note("Or paste the URL to which the browser is redirected.")
             _read_pasted(answers, asyncio.get_running_loop())
         with anyio.move_on_after(float(login["expires_in_s"])):
             while True:
@@ -59,16 +59,16 @@ async def log_in(
                     return await gateway.request(
                         "POST", path_of("servers", name, "login", "finish"), body
                     )
-                note("That is the answer to another login.")
+                note("This is the response to another login.")
     raise TimedOutError(
         f"Nobody logged in to {name} within {float(login['expires_in_s']):g} seconds.",
-        hint=f"Begin again: toolgate servers login {name}",
+        hint=f"Try again: toolgate servers login {name}",
     )
 
 
 @asynccontextmanager
 async def _callback_server() -> AsyncGenerator[tuple[int, "asyncio.Queue[dict[str, str]]"]]:
-    """A port of this machine, and the answers that come to it."""
+    """Listen on a local port; yields the port and a queue of received responses."""
     answers: asyncio.Queue[dict[str, str]] = asyncio.Queue()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -82,7 +82,7 @@ async def _callback_server() -> AsyncGenerator[tuple[int, "asyncio.Queue[dict[st
         if is_answer:
             answers.put_nowait(dict(parse_qsl(target.query, keep_blank_values=True)))
         text = (
-            "You can close this window. The command line says how it went."
+            "You can close this window and return to the command line."
             if is_answer
             else "There is nothing at this address."
         )
@@ -108,11 +108,11 @@ async def _callback_server() -> AsyncGenerator[tuple[int, "asyncio.Queue[dict[st
         async with server:
             yield int(server.sockets[0].getsockname()[1]), answers
         return
-    raise PortTakenError("No port of this machine is free for the answer of a login.")
+    raise PortTakenError("No port is free for the callback of a login.")
 
 
 def _read_pasted(answers: "asyncio.Queue[dict[str, str]]", loop: asyncio.AbstractEventLoop) -> None:
-    """Take addresses from the keyboard meanwhile; ends with the process."""
+    """Also accept URLs from standard input; the thread ends with the process."""
 
     def read() -> None:
         for line in sys.stdin:
@@ -125,7 +125,7 @@ def _read_pasted(answers: "asyncio.Queue[dict[str, str]]", loop: asyncio.Abstrac
 
 
 def _has_screen() -> bool:
-    """Whether a browser can show itself; one in the terminal would take it away."""
+    """Whether there is a graphical browser; a text browser would block the terminal."""
     if sys.platform in {"win32", "darwin"}:
         return True
     environment = current_environment()

@@ -1,4 +1,4 @@
-"""`toolgate call`: run a tool."""
+"""`toolgate call`: call a tool."""
 
 import json
 import sys
@@ -31,24 +31,24 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-@app.command(help="Run a tool.")
+@app.command(help="Call a tool.")
 def call(
     key: Annotated[str, typer.Argument(metavar="KEY", help="Tool key, such as github:get_issue.")],
     args: Annotated[
         str,
         typer.Option(
-            "--args", metavar="JSON", help="All arguments as a JSON object; @FILE or - reads them."
+            "--args",
+            metavar="JSON",
+            help="All arguments as a JSON object; @FILE or - to read them.",
         ),
     ] = "",
     arg: Annotated[
         list[str] | None,
         typer.Option("--arg", metavar="NAME=VALUE", help="One argument. Repeatable."),
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print the whole result as JSON.")
-    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
 ) -> int:
-    """Run a tool."""
+    """Call a tool."""
     arguments = _parse_json_object(args)
     pairs = [_pair(text) for text in arg or []]
     return anyio.run(_call, key, arguments, pairs, as_json)
@@ -68,12 +68,12 @@ async def _call(key: str, arguments: Json, pairs: list[tuple[str, str]], as_json
 
 
 def _asks_user(result: Json) -> bool:
-    """Whether the tool wants an answer of its user before it goes on."""
+    """Whether the tool asks the user for input."""
     return result.get("resultType") == "input_required"
 
 
 def read_arguments(pairs: list[tuple[str, str]], schema: Json) -> Json:
-    """Arguments from `NAME=VALUE`: JSON where it parses and the schema takes it, else text."""
+    """Arguments from `NAME=VALUE`: JSON if it parses and matches the schema, else text."""
     properties = json_object(schema.get("properties"))
     arguments: Json = {}
     for name, text in pairs:
@@ -88,7 +88,7 @@ def read_arguments(pairs: list[tuple[str, str]], schema: Json) -> Json:
 
 
 def show(result: Json) -> None:
-    """Print a result for people: texts as they are, data as JSON, the rest by its kind."""
+    """Print a result: text unchanged, structured content as JSON, a summary of other content."""
     is_error = bool(result.get("isError"))
     structured = result.get("structuredContent")
     for block in cast("list[object]", result.get("content") or []):
@@ -108,8 +108,8 @@ def show(result: Json) -> None:
         ]
         asked = " ".join(f"{question!r}" for question in questions if question)
         note(
-            f"The tool asks its user before it goes on, which this command cannot answer: {asked}"
-            " Call it from an MCP client that can."
+            f"The tool asks for input, which this command does not support: {asked}"
+            " Call it from an MCP client that does."
         )
 
 
@@ -146,7 +146,7 @@ def _parse_json_object(text: str) -> Json:
         except (OSError, UnicodeDecodeError) as error:
             raise ArgumentError(
                 f"The file {text[1:]!r} of --args cannot be read: {error}.",
-                hint="Name a file with a JSON object.",
+                hint="Use a file with a JSON object.",
             ) from error
     value = _parsed(text)
     if not isinstance(value, dict):
@@ -166,7 +166,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _kinds(schema: Json) -> set[str]:
-    """The JSON types that a schema takes; empty when it does not say."""
+    """The JSON types that a schema allows; empty for any."""
     kind = schema.get("type")
     if isinstance(kind, str):
         return {kind}

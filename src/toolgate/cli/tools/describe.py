@@ -25,7 +25,7 @@ def describe(
     ],
     indexed: Annotated[
         bool,
-        typer.Option("--indexed", help="Also show the texts by which their meaning is found."),
+        typer.Option("--indexed", help="Also show the texts that are embedded for the search."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
@@ -51,7 +51,7 @@ async def _describe(keys: list[str], indexed: bool, as_json: bool) -> int:
 
 
 def show(tool: Json) -> None:
-    """Print a tool: its key, what it does, and its arguments one by one."""
+    """Print key, description and arguments of a tool."""
     print_text(one_line(str(tool["toolKey"])))
     if tool.get("description"):
         print_text(_indented(str(tool["description"]), 4))

@@ -1,4 +1,4 @@
-"""`toolgate embedder`: try the embedder that is configured, or make a folder for `onnx`."""
+"""`toolgate embedder`: test the configured embedder, or export a model for `onnx`."""
 
 from dataclasses import asdict
 from importlib import import_module
@@ -20,7 +20,7 @@ from toolgate.types import Json, PluginSpec
 __all__ = ["app", "test_embedder"]
 
 app = typer.Typer(
-    help="Try the embedder that is configured, or make a model for the embedder `onnx`.",
+    help="Test the configured embedder, or export a model for the embedder `onnx`.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -30,7 +30,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON."
 
 @app.command("test")
 def check(as_json: AsJson = False) -> int:
-    """Load the configured embedder, put it to its test, and say how fast it is.
+    """Load and test the configured embedder, and measure its speed.
 
     JSON: {"embedder", "identity", "dim", "load_s", "ms_per_text"}
     """
@@ -43,33 +43,32 @@ def export(
         Path,
         typer.Argument(
             metavar="SENTENCE_TRANSFORMERS_FOLDER",
-            help="A model as sentence-transformers keeps it.",
+            help="Folder of a sentence-transformers model.",
         ),
     ],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to make.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder to create.")],
     query_prefix: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Put before requests, where the model wants it."),
+        typer.Option(metavar="TEXT", help="Prefix for requests, if the model needs one."),
     ] = None,
     document_prefix: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Put before descriptions, where the model wants it."),
+        typer.Option(metavar="TEXT", help="Prefix for descriptions, if the model needs one."),
     ] = None,
     whole: Annotated[
-        bool, typer.Option("--float", help="Keep the weights as they are: four times the size.")
+        bool, typer.Option("--float", help="Keep float weights: four times the size.")
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Make a folder for the embedder `onnx`: int8 weights, one scale for each channel.
+    """Export a model for the embedder `onnx`, with int8 weights and one scale per channel.
 
-    Needs torch, which the extra `export` brings; serving from the folder does not. Nothing is
-    downloaded.
+    Needs torch, from the extra `export`; using the exported folder does not. Nothing is downloaded.
 
     JSON: {"folder", "identity", "dim", "size_bytes", "pooling", "max_length", "query_prefix",
     "document_prefix", "cosine"}
     """
     spec = PluginSpec(name="onnx", options={"folder": str(out)}, setting="search.embedder")
-    make("embedder", Embedder, spec, {})  # says which library is missing before any work
+    make("embedder", Embedder, spec, {})  # fails early if a library is missing
     exporter: Any = import_module("toolgate.models.embedders._onnx_export")
     with spinner("Exporting"):
         exported = exporter.export(
@@ -86,8 +85,8 @@ def export(
         f"Wrote {exported.folder}: {exported.size_bytes / 1e6:.0f} MB, {exported.dim} dimensions,"
         f" {exported.pooling} pooling, {exported.max_length} tokens."
     )
-    print_text(f"Cosine to the original: {exported.cosine:.3f} or more.")
-    print_text("To use it, write in toolgate.toml:")
+    print_text(f"Cosine similarity to the original: at least {exported.cosine:.3f}.")
+    print_text("To use it, add to toolgate.toml:")
     print_text("    [search]")
     print_text('    embedder = "onnx"')
     print_text(f'    embedder_options = {{ folder = "{out.expanduser().resolve()}" }}')
@@ -95,10 +94,10 @@ def export(
 
 
 async def test_embedder(loaded: Settings) -> Json:
-    """How the configured embedder did in its test.
+    """Test the configured embedder and measure its speed.
 
     Raises:
-        ToolgateError: It cannot be used; the message says what to do.
+        ToolgateError: It cannot be used.
     """
     spec = PluginSpec(
         name=loaded.search.embedder,
@@ -134,7 +133,7 @@ async def _test(loaded: Settings, as_json: bool) -> int:
         print_json(result)
     else:
         print_text(
-            f"{result['identity']} works: {result['dim']} numbers a vector, ready in"
-            f" {result['load_s']:.2f} s, {result['ms_per_text']:.2f} ms a text."
+            f"{result['identity']} works: {result['dim']} dimensions, loaded in"
+            f" {result['load_s']:.2f} s, {result['ms_per_text']:.2f} ms per text."
         )
     return SUCCESS

@@ -1,4 +1,4 @@
-"""`toolgate index`: how the vectors of the tools stand, computing them anew, removing them."""
+"""`toolgate index`: show, recompute and remove the vectors of the tool search."""
 
 from collections.abc import Sequence
 from typing import Annotated, cast
@@ -25,7 +25,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Show, renew or remove the vectors by which tools are found.",
+    help="Show, recompute and remove the vectors of the tool search.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -33,15 +33,20 @@ app = typer.Typer(
 AsJson = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
 
 _POLL_S = 0.1
+"""Seconds between two looks at the index (chosen)."""
+
 _STALLED_S = 15.0
-"""Seconds without progress after which a failing embedder is not waited for."""
+"""Seconds without progress after which a failing embedder is given up (chosen)."""
+
 _LOADING_TIMEOUT_S = 10.0
+"""Seconds to wait for the short phases (chosen)."""
+
 _SHORT_PHASES = ("loading", "keeping")
 
 
 @app.command()
 def status(as_json: AsJson = False) -> int:
-    """Show model, tools, vectors, what waits, what the search has counted, and the last error."""
+    """Show model, tools, vectors, backlog, search statistics and the last error."""
     return anyio.run(_status, as_json)
 
 
@@ -50,14 +55,14 @@ def refresh(
     server: Annotated[
         str | None, typer.Argument(metavar="[SERVER]", help="Name of a server.")
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="The tools of all servers.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All servers.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Compute vectors anew, of one server or of all, and wait for them."""
+    """Recompute the vectors of a server or of all, and wait until they are ready."""
     if (server is None) == (not everything):
         raise ArgumentError(
-            "A refresh is of one server or of all.",
-            hint="Write: toolgate index refresh SERVER, or: toolgate index refresh --all",
+            "Either SERVER or --all must be given.",
+            hint="Run: toolgate index refresh SERVER, or: toolgate index refresh --all",
         )
     return anyio.run(_refresh, server, as_json)
 
@@ -67,7 +72,7 @@ def remove(
     server: Annotated[str, typer.Argument(metavar="SERVER", help="Name of the server.")],
     as_json: AsJson = False,
 ) -> int:
-    """Remove the stored vectors of a server; a refresh or the next start computes them again."""
+    """Remove the stored vectors of a server; a refresh or the next start recomputes them."""
     return anyio.run(_remove, server, as_json)
 
 
@@ -81,7 +86,7 @@ async def _status(as_json: bool) -> int:
     searches = cast("Sequence[Json]", index["searches"])
     if not searches:
         names = ", ".join(index["searched_by"])
-        note(f"The search {names} has no vectors.")
+        note(f"The search {names} uses no vectors.")
     for search in searches:
         _show(search)
     return SUCCESS
@@ -101,7 +106,7 @@ async def _refresh(server: str | None, as_json: bool) -> int:
     else:
         whose = f" of {server}" if server else ""
         if not left:
-            print_text(f"Computed the vectors of {plural(asked['tools'], 'tool')}{whose} anew.")
+            print_text(f"Recomputed the vectors of {plural(asked['tools'], 'tool')}{whose}.")
         for search in searches:
             if left:
                 state = search["last_error"] or "still working"
@@ -120,7 +125,7 @@ async def _remove(server: str, as_json: bool) -> int:
 
 
 async def _wait_until_loaded(gateway: GatewayClient) -> Json:
-    """The status, once nothing goes on that is over soon."""
+    """The status, once all short phases are over."""
     index = await gateway.request("GET", "index")
     with anyio.move_on_after(_LOADING_TIMEOUT_S):
         while any(search["phase"] in _SHORT_PHASES for search in index["searches"]):
@@ -130,7 +135,7 @@ async def _wait_until_loaded(gateway: GatewayClient) -> Json:
 
 
 async def _wait_until_complete(gateway: GatewayClient) -> Json:
-    """The status, once nothing waits, or nothing moves although something failed."""
+    """The status, once the backlog is empty or a failing embedder makes no progress."""
     index, left, since = await gateway.request("GET", "index"), -1, anyio.current_time()
     while waits := sum(int(search["backlog"]) for search in index["searches"]):
         if waits != left:
@@ -149,13 +154,13 @@ def _show(search: Json) -> None:
     print_text(f"Search: {search['search']}")
     if not search["tools"]:
         print_text("Tools: none yet")
-        note("See what there is: toolgate servers list")
+        note("See: toolgate servers list")
         return
-    size = f", {search['dim']} numbers a vector" if search["dim"] else ""
-    print_text(f"Model: {search['model'] or 'not known yet'}{size}")
-    waits = f", {search['backlog']} wait for theirs" if search["backlog"] else ""
+    size = f", {search['dim']} dimensions" if search["dim"] else ""
+    print_text(f"Model: {search['model'] or 'not loaded yet'}{size}")
+    waits = f", {search['backlog']} pending" if search["backlog"] else ""
     waits += f" ({search['phase']})" if search["phase"] != "idle" else ""
-    print_text(f"Tools: {search['tools']}, of which {search['vectors']} have a vector{waits}")
+    print_text(f"Tools: {search['tools']}, {search['vectors']} with a vector{waits}")
     if storage["is_there"]:
         stored = plural(storage["vectors"], "vector") if "vectors" in storage else "not read yet"
         state = "fails" if storage["is_failing"] else stored
@@ -164,7 +169,7 @@ def _show(search: Json) -> None:
             f"Store: {state}" + (f", {other_models} of other models" if other_models else "")
         )
     else:
-        print_text("Store: off, vectors are in memory only")
+        print_text("Store: disabled, vectors are in memory only")
     for kind, words in (("document", "tools"), ("query", "requests")):
         work = embedding[kind]
         failures = f", {work['failures']} failures" if work["failures"] else ""
@@ -174,7 +179,7 @@ def _show(search: Json) -> None:
     if figures["searches"]:
         print_text(
             f"Searches: {figures['searches']}, p50 {latency['p50']} ms, p95 {latency['p95']} ms, "
-            f"{figures['fallback_rate']:.2%} by words alone"
+            f"{figures['fallback_rate']:.2%} by words only"
         )
     if storage["notice"]:
         note(storage["notice"])

@@ -1,4 +1,4 @@
-"""`toolgate search`: find the tools that fit a request."""
+"""`toolgate search`: search for tools."""
 
 import sys
 from typing import Annotated, cast
@@ -20,16 +20,16 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 _SIBLINGS = 6
-"""Names of further tools of a server that are shown."""
+"""Further tools of a server that are listed (chosen)."""
 
 
-@app.command(help="Find the tools that fit a request.")
+@app.command(help="Search for tools.")
 def search(
     query: Annotated[
         list[str], typer.Argument(metavar="QUERY", help="What a tool should do, in plain words.")
     ],
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=50, help="Most tools to show.")
+        int, typer.Option("--limit", "-n", min=1, max=50, help="Maximum number of results.")
     ] = 5,
     server: Annotated[
         list[str] | None,
@@ -39,24 +39,22 @@ def search(
         str, typer.Option("--group", metavar="NAME", help="Only tools of this capability group.")
     ] = "",
     threshold: Annotated[
-        float, typer.Option(min=0, max=1, help="Only tools of this relevance or more; 0 to 1.")
+        float, typer.Option(min=0, max=1, help="Minimum relevance, from 0 to 1.")
     ] = 0.0,
-    core: Annotated[
-        bool, typer.Option(help="Show pinned tools after those that were found.")
-    ] = True,
+    core: Annotated[bool, typer.Option(help="Show pinned tools after the results.")] = True,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Also show why each tool was found, part by part.")
+        bool, typer.Option("--explain", help="Explain why each tool was found.")
     ] = False,
     mark: Annotated[
         str,
         typer.Option(
             metavar="WORD",
-            help="Instead of searching: say right or wrong of the tool whose key is QUERY.",
+            help="Instead of searching: mark the tool with the key QUERY as right or wrong.",
         ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Find the tools that fit a request. Exit status 3 when none does, or only weakly.
+    """Search for tools. Exit status 3 if there are no or only weak matches.
 
     JSON: {"results": [{"toolKey", "toolName", "serverName", "relevance", "source", "description",
     "explanation", "signature", "annotations", "outputSchema", "weak", "down",
@@ -103,7 +101,7 @@ async def _search(request: Json, as_json: bool) -> int:
         for server, names in json_object(answer.get("siblings")).items():
             print_text(_siblings_line(server, cast("list[str]", names)))
         if request.get("explain"):
-            embedded = "words and meaning" if answer.get("query_embedded") else "words alone"
+            embedded = "words and meaning" if answer.get("query_embedded") else "words only"
             note(
                 f"Searched {int(answer.get('total_searched') or 0):,} tools by {embedded} in"
                 f" {float(answer.get('duration_ms') or 0):.1f} ms."
@@ -111,17 +109,14 @@ async def _search(request: Json, as_json: bool) -> int:
         if answer.get("notice"):
             note(wrap_text(str(answer["notice"]), sys.stderr))
             if not hits and not answer.get("total_searched"):
-                note("See what there is: toolgate servers list")
+                note("See: toolgate servers list")
         elif not hits:
-            note("No tool fits. Try other words, or see: toolgate tools")
+            note("No matching tools. Try other words, or see: toolgate tools")
     return SUCCESS if has_matches(answer) else NO_RESULT
 
 
 def show(hit: Json) -> None:
-    """Print a found tool: key and relevance, then what it does, then how it is called.
-
-    Then, if the answer has its reasons, why it was found.
-    """
+    """Print a hit: key, relevance, description, signature, and the explanation if there is one."""
     is_core = hit.get("source") == "core"
     relevance = "pinned" if is_core else f"{float(hit.get('relevance') or 0):.2f}"
     weak = "  weak" if hit.get("weak") else ""
@@ -144,14 +139,14 @@ def show(hit: Json) -> None:
 
 
 def _siblings_line(server: str, names: list[str]) -> str:
-    """The further tools of a server, on one line."""
+    """Further tools of a server, on one line."""
     left = len(names) - _SIBLINGS
     more = f" and {left} more" if left > 0 else ""
     return one_line(f"Also on {server}: {', '.join(names[:_SIBLINGS])}{more}")
 
 
 def _reasons(hit: Json) -> list[str]:
-    """Why a tool was found, field by field; what says nothing is left out."""
+    """Why a tool was found, field by field, without empty fields."""
     lines = [f"source: {hit.get('source')}"]
     for name, value in json_object(hit["reasons"]).items():
         if name == "query" or value is None or value in ({}, [], "", False):

@@ -44,37 +44,37 @@ def add(
     name: Name,
     command: Annotated[
         list[str] | None,
-        typer.Argument(metavar="-- COMMAND ARGS", help="Program that speaks MCP on stdio."),
+        typer.Argument(metavar="-- COMMAND ARGS", help="Command of a stdio server."),
     ] = None,
-    url: Annotated[
-        str, typer.Option("--url", metavar="URL", help="Address of a server over HTTP.")
-    ] = "",
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="URL of an HTTP server.")] = "",
     header: Annotated[
         list[str] | None,
         typer.Option("--header", metavar="NAME=VALUE", help="Header for --url. Repeatable."),
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="NAME=VALUE", help="Variable for the command. Repeatable."),
+        typer.Option(
+            "--env", metavar="NAME=VALUE", help="Environment variable for the command. Repeatable."
+        ),
     ] = None,
     cwd: Annotated[
-        str, typer.Option("--cwd", metavar="FOLDER", help="Folder in which the command runs.")
+        str, typer.Option("--cwd", metavar="FOLDER", help="Working folder of the command.")
     ] = "",
     transport: Annotated[
-        str, typer.Option("--transport", metavar="http|sse", help="How --url is spoken to.")
+        str, typer.Option("--transport", metavar="http|sse", help="Transport for --url.")
     ] = "",
     save: Annotated[
         bool, typer.Option("--save", help="Write to toolgate.toml instead of the store.")
     ] = False,
     project: Annotated[
         str,
-        typer.Option("--project", metavar="PROJECT", help="Only for requests of this project."),
+        typer.Option("--project", metavar="PROJECT", help="Only for this project."),
     ] = "",
     as_json: AsJson = False,
 ) -> int:
     """Add a server: `add NAME -- COMMAND ARGS...` or `add NAME --url URL`.
 
-    Values may be `${env:NAME}`: the variable is read when the server is started, and not kept.
+    Values can contain `${env:NAME}`: the variable is read when the server starts, and not stored.
     """
     config = _config(
         command or [], url=url, headers=header or [], env=env or [], cwd=cwd, transport=transport
@@ -84,7 +84,7 @@ def add(
 
 @app.command()
 def remove(name: Name) -> int:
-    """Remove a server from the store, or from toolgate.toml, of which a copy is kept beside it."""
+    """Remove a server from the store or from toolgate.toml, with a backup of the file."""
     return anyio.run(_remove, name)
 
 
@@ -102,7 +102,7 @@ def disable(name: Name) -> int:
 
 @app.command()
 def restart(name: Name) -> int:
-    """End the connection to a server and make a new one, in the running gateway."""
+    """Reconnect a server in the running gateway."""
     return anyio.run(_restart, name)
 
 
@@ -110,18 +110,21 @@ def restart(name: Name) -> int:
 def login(
     name: Name,
     user: Annotated[
-        str, typer.Option("--user", metavar="USER", help="For this user, where each has a login.")
+        str,
+        typer.Option(
+            "--user", metavar="USER", help="For this user, if each user has their own login."
+        ),
     ] = "",
     project: Annotated[
         str,
-        typer.Option("--project", metavar="PROJECT", help="For this project, where each has one."),
+        typer.Option(
+            "--project", metavar="PROJECT", help="For this project, if each project has its own."
+        ),
     ] = "",
-    no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the address.")
-    ] = False,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the URL.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Log in to a server over HTTP, with a browser (OAuth 2.1)."""
+    """Log in to an HTTP server with a browser (OAuth 2.1)."""
     return anyio.run(_login, name, user, project, not no_browser, as_json)
 
 
@@ -129,45 +132,50 @@ def login(
 def logout(
     name: Name,
     user: Annotated[
-        str, typer.Option("--user", metavar="USER", help="Of this user, where each has a login.")
+        str,
+        typer.Option(
+            "--user", metavar="USER", help="For this user, if each user has their own login."
+        ),
     ] = "",
     project: Annotated[
         str,
-        typer.Option("--project", metavar="PROJECT", help="Of this project, where each has one."),
+        typer.Option(
+            "--project", metavar="PROJECT", help="For this project, if each project has its own."
+        ),
     ] = "",
 ) -> int:
-    """End a login, here and at its authorization server."""
+    """Log out of a server, and revoke the login at its authorization server."""
     return anyio.run(_logout, name, user, project)
 
 
 @app.command()
 def approve(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME]", help="Name of the server; without it, all are shown.")
+        str, typer.Argument(metavar="[NAME]", help="Name of the server. Default: show all.")
     ] = "",
     tools: Annotated[
         list[str] | None, typer.Argument(metavar="[TOOL]...", help="Only these tools.")
     ] = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Say no to them instead.")] = False,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject them instead.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show tools that are held back and what is suspicious about them, and let them through.
+    """Show quarantined tools with suspicious findings, and approve them.
 
-    What is held back, the setting `quarantine` says.
+    The setting `quarantine` decides which tools are quarantined.
     """
     return anyio.run(_approve, name, tools or [], not reject, yes, as_json)
 
 
 @app.command("test")
 def try_server(name: Name, as_json: AsJson = False) -> int:
-    """Start a server on its own, greet it, list its tools, and say how long that took."""
+    """Test a server: start it, list its tools, and measure the time."""
     return anyio.run(_test, name, as_json)
 
 
 @app.command()
 def logs(name: Name, as_json: AsJson = False) -> int:
-    """Show the last lines that a server wrote to its standard error."""
+    """Show the last lines of a server's standard error."""
     return anyio.run(_logs, name, as_json)
 
 
@@ -179,7 +187,7 @@ async def _list(as_json: bool) -> int:
             gateway = await find_running_by_file()
             if gateway is None:
                 raise
-            note(f"{error} The gateway that runs has what was there before.")
+            note(f"{error} The running gateway still uses the previous configuration.")
             servers = await gateway.servers()
         else:
             async with open_gateway(loaded, connect="all") as gateway:
@@ -188,9 +196,9 @@ async def _list(as_json: bool) -> int:
         print_json(servers)
     elif servers:
         print_table(
-            ("Name", "State", "Kind", "Era", "Tools", "Latency", "Remark"),
+            ("Name", "State", "Transport", "Protocol", "Tools", "Latency", "Remark"),
             [_row(server) for server in servers],
-            spare=("Latency", "Era", "Kind"),
+            spare=("Latency", "Protocol", "Transport"),
         )
     else:
         note(
@@ -214,11 +222,13 @@ def _row(server: Json) -> tuple[str, ...]:
 
 def _remark(server: Json) -> str:
     if quarantined := server.get("held"):
-        return f"{plural(quarantined, 'tool')} held back: toolgate servers approve {server['name']}"
+        return (
+            f"{plural(quarantined, 'tool')} quarantined: toolgate servers approve {server['name']}"
+        )
     if server.get("last_error") and server["state"] != "ready":
         return str(server["last_error"])
     if server["state"] == "connecting":
-        return "has not answered yet"
+        return "no response yet"
     restarts = server.get("restarts")
     since = f"since {local_time(server['started_at'])}" if server.get("started_at") else ""
     return f"{since}, {plural(restarts, 'restart')}" if restarts else since
@@ -238,9 +248,9 @@ async def _add(name: str, config: Json, save: bool, project: str, as_json: bool)
         return SUCCESS
     print_text(f"Added {name} to {'toolgate.toml' if save else 'the store'}.")
     if server is not None and server["state"] in {"ready", "degraded"}:
-        print_text(f"It answers, with {server['tools']} tools.")
+        print_text(f"It is ready, with {server['tools']} tools.")
     elif server is not None and server["state"] != "disabled":
-        note(f"It does not answer yet: {server['last_error'] or 'still starting'}")
+        note(f"It is not ready yet: {server['last_error'] or 'still starting'}")
         note(f"See: toolgate servers test {name}")
     return SUCCESS
 
@@ -253,7 +263,7 @@ async def _remove(name: str) -> int:
     if file is None:
         print_text(f"Removed {name} from the store.")
     else:
-        print_text(f"Removed {name} from {file}. What the file was lies beside it, as a backup.")
+        print_text(f"Removed {name} from {file}. The previous file is kept next to it as a backup.")
     return SUCCESS
 
 
@@ -267,7 +277,7 @@ async def _switch(name: str, action: str) -> int:
 async def _restart(name: str) -> int:
     remote = await find_running(load_settings())
     if remote is None:
-        note("No gateway is running, so there is nothing to restart. Start one: toolgate serve")
+        note("No gateway is running. Start one: toolgate serve")
         return FAILED
     await remote.request("POST", path_of("servers", name, "restart"), {})
     print_text(f"Restarted {name}.")
@@ -282,12 +292,12 @@ async def _test(name: str, as_json: bool) -> int:
         print_json(trial)
     elif trial["ok"]:
         print_text(
-            f"{name} answers: {trial['version']} ({trial['era']}), {trial['tools']} tools,"
+            f"{name} works: {trial['version']} ({trial['era']}), {trial['tools']} tools,"
             f" {trial['resources']} resources, {trial['prompts']} prompts,"
-            f" {trial['ready_s']:.2f} s from start to list."
+            f" {trial['ready_s']:.2f} s until the tools were listed."
         )
     else:
-        note(f"{name} does not answer: {trial['error']}")
+        note(f"{name} does not work: {trial['error']}")
         for line in cast("Sequence[str]", trial["stderr_tail"]):
             note(f"    {line}")
     return SUCCESS if trial["ok"] else FAILED
@@ -307,7 +317,7 @@ async def _logs(name: str, as_json: bool) -> int:
         for line in lines:
             print_text(line)
     else:
-        note(f"{name} has written nothing to its standard error.")
+        note(f"{name} wrote nothing to standard error.")
     return SUCCESS
 
 
@@ -326,7 +336,7 @@ async def _login(name: str, user: str, project: str, browser: bool, as_json: boo
 async def _logout(name: str, user: str, project: str) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         gone = await gateway.remove_credentials(name, user=user, project=project)
-    print_text(f"Logged out of {name}." if gone else f"There was no login at {name}.")
+    print_text(f"Logged out of {name}." if gone else f"There is no login for {name}.")
     return SUCCESS
 
 
@@ -349,11 +359,11 @@ def _config(
     cwd: str,
     transport: str,
 ) -> Json:
-    """The server as its table in a configuration file would say it."""
+    """The table of the server in a configuration file."""
     if bool(command) == bool(url):
         raise ArgumentError(
-            "A server is either a command or an address, and exactly one must be given.",
-            hint="Write: toolgate servers add NAME -- COMMAND ARGS..., or: ... NAME --url URL",
+            "Give exactly one of a command and --url.",
+            hint="Run: toolgate servers add NAME -- COMMAND ARGS..., or: ... NAME --url URL",
         )
     if url:
         config: Json = {"url": url}
@@ -373,7 +383,7 @@ def _config(
             config["cwd"] = cwd
     if wrong:
         raise ArgumentError(
-            f"{wrong[0]} does not go with a server that is {'an address' if url else 'a command'}.",
+            f"{wrong[0]} cannot be used with {'--url' if url else 'a command'}.",
             hint="Leave it out.",
         )
     return config

@@ -24,10 +24,10 @@ def tools(
         bool, typer.Option("--groups", help="List the capability groups instead.")
     ] = False,
     usage: Annotated[
-        bool, typer.Option("--usage", help="Show how they were used, and what follows from it.")
+        bool, typer.Option("--usage", help="Show usage statistics and suggestions instead.")
     ] = False,
     days: Annotated[
-        float, typer.Option("--days", min=0.001, metavar="N", help="With --usage: how far back.")
+        float, typer.Option("--days", min=0.001, metavar="N", help="With --usage: number of days.")
     ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> int:
@@ -46,10 +46,10 @@ async def _usage(days: float, as_json: bool) -> int:
         print_json(report)
         return SUCCESS
     if not report["tools"]:
-        note("No tool was called in this time.")
+        note("There were no calls in this time.")
     else:
         print_table(
-            ("Tool", "Project", "Calls", "Success", "Took", "Last"),
+            ("Tool", "Project", "Calls", "Success", "Mean time", "Last"),
             [
                 (
                     use["tool"],
@@ -61,13 +61,13 @@ async def _usage(days: float, as_json: bool) -> int:
                 )
                 for use in report["tools"]
             ],
-            spare=("Project", "Took"),
+            spare=("Project", "Mean time"),
         )
     if report["pins"]:
-        note(f"Called often, worth listing always (pinned): {', '.join(report['pins'])}")
+        note(f"Called often, consider pinning: {', '.join(report['pins'])}")
     if report["never_used_servers"]:
         names = ", ".join(report["never_used_servers"][:20])
-        note(f"Never used in this time, worth removing: {names}")
+        note(f"Unused in this time, consider removing: {names}")
     return SUCCESS
 
 
@@ -78,7 +78,7 @@ async def _groups(as_json: bool) -> int:
     if as_json:
         print_json(groups)
     elif not groups:
-        note("There are no groups. Name some in [groups] of toolgate.toml; see docs/learning.md")
+        note("There are no groups. Define some in [groups] of toolgate.toml; see docs/learning.md")
     else:
         print_table(
             ("Group", "Tools", "Servers"),
@@ -92,7 +92,7 @@ async def _groups(as_json: bool) -> int:
             ],
         )
         if any(group["derived"] for group in groups):
-            note("* made from what the tools mean and say; name your own in [groups].")
+            note("* derived from the tools; define your own in [groups].")
     return SUCCESS
 
 
@@ -111,7 +111,7 @@ async def _tools(server: str | None, as_json: bool) -> int:
         projects = sorted({str(name) for state in states for name in state.get("projects", ())})
         if projects:
             note(
-                "There are no tools here. Projects have servers of their own:"
+                "There are no tools here, but projects have servers:"
                 f" TOOLGATE_PROJECT={projects[0]} toolgate tools"
             )
         else:

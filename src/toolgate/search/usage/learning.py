@@ -2,8 +2,8 @@
 
 A call belongs to the last search of its conversation that showed its tool. From that come four
 things, each per project: votes of earlier requests (`usage_votes`), the cutoff below which nothing
-fits (`cutoff`, also per caller), the tools that are used together, and the tools used last. Only the
-first read of a project's log waits for the store, and that for a moment.
+fits (`cutoff`, also per caller), the tools that are used together, and the tools used last.
+Only the first read of a project's log waits for the store, and that for a moment.
 """
 
 import asyncio

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.models.embedders._verified import NEAR
 from toolgate.models.embedders._vector_table import read_table
+from toolgate.models.embedders._verified import NEAR
 from training.table import Learned
 
 VERSION = 1

@@ -48,8 +48,11 @@ class SearchParts:
     """How tools are found."""
 
     index: ToolIndex
+    """The tools as the search indexes them."""
     learning: Learning
+    """What earlier use teaches the search."""
     relations: Relations
+    """Near-equal tools and groups."""
 
 
 class ServerEditor(Protocol):
@@ -77,8 +80,11 @@ class ServerParts:
     """The servers and their tools."""
 
     catalog: Catalog
+    """The tools of all servers."""
     registry: ServerEditor
+    """Adds, changes and removes servers."""
     quarantine: Quarantine
+    """Tools that wait for a decision."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,4 +92,6 @@ class ResultStorage:
     """Where large results are stored, and what signs their handles."""
 
     store: Store
+    """Where results are stored."""
     signer: Signer
+    """Signs their handles."""

@@ -35,16 +35,27 @@ class Reading:
     """What has been read so far."""
 
     environ: Mapping[str, str]
+    """Environment variables."""
     cwd: Path
+    """The working folder."""
     servers: dict[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
+    """Servers by name."""
     places: dict[str, str] = field(default_factory=dict[str, str])
+    """Where each server is configured, by name."""
     shown_as: dict[str, str] = field(default_factory=dict[str, str])
+    """Server by its prefix, as clients fold it."""
     left_out: frozenset[tuple[Path, KeyPath]] = frozenset()
+    """Entries that are skipped, by file and key path."""
     errors: list[SettingError] | None = None
+    """Collects errors; None raises the first."""
     imported: dict[str, Json] = field(default_factory=dict[str, Json])
+    """Imported entries by name."""
     files: list[Path] = field(default_factory=list[Path])
+    """Files that were read."""
     notices: list[str] = field(default_factory=list[str])
+    """Notices for people."""
     port: int = 7420
+    """Port of this gateway, to recognise entries that are Toolgate itself."""
 
 
 def leave_out(document: ConfigDocument, reading: Reading) -> None:

@@ -74,12 +74,15 @@ class DetailLevel:
     """How much of everything is shown."""
 
     results: int
+    """Hits that are written out."""
     description: int = 400
     """Characters."""
     output: bool = True
+    """Whether the fields of results are named."""
     siblings: int = 12
     """Names a server."""
     explanation: bool = True
+    """Whether the reason for each hit is written."""
     signature: int = SIGNATURE_CHARS
     """Characters of the parameters; 0 leaves them out."""
     notices: int = 240

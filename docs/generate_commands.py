@@ -17,8 +17,8 @@ INTRODUCTION = """\
 
 Exit status: 0 success, 1 failure, 2 wrong usage or configuration, 3 nothing found, 4 not allowed.
 Errors are one sentence on standard error with a hint; `--json` prints one JSON document on standard
-output. Commands such as `search` and `call` use the running gateway, or start one that ends with the
-command.
+output. Commands such as `search` and `call` use the running gateway, or start one that ends with
+the command.
 """
 
 EVERYWHERE = {"help", "install_completion", "show_completion"}

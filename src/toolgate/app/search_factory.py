@@ -115,11 +115,13 @@ class Strategies:
             ConfigError: There is no such search, or its options are wrong.
         """
         spec = self._spec(name, setting)
-        made = make("search", SearchStrategy, spec, _Services(self, self._services, keeps=keeps))
+        made = make(
+            "search", SearchStrategy, spec, _StrategyServices(self, self._services, keeps=keeps)
+        )
         if not selector or name == "off":
             return made
         spec = self._spec(selector, "search.selector")
-        services = _Services(self, {**self._services, "base": made}, keeps=keeps)
+        services = _StrategyServices(self, {**self._services, "base": made}, keeps=keeps)
         return make("search", SearchStrategy, spec, services)
 
     def _spec(self, name: str, setting: str) -> PluginSpec:
@@ -210,7 +212,7 @@ def _wanted(settings: Settings) -> tuple[object, ...]:
     )
 
 
-class _Services(Mapping[str, object]):
+class _StrategyServices(Mapping[str, object]):
     """What a search may ask for."""
 
     def __init__(

@@ -37,7 +37,7 @@ def signature(name: str, schema: object, *, max_chars: int = 400) -> str:
         schema: Its input schema, any JSON value.
         max_chars: Longest list of parameters; optional ones are left out first and counted.
     """
-    reader = _SchemaReader(schema)
+    reader = _SignatureReader(schema)
     properties, required = reader.properties(schema, ())
     parts: list[str] = []
     length = 0
@@ -57,13 +57,13 @@ def signature(name: str, schema: object, *, max_chars: int = 400) -> str:
 
 def shape(schema: object, *, max_chars: int = 160) -> str:
     """What a schema describes, such as `{id: int, title, labels?: string[]}`."""
-    reader = _SchemaReader(schema)
+    reader = _SignatureReader(schema)
     kind = reader.kind(schema, (), 0)
     return kind if len(kind) <= max_chars else f"{kind[: max_chars - 1]}…"
 
 
 @dataclass
-class _SchemaReader:
+class _SignatureReader:
     """Reads one schema; counts down what it may still look at."""
 
     root: object

@@ -380,6 +380,10 @@ def _whole(properties: Json) -> Json:
 
 
 def _schemas() -> Json:
+    return {**_shared_schemas(), **_access_schemas(), **_record_schemas()}
+
+
+def _shared_schemas() -> Json:
     return {
         "Problem": _whole(
             {
@@ -418,6 +422,11 @@ def _schemas() -> Json:
             "type": "object",
             "properties": {"content": {"type": "array"}, "isError": _BOOL},
         },
+    }
+
+
+def _access_schemas() -> Json:
+    return {
         "Token": _whole(_TOKEN),
         "NewToken": _whole({**_TOKEN, "token": _TEXT}),
         "Project": _whole({"name": _TEXT, "servers": _TEXTS, "settings": _OBJECT, "source": _TEXT}),
@@ -437,6 +446,11 @@ def _schemas() -> Json:
             "properties": {"id": _MAYBE, **_GUARD_KEYS, "source": _TEXT},
             "required": ["id", "tools", "source"],
         },
+    }
+
+
+def _record_schemas() -> Json:
+    return {
         "Approval": _whole(
             {
                 "id": _TEXT,

@@ -44,7 +44,7 @@ from toolgate.models.llm import (
 from toolgate.testing.contracts._limits import HANG_S
 from toolgate.types import Json
 
-__all__ = ["ChatModelContract", "ChatService", "ScriptedReply"]
+__all__ = ["ChatModelContract", "ModelServiceDouble", "ScriptedReply"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +82,7 @@ class ScriptedReply:
     """Whether nothing more comes after the first piece, until the client leaves."""
 
 
-class ChatService(Protocol):
+class ModelServiceDouble(Protocol):
     """A service of a test, on a socket of this machine."""
 
     url: str
@@ -122,12 +122,12 @@ class ChatModelContract:
     """The duties in `toolgate.models.llm.ChatModel`, one test each; all are decisions of ours."""
 
     @pytest.fixture
-    async def service(self) -> ChatService:
+    async def service(self) -> ModelServiceDouble:
         """The service behind the model; every subclass says which."""
         raise NotImplementedError
 
     @pytest.fixture
-    def make_model(self, service: ChatService) -> Callable[[], ChatModel]:
+    def make_model(self, service: ModelServiceDouble) -> Callable[[], ChatModel]:
         """Builds a model that uses the service."""
         raise NotImplementedError
 
@@ -144,7 +144,7 @@ class ChatModelContract:
         assert ":" in model.identity
 
     async def test_text_comes_in_pieces_with_reason_and_usage(
-        self, model: ChatModel, service: ChatService
+        self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
         """What is streamed is what is said."""
         service.script(ScriptedReply(text="It is noon in Bonn, and sunny."))
@@ -159,14 +159,14 @@ class ChatModelContract:
 
     @pytest.mark.parametrize("reason", ["length", "content_filter"])
     async def test_the_true_reason_is_given(
-        self, model: ChatModel, service: ChatService, reason: str
+        self, model: ChatModel, service: ModelServiceDouble, reason: str
     ) -> None:
         """A cut answer is not a whole one."""
         reply = await _again(model, service, ScriptedReply(text="Half", finish=reason))
         assert reply.finish_reason == reason
 
     async def test_two_calls_come_whole_with_their_own_ids(
-        self, model: ChatModel, service: ChatService
+        self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
         """Each begins once, has its arguments, and ends."""
         service.script(
@@ -184,7 +184,7 @@ class ChatModelContract:
         assert "clock" in str(service.requests[-1])
 
     async def test_calls_and_results_are_sent_back(
-        self, model: ChatModel, service: ChatService
+        self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
         """The second request of a turn has what the first one brought."""
         call = ToolCall(call_id="call_1", name="clock", arguments='{"zone":"CET"}')
@@ -204,7 +204,7 @@ class ChatModelContract:
             assert part in sent
 
     async def test_without_tools_the_request_has_none(
-        self, model: ChatModel, service: ChatService
+        self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
         """Some services refuse an empty list."""
         await _again(model, service, ScriptedReply(text="Noon."))
@@ -223,7 +223,11 @@ class ChatModelContract:
         ids=["key", "rate", "length", "request", "down", "drop"],
     )
     async def test_failures_are_told_apart(
-        self, model: ChatModel, service: ChatService, reply: ScriptedReply, error: type[ModelError]
+        self,
+        model: ChatModel,
+        service: ModelServiceDouble,
+        reply: ScriptedReply,
+        error: type[ModelError],
     ) -> None:
         """Whoever asks does something else about each."""
         service.script(reply, reply, reply)
@@ -235,7 +239,7 @@ class ChatModelContract:
             assert caught.value.wait_s == pytest.approx(7, abs=1)
 
     async def test_closing_ends_the_request_at_once(
-        self, model: ChatModel, service: ChatService
+        self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
         """Tokens that nobody reads cost money."""
         service.script(ScriptedReply(text="It is noon in Bonn", hang=True))
@@ -246,7 +250,7 @@ class ChatModelContract:
             await service.left.wait()
 
     async def test_cancelling_ends_the_request_at_once(
-        self, model: ChatModel, service: ChatService
+        self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
         """A client that leaves cancels its turn."""
         service.script(ScriptedReply(text="It is noon in Bonn", hang=True))
@@ -259,7 +263,7 @@ class ChatModelContract:
 
 
 async def _again(
-    model: ChatModel, service: ChatService, reply: ScriptedReply, *messages: Message
+    model: ChatModel, service: ModelServiceDouble, reply: ScriptedReply, *messages: Message
 ) -> Any:
     service.script(reply)
     return await complete(model, _asked(*messages))

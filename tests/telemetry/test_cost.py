@@ -67,8 +67,8 @@ async def test_the_console_the_interface_and_the_account_agree() -> None:
         assert f" {task[name]:,} " in page
     assert "lost today" in home
     assert use["pins"] == ["a:good"]
-    assert "worth listing always: a:good" in page
-    assert "worth removing: b" in page
+    assert "candidates for pinning: a:good" in page
+    assert "candidates for removal: b" in page
 
 
 async def test_what_takes_long_to_count_is_counted_beside_the_page(
@@ -80,19 +80,19 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
             await app.gateway.calls.execute(ME, "a:good", {"x": 1})
         await app.recorder.flush()
         first = await client.get("/console/cost")
-        assert "They are counted beside this page" in said_in(first.text)
+        assert "Counting continues in the background" in said_in(first.text)
         assert first.headers["refresh"] == "2"
         with anyio.fail_after(HANG_S):
-            while "beside this page" in said_in((await client.get("/console/cost")).text):
+            while "in the background" in said_in((await client.get("/console/cost")).text):
                 pass
         later = await client.get("/console/cost")
         assert "in 1 conversation" in said_in(later.text)
         assert "refresh" not in later.headers
         home = await client.get("/console")
-        assert "Calls of the last hour – Being counted." in said_in(home.text)
+        assert "Calls in the last hour – Counting…" in said_in(home.text)
         assert home.headers["refresh"] == "2"
         with anyio.fail_after(HANG_S):
-            while "Being counted" in said_in((await client.get("/console")).text):
+            while "Counting…" in said_in((await client.get("/console")).text):
                 pass
         home = await client.get("/console")
         assert "3 calls, none failed" in said_in(home.text)
@@ -101,7 +101,7 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
         monkeypatch.setattr("toolgate.console.counts_cache._SHOWN_FOR_S", 0)
         for path in ("", "/cost"):
             page = await client.get(f"/console{path}")
-            assert "eing counted" in said_in(page.text)
+            assert "ounting" in said_in(page.text)
             assert page.headers["refresh"] == "2"
 
 

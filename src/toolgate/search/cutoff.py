@@ -48,6 +48,7 @@ class PersonalCutoff:
 
     def shift(self, model: str) -> float:
         """How far the line moves from the calibrated one, between `LOWEST` and `HIGHEST`."""
+        # Margins of different embedders are on different scales.
         searches = [search for search in self.judged if search.model == model]
         if not searches:
             return 0.0
@@ -62,4 +63,6 @@ class PersonalCutoff:
             )
             return wrong + abs(step) * _STAY
 
+        # Of equally cheap cutoffs the one nearest to the calibrated cutoff; rounding hides float
+        # noise.
         return round(min(steps, key=lambda step: (round(cost(step), 6), abs(step))) * _STEP, 2)

@@ -84,6 +84,7 @@ class LexicalCache:
         self._has_texts = False
         self._waiting: tuple[LexicalState, ToolVectors | None] | None = None
         self._task: asyncio.Task[None] | None = None
+        # Long enough ago that the first write waits for `_PAUSE_S` only.
         self._written_at = -_BETWEEN_S
 
     async def read(self, tools: tuple[SearchableTool, ...]) -> RestoredIndex | None:
@@ -132,6 +133,7 @@ class LexicalCache:
         while self._waiting is not None:
             before = self._waiting
             await anyio.sleep(max(_PAUSE_S, self._written_at + _BETWEEN_S - monotonic()))
+            # A change during the pause starts the pause again.
             if self._waiting is before:
                 await self._write()
 
@@ -151,6 +153,7 @@ class LexicalCache:
         self._written_at = monotonic()
 
     def _read(self, path: Path, tools: tuple[SearchableTool, ...]) -> RestoredIndex | None:
+        # No pickle: a damaged or planted file must not run code.
         with np.load(path, allow_pickle=False) as parts:
             if parts["about"].tobytes() != self._fingerprint_of:
                 return None
@@ -191,6 +194,7 @@ def _matched(stored: NDArray[np.uint64], marks: NDArray[np.uint64]) -> NDArray[n
     slots = np.full(len(marks), -1, np.int32)
     if not len(stored):
         return slots
+    # Searched by the first half of a mark, then compared as a whole.
     order = np.argsort(stored[:, 0], kind="stable").astype(np.int32)
     at = order[np.minimum(np.searchsorted(stored[order, 0], marks[:, 0]), len(order) - 1)]
     there = np.flatnonzero((stored[at] == marks).all(axis=1) & marks.any(axis=1))
@@ -249,9 +253,12 @@ def _write(
         "server_names": _joined(list(state.server_names)),
         "vocabulary": _joined(list(state.vocabulary)[: segment.terms]),
     }
+    # Written beside the old file and renamed: a crash leaves the old file whole. The process number
+    # keeps two processes from writing to the same file.
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
+        # For the owner alone: the words of private tools may be confidential.
         with os.fdopen(os.open(fresh, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600), "wb") as file:
             np.savez(file, **parts)  # pyright: ignore[reportArgumentType] - none is `allow_pickle`
         fresh.replace(path)

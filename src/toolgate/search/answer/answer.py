@@ -74,6 +74,7 @@ def compose(
         for server, names in (siblings or {}).items()
         if server in servers
     }
+    # 240 characters are what the fullest level shows of a notice (`DetailLevel.notices`).
     texts = (cut(clean(notice), 240) for notice in (*notices, *answer.notices))
     draft = Discovery(
         results=results,
@@ -85,6 +86,7 @@ def compose(
         query_embedded=bool(answer.model),
     )
 
+    # Fitting the text renders it several times; who takes structured content need not pay for it.
     if not as_text:
         return replace(draft, shown_keys=tuple(result.tool_key for result in results))
 
@@ -137,6 +139,7 @@ def _grouped(results: Sequence[DiscoveryResult]) -> tuple[DiscoveryResult, ...]:
         groups.setdefault((result.down, result.source == "core", result.server_name), []).append(
             result
         )
+    # Sorting is stable: within each tier the servers stay in the order of their best hits.
     ordered = sorted(groups.items(), key=lambda group: group[0][:2])
     return tuple(result for _, group in ordered for result in group)
 
@@ -151,6 +154,7 @@ class SizedText(NamedTuple):
 def _as_text(discovery: Discovery, level: DetailLevel, meta_tools: Collection[str]) -> SizedText:
     results = discovery.results[: level.results]
     lines: list[str] = []
+    # Where each server's last hit is: its other tools are listed once, after that hit.
     ends = {result.server_name: position for position, result in enumerate(results)}
     for position, result in enumerate(results):
         lines += _entry(result, level)
@@ -185,6 +189,7 @@ def _entry(result: DiscoveryResult, level: DetailLevel) -> list[str]:
 
 
 def _is_destructive(annotations: Json) -> bool:
+    # MCP: `destructiveHint` means something only where `readOnlyHint` is not true.
     return (
         annotations.get("destructiveHint") is True and annotations.get("readOnlyHint") is not True
     )
@@ -219,6 +224,8 @@ def _sized(text: str) -> SizedText:
     """The text with its own estimated size at the end."""
     raw = text.encode("utf-8", "replace")
     size = estimate_tokens(raw)
+    # The line with the size counts too, and a longer number changes the sum: repeat until both
+    # agree.
     while (whole := estimate_tokens(raw + b"\n~%d tokens" % size)) != size:
         size = whole
     return SizedText(f"{text}\n~{size} tokens", size)

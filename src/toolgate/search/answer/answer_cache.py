@@ -34,6 +34,8 @@ class AnswerCache:
     def key_of(self, request: SearchRequest) -> Hashable | None:
         """What an answer to it depends on beside the index; None: it is not to be kept."""
         learned = request.learned
+        # Without learned usage nothing changes between two searches. Learned usage that has no
+        # version cannot be compared, so its answers are not cached.
         version = 0 if learned is None else getattr(learned, "version", None)
         if version is None or not self._max_entries:
             return None
@@ -48,6 +50,8 @@ class AnswerCache:
             request.recent,
             tuple(sorted(request.priors.items())),
             version,
+            # A digest in place of the mask, which has a byte for each tool. The length belongs to
+            # it, since packing the bits pads them.
             None
             if mask is None
             else (len(mask), hashlib.blake2b(np.packbits(mask).tobytes(), digest_size=16).digest()),
@@ -55,6 +59,7 @@ class AnswerCache:
 
     def get(self, state: object, key: Hashable | None) -> SearchAnswer | None:
         """The answer that was kept for it in this state of the index."""
+        # Compared by identity: an index makes a new state object for every change.
         if key is None or state is not self._state:
             return None
         entry = self._answers.get(key)
@@ -70,6 +75,7 @@ class AnswerCache:
         if state is not self._state:
             self._state = state
             self._answers.clear()
+        # The duration belongs to the search that was run; an answer from the cache gets its own.
         self._answers[key] = self._clock() + self._ttl_s, replace(answer, duration_ms=0.0)
         self._answers.move_to_end(key)
         while len(self._answers) > self._max_entries:

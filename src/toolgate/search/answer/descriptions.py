@@ -58,6 +58,7 @@ def describe_tools(
     left = budget_tokens - _RESERVE_TOKENS - estimate_tokens(remarks)
     omitted: list[str] = []
     for number, (key, definition) in enumerate(tools):
+        # What a short tool leaves of its share goes to the tools after it.
         share = left // max(len(tools) - number, 1)
         entry = next(
             (
@@ -83,6 +84,7 @@ def describe_tools(
 
 
 def _tokens(entry: Json) -> int:
+    # One more for the line break between two objects.
     return estimate_tokens(json_text.dumps(entry)) + 1
 
 
@@ -126,6 +128,7 @@ _TEXTS = frozenset({"description", "title", "examples", "$comment", "markdownDes
 
 def _bare(schema: Any, *, depth: int) -> Any:
     """A schema without its texts; names of properties stay, whatever they are called."""
+    # Bounds the recursion: a hostile schema may nest without end. 60 levels are chosen.
     if depth > 60:
         return schema
     if isinstance(schema, list):
@@ -134,10 +137,13 @@ def _bare(schema: Any, *, depth: int) -> Any:
         return schema
     out: Json = {}
     for key, value in json_object(schema).items():  # pyright: ignore[reportUnknownArgumentType]
+        # The keys below these are names that people chose, such as `title`, not keywords of JSON
+        # Schema.
         if key in ("properties", "$defs", "definitions", "patternProperties"):
             out[key] = {
                 name: _bare(inner, depth=depth + 1) for name, inner in json_object(value).items()
             }
+        # Values are data: an object among them may well have a member called `description`.
         elif key in ("enum", "const", "default"):
             out[key] = value
         elif key not in _TEXTS:

@@ -124,6 +124,8 @@ def fit(
     if measure(form) <= budget:
         return form, full.results
     levels = _levels(full)
+    # Each level is no larger than the one before, so bisection finds the first that fits with a few
+    # renderings instead of all of them.
     at = bisect_left(levels, True, key=lambda level: measure(render(discovery, level)) <= budget)
     level = levels[min(at, len(levels) - 1)]
     form = render(discovery, level)
@@ -159,6 +161,8 @@ def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
     body["duration_ms"] = discovery.duration_ms
     body["query_embedded"] = discovery.query_embedded
     body["estimatedTokens"] = 0
+    # Writing the number may lengthen the JSON, so count again until it stays. `>` and not `!=`: the
+    # estimate must not swing between two sizes for ever.
     while (size := _json_tokens(body)) > body["estimatedTokens"]:
         body["estimatedTokens"] = size
     return body

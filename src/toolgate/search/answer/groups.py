@@ -68,6 +68,7 @@ class Groups:
         if not self.centres:
             return []
         names = list(self.centres)
+        # Rounded: sums differ between processors in their last digits, and ties should not.
         scores = np.round(np.stack([self.centres[name] for name in names]) @ vector, 5)
         return [names[at] for at in np.argsort(-scores, kind="stable")[:limit].tolist()]
 
@@ -95,6 +96,7 @@ def grouped(
         keys = {tool.key for tool in tools if any(_matches(tool, pattern) for pattern in patterns)}
         groups[name] = keys
         taken |= keys
+    # Who names some tools of a server has sorted that server: the rest of it is not grouped again.
     named_servers = {tool.server for tool in tools if tool.key in taken}
     positions: dict[str, list[int]] = {}
     for at, tool in enumerate(tools):
@@ -146,6 +148,7 @@ def _vectors(
     rows: NDArray[np.float32] | None,
 ) -> NDArray[np.float32]:
     """One vector a server: the mean of its tools' vectors beside its words."""
+    # In how many servers each term is: the document frequency of tf-idf.
     spread = Counter(term for document in documents for term in document)
     by_words = np.zeros((len(servers), _WORD_DIM), np.float32)
     for at, document in enumerate(documents):
@@ -169,6 +172,8 @@ def _clusters(rows: NDArray[np.float32]) -> list[int]:
     """The number of each row's cluster: spherical k-means from seeds that lie far apart."""
     # About the square root of the number of servers, which leaves few groups with one server.
     k = max(2, min(_MOST_GROUPS, round(1.3 * math.sqrt(len(rows)))))
+    # Farthest-first seeds: the most central row, then always the row least like all seeds so far.
+    # No random start, so the same catalog gives the same groups.
     central: NDArray[np.float32] = rows @ rows.mean(axis=0)
     seeds = [int(np.argmax(np.round(central, 5)))]
     nearest: NDArray[np.float32] = rows @ rows[seeds[0]]
@@ -182,6 +187,7 @@ def _clusters(rows: NDArray[np.float32]) -> list[int]:
         if turn and (fresh == number).all():
             break
         number = fresh
+        # A cluster that lost all its rows keeps its centre, since the mean of nothing is undefined.
         centres = np.stack(
             [
                 _unit(rows[number == cluster].mean(axis=0))
@@ -201,6 +207,7 @@ def _words_of(tools: Iterable[SearchableTool]) -> Counter[str]:
         server = tool.server
         text = f"{' '.join(split_identifier(tool.name))} {tool.description[:400]}"
         counts.update({fold(word) for word in words(text)})
+    # Its own name counts like three tools with that word; chosen.
     for part in split_identifier(server):
         counts[fold(part)] += 3
     return Counter({word: n for word, n in counts.items() if _NAME_WORD.fullmatch(word)})
@@ -214,6 +221,7 @@ def _names(
     names: list[str] = []
     for members in groups:
         inside = Counter(word for at in members for word in documents[at])
+        # A square root, so that one server with many tools does not drown the others.
         weight = Counter[str]()
         for at in members:
             weight.update({word: math.sqrt(n) for word, n in documents[at].items()})  # pyright: ignore[reportArgumentType]
@@ -225,6 +233,8 @@ def _names(
             weight: Counter[str] = weight,
             size: int = len(members),
         ) -> float:
+            # Share of the members that have the word, how often they use it, and how rare it is
+            # elsewhere.
             share = inside[word] / size
             return share * weight[word] * math.log(1 + len(documents) / spread[word])
 
@@ -235,11 +245,13 @@ def _names(
         chosen: list[str] = []
         stems: set[str] = set()
         for word in telling:
+            # Two forms of one word would say the same thing twice.
             if stems.isdisjoint(terms(word)):
                 chosen.append(word)
                 stems.update(terms(word))
             if len(chosen) == 4:
                 break
+        # More words before a number: a third word tells a reader more than a 2.
         name = next(
             (
                 name

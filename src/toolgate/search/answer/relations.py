@@ -68,6 +68,7 @@ class Relations:
         inputs = version, whole, tuple(sorted((k, tuple(v)) for k, v in named.items()))
         if inputs == self._computed_for or (self._task is not None and not self._task.done()):
             return
+        # Named groups are what a person has just written, so a change of them does not wait.
         if (
             self._computed_for
             and inputs[2] == self._computed_for[2]
@@ -76,6 +77,7 @@ class Relations:
             return
         self._computed_for = inputs
         rows = keeper.vectors() if keeper and whole and len(tools) <= _MOST else None
+        # The strategy may be on another version of the catalog: these rows are of other tools then.
         if rows is not None and len(rows) != len(tools):
             rows = None
         self._task = asyncio.create_task(self._compute(tools, rows, dict(named)))
@@ -120,6 +122,7 @@ def _computed(
     named: Mapping[str, Sequence[str]],
 ) -> tuple[Groups, Mapping[str, tuple[str, ...]], float]:
     """Groups, near-equal tools, and the processor seconds that they took."""
+    # Processor time, not the clock: on a busy machine the pause would grow with the load.
     began, few = thread_time(), len(tools) <= _MOST
     groups = grouped(tools, rows, named, derive=few)
     alternatives: Mapping[str, tuple[str, ...]] = find_near_duplicates(tools, rows) if few else {}

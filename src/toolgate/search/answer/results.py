@@ -80,6 +80,7 @@ class DiscoveryResult(NamedTuple):
 
     def parameters(self, max_chars: int) -> str:
         """Its parameters in one line, `(owner, repo, title, body?)`, shortened where needed."""
+        # The full signature is already on the result and begins with the name.
         if max_chars >= SIGNATURE_CHARS:
             return self.signature[len(clean(self.tool_name)) :]
         return clean(signature("", self.input_schema, max_chars=max_chars))
@@ -122,6 +123,7 @@ class _Card:
 
 def card_of(definition: bytes) -> _Card:
     """What answers show of a definition."""
+    # Large definitions are not cached: a thousand of them could fill the memory.
     few = len(definition) <= _REMEMBERED_BYTES
     return _card(definition) if few else _card.__wrapped__(definition)
 
@@ -138,6 +140,7 @@ def _card(definition: bytes) -> _Card:
     returns = clean(shape(output)) if output else ""
     return _Card(
         description=cut(summary(text), 2_000),
+        # A server may send anything as a hint: only values of the type that MCP gives it are shown.
         annotations={
             key: cut(clean(value), 80) if isinstance(value, str) else value
             for key in _HINTS

@@ -41,6 +41,7 @@ def _cleaned(text: str) -> str:
     flat = _BLANKS.sub(" ", text).strip()
     if flat.isprintable():
         return flat
+    # Escape sequences are rare, so they are searched only in text that is not printable.
     text = _ESCAPE.sub("", text)
     visible = "".join(
         letter
@@ -57,6 +58,7 @@ def summary(description: str) -> str:
     """A description without the lists of parameters and results that a signature already says."""
     text = description[:_READ_CHARS]
     for section in _SECTION.finditer(text):
+        # A description that begins with such a heading would otherwise be left empty.
         if text[: section.start()].strip():
             text = text[: section.start()]
             break
@@ -74,8 +76,10 @@ def cut(text: str, max_chars: int) -> str:
 def _cut(text: str, max_chars: int) -> str:
     """The same for a longer one; the same descriptions are cut again and again."""
     ends = [match.end() for match in _SENTENCE.finditer(text, 0, max_chars + 1)]
+    # A sentence of less than 16 characters is often an abbreviation such as `e.g.`; chosen.
     if ends and (whole := [end for end in ends if end <= max_chars]) and whole[-1] >= 16:
         return text[: whole[-1]]
     short = text[: max_chars - 1]
+    # Cut between words unless that loses half the text, as in scripts without blanks.
     blank = short.rfind(" ")
     return f"{short[:blank] if blank > max_chars // 2 else short}…"

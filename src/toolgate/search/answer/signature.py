@@ -45,12 +45,14 @@ def signature(name: str, schema: object, *, max_chars: int = 400) -> str:
         written = _name(key) if key in required else f"{_name(key)}?"
         kind = reader.kind(properties[key], (), 1)
         part = written if kind == "string" else f"{written}: {kind}"
+        # A name without its type is worth more than no name at all.
         if length + len(part) > max_chars:
             part = f"{written}: …"
         if length + len(part) > max_chars:
             parts.append(f"…{len(properties) - len(parts)} more")
             break
         parts.append(part)
+        # Two more for the comma and the blank.
         length += len(part) + 2
     return f"{name}({', '.join(parts)})"
 
@@ -86,6 +88,8 @@ class _SignatureReader:
             return "any" if schema is True else "never" if schema is False else "string"
         node = cast("Json", schema)
         if isinstance(ref := node.get("$ref"), str):
+            # A schema that refers to itself is written by its name, and so is a long chain of
+            # references.
             if ref in seen or len(seen) > 8:
                 return _name(ref.rsplit("/", 1)[-1])[:40] or "any"
             target = _resolve(self.root, ref)
@@ -131,6 +135,7 @@ class _SignatureReader:
             members, required = self.properties(_resolve(self.root, ref), (*seen, ref))
         if isinstance(parts := node.get("allOf"), list):
             for part in cast("list[Any]", parts)[:20]:
+                # The empty reference only counts the level, so that nested `allOf` ends as well.
                 more, needed = self.properties(part, (*seen, ""))
                 members, required = {**members, **more}, required | needed
         if isinstance(direct := node.get("properties"), dict):
@@ -141,7 +146,9 @@ class _SignatureReader:
         return members, required
 
     def _either(self, schemas: Sequence[object], seen: tuple[str, ...], depth: int) -> str:
+        # Six alternatives show what kind of value is meant; chosen.
         kinds = dict.fromkeys(self.kind(schema, seen, depth) for schema in schemas[:6])
+        # Beside other types, `null` is noise to a model that writes a call.
         several = [kind for kind in kinds if kind != "null"] or ["null"]
         return "|".join(several)
 
@@ -180,10 +187,12 @@ def _ordered(members: Json, required: set[str]) -> list[str]:
 
 def _resolve(root: object, ref: str) -> object:
     """What a reference within the schema points to; None for all others."""
+    # References to other documents are never followed: a schema must not make the gateway fetch.
     if not ref.startswith("#") or len(ref) > 500:
         return None
     target = root
     for step in ref[1:].split("/")[1:]:
+        # The escapes of JSON Pointer (RFC 6901). `~0` comes last, or `~01` would become `/`.
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(target, Mapping):
             target = cast("Mapping[str, object]", target).get(key)

@@ -58,6 +58,7 @@ def build_state(
     last: LexicalState, tools: tuple[SearchableTool, ...], weights: WordWeights
 ) -> LexicalState:
     """The index of these tools; only those that `last` lacks are read."""
+    # The factor 4 and the 10,000 are chosen; they only bound how far the vocabulary grows.
     if last.index and len(last.vocabulary) > 4 * last.index.n_used + 10_000:
         last = LexicalState()  # most of its words belong to tools that are gone
     if not tools:
@@ -96,6 +97,7 @@ def restored(
     gone = np.flatnonzero(~there)
     fresh = tuple(tools[at] for at in np.flatnonzero(slots < 0).tolist())
     last = replace(stored, tools=listed)
+    # Same tools in the same order as in the file: its arrays are used as they are.
     if not len(gone) and not fresh and bool((np.diff(slots) == 1).all()):
         return replace(last, tools_in_order=tools, keys=tuple(tool.key for tool in tools))
     change = _IndexChange(slots, fresh, gone, 0, 0)
@@ -145,6 +147,7 @@ def _change(last: LexicalState, tools: tuple[SearchableTool, ...]) -> _IndexChan
         was = old_positions.get(tools[at].key)
         if was is not None and _same(old[was], tools[at]):
             slots[at] = before[was]
+            # Each old tool matches once; whatever remains in the end is gone.
             del old_positions[tools[at].key]
     gone = np.sort(before[list(old_positions.values())].astype(np.int64))
     fresh = tuple(tools[at] for at in np.flatnonzero(slots < 0).tolist())
@@ -207,6 +210,7 @@ def _rebuilt(
         lengths += part.lengths
     keys = np.concatenate([part.keys for part in counts])
     usual = mean_lengths([lengths])
+    # Frees the parts before the next step needs memory of the same order.
     del counts
     segment = build_segment(
         [TermCounts(keys, lengths)],
@@ -269,6 +273,7 @@ def _appended(
     patterns, vocabulary = index.patterns, last.vocabulary
     gone_df = np.bincount(away, minlength=len(vocabulary))
     gone_df[: len(index.gone_df)] += index.gone_df
+    # Later segments are merged with the new tools, so there are never more than two segments.
     counts = [TermCounts(part.keys(), part.lengths) for part in index.segments[1:]]
     if change.fresh:
         counts.append(_read(vocabulary, patterns, change.fresh, last.size))
@@ -299,6 +304,7 @@ def _appended(
     live[gone] = False
     names = last.names
     if change.fresh:
+        # Names follow the segments: one index for the base, one for everything after it.
         names = (*names[:1], joined_names([*names[1:], names_of(change.fresh, last.size)]))
     return LexicalState(
         tools_in_order=tools,
@@ -369,6 +375,7 @@ def is_current(state: LexicalState, tools: tuple[SearchableTool, ...]) -> bool:
 def _same(old: SearchableTool, new: SearchableTool) -> bool:
     if old is new:
         return True
+    # The digest stands for the definition: comparing whole descriptions is slower.
     if old.digest or new.digest:
         return old.key == new.key and old.digest == new.digest and old.server == new.server
     return old == new

@@ -52,7 +52,10 @@ def quoted_strings(query: str) -> list[str]:
 def exact_matches(state: LexicalState, query: str, quoted: Sequence[str]) -> dict[int, int]:
     """Tools that the request calls by name, with the rank of the way; lower is more exact."""
     bare = query.strip(_QUOTES)
+    # A request of more than 200 characters is no name; chosen.
     whole = [fold(bare), plain_name(bare)] if len(bare) <= 200 else []
+    # A plain word inside a request, such as `search`, is not taken as a name: only words with
+    # separators (`list_files`) and quoted strings are.
     written = [
         fold(word.strip(_AROUND))
         for word in query.split()
@@ -60,6 +63,7 @@ def exact_matches(state: LexicalState, query: str, quoted: Sequence[str]) -> dic
     ]
     within = [*quoted, *(word for word in written if not word.isalnum())]
     ranks: dict[int, int] = {}
+    # A name that is the whole request is more exact than one inside it, so ranks inside add 4.
     for spellings, further in ((whole, 0), (within, 4)):
         for spelling in filter(None, spellings):
             for rank, slot in state.slots_named(spelling):

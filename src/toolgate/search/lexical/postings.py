@@ -59,6 +59,7 @@ class Patterns:
         self._counts: list[tuple[int, ...]] = []
         self._fields: dict[int, tuple[int, ...]] = {}
         self._table = np.zeros((0, FIELDS), np.float32)
+        # Every combination of fields with one occurrence comes first: `code` falls back to these.
         each_once = (
             tuple(fields >> row & 1 for row in range(FIELDS)) for fields in range(1 << FIELDS)
         )
@@ -70,6 +71,8 @@ class Patterns:
         code = self._codes.get(packed)
         if code is None:
             counts = tuple(packed >> 16 * row & 0xFFFF for row in range(FIELDS))
+            # 65,536 patterns are all that 16 bits can number. Beyond, a term counts once in each
+            # field.
             if len(self._counts) >= _CODES_MOST:
                 code = self._codes[_packed(tuple(min(1, count) for count in counts))]
             else:
@@ -158,14 +161,18 @@ def _counted(
     lengths[:] = np.minimum(sizes, 0xFFFF).reshape(-1, FIELDS).T
     if not numbers:
         return np.zeros(0, np.uint64)
+    # For now the field is where the pattern goes later: sorting then groups by term, tool and
+    # field.
     tools, fields = np.divmod(np.arange(len(sizes), dtype=np.uint64), np.uint64(FIELDS))
     owners = (tools + np.uint64(first)) << np.uint64(_SLOT_SHIFT) | fields
     keys = np.frombuffer(numbers, np.int64).astype(np.uint64) << np.uint64(_TERM_SHIFT)
     keys |= np.repeat(owners, sizes)
     keys.sort()
+    # The complement of the first key differs from it, so that the first key begins a run, too.
     begins = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
     counts = np.minimum(np.diff(begins, append=len(keys)), _COUNT_MOST).astype(np.uint64)
     keys = keys[begins]
+    # The counts of all fields of one term and tool fit into one number: 6 fields of 10 bits.
     counts <<= (keys & np.uint64(_CODES_MOST - 1)) * np.uint64(_COUNT_BITS)
     keys &= ~np.uint64(_CODES_MOST - 1)
     begins = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
@@ -288,6 +295,7 @@ def build_segment(
     keys = np.concatenate([part.keys for part in counts]) if counts else np.zeros(0, np.uint64)
     keys.sort()
     lengths = np.concatenate([part.lengths for part in counts], axis=1)
+    # The term is in the highest bits, so a search for its smallest key finds where it begins.
     bounds = np.arange(n_terms + 1, dtype=np.uint64) << np.uint64(_TERM_SHIFT)
     begins = np.searchsorted(keys, bounds).astype(np.int64)
     codes = (keys & np.uint64(_CODES_MOST - 1)).astype(np.uint16)
@@ -354,6 +362,7 @@ class WordIndex:
         # The idf of BM25 as Lucene has it: the 1 inside the logarithm keeps it above 0.
         self.idf = np.log1p((self.live - df + 0.5) / (df + 0.5)).astype(np.float32)
         self.n_used = int(np.count_nonzero(df))
+        # The idf of a term that no tool has.
         self._rarest = float(np.log1p((self.live + 0.5) / 0.5))
 
     def scores(self, terms_asked: Iterable[int]) -> NDArray[np.float32]:
@@ -371,6 +380,8 @@ class WordIndex:
                         slots.append(segment.slots[begin:end])
                         worth.append(segment.worth[begin:end] * rarity[number])
         if slots:
+            # Slots repeat, once for each term they have, so a plain indexed addition would lose
+            # some.
             np.add.at(scores, np.concatenate(slots), np.concatenate(worth))
         if len(self.gone):
             scores[self.gone] = 0

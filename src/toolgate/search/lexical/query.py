@@ -71,6 +71,8 @@ def parse_query(state: LexicalState, text: str) -> ParsedQuery:
         common = common or has_common
         for term in telling:
             if len(numbers) + len(unknown) < _QUERY_TERMS:
+                # States share the vocabulary, and a later one may have added words: only the
+                # numbers below the size of this index are known here.
                 number = number_of(term, terms_known)
                 if number < terms_known and rarity[number]:
                     numbers.setdefault(number, word)

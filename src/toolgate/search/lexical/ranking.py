@@ -66,10 +66,12 @@ def best_positions(
     if limit <= 0:
         return []
     highest = highest_scores(scores, limit)
+    # Negated, so that a stable ascending sort puts the best first.
     lost = -scores[highest]
     order = lost.argsort(kind="stable")
     ranked: list[int] = highest[order].tolist()
     reached: list[float] = lost[order].tolist()
+    # Keys are looked up only where scores tie, since that is slower than the sort.
     if len(set(reached)) < len(reached):
         where: list[int] = ranked if slots is None else slots[ranked].tolist()
         keys = [state.tools[slot].key for slot in where]

@@ -129,11 +129,14 @@ class UsageHistory:
         if slot is None:
             row = np.frombuffer(vector, "<f2").astype(np.float32)
             length = float(np.linalg.norm(row))
+            # A vector of another model, or one that half precision has flattened or overflowed.
             if len(row) != self._rows.shape[1] or not 0.1 < length < np.inf:
                 return
+            # Forgetting copies all rows, so it waits until there are a quarter too many; chosen.
             if self._size >= self._max_requests + self._max_requests // 4:
                 self._forget()
             if self._size == len(self._rows):
+                # Doubling keeps the cost of adding constant on average.
                 grown = np.zeros((2 * self._size, len(row)), np.float32)
                 grown[: self._size] = self._rows
                 self._rows = grown
@@ -160,6 +163,8 @@ class UsageHistory:
         if not len(near):
             return UsageVotes()
         if len(near) > weights.nearest:
+            # Partitioning is cheaper than sorting everything. Ties at the edge stay until the
+            # stable sort, which cuts the later ones.
             cut = np.partition(cosines[near], -weights.nearest)[-weights.nearest]
             near = near[cosines[near] >= cut]
         near = near[np.argsort(-cosines[near], kind="stable")][: weights.nearest]
@@ -170,6 +175,7 @@ class UsageHistory:
         for at in slots:
             vote = float(cosines[at]) ** weights.power
             for key, tool_worth in self._worths[at].items():
+                # One request has one vote, however often its tool was marked.
                 value = max(-1.0, min(1.0, self._faded(tool_worth, now_s)))
                 votes[key] = votes.get(key, 0.0) + vote * value
                 worth[key] = max(worth.get(key, 0.0), abs(value))
@@ -178,6 +184,8 @@ class UsageHistory:
             return UsageVotes()
         # Linear between both thresholds, so that no request falls off an edge.
         gate = (best - weights.trust_from) / (weights.trust_full - weights.trust_from)
+        # Shares are relative to the strongest vote; times the worth, so that a tool whose use has
+        # faded does not look certain.
         return UsageVotes(
             trust=min(1.0, max(0.0, gate)),
             shares={key: vote / strongest * worth[key] for key, vote in votes.items() if vote},
@@ -190,10 +198,13 @@ class UsageHistory:
     def _forget(self) -> None:
         """Keep the requests that were used last."""
         last = [max(tool_worth.at_s for tool_worth in worths.values()) for worths in self._worths]
+        # Sorted by row again: the order of arrival decides between equal votes.
         survivors = sorted(sorted(range(self._size), key=last.__getitem__)[-self._max_requests :])
         rows = np.zeros_like(self._rows)
         rows[: len(survivors)] = self._rows[survivors]
         place_of = {old: new for new, old in enumerate(survivors)}
+        # Size 0 first: a vote in another thread then sees nothing, never rows that do not belong
+        # together.
         self._size = 0
         self._rows, self._worths = rows, [self._worths[at] for at in survivors]
         self._slots = {vector: place_of[at] for vector, at in self._slots.items() if at in place_of}
@@ -297,6 +308,8 @@ def mix_in_unboosted(ranked: Sequence[int], plain: Sequence[int], share: float) 
     mixed: dict[int, None] = {}
     waiting = list(ranked)
     while waiting and len(mixed) < len(ranked):
+        # Reserved places are filled at the end of each block, once no more places are left than
+        # owed.
         owed = [at for at in plain[: reserved * (len(mixed) // _BLOCK + 1)] if at not in mixed]
         left = _BLOCK - len(mixed) % _BLOCK
         mixed[owed[0] if len(owed) >= left else waiting[0]] = None

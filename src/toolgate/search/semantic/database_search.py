@@ -100,6 +100,7 @@ class DatabaseSearch:
         vectors = state.vectors
         assert vectors is not None
         n_vectors = int(np.count_nonzero(vectors.there))
+        # The mean moves slowly, so it is read again only after a tenth more vectors; chosen.
         if self._mean is None or n_vectors > 1.1 * self._mean_of:
             rows = np.flatnonzero(vectors.there)
             rows = rows[:: max(1, len(rows) // _SAMPLE)].tolist()

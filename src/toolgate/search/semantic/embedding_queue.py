@@ -88,6 +88,7 @@ class EmbeddingQueue:
         texts that are known.
         """
 
+        # In a thread, since the embedder may have to read its files before it knows.
         def ask() -> VectorSpace:
             return VectorSpace(model=self._embedder.identity, dim=self._embedder.dim)
 
@@ -148,6 +149,7 @@ class EmbeddingQueue:
             self._house.cancel()
             await asyncio.gather(self._house, return_exceptions=True)
             self._house = None
+        # Shielded, since a cancelled shutdown would lose what was computed.
         with anyio.CancelScope(shield=True), anyio.move_on_after(_LAST_FLUSH_S):
             await self._cache.flush()
 
@@ -243,6 +245,7 @@ class EmbeddingQueue:
                 )
                 self._metrics.failed(str(error) or type(error).__name__, utc_now())
                 tried.set()
+                # Back to the front in the same order: the next attempt takes the same batch.
                 waiting.extendleft(reversed(batch))
                 await anyio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
                 failures += 1

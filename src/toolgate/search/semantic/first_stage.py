@@ -78,6 +78,7 @@ def state_of(
         return HybridState(words, missing=len(words.keys))
     elsewhere = not vectors.rows.shape[1]
     large = len(words.keys) >= FIRST_LOOK_FROM and not elsewhere
+    # With rows in the order of slots, no search has to gather rows into a copy.
     in_order = len(vectors.rows) == len(vectors.of_tool) and bool(
         (vectors.of_tool == np.arange(len(vectors.of_tool), dtype=np.int32)).all()
     )
@@ -136,6 +137,7 @@ def _usual(words: LexicalState, vectors: ToolVectors, last: HybridState | None) 
         counted &= heads.there[of_tool]
     total = np.zeros(heads.rows.shape[1], np.float64)
     is_new, went = counted, np.zeros(0, np.int64)
+    # Only sums over the same basis and the same slots can be carried over.
     if (
         last is not None
         and last.usual is not None
@@ -204,6 +206,7 @@ def score_text(
     if cosines is None:
         return TextScores(lexical, None, None, shares)
     low, high = cosines.low, cosines.high
+    # All cosines are equal: they tell nothing apart, and the division would blow up rounding.
     if high - low < 10**-DECIMALS:
         return TextScores(lexical, None, cosines.values, shares)
     # Brought to [0, 1] over all tools: the mean gives 0, the highest 1. Cosines of one model lie in
@@ -216,6 +219,7 @@ def score_text(
     if servers is not None:
         sums += servers * np.float32(server_weight)
         sums /= np.float32(1 + server_weight)
+    # A tool without a vector keeps its score by words: its meaning is unknown, not 0.
     if there is not None:
         dense[~there] = 0
         sums[~there] = lexical[~there]
@@ -237,6 +241,8 @@ def cosines_of(state: HybridState, queries: Sequence[NDArray[np.float32]]) -> li
     for query, row in zip(queries, products, strict=True):
         values = row if state.in_order else row[vectors.of_tool]
         if heads is not None and state.usual is not None:
+            # The heads give the mean within the basis; `rest` adds the mean of what the basis cuts
+            # off.
             low = float(state.usual.head @ (query @ heads.basis) + heads.rest @ query)
             high = _high(state, row, query)
             cosines.append(None if high is None else Cosines(values, low, high))
@@ -279,6 +285,7 @@ def _products(
 ) -> NDArray[np.float32]:
     """Shape (queries, rows): the memory is read once, whatever the number of queries."""
     products = np.empty((len(queries), len(rows)), np.float32)
+    # A single query reads every row once anyway; blocks pay only when several queries share them.
     step = len(rows) if len(queries) == 1 else max(1, _BLOCK_NUMBERS // rows.shape[1])
     for begin in range(0, len(rows), step or 1):
         block = rows[begin : begin + step]

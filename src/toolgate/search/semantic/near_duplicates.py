@@ -68,6 +68,7 @@ def find_near_duplicates(
         for at in (first, other):
             if at not in texts:
                 texts[at] = _text_of(tools[at])
+        # 0.7 to 0.8: enough for equal names, never for names that are only alike.
         share = _overlap(texts[first], texts[other])
         return _SAME_NAME + share / 10 if share >= _SHARED_TEXT else 0.0
 
@@ -78,12 +79,14 @@ def find_near_duplicates(
     ):
         if len(pairs) >= _PAIRS_MOST:
             break
+        # A name that hundreds of tools share would otherwise give a quadratic number of pairs.
         for number, first in enumerate(positions):
             for other in positions[number + 1 : number + _BLOCK_MOST]:
                 if tools[first].server != tools[other].server:
                     pairs.add((first, other))
     for first, other in sorted(pairs):
         shared = max(_overlap(names[first], names[other]), _overlap(bare[first], bare[other]))
+        # 2 is above any cosine: tools with unlike names never match, however close in meaning.
         least = _SAME_NAME if shared == 1 else _LIKE_NAME if shared >= _SHARED_NAME else 2.0
         if least <= 1 and (near := nearness(first, other)) >= least:
             neighbours.setdefault(first, {})[other] = near

@@ -101,4 +101,5 @@ class QueryVectors:
         log.warning("embedder failed", extra={"error": str(error) or type(error).__name__})
         if self._failures >= _FAILURES_MOST:
             self._resting_until = self._clock() + self._cooldown_s
+            # After the pause it takes a full new series of failures to stop again.
             self._failures = 0

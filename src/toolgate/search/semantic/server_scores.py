@@ -132,7 +132,9 @@ def _rows_of(
         block = slice(begin, begin + _BLOCK)
         starts = np.flatnonzero(np.diff(owners[block], prepend=-1))
         near = singles(vectors.rows[vectors.of_tool[slots[block]]])
+        # Added and not set: a server's tools may go on from the block before.
         rows[owners[block][starts]] += _sums(near, starts)
+    # The 1e-9 only prevents a division by zero: servers without vectors stay 0.
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
     return rows
 
@@ -158,6 +160,7 @@ def _sums(rows: NDArray[np.float32], starts: NDArray[np.int64]) -> NDArray[np.fl
 
 def changed_servers(before: LexicalState, after: LexicalState) -> NDArray[np.int32] | None:
     """Numbers of the servers whose tools differ; None when the two are not comparable."""
+    # After a full rebuild, numbers and slots mean something else.
     if before.tools is not after.tools or before.server_names is not after.server_names:
         return None
     shared = min(before.size, after.size)

@@ -191,6 +191,7 @@ def _hashes(
     hashes = np.zeros((size, 2), np.uint64) if texts is None else texts[:size].copy()
     if last is not None:
         before = zip(last.tools[: len(last.of_tool)], last.of_tool.tolist(), strict=True)
+        # By identity: unchanged tools are the same objects, and comparing texts is slow.
         row_of = {id(tool): row for tool, row in before}
         slot_rows = [(at, row_of[id(tools[at])]) for at in range(size) if id(tools[at]) in row_of]
         if slot_rows:
@@ -267,6 +268,7 @@ def rows_of(digests: TextHashes, hashes: TextHashes) -> NDArray[np.int64]:
     if len(hashes):
         at = np.minimum(ordered[:, 0].searchsorted(digests[:, 0]), len(hashes) - 1)
         same = np.flatnonzero(ordered[at, 0] == digests[:, 0])
+        # Two hashes may share their first half, so the second half decides.
         same = same[ordered[at[same], 1] == digests[same, 1]]
         rows[order[at[same]]] = same
     return rows
@@ -332,6 +334,7 @@ def with_heads(vectors: ToolVectors) -> ToolVectors:
     """The same vectors with heads for all rows that are there."""
     rows, there, heads = vectors.rows, vectors.there, vectors.heads
     count = int(np.count_nonzero(there))
+    # A new basis once most of the rows came after the old one was computed.
     if heads is None or 2 * np.count_nonzero(heads.there) < count:
         step = max(1, count * rows.shape[1] // _SAMPLE_NUMBERS)
         width = _HEAD if len(rows) < _SHORT_FROM else _HEAD_SHORT

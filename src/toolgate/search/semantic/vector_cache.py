@@ -160,10 +160,12 @@ class VectorCache:
             with observe("vectors_save", texts=len(hashes)):
                 count = await self._tried(lambda: store.save(space, hashes, rows))  # noqa: B023
             if count is None:
+                # Nothing is lost: `settle` reads the links again and finds these rows in memory.
                 self._unsaved.clear()
                 self._linked = None
                 return False
             self._metrics.stored += count
+            # With a default: `use` may have emptied the dictionary during the write.
             for text in hashes:
                 self._unsaved.pop(text, None)
         self._flushed_at = monotonic()
@@ -195,6 +197,7 @@ class VectorCache:
         if self._linked is None:
             return False
         noted = await anyio.to_thread.run_sync(_noted, self._noted, vectors, slots)
+        # A forgotten server that went away is a new one when it comes back.
         self._forgotten &= noted.owned.keys()
         changed = await anyio.to_thread.run_sync(_changed, self._linked, noted)
         for server in changed:
@@ -202,6 +205,7 @@ class VectorCache:
                 slots_of_server = noted.owned[server]
                 if not await self._link(store, space, server, vectors, slots_of_server):
                     return False
+        # Only a state that is linked in full may be the base of the next comparison.
         if not self._forgotten:
             self._noted = replace(noted, fresh=None)
         with observe("vectors_settle"):
@@ -327,6 +331,7 @@ def _noted(
         before = len(last.live)
         gone = np.flatnonzero(last.live & ~live[:before]).tolist()
         added = (before + np.flatnonzero(live[before:])).tolist()
+        # A slot that has a tool again cannot be told from the last state: then everything is read.
         if not np.any(live[:before] & ~last.live):
             fresh = {tools[slot].server for slot in (*gone, *added)}
             owned = dict(last.owned)

@@ -135,6 +135,7 @@ def read_answer(
         hit = _hit(result, query)
         if hit.key in allowed:
             hits.setdefault(hit.key, hit)
+    # Only foreign keys: the service has mistaken the request. An empty list is a valid answer.
     if results and not hits:
         raise ServiceError("an answer that names only tools which were not sent")
     sent_notices = [
@@ -142,6 +143,7 @@ def read_answer(
         for notice in json_array(json_object(answer).get("notices"))
         if isinstance(notice, str)
     ]
+    # Cut before cleaning: the patterns take long on megabytes.
     notices = [cut(clean(notice[:2_000]), _NOTICE_CHARS) for notice in sent_notices[:_NOTICES]]
     return list(hits.values()), [notice for notice in notices if notice]
 
@@ -172,6 +174,7 @@ def share_of(value: object) -> float:
     Raises:
         ServiceError: It is something else.
     """
+    # NaN fails the comparison, too.
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)
     raise ServiceError("a relevance that is no number from 0 to 1")

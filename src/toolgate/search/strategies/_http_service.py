@@ -117,6 +117,7 @@ class JsonService:
             await session.close()
 
     def _open(self) -> aiohttp.ClientSession:
+        # An aiohttp session belongs to one event loop; tests and commands may bring another.
         loop = asyncio.get_running_loop()
         if self._session is None or self._session.closed or self._loop is not loop:
             self._session, self._loop = aiohttp.ClientSession(), loop
@@ -167,6 +168,7 @@ class CircuitBreaker:
             return True
         if self._clock() < self._closed_at:
             return False
+        # Closed for the others until this attempt ends, or the pause is over.
         self._closed_at = self._clock() + self._cooldown_s
         return True
 

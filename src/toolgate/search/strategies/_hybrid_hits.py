@@ -83,6 +83,7 @@ class HitBuilder:
         """The hits of one query, whether they fit, and what is to be said."""
         words, slots = state.words, ranking.slots
         scores = _with_names_and_quotes(state, ranking, allowed)
+        # At least `COMPETITORS`, so that relevance does not depend on the limit of the request.
         rivals = best_positions(words, scores, max(request.limit, COMPETITORS), slots)
         best = rivals[: request.limit]
         if ranking.lift.before:
@@ -130,6 +131,8 @@ class HitBuilder:
         searched: int,
     ) -> list[Evidence]:
         """What speaks for each of the best, compared with its rivals."""
+        # The calibration was fitted without earlier use, so it gets the scores from before the
+        # boost.
         plain = ranking.scores
         if ranking.lift.before:
             plain = ranking.lift.without(plain, below=PHRASE_SCORE)
@@ -192,9 +195,11 @@ class HitBuilder:
             reasons.insert(0, "has the quoted text")
         if used := ranking.lift.reason(slot):
             reasons.insert(0, used)
+        # The reason given is that of the part which scored this tool highest.
         part = ranking.parts[0]
         if len(ranking.parts) > 1:
             part = max(ranking.parts, key=lambda part: float(part.sums[at]))
+        # By meaning: more than half of the sum comes from the cosine.
         by_meaning = part.dense is not None and 2 * part.dense[at] > part.sums[at]
         fields: dict[str, object] = {
             "query": ranking.query[:200],
@@ -278,6 +283,7 @@ def _cosines_of(
 
 def _ahead(ranking: Ranking, positions: Sequence[int]) -> float | None:
     """How much nearer the nearest of some tools is than what tools do in general, at best."""
+    # Without background texts `common` is empty, and so is the result: hence `strict=False`.
     at = np.array(positions, np.int64)
     return max(
         (

@@ -139,6 +139,8 @@ class HybridRanker:
         scores = self._combined(looks, texts, raised, None)
         slots = None
         if state.vectors is not None and state.vectors.heads is not None:
+            # Tools that are named, voted for or suggested are scored even if the first stage ranks
+            # them low.
             sure = [
                 *raised,
                 *votes,
@@ -196,9 +198,13 @@ class HybridRanker:
         for text, share, cosine in zip(texts.all, shares, cosines, strict=True):
             readable = self._readable(text)
             near = None
+            # The first stage over a large index only needs a rough order, so servers are left out
+            # of it.
             counts = options.server_weight > 0 and not (large and slots is None)
             if servers is not None and cosine is not None and counts:
                 near = nearness(servers, owners, vectors[text], few=slots is not None)
+            # The best share of all tools, even if only some are scored: both stages then use one
+            # scale.
             scored.append(
                 score_text(
                     share if slots is None else share[slots],

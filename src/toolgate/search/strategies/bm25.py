@@ -93,6 +93,7 @@ class Bm25Search:
         async with self._updating:
             if is_current(self._state, new_tools):
                 return
+            # Only a start reads the file: later states build on the one in memory.
             restored = None if self._state.keys else await self._words.read(new_tools)
             self._state = (
                 restored.words
@@ -157,6 +158,7 @@ class Bm25Search:
             scores[position] += _PHRASE
         for position, rank in exact_matches(state, query, quoted).items():
             if allowed is None or allowed[position]:
+                # Ranks go from 0 to 8, so every exact name stays above the tier of quoted strings.
                 scores[position] = _EXACT + 1 - rank / 10
         best = best_positions(state, scores, request.limit)
         matched = matched_words(state, best, asked)
@@ -186,10 +188,12 @@ class Bm25Search:
         if request.context.strip() and self._options.context_weight:
             context = coverage(state, parse_query(state, request.context[:QUERY_CHARS]))
             weight = np.float32(self._options.context_weight)
+            # Context only reorders: a tool that the request itself does not match stays at 0.
             scores = np.where(scores > 0, (scores + weight * context) / (1 + weight), scores)
         for key, prior in request.priors.items():
             for rank, position in state.slots_named(fold(key)):
                 if rank == 0:
+                    # Below 1, where the tier of quoted strings begins.
                     scores[position] = min(0.99, scores[position] + max(0.0, prior))
         return scores
 
@@ -206,6 +210,7 @@ def _hit(
             fields={"query": query[:200]},
             source="exact",
         )
+    # Halved, the tier of quoted strings gives shares from 0.5 to 1, whatever words match.
     has_phrase = score >= _PHRASE
     explanation = explanation_of(matched)
     return Hit(

@@ -126,7 +126,9 @@ class CloudSearch:
         """The tools that fit best, chosen by the service if it answers."""
         started = perf_counter()
         limit = self._options.max_tools
+        # One more than may be sent shows that there are too many, without listing them all.
         tools = list(islice(self._allowed(request), limit + 1))
+        # Searched in any case: it knows exact names, and is the answer if the service fails.
         local = await self._local.search(request)
         if not tools or not any(query.strip() for query in request.queries):
             return local
@@ -192,6 +194,8 @@ class CloudSearch:
         """A tool as it is sent; remembered, since reading its definition takes long."""
         cached = self._sent.get(tool.key)
         if cached is None or cached[0] != tool.digest:
+            # Nobody reports tools that are gone; emptying an overgrown cache is simpler than
+            # tracking them.
             if len(self._sent) >= 2 * self._options.max_tools:
                 self._sent.clear()
             cached = (tool.digest, tool_body(tool, self._options.description_chars))

@@ -134,6 +134,7 @@ class HybridSearch:
         async with self._updating:
             if is_current(self._state.words, new_tools):
                 return
+            # The queue writes into the arrays of the state that is about to be replaced.
             await self._filler.stop()
             restored = None if self._state.words.keys else await self._words.read(new_tools)
             words = (
@@ -168,12 +169,14 @@ class HybridSearch:
     async def _grown(self, vectors: ToolVectors) -> None:
         """More tools have their vectors."""
         state = self._state
+        # For a small index a new state costs less than handing it to a thread.
         if len(state.words.keys) < FIRST_LOOK_FROM:
             self._state = state_of(state.words, vectors, state)
             return
         filled, n_embedded = np.count_nonzero(vectors.there), len(state.words.keys) - state.missing
         if filled < len(vectors.there) and filled < n_embedded * _GROWTH:
             return
+        # Heads that exist are carried over: `with_heads` then fills in only what is missing.
         if state.vectors is not None and vectors.heads is None:
             vectors = replace(vectors, heads=state.vectors.heads)
         self._state = await anyio.to_thread.run_sync(state_of, state.words, vectors, state)
@@ -272,6 +275,7 @@ class HybridSearch:
             model=self._embedder.identity if has_vectors else "",
             duration_ms=duration_ms,
         )
+        # An answer without meaning is not cached: the next one may have its vectors.
         if state.vectors is not None and not self._asked.trouble and not fallback:
             self._answered.put(state, key, answer)
         return answer
@@ -287,6 +291,7 @@ class HybridSearch:
                 raise unfit("weights", name, ", ".join(WEIGHTS))
             if not isfinite(value):
                 raise unfit(name, value, "0 to 1")
+        # A shallow copy: index, caches and counters are shared, only the weights differ.
         other = copy(self)
         other._options = replace(self._options, **weights)  # noqa: SLF001 - one of our own
         other._answered = AnswerCache(max_entries=0, ttl_s=0)  # noqa: SLF001

@@ -25,6 +25,7 @@ from toolgate.intents.text import fold
 
 __all__ = ["Phrase", "compile_phrase"]
 
+# Possessive quantifiers (`++`, `*+`) in all pieces: without backtracking, time stays linear.
 _SPACE = r"(?:[,:]?\s++|-)"
 _PIECE = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}|\S+")
 _GAP = r"(?:[^\s.!?;]++\s++){0,3}?"
@@ -114,6 +115,7 @@ def compile_phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
             if entries:
                 body = body.replace("(?:", "(?P<listed>", 1)
         dated = dated or is_date
+        # The piece with the fewest first words selects the phrase for the fewest messages.
         if not optional and words and (needs is None or len(words) < len(needs)):
             needs = words
         if optional:
@@ -143,6 +145,7 @@ def _piece(piece: str, lists: Mapping[str, Iterable[str]]) -> tuple[str, frozens
         choices = [fold(entry).text for entry in lists[name]]
     else:
         choices = [fold(choice).text for choice in piece.split("|")]
+    # Longer choices first, since the first alternative that fits is taken.
     choices = sorted(
         {choice for choice in choices if choice}, key=lambda choice: (-len(choice), choice)
     )

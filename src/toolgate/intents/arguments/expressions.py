@@ -82,6 +82,7 @@ _LIMIT: Final = (
     r"|not more than|hochstens|nur|au plus|maximum de|como maximo|hasta|solo|hooguit"
 )
 
+# Best first: the reader takes the first pattern that matches.
 COUNTS: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -114,6 +115,7 @@ ONE_PERIOD: Final = re.compile(
 )
 
 # Upper bounds in these expressions, as {0,500}, keep a match linear in hostile messages.
+# A month, a quarter and a half year are means in whole days.
 UNIT_DAYS: Final = {"day": 1, "week": 7, "weekend": 2, "month": 30, "quarter": 91, "half": 182}
 
 SECONDS: Final = {

@@ -72,10 +72,13 @@ def prepare_spec(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> Prep
         for word in (value, value.replace("_", " "), value.replace("-", " "), *synonyms):
             folded = fold(word).text.strip()
             if folded:
+                # The first value that claims a word keeps it, so the order in the file decides.
                 value_of.setdefault(folded, value)
     words = spec.words or (
         () if spec.kind == "count" else (spec.name, " ".join(name_words(spec.name)))
     )
+    # A switch such as `include_drafts` is announced by `drafts` as well. Bare words of one or two
+    # letters are too common to announce anything; chosen.
     if spec.kind == "boolean":
         bare = " ".join(word for word in name_words(spec.name) if word not in _VERBS)
         words = (*words, *([bare] if len(bare) > 2 else []))
@@ -98,6 +101,7 @@ def _patterns(spec: ArgumentSpec, words: str) -> tuple[re.Pattern[str], ...]:
     if spec.kind == "count":
         named = alternatives((fold(spec.name).text, " ".join(name_words(spec.name))))
         patterns = [*(pattern.pattern for pattern in COUNTS)]
+        # A count by its own name is surer than the general words for a limit after it.
         patterns.insert(2, rf"(?<!\w)(?:{named})(?:\s+(?:of|to|is))?\s*[:=]?\s*{COUNTED}")
         if words:
             patterns.append(rf"(?<![\w.,:/#-]){COUNTED}\s+(?:[a-z]+\s+){{0,2}}?(?:{words})(?!\w)")
@@ -115,6 +119,7 @@ def _patterns(spec: ArgumentSpec, words: str) -> tuple[re.Pattern[str], ...]:
             rf"(?<!\w)(?:{WITHOUT})\s+{FILLER}(?:{words})(?!\w)",
             rf"(?<!\w)(?:{WITH})\s+{FILLER}(?:{words})(?!\w)",
         ]
+        # The bare word switches on only if the pack declared it; a word from a name is too common.
         if spec.words:
             patterns.append(rf"(?<!\w)(?:{words})(?!\w)")
     return tuple(re.compile(pattern) for pattern in patterns)

@@ -44,6 +44,7 @@ class ArgumentReader:
             return ()
         message = ArgumentMessage(text, today, zone)
         pairs = _pairs(message, self._ready)
+        # Values given by name are taken first, so that no reader uses the same characters again.
         message.paired = [span for _, span in pairs.values()]
         message.taken = list(message.paired)
         message.announced = _announced(message, self._ready)
@@ -75,6 +76,7 @@ class ArgumentReader:
 def _pairs(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[str, ReadValue]:
     """Values that are given by the name of their parameter."""
     source = message.source
+    # Every pair has one of these signs, and most messages have none.
     if "=" not in source and ":" not in source and "--" not in source:
         return {}
     by_key = {_key(prepared.spec.name): prepared for prepared in ready}
@@ -83,6 +85,8 @@ def _pairs(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[str,
     while (match := PAIR.search(source, at)) is not None:
         prepared = by_key.get(_key(match["key"]))
         dashed = match[0].startswith("--")
+        # `limit 5` without dashes is left to the readers: a blank alone binds nothing. The search
+        # goes on right after the key, since the value may be a key itself.
         if prepared is None or (match["blank"] and not dashed):
             at = match.end("key")
             continue
@@ -91,6 +95,7 @@ def _pairs(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[str,
         quoted = len(raw) > 1 and raw[0] in "\"'`" and raw[-1] == raw[0]
         text = raw[1:-1] if quoted else raw.rstrip(CLOSERS)
         value = _coerced(prepared, text, message)
+        # The first usable value of a parameter counts.
         if value is not None and prepared.spec.name not in pairs:
             end = match.end() if quoted else match.start("value") + len(text)
             pairs[prepared.spec.name] = value, (match.start(), end)
@@ -131,6 +136,7 @@ def _announced(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[
         ):
             continue
         for dated in message.dates:
+            # 60 characters before a date hold the name of a parameter; chosen.
             before = message.source[max(0, dated.start - 60) : dated.start]
             if re.search(rf"(?<!\w)(?:{prepared.words}){NAMED}$", fold(before).text):
                 announced[prepared.spec.name] = dated

@@ -63,6 +63,8 @@ def specs_of_schema(schema: Mapping[str, Any]) -> tuple[ArgumentSpec, ...]:
 
 def _plain(declared: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     """A declaration without the ways to say "or null" and "as over there"."""
+    # Five steps: enough for references within `anyOf`, and an end for schemas that refer to
+    # themselves.
     for _ in range(5):
         reference = declared.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/"):
@@ -80,6 +82,7 @@ def _plain(declared: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[st
                 if isinstance(option, Mapping)
                 and cast("Mapping[str, Any]", option).get("type") != "null"
             ]
+            # One option beside null is the type itself; several cannot be read.
             if len(real) == 1:
                 rest = {name: value for name, value in declared.items() if name != key}
                 declared = {**real[0], **rest}
@@ -135,6 +138,7 @@ def _number(
         kind = "period"
     elif whole and counted and (len(words) > 1 or words[0] in _SINGLE_COUNTS):
         kind = "count"
+        # Nobody asks for fewer results than one.
         minimum = 1 if minimum is None else minimum
     return ArgumentSpec(name=name, kind=kind, minimum=minimum, maximum=maximum)
 

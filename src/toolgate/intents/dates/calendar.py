@@ -62,6 +62,7 @@ def unit_around(today: date, unit: Unit, shift: int = 0) -> Period:
         monday = unit_around(today, "week", shift)[0]
         return monday + timedelta(days=5), monday + timedelta(days=7)
     months = _MONTHS_OF[unit]
+    # The first month of the unit that holds today: quarters begin in months 1, 4, 7 and 10.
     first = date(today.year, (today.month - 1) // months * months + 1, 1)
     since = add_months(first, months * shift)
     return since, add_months(since, months)
@@ -87,6 +88,7 @@ def half(year: int, number: int) -> Period:
 
 def season(year: int, number: int) -> Period:
     """A meteorological season: 0 is spring, 3 is the winter that begins in December of `year`."""
+    # Meteorological seasons begin in March, June, September and December.
     since = date(year, number * 3 + 3, 1)
     return since, add_months(since, 3)
 

@@ -25,8 +25,10 @@ PAIR_SIGNS: Final = frozenset({"-", "\u2013"})
 
 _HOUR: Final = re.compile(r"(\d{1,2})(?:([ap])m|h(\d\d)?)")
 
+# May stand between a day and a time of day.
 _AT: Final = frozenset({"at", "um", "a", "as", "om", "las", "@", ","})
 
+# Before digits with dots these announce a version or an address, never a day.
 _VERSION: Final = frozenset({"version", "v", "build", "release", "port", "id", "ip", "rev"})
 
 _DAY_PARTS: Final = frozenset(
@@ -69,6 +71,7 @@ class DateDays(DateText):
         if kind == "isoquarter":
             return part_of_year(word[5], int(word[6]), int(word[:4]), at + 1)
         if kind == "isomonth":
+            # `2025-10` alone may be an identifier; a word of time before it makes it a month.
             if not connector or connector == "older":
                 return None
             year = int(word[:4])
@@ -87,10 +90,12 @@ class DateDays(DateText):
     def _slashed(self, word: str, at: int) -> Name:
         """A year first, else the month; a first number above 12 is the day."""
         parts = [int(part) for part in word.split("/")]
+        # Only a year has more than three digits.
         if parts[0] > 999:
             year, month, day = parts
         else:
             month, day, year = parts
+            # American order, unless the first number cannot be a month.
             if month > 12:
                 month, day = day, month
         return Name(*calendar.day(date(year, month, day)), at + 1, day=True)
@@ -125,6 +130,7 @@ class DateDays(DateText):
             return None
         if shift is None:
             return None
+        # The part of the day is passed over: `yesterday morning` means the whole of yesterday.
         if word in words.DAYS and self._word(beyond) in _DAY_PARTS:
             beyond += 1
         since, until = calendar.day(self.today + timedelta(days=shift))
@@ -139,6 +145,7 @@ class DateDays(DateText):
             beyond += 1
         beyond = self._past_articles(beyond)
         dated: Name | None = None
+        # A weekday before a date only repeats it: the date decides.
         if self._kind(beyond) in {"number", "mixed"}:
             dated = self._day_first(beyond, "in")
         elif self._word(beyond) in words.MONTHS:
@@ -157,12 +164,14 @@ class DateDays(DateText):
         if connector == "pair":
             if after is None:
                 return self._weekday_at(number, -1, at + 1)
+            # The next such weekday after the first day of the pair, one to seven days later.
             day = as_day(after) + timedelta(days=(number - as_day(after).weekday() - 1) % 7 + 1)
             return Name(*calendar.day(day), at + 1, day=True, weekday=number)
         return None
 
     def _weekday_at(self, number: int, side: int, beyond: int) -> Name:
         today = self.today
+        # `% 7 + 1` gives 1 to 7 days: today's own weekday is a week away, never today.
         if side < 0:
             day = today - timedelta(days=(today.weekday() - number - 1) % 7 + 1)
         elif side > 0:
@@ -189,6 +198,7 @@ class DateDays(DateText):
         if side is not None:
             return self._month_at(number, side, at + 2)
         if connector == "in":
+            # In small letters `may` and `march` are rather verbs; `en mars` is a month in French.
             risky = self._word(at) in words.RISKY_MONTHS and not self._is_capital(at)
             risky = risky and self._word(at - 1) != "en"
             if risky or not self._ends_here(at + 1):
@@ -196,6 +206,7 @@ class DateDays(DateText):
         elif connector not in {"since", "after", "newer", "before", "until", "pair"}:
             return None
         period = calendar.month(self.today.year, number)
+        # A month that has not come yet cannot begin a time in the past: last year's is meant.
         if connector in {"since", "after"} and period[0] > self.today:
             period = calendar.month(self.today.year - 1, number)
         return Name(
@@ -215,6 +226,7 @@ class DateDays(DateText):
     ) -> Name | None:
         """`October 15, 2025`, `October 5-10`."""
         last = day
+        # With a month of its own the second day begins another name: `October 5 to 10 November`.
         if self._word(beyond) in PAIR_SIGNS | {"to", "through"}:
             more, after = self._day_number(beyond + 1)
             if more > day and (self._word(after) not in words.MONTHS):
@@ -232,6 +244,8 @@ class DateDays(DateText):
         last = day
         if self._word(beyond) in PAIR_SIGNS and self._word(beyond + 1) in words.MONTHS:
             year = self._year(beyond + 3) if self._word(beyond + 2) == "-" else -1
+            # Twelve characters hold `15-Sept-2025`, the compact form; more means that there are
+            # blanks inside.
             if year < 0 or self.ends[beyond + 3] - self.starts[at] > 12:
                 return None
             month = words.MONTHS[self._word(beyond + 1)]
@@ -263,6 +277,7 @@ class DateDays(DateText):
             return True
         if self._ends_here(beyond):
             return True
+        # A capital letter says nothing at the beginning of a sentence.
         return first > 0 and self._is_capital(month_at) and self.words[first - 1] not in ".!?"
 
     def _dated(self, month: int, day: int, last: int, year: int, beyond: int) -> Name:
@@ -319,6 +334,7 @@ class DateDays(DateText):
         if not half and self._word(at + 1) in {"am", "pm"}:
             half, at = self._word(at + 1)[0], at + 1
         hour = parts[0]
+        # 12 am is midnight, 12 pm is noon.
         if half:
             if not 1 <= hour <= 12:
                 return None

@@ -22,9 +22,12 @@ for _connector, _phrases in (
 ):
     for _phrase in _phrases:
         _real: Connector = _connector  # pyright: ignore[reportAssignmentType]
+        # Comparisons may be followed by a length (`older than 30 days`), `after` and `before` may
+        # not.
         if len(_phrase) == 2 and _phrase[1] in {"than", "als", "dan"}:
             _real = "newer" if _connector == "after" else "older"
         CONNECTORS.setdefault(_phrase[0], []).append((_phrase, _real))
+# Longer phrases first: `bis zum` would never be reached behind `bis`.
 for _entries in CONNECTORS.values():
     _entries.sort(key=lambda entry: -len(entry[0]))
 
@@ -88,6 +91,7 @@ class DateNames(DateUnits):
             match = _QUARTER.fullmatch(self._word(at + 1))
             if match and match[1]:
                 return part_of_year(match[1], int(match[2]), year, at + 2)
+        # 1990 is chosen: a bare number before that is rarely meant as a year.
         if connector not in {"since", "in"} or not 1990 <= year <= self.today.year + 1:
             return None
         if not self._ends_here(at + 1):
@@ -117,6 +121,7 @@ class DateNames(DateUnits):
         word = self._word(at)
         if word not in STARTERS:
             return None
+        # From the most specific reading to the loosest: the first that fits is taken.
         return (
             self._day_word(at)
             or self._edge(at, connector)
@@ -155,6 +160,7 @@ class DateNames(DateUnits):
             return None
         last = words.EDGES[word]
         point = inner.until if last else inner.since
+        # As a bound, an edge is a point in time; otherwise it is the day at that edge.
         if connector in {"since", "after", "newer", "before", "older", "until"}:
             return Name(point, point, inner.next, edge=True)
         since, until = calendar.day(as_day(point) - timedelta(days=last))

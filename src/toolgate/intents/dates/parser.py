@@ -99,11 +99,13 @@ class _DateParser(DateNames):
         """All dates, in order."""
         at, near = 0, self._next_core()
         while at < len(self.words):
+            # Skips stretches without a word that a date needs: most of a long message.
             if near[at] - at > _REACH:
                 if near[at] == len(self.words):
                     return
                 at = near[at] - _REACH
                 continue
+            # The grammar is asked only at words that can begin a date.
             if self.kinds[at] not in _ALWAYS and not self._may_begin(self.words[at]):
                 at += 1
                 continue
@@ -125,6 +127,7 @@ class _DateParser(DateNames):
         for at in range(last - 1, -1, -1):
             kind, word = self.kinds[at], self.words[at]
             if kind == "word":
+                # `jan-mar` is one token, so its first part is looked at.
                 if word in _CORES or ("-" in word and word.partition("-")[0] in words.MONTHS):
                     last = at
             elif kind in _WRITTEN or kind == "mixed" or (kind == "number" and len(word) == 4):
@@ -140,12 +143,15 @@ class _DateParser(DateNames):
         self, since: Moment | None, until: Moment | None, first: int, after: int
     ) -> DateMatch | None:
         start, end = self.starts[first], self.ends[after - 1]
+        # A date inside a path, an identifier or a call belongs to that.
         if self._is_joined(start, end):
             return None
         try:
+            # Both ends of a match have one type: beside a time of day, a day becomes its midnight.
             if isinstance(since, datetime) or isinstance(until, datetime):
                 since = None if since is None else self._instant(since)
                 until = None if until is None else self._instant(until)
+            # An empty range is a misreading.
             if since is not None and until is not None and since >= until:
                 return None
         except (OverflowError, ValueError):
@@ -163,6 +169,7 @@ class _DateParser(DateNames):
 
     def _pieces(self, at: int) -> tuple[Moment | None, Moment | None, int] | None:
         word = self._word(at)
+        # Openings of ranges come first: the same words may also stand before a plain name.
         if word in words.BETWEEN:
             return self._between(at)
         if word in CONNECTORS and not self._phrase(at, ("antes", "de", "ayer")):
@@ -225,6 +232,8 @@ class _DateParser(DateNames):
     def _pair(self, first: Name, last: Name) -> tuple[Moment, Moment, int]:
         """From the first moment of one to the end of the other."""
         since, until = first.since, last.until
+        # A year that only the last name has counts for the first one too, or the year before it
+        # where the range would otherwise be empty.
         if first.in_year is not None and last.in_year is None and last.month:
             since = first.in_year(last.since.year)[0]
             if since >= as_day(until):
@@ -232,6 +241,7 @@ class _DateParser(DateNames):
         elif last.in_year is not None and self._before(last.since, first.since):
             until = last.in_year(first.since.year + 1)[1]
         elif self._before(last.since, first.since):
+            # Named in the wrong order, a pair still means the time between both.
             since, until = last.since, first.until
         return since, until, last.next
 
@@ -258,6 +268,7 @@ class _DateParser(DateNames):
             return self._since(first), None, first.next + 1
         if self._word(self._past_articles(at + 1)) in words.EDGES:  # from the start of the year
             return first.since, None, first.next
+        # `emails from last week` means that week; a weekday alone is not read as a period.
         if self._word(at) in {"from", "von", "vom"} and first.weekday is None:
             plain = self._name(self._past_articles(at + 1), "")
             if plain is not None:
@@ -275,6 +286,7 @@ class _DateParser(DateNames):
             if last is not None:
                 paired = self._pair(first, last)
                 return (since if self._before(since, paired[1]) else paired[0], *paired[1:])
+        # `after March and before June`: a second bound counts if it closes the open side.
         more = beyond + (self._word(beyond) in words.AND | {"but", ",", "aber", "mais", "pero"})
         if self._word(more) in CONNECTORS:
             other = self._bound(more)
@@ -345,5 +357,6 @@ class _DateParser(DateNames):
         if year < 0:
             return None
         first, last = words.MONTHS[left], words.MONTHS[right]
+        # `Nov-Feb 2024` begins in the year before.
         since = calendar.month(year if first <= last else year - 1, first)[0]
         return since, calendar.month(year, last)[1], beyond

@@ -54,6 +54,7 @@ class DateUnits(DateDays):
         if sign is None:
             return None
         count, unit, seconds, after = self._amount(at + 1)
+        # `past month` means one month back from today, unlike `last month`.
         if self._word(at) == "past" and count < 0:
             unit, times, after = self._unit(at + 1)
             count = times if unit and self._word(at + 1) not in words.PLURALS else -1
@@ -87,6 +88,7 @@ class DateUnits(DateDays):
                 return Name(instant, instant + width + second, after)
             if seconds < 60:
                 return None
+            # Without a time of day, hours become whole days, rounded up so that nothing is lost.
             count, unit = -int(-count * seconds // 86400), "day"
         other = calendar.back(self.today, -sign * count, unit)
         since, until = min(self.today, other), max(self.today, other)
@@ -100,6 +102,7 @@ class DateUnits(DateDays):
         word = self._word(at + 1)
         number = words.WEEKDAYS.get(word)
         if number is not None:
+            # Ordinary words in these places: `this sat well`, `this sun`.
             if shift == 0 and word in {"sat", "sun", "wed", "mon"}:
                 return None
             return self._weekday_at(number, shift, at + 2)
@@ -112,6 +115,7 @@ class DateUnits(DateDays):
                 return Name(*calendar.month(year, number), after, month=number)
             return self._month_at(number, shift, at + 2)
         number = words.SEASONS.get(word)
+        # `fall` is too common as another word.
         if number is not None and word != "fall":
             return self._season_at(number, shift, at + 2)
         unit, times, after = self._unit(at + 1)
@@ -135,6 +139,7 @@ class DateUnits(DateDays):
         if self._word(after) == "ci":
             after += 1
         since, until = calendar.unit_around(self.today, unit, shift)
+        # After `since`, last week means seven days back, so the name has to remember what it was.
         last_week = unit == "week" and shift == -1 and connector != "pair"
         return Name(since, until, after, last_week=last_week or (unit == "week" and shift == -1))
 
@@ -176,6 +181,7 @@ class DateUnits(DateDays):
 
     def _season_at(self, number: int, shift: int, beyond: int) -> Name:
         """The season of this year, or the nearest one that is over or has not begun."""
+        # Two years to either side always hold a season that is over and one that has not begun.
         years = range(self.today.year - 2, self.today.year + 3)
         periods = [calendar.season(year, number) for year in years]
         if shift < 0:

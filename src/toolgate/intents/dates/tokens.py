@@ -58,6 +58,7 @@ class DateText:
         self.zone: tzinfo = UTC if zone == "UTC" else ZoneInfo(zone)
         self.instant: datetime | None = None
         if isinstance(today, datetime):
+            # Brought into the zone first: the day there may be another one.
             if today.tzinfo is not None:
                 self.instant = today.astimezone(UTC)
                 today = today.astimezone(self.zone)
@@ -111,6 +112,7 @@ class DateText:
         return tuple(self.words[at : at + len(phrase)]) == phrase
 
     def _past_articles(self, at: int) -> int:
+        # At most two articles follow each other, as in `de la`.
         for _ in range(2):
             if self._word(at) in words.ARTICLES and self._kind(at) != "number":
                 at += 1
@@ -119,6 +121,7 @@ class DateText:
     def _number(self, at: int, lower: int, upper: int) -> int:
         """The number at `at`, or -1."""
         word = self._word(at)
+        # Numbers of more than four digits are identifiers.
         if self._kind(at) != "number" or len(word) > 4:
             return -1
         value = int(word)
@@ -227,6 +230,7 @@ class DateText:
     def _speaks_french(self) -> bool:
         """Whether `hier` is yesterday here: in German and Dutch it is a place."""
         if self._french is None:
+            # 400 words show the language; chosen.
             seen = set(self.words[:400])
             french, other = len(seen & words.FRENCH), len(seen & words.NOT_FRENCH)
             self._french = french > other or (french == other and len(self.words) < 4)

@@ -29,6 +29,7 @@ class Cascade:
     async def classify(self, request: StageRequest) -> Detection:
         """Which intent a message has; the answer names the stage that decided."""
         by_keyword = self._keywords.match(request)
+        # An exact keyword spares the second stage, which may have to ask an embedder.
         if self._meaning is None or by_keyword.confidence >= EXACT:
             return by_keyword
         return combine_stages(by_keyword, await self._meaning.classify(request))

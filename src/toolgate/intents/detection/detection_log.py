@@ -57,6 +57,7 @@ class DetectionLog:
             remembered: Whether the answer was known from an equal message before.
         """
         if self._enabled():
+            # Unless the settings keep messages, the row is written without the text.
             text = message if self._keep_messages() else None
             self._rows.put(
                 detection_row(caller, text, detection, asked=asked, remembered=remembered)

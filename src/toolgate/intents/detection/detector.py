@@ -84,6 +84,7 @@ class IntentDetector:
         """A message with everything that stages have to know."""
         if today is None:
             instant = self._clock()
+            # A moment and not only a day: `2 hours ago` needs the hour.
             today = instant if self.zone == "UTC" else instant.astimezone(ZoneInfo(self.zone))
         return StageRequest(
             text=message,
@@ -123,6 +124,7 @@ class IntentDetector:
 
     def _reader(self, intent: Intent) -> ArgumentReader:
         schema = None
+        # What a pack declares is better than what a schema suggests.
         if not intent.arguments and intent.tool and self._schema_of is not None:
             schema = self._schema_of(intent.tool)
         cached = self._readers.get(intent.name)

@@ -114,6 +114,8 @@ def read_intents(
     reader = _IntentFileReader(
         folder, pack_table(folder) if table is None else table, Trying(report)
     )
+    # Prompts first: each table takes those of its intent, and intents of what is left have no
+    # table.
     reader.read_prompts()
     reader.read_tables()
     reader.read_rest()
@@ -223,6 +225,7 @@ class _IntentFileReader:
         return ()
 
     def _prompt_files(self) -> Iterable[Path]:
+        # The list may be beside the pack's files of intents or in the folder of the pack.
         for folder in dict.fromkeys((self._home, self._folder)):
             manifest = folder / "embeddings.list"
             if manifest.is_file():
@@ -342,6 +345,7 @@ def with_list_entries(intent: Intent, name: str, more: Mapping[str, tuple[str, .
             take for a value is left out.
     """
     entries = intent.names.get(name, ())
+    # A new entry must not turn a word that the pack excludes into a value.
     never = frozenset(word for spec in intent.arguments for word in spec.stop)
     seen = {lowered(word) for word in entries}
     added: dict[str, tuple[str, ...]] = {}
@@ -369,6 +373,7 @@ def with_list_entries(intent: Intent, name: str, more: Mapping[str, tuple[str, .
 def _keywords(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Keywords:
     table.only(_WORD_KEYS)
     keywords = Keywords(**{key: tuple(table.strings(key)) for key in _WORD_KEYS})
+    # Refused here, where the author sees it: without a context they could never match.
     if keywords.partial and not keywords.context:
         table.fail(
             "partial",

@@ -139,6 +139,7 @@ class _SubjectMatcher:
             word = match["subject"]
             if word[0].isdigit() or word in self.pack_subjects or word in self.pronouns:
                 continue
+            # After a preposition, a time says when and not what: `in October`.
             if match["verb"] is None:
                 if word in _TIME_WORDS or word in ROLLING:
                     continue
@@ -195,6 +196,7 @@ class _MessageForms:
 
     def has_date_at(self, at: int) -> bool:
         """Whether a date covers this place of the folded text."""
+        # Dates are read only when a phrase asks for one.
         if self._dates is None:
             dates = dates_in(self.folded, today=self._today, zone=self._zone)
             self._dates = [(dated.start, dated.end) for dated in dates]
@@ -204,6 +206,7 @@ class _MessageForms:
     def sentence(self, text: str, at: int) -> str:
         """The sentence around a place."""
         start = 0
+        # 2,000 characters to either side bound the work on text without a full stop; chosen.
         for match in _SENTENCE_END.finditer(text, max(0, at - 2_000), at):
             start = match.end()
         after = _SENTENCE_END.search(text, at, at + 2_000)
@@ -264,6 +267,8 @@ class KeywordStage:
         answer = self._answers.get(key)
         if answer is None:
             answer = self._answer(matches)
+            # Long reasons repeat the message: they hardly ever occur again and would fill the
+            # cache.
             short = all(len(match.reason) < _LONGEST_REASON for match in matches.values())
             if short and len(self._answers) < _MOST_ANSWERS:
                 self._answers[key] = answer
@@ -366,9 +371,11 @@ class KeywordStage:
         partial: list[str] = []
         current: _KeywordSet | None = None
         source, entries = text.text, self._entries
+        # In the order of entries: the tiers of an intent come one after the other.
         for number in sorted(numbers):
             entry = entries[number]
             word = entry.word
+            # A cheap test that is mostly false, before the exact one for whole words.
             if word is not None and word.text not in source:
                 continue
             keyword_set = entry.keyword_set
@@ -380,6 +387,7 @@ class KeywordStage:
                     partial = []
                 current = keyword_set
             earlier = matches.get(keyword_set.intent)
+            # Nothing beats an exact keyword: the other entries of this intent need no look.
             if earlier is not None and earlier.confidence == EXACT:
                 continue
             if word is not None:
@@ -406,6 +414,7 @@ class KeywordStage:
         """Exact keywords of several words, with at most one error in each longer word."""
         matches: dict[int, _KeywordMatch] = {}
         for anchor, (looks_like, sets) in self._misspelt.items():
+            # A quick look for something like the keyword, before words are split and compared.
             if looks_like.search(text.text) is None:
                 continue
             words = _WORD.findall(text.text)
@@ -425,6 +434,7 @@ def _looks_like(anchor: str) -> re.Pattern[str]:
     """Finds words that might be `anchor`: one error leaves one of its halves, or swaps two."""
     half = len(anchor) // 2
     left, right = re.escape(anchor[:half]), re.escape(anchor[half:])
+    # A swapped pair damages both halves only if it lies across the middle.
     swapped = re.escape(
         anchor[: half - 1] + anchor[half : half + 1] + anchor[half - 1 : half] + anchor[half + 1 :]
     )
@@ -468,6 +478,7 @@ def _phrase_in(phrase: Phrase, guard: _SubjectMatcher | None, text: _MessageForm
     """The words of the message that a phrase finds; nothing if it finds none."""
     folded = text.folded
     guarded = guard is not None and not guard.is_home(text.words)
+    # One occurrence about something else does not spoil the next one.
     for match in islice(phrase.matches(folded.text), _MOST_PLACES):
         if phrase.dated and not text.has_date_at(match.start("date")):
             continue
@@ -514,6 +525,7 @@ def _word(keyword: str, guard: _SubjectMatcher | None) -> _Keyword:
 
 def _is_letter(letter: str) -> bool:
     """Whether a letter beside it makes a keyword part of a longer word."""
+    # Scripts without blanks have no word boundaries, so every occurrence counts there.
     return (letter.isalnum() or letter == "_") and not _UNSPACED.match(letter)
 
 

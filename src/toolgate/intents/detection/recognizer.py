@@ -124,6 +124,7 @@ class Recognizer:
     async def wait_for_first_training(self) -> None:
         """Wait for the first training after a start, not for later ones."""
         if self.is_training and not self._meaning.ready:
+            # The first training is worth waiting for; during later ones the model before answers.
             with anyio.move_on_after(_FIRST_S):
                 await self.wait_until_trained()
 
@@ -167,6 +168,7 @@ class Recognizer:
         request = StageRequest(
             text=message, today=today, zone=zone, languages=languages, previous=previous
         )
+        # Read once: both may be replaced while this message waits.
         detector, meaning = self._detector, self._meaning
         match deciding:
             case "keyword":
@@ -179,6 +181,7 @@ class Recognizer:
                 )
             case _ as never:
                 assert_never(never)
+        # The model may still be that of earlier intents, of which this one is gone.
         if detection.intent != NONE and not detector.has_intent(detection.intent):
             detection = Detection(
                 use_mcp=False,
@@ -204,6 +207,7 @@ class Recognizer:
         )
 
     def _start_training(self) -> None:
+        # The training before would fit prompts that are no longer in use.
         if self._training is not None:
             self._training.cancel()
         self._requested = anyio.Event()
@@ -214,6 +218,7 @@ class Recognizer:
     async def _train(
         self, intent_set: IntentSet, meaning: SemanticStage, requested: anyio.Event
     ) -> None:
+        # Until the first message or, where training is wanted early, for a pause after the start.
         with anyio.move_on_after(_PATIENCE_S if self._train_early or meaning.ready else None):
             await requested.wait()
         while True:
@@ -228,6 +233,7 @@ class Recognizer:
             except EmbedderError as error:
                 log.warning("example prompts cannot be learned", extra={"reason": str(error)})
             except Exception:
+                # Any other error would come again with the same prompts, so there is no retry.
                 log.exception("example prompts cannot be learned")
                 return
             else:

@@ -9,11 +9,14 @@ from toolgate.types import Caller
 
 __all__ = ["ConversationContext", "ConversationState"]
 
+# Conversations that are remembered; chosen.
 _MOST: Final = 10_000
 _IDLE_S: Final = 30 * 60.0
 """Seconds after which a conversation that is only known by its client's name is a new one."""
 
+# Characters of a request that are remembered; chosen.
 _REQUEST_CHARS: Final = 4_000
+# Earlier intents that are remembered; chosen.
 _PREVIOUS: Final = 5
 
 
@@ -80,6 +83,7 @@ class ConversationContext:
             intents=intents,
             previous=previous[-_PREVIOUS:],
             request=request[:_REQUEST_CHARS],
+            # Advice is given once for a topic; with other intents it may be needed again.
             given_advice=before.given_advice
             if intents and intents == before.intents
             else frozenset(),

@@ -131,9 +131,11 @@ def _shortened(rules: RenderedRules, budget_tokens: int) -> RenderedRules:
     note = _CUT.format(budget=budget_tokens)
     most_bytes = 4 * (budget_tokens - estimate_tokens(note) - 1)
     raw = rules.text.encode("utf-8", "replace")[: max(most_bytes, 0)]
+    # The cut may lie within a character: what is left of that is dropped.
     text = raw.decode("utf-8", "ignore")
     for end in ("\n\n", "\n", " "):
         cut = text.rfind(end)
+        # At a paragraph, else at a line or a word, unless more than half the text would be lost.
         if cut > len(text) // 2:
             text = text[:cut]
             break

@@ -21,6 +21,7 @@ def recent_files(folder: Path, count: int = 10) -> tuple[str, ...]:
     files: list[tuple[float, str]] = []
     looked_at = 0
     for where, folders, names in os.walk(folder):
+        # Changed in place: `os.walk` then follows this order, and skips what is left out.
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _PASSED_OVER
         )
@@ -34,6 +35,7 @@ def recent_files(folder: Path, count: int = 10) -> tuple[str, ...]:
             except OSError:
                 continue
             files.append((changed, path.relative_to(folder).as_posix()))
+        # Checked once a folder: a huge workspace must not hold up the answer.
         if looked_at >= _LOOKED_AT:
             break
     newest = heapq.nsmallest(count, files, key=lambda entry: (-entry[0], entry[1]))

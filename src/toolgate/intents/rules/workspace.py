@@ -16,6 +16,7 @@ from toolgate.types import DEFAULT_PROJECT, Caller
 
 __all__ = ["WorkspaceVariables"]
 
+# Seconds that the list of files stays valid at least; chosen.
 _FRESH_S: Final = 1.0
 _PAUSE: Final = 20
 """Looking at the files takes at most this part of the time."""
@@ -86,6 +87,7 @@ class WorkspaceVariables:
         if seen is None or began >= seen.until_s:
             files = recent_files(folder)
             elapsed = monotonic() - began
+            # The pause grows with the time it took, so that a slow disk is not read all the time.
             seen = _RecentFiles(
                 files=files, until_s=began + elapsed + max(_FRESH_S, _PAUSE * elapsed)
             )

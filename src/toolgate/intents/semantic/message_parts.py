@@ -36,8 +36,11 @@ _ARTICLES = frozenset(
 )
 """A piece that begins with one of these has no verb of its own."""
 
+# Parts of a message; more are a list rather than several requests; chosen.
 _MOST_PARTS = 6
+# Words of a message that only points back; chosen.
 _MOST_WORDS = 16
+# Characters of a message that are split; chosen.
 _LONGEST = 4_000
 
 
@@ -55,6 +58,7 @@ def split_requests(message: str) -> tuple[str, ...]:
     for piece in pieces[1:]:
         words = piece.split()
         lead = whole[-1].split()
+        # A piece of more than four words mostly has a verb of its own; chosen.
         short = len(words) <= 4 and len(lead) >= len(words) and words[0].lower() in _ARTICLES
         whole.append(f"{lead[0]} {piece}" if short else piece)
     return tuple(whole)

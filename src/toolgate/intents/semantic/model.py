@@ -251,9 +251,11 @@ class SemanticModel:
         if not has_features:
             confidence = 0.0
         # Share out what the best intent leaves, so that the list sums to at most 1.
+        # The 1e-9 only prevents a division by zero.
         left = min(1.0, (1 - confidence) / max(1 - float(odds[best]), 1e-9))
         ranked = [(names[best], confidence)]
         ranked += [(names[k], min(float(odds[k]) * left, confidence)) for k in order[1:depth]]
+        # 99 is a margin beyond all doubt, where there is no second intent.
         margin = float(logits[best] - logits[order[1]]) if len(order) > 1 else 99.0
         sure = logistic(self.doubt[0] + self.doubt[1] * margin)
         return Prediction(
@@ -274,6 +276,7 @@ class SemanticModel:
             among = self._by_class[self.training_set.intents.index(intent)]
         row = unit_rows(self._row(text, vector)[None])[0]
         alike = np.empty(len(among), np.float32)
+        # A thousand rows at a time: as float32 they take four times the memory of bytes.
         for at in range(0, len(among), 1_000):
             part = among[at : at + 1_000]
             alike[at : at + 1_000] = self._rows(part) @ row
@@ -314,6 +317,7 @@ class SemanticModel:
             alike = rows_of_length_1[start : start + _AT_ONCE] @ rows_of_length_1.T
             here = owners[start : start + _AT_ONCE]
             rows = np.arange(len(here))
+            # No prompt is its own neighbour.
             alike[rows, start + rows] = -1
             same = here[:, None] == owners
             same_intent, other_intent = np.where(same, alike, -1), np.where(same, -1, alike)
@@ -351,6 +355,7 @@ class SemanticModel:
         summed = np.zeros(self.dim, np.float32)
         for at in range(0, len(self.rows) if self.dim else 0, 1_000):
             part = self._rows(slice(at, at + 1_000))
+            # The eighth power lets the few prompts most like the message decide; chosen.
             summed += (np.maximum(part[:, self.dim :] @ grams, 0) ** 8) @ part[:, : self.dim]
         return unit_rows(summed[None])[0]
 

@@ -12,6 +12,7 @@ from toolgate.intents.semantic.softmax import LinearModel
 
 __all__ = ["read_model", "write_model"]
 
+# Counts up when the parts of the file change; older files are then fitted anew.
 _FORMAT = "4"
 
 
@@ -27,6 +28,7 @@ def write_model(model: SemanticModel) -> bytes:
         "doubt": model.doubt,
     }
     file = io.BytesIO()
+    # Most buckets are zero, so only the others are stored.
     buckets = np.flatnonzero(model.grams.rarity)
     np.savez(
         file,

@@ -46,8 +46,10 @@ Hashes = NDArray[np.uint64]
 FeatureCounts: TypeAlias = tuple[Hashes, NDArray[np.int64], NDArray[np.intp]]
 """The different features of some texts, the text they belong to, and how often it has them."""
 
+# Both constants are those of splitmix64: https://prng.di.unimi.it/splitmix64.c
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xBF58476D1CE4E5B9)
+# The code point of the blank.
 _BLANK = 32
 
 
@@ -80,6 +82,7 @@ class NgramVectorizer:
     ) -> Floats:
         weights = self.rarity[_bucket(features)] * (1 + np.log(counts.astype(np.float32)))
         lengths = np.sqrt(np.bincount(owners, weights * weights, n))
+        # Each feature goes into two columns: with the root of a half in each, its length stays.
         weights = weights / np.maximum(lengths, 1e-9)[owners] * np.float32(np.sqrt(0.5))
         result = np.zeros(n * COLUMNS, np.float64)
         # Two columns from disjoint bits of one hash: 10 bits of column and 1 of sign each.
@@ -101,6 +104,7 @@ def vectorizer_from_counts(parts: Sequence[FeatureCounts], n: int) -> NgramVecto
     buckets = [np.zeros(0, np.int64), *(_bucket(features) for features, _, _ in parts)]
     seen, counts = np.unique(np.concatenate(buckets), return_counts=True)
     rarity = np.zeros(_BUCKETS, np.float32)
+    # Smoothed inverse document frequency, as in scikit-learn: what every prompt has counts 1.
     rarity[seen] = np.log((1 + n) / (1 + counts)) + 1
     return NgramVectorizer(rarity=rarity)
 
@@ -111,6 +115,7 @@ def count_features(texts: Sequence[str]) -> list[FeatureCounts]:
 
 
 def _bucket(features: Hashes) -> NDArray[np.int64]:
+    # The upper 20 bits, since `_BUCKETS` is 2**20.
     return (features >> np.uint64(44)).astype(np.int64)
 
 
@@ -128,6 +133,7 @@ def _counted(texts: Sequence[str]) -> FeatureCounts:
 
 def _features(texts: Sequence[str]) -> tuple[Hashes, NDArray[np.int64]]:
     """A hash for each feature, as often as a text has it, and the place of that text."""
+    # One number for each character, so that runs of characters are runs of the array.
     signs = np.frombuffer(f" {' '.join(texts)} ".encode("utf-32-le", "replace"), np.uint32)
     owner = np.repeat(np.arange(len(texts)), [len(text) + 1 for text in texts])
     owner = np.append(owner, len(texts) - 1)

@@ -31,6 +31,7 @@ def closeness(
     sums = class_sums(base, owners, count)[predicted]
     for fold in range(int(folds.max(initial=-1)) + 1):
         out = folds == fold
+        # A prompt must not be compared with itself, so its own fold is taken out of the sum.
         sums[out] -= class_sums(base[out], owners[out], count)[predicted[out]]
     lengths = np.linalg.norm(sums, axis=1) * np.maximum(np.linalg.norm(queries, axis=1), 1e-9)
     mean = (sums * queries).sum(axis=1) / np.maximum(lengths, 1e-9)
@@ -49,6 +50,7 @@ def blended_scores(odds: NDArray[np.floating], near: Floats) -> Floats:
 
     `near` has columns for one or two spaces; two give their geometric means.
     """
+    # The floor of 0.01 keeps one distant factor from deciding alone; chosen.
     close = np.log(np.maximum(near, 0.01)).sum(axis=1) * (2 / near.shape[1])
     return (0.5 * np.log(np.maximum(odds, 1e-9)) + close).astype(np.float32)
 
@@ -75,6 +77,7 @@ def fit_logistic_curve(
     at = np.array([0.0, 1.0])
     for _ in range(50):
         p = _logistic(z @ at)
+        # The 1e-3 is a weak pull towards 0, which keeps the matrix invertible.
         slope = z.T @ (w * (p - y)) + 1e-3 * at
         bend = (z * (w * p * (1 - p))[:, None]).T @ z + 1e-3 * np.eye(2)
         step = np.linalg.solve(bend, slope)
@@ -82,6 +85,7 @@ def fit_logistic_curve(
         # Steps are at most 1 above, since Newton may overshoot far from the solution.
         if np.abs(step).max() < 1e-7:
             break
+    # Never falling: a higher score must not mean less confidence.
     second = max(float(at[1]), 1e-3) / spread
     return float(at[0]) - second * middle, second
 
@@ -97,6 +101,7 @@ def _logistic(value: NDArray[np.floating]) -> NDArray[np.float64]:
 
 def quantize_rows(rows: Floats) -> tuple[NDArray[np.int8], Floats]:
     """Rows in whole numbers, and what each of them has to be multiplied by."""
+    # 127 is the largest int8; the 1e-9 is for rows of zeros.
     steps = np.maximum(np.abs(rows).max(axis=1, initial=0.0) / 127, 1e-9).astype(np.float32)
     return np.rint(rows / steps[:, None]).astype(np.int8), steps
 

@@ -156,6 +156,7 @@ def _direction(
         shares.append(share * float((moved * result).sum()))
         result -= shares[-1] * bent
     result = _f(inverse @ result)
+    # Scales the fixed inverse to the curvature of the latest step.
     if history:
         _, bent, share = history[-1]
         result /= share * float((bent * (inverse @ bent)).sum())

@@ -186,9 +186,11 @@ class SemanticStage:
         if not self._names:
             return _nothing("No intent has example prompts.")
         text = request.text
+        # Normalized, so that blanks and capitals make no difference.
         if normalize_text(text) in self._unsupported:
             return _nothing("This very message is known as one that is not answered.")
         pieces = split_requests(text)
+        # The message and its parts together, so that the embedder is asked once.
         whole, *part_predictions = await self._predictions(
             [text, *(pieces if len(pieces) > 1 else ())]
         )
@@ -217,6 +219,7 @@ class SemanticStage:
             f"{words_of(intent)!r} is what it means most likely; nearest prompt: {whole.nearest!r}."
         )
         if whole.sure < _SURE and len(rivals) == 2:
+            # Between two close intents, that of the conversation is a better guess than a question.
             if request.previous and request.previous[-1] == rivals[1]:
                 intent = rivals[1]
                 reason = f"It could be {rivals[0]!r} too, but the last message was {intent!r}."
@@ -311,6 +314,7 @@ class SemanticStage:
         return [predictions[key] for key in keys]
 
     def _keep(self, model: SemanticModel, key: str, value: Prediction) -> None:
+        # A prediction of a model that was replaced meanwhile must not get into the new cache.
         if model is self._model:
             self._remembered[key] = value
             while len(self._remembered) > _REMEMBERED:
@@ -346,9 +350,11 @@ class SemanticStage:
         names = [words_of(name) for name in training_set.intents]
         vectors = np.zeros((len(training_set.texts) + len(names), 0), np.float32)
         if self._embedder is not None:
+            # As queries, since the prompts are compared with messages.
             vectors = await embedded(self._embedder, [*training_set.texts, *names], "query")
         n = len(training_set.texts)
         log.info("learning prompts", extra={"prompts": n, "intents": len(names)})
+        # A cancelled fit may run on to its end: it changes nothing, and its result is dropped.
         model = await to_thread.run_sync(
             fit, training_set, vectors[:n], vectors[n:], abandon_on_cancel=True
         )
@@ -420,6 +426,7 @@ def _read(path: Path, training_set: TrainingSet) -> SemanticModel | None:
     except ValueError as error:
         log.warning("cached model unusable", extra={"file": path.name, "reason": str(error)})
         return None
+    # The prompts decide and not the name of the file: a digest may collide.
     return model if model.training_set == training_set else None
 
 
@@ -427,6 +434,7 @@ def _write(path: Path, model: SemanticModel) -> None:
     """Write the file whole or not at all; without it the next start only takes longer."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        # In the same folder, since a rename is atomic only within one file system.
         with NamedTemporaryFile(dir=path.parent, prefix=".intents-", delete=False) as file:
             file.write(write_model(model))
         try:

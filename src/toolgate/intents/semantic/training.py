@@ -112,6 +112,7 @@ def fit(training_set: TrainingSet, vectors: Floats, name_vectors: Floats) -> Sem
     if count > 1:
         # Without its own intent, a prompt is a message that no intent knows.
         without = logits.copy()
+        # -1e9 takes a class out of the softmax.
         without[np.arange(n), owners] = -1e9
         _, foreign = scored(without)
     curve, doubt = _calibrate(logits, owners, predicted, scores, foreign)
@@ -126,6 +127,7 @@ def fit(training_set: TrainingSet, vectors: Floats, name_vectors: Floats) -> Sem
     judged = inside[owners] if count else np.zeros(0, np.bool_)
     return SemanticModel(
         training_set=training_set,
+        # Rounded as the file stores it, so that a cached model gives the same answers.
         grams=NgramVectorizer(rarity=grams.rarity.astype(np.float16).astype(np.float32)),
         share=share,
         linear=linear,
@@ -217,9 +219,12 @@ def _calibrate(
             np.concatenate([right, np.zeros(n, np.bool_)]),
             np.concatenate([np.ones(n), np.full(n, FOREIGN)]),
         )
+        # The two highest logits of each prompt, the highest first.
         two = -np.partition(-logits, 1, axis=1)
         second = np.where(right[:, None], -1e9, logits)
         second[np.arange(n), predicted] = -1e9
+        # Only prompts whose intent is one of the best two tell anything about the choice between
+        # them.
         among = right | (second.argmax(axis=1) == owners)
         doubt = fit_logistic_curve(
             two[among, 0] - two[among, 1], right[among], np.ones(int(among.sum()))
@@ -267,6 +272,7 @@ def _folds(rows: Floats, owners: Indices, fold_count: int) -> Indices:
     folds = np.zeros(len(owners), np.intp)
     for k in np.unique(owners):
         members = random.permutation(np.flatnonzero(owners == k))
+        # Too few for pairs: they are dealt out in turn. The factor 4 is chosen.
         if len(members) < 4 * fold_count:
             folds[members] = np.arange(len(members)) % fold_count
             continue

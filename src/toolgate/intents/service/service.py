@@ -46,6 +46,7 @@ _LAST_CHARS: Final = 2_000
 _WITHOUT_PAUSE: Final = 50
 """Messages that are looked at before others get a turn."""
 
+# Intents of one short action whose rules are given; chosen.
 _QUERIES_TOP: Final = 3
 _CONTEXT: Final = frozenset({"CONTEXT_TITLE", "NO_PROJECT", "PROJECT_NAME", "ACTIVE_SOLUTION"})
 
@@ -118,6 +119,7 @@ class IntentService:
     async def enrich(self, caller: Caller, prompt: str, tools: Toolbox) -> Enrichment:
         """The prompt with the rules for it, or `PASS_THROUGH`."""
         before = self._conversations.state(caller)
+        # Asked first, since detecting caches the prediction.
         remembered = self.recognizer.remembers(_shortened(prompt))
         with observe("intent", chars=len(prompt)):
             detection = await self._detect(prompt, before.previous)
@@ -132,6 +134,7 @@ class IntentService:
             rendered, left_out, values = await self._render_rules(
                 caller, with_rules, detection, tools
             )
+            # Rules from earlier that this request does not need: the model is told to drop them.
             ended = tuple(name for name in before.given_intents if name not in with_rules)
             notes = [*_ended(ended), *_left_out(left_out)]
             if self._settings().show_detection:
@@ -231,6 +234,7 @@ class IntentService:
         rendered: list[RenderedRules] = []
         context: Mapping[str, str] | None = None
         for name, rule in rules.items():
+            # The context block takes its values from the pack of the best rules.
             names = rule.template.names | (_CONTEXT if context is None else frozenset[str]())
             values = await self.rulebook.variable_values(rule.pack, names, caller, overrides)
             if "TOOLS" in names and (lines := self._tool_lines(name, tools)):
@@ -315,6 +319,8 @@ class IntentService:
         advice = f"outside {entry.key}" if owners else "outside"
         if advice in conversation.given_advice:
             return None
+        # Recorded before anything is awaited: the same call made again must not be advised on
+        # twice.
         self._conversations.record_advice(caller, advice)
         return await self._advice(caller, conversation, entry, owners, tools, reason="outside")
 
@@ -360,6 +366,7 @@ class IntentService:
                 called=entry.key,
                 reason=reason,
             )
+        # Detected as it was then, without the request itself among the intents before it.
         detection = await self._detect(conversation.request, conversation.previous[:-1])
         names = _intents(detection)
         shares = _shares(detection)
@@ -373,6 +380,7 @@ class IntentService:
         if likely:
             self._conversations.add_intents(caller, tuple(rules))
         is_meant = bool(likely) or not owners
+        # A call that only reads does no harm, so it may run.
         withheld = not is_meant and not is_read_only(entry)
         topic = " and ".join(rule.intent for rule in rendered)
         name, other_topics = tools.display_name(entry), () if is_meant else owners

@@ -22,6 +22,7 @@ _FAINT: Final = 0.05
 _NOTHING_FITS: Final = "Nothing fits well"
 """How a search begins to say that its hits are all weak."""
 
+# Characters of a description in a list of tools; chosen.
 _DESCRIPTION_CHARS: Final = 160
 
 
@@ -72,6 +73,7 @@ class ToolNames:
             before = self._servers
         of_server: dict[str, list[tuple[str, CatalogEntry]]] = {}
         for server, entries in snapshot.servers.items():
+            # The same object: this server has not changed.
             if before.get(server) is entries:
                 named = self._of_server.get(server)
             else:

@@ -29,207 +29,205 @@ class Metric:
     """Names of its labels."""
 
 
-def _all() -> tuple[Metric, ...]:
-    return (
-        Metric(
-            name="toolgate_info",
-            kind="gauge",
-            labels=("version",),
-            description="Always 1; the label has the version.",
-        ),
-        Metric(
-            name="toolgate_requests",
-            kind="counter",
-            labels=("action", "status"),
-            description="Requests by action and outcome, as in the audit.",
-        ),
-        Metric(
-            name="toolgate_request_duration_seconds",
-            kind="histogram",
-            labels=("action",),
-            description="Duration of requests.",
-        ),
-        Metric(
-            name="toolgate_calls",
-            kind="counter",
-            labels=("server", "status"),
-            description="Tool calls that reached a server, by outcome.",
-        ),
-        Metric(
-            name="toolgate_refusals",
-            kind="counter",
-            labels=("reason",),
-            description="Requests refused before any server was called, by reason.",
-        ),
-        Metric(
-            name="toolgate_result_bytes",
-            kind="counter",
-            labels=("server",),
-            description="Bytes of tool results.",
-        ),
-        Metric(
-            name="toolgate_stage_duration_seconds",
-            kind="histogram",
-            labels=("stage",),
-            description="Duration of stages: identity, decision, search, server, model, audit, …",
-        ),
-        Metric(
-            name="toolgate_stage_failures",
-            kind="counter",
-            labels=("stage",),
-            description="Stages that failed.",
-        ),
-        Metric(
-            name="toolgate_search_fallbacks",
-            kind="counter",
-            description="Searches answered by a simpler strategy than the configured one.",
-        ),
-        Metric(
-            name="toolgate_search_empty",
-            kind="counter",
-            description="Searches that found no match.",
-        ),
-        Metric(
-            name="toolgate_discovery_tokens",
-            kind="counter",
-            description="Estimated tokens of search answers.",
-        ),
-        Metric(
-            name="toolgate_menu_tokens",
-            kind="gauge",
-            description="Estimated tokens of all tool definitions: the cost of listing every tool.",
-        ),
-        Metric(
-            name="toolgate_servers",
-            kind="gauge",
-            labels=("state",),
-            description="Servers by state.",
-        ),
-        Metric(
-            name="toolgate_server_up",
-            kind="gauge",
-            labels=("server",),
-            description="1 if the server answers, else 0. Disabled servers are left out.",
-        ),
-        Metric(
-            name="toolgate_server_restarts",
-            kind="counter",
-            labels=("server",),
-            description="Reconnections to a server.",
-        ),
-        Metric(name="toolgate_tools", kind="gauge", description="Tools in the catalog."),
-        Metric(
-            name="toolgate_tools_held",
-            kind="gauge",
-            description="Quarantined tools awaiting approval.",
-        ),
-        Metric(
-            name="toolgate_catalog_age_seconds",
-            kind="gauge",
-            description="Age of the oldest tool listing among servers that answer.",
-        ),
-        Metric(
-            name="toolgate_audit_pending",
-            kind="gauge",
-            description="Audit records not yet written.",
-        ),
-        Metric(
-            name="toolgate_audit_written",
-            kind="counter",
-            description="Audit records written.",
-        ),
-        Metric(
-            name="toolgate_audit_dropped",
-            kind="counter",
-            description="Audit records lost.",
-        ),
-        Metric(
-            name="toolgate_audit_failing",
-            kind="gauge",
-            description="1 while audit records cannot be written.",
-        ),
-        Metric(
-            name="toolgate_approvals_waiting",
-            kind="gauge",
-            description="Calls awaiting approval.",
-        ),
-        Metric(
-            name="toolgate_store_waiting",
-            kind="gauge",
-            labels=("kind",),
-            description="Store operations in the queue: read, write.",
-        ),
-        Metric(
-            name="toolgate_search_service_left_alone",
-            kind="gauge",
-            labels=("search",),
-            description="1 while a search service is not called after repeated failures.",
-        ),
-        Metric(
-            name="toolgate_vectors",
-            kind="gauge",
-            labels=("search",),
-            description="Tool vectors in memory.",
-        ),
-        Metric(
-            name="toolgate_embedding_backlog",
-            kind="gauge",
-            labels=("search",),
-            description="Tools without a vector.",
-        ),
-        Metric(
-            name="toolgate_embedded_texts",
-            kind="counter",
-            labels=("search", "kind"),
-            description="Texts embedded.",
-        ),
-        Metric(
-            name="toolgate_embedding_seconds",
-            kind="counter",
-            labels=("search", "kind"),
-            description="Time spent embedding.",
-        ),
-        Metric(
-            name="toolgate_embedding_failures",
-            kind="counter",
-            labels=("search", "kind"),
-            description="Failed embedding requests.",
-        ),
-        Metric(
-            name="toolgate_vectors_loaded",
-            kind="counter",
-            labels=("search",),
-            description="Vectors read from the store instead of computed.",
-        ),
-        Metric(
-            name="toolgate_search_cache_hits",
-            kind="counter",
-            labels=("search", "cache"),
-            description="Search answers and query vectors found in the cache.",
-        ),
-        Metric(
-            name="toolgate_search_cache_misses",
-            kind="counter",
-            labels=("search", "cache"),
-            description="Search answers and query vectors not found in the cache.",
-        ),
-        Metric(
-            name="toolgate_spans_sent",
-            kind="counter",
-            description="Spans accepted by the trace collector.",
-        ),
-        Metric(
-            name="toolgate_spans_dropped",
-            kind="counter",
-            description="Spans lost: rejected by the collector, or the queue was full.",
-        ),
-        Metric(
-            name="toolgate_running",
-            kind="gauge",
-            description="Requests that are being answered.",
-        ),
-    )
+_ALL = (
+    Metric(
+        name="toolgate_info",
+        kind="gauge",
+        labels=("version",),
+        description="Always 1; the label has the version.",
+    ),
+    Metric(
+        name="toolgate_requests",
+        kind="counter",
+        labels=("action", "status"),
+        description="Requests by action and outcome, as in the audit.",
+    ),
+    Metric(
+        name="toolgate_request_duration_seconds",
+        kind="histogram",
+        labels=("action",),
+        description="Duration of requests.",
+    ),
+    Metric(
+        name="toolgate_calls",
+        kind="counter",
+        labels=("server", "status"),
+        description="Tool calls that reached a server, by outcome.",
+    ),
+    Metric(
+        name="toolgate_refusals",
+        kind="counter",
+        labels=("reason",),
+        description="Requests refused before any server was called, by reason.",
+    ),
+    Metric(
+        name="toolgate_result_bytes",
+        kind="counter",
+        labels=("server",),
+        description="Bytes of tool results.",
+    ),
+    Metric(
+        name="toolgate_stage_duration_seconds",
+        kind="histogram",
+        labels=("stage",),
+        description="Duration of stages: identity, decision, search, server, model, audit, …",
+    ),
+    Metric(
+        name="toolgate_stage_failures",
+        kind="counter",
+        labels=("stage",),
+        description="Stages that failed.",
+    ),
+    Metric(
+        name="toolgate_search_fallbacks",
+        kind="counter",
+        description="Searches answered by a simpler strategy than the configured one.",
+    ),
+    Metric(
+        name="toolgate_search_empty",
+        kind="counter",
+        description="Searches that found no match.",
+    ),
+    Metric(
+        name="toolgate_discovery_tokens",
+        kind="counter",
+        description="Estimated tokens of search answers.",
+    ),
+    Metric(
+        name="toolgate_menu_tokens",
+        kind="gauge",
+        description="Estimated tokens of all tool definitions: the cost of listing every tool.",
+    ),
+    Metric(
+        name="toolgate_servers",
+        kind="gauge",
+        labels=("state",),
+        description="Servers by state.",
+    ),
+    Metric(
+        name="toolgate_server_up",
+        kind="gauge",
+        labels=("server",),
+        description="1 if the server answers, else 0. Disabled servers are left out.",
+    ),
+    Metric(
+        name="toolgate_server_restarts",
+        kind="counter",
+        labels=("server",),
+        description="Reconnections to a server.",
+    ),
+    Metric(name="toolgate_tools", kind="gauge", description="Tools in the catalog."),
+    Metric(
+        name="toolgate_tools_held",
+        kind="gauge",
+        description="Quarantined tools awaiting approval.",
+    ),
+    Metric(
+        name="toolgate_catalog_age_seconds",
+        kind="gauge",
+        description="Age of the oldest tool listing among servers that answer.",
+    ),
+    Metric(
+        name="toolgate_audit_pending",
+        kind="gauge",
+        description="Audit records not yet written.",
+    ),
+    Metric(
+        name="toolgate_audit_written",
+        kind="counter",
+        description="Audit records written.",
+    ),
+    Metric(
+        name="toolgate_audit_dropped",
+        kind="counter",
+        description="Audit records lost.",
+    ),
+    Metric(
+        name="toolgate_audit_failing",
+        kind="gauge",
+        description="1 while audit records cannot be written.",
+    ),
+    Metric(
+        name="toolgate_approvals_waiting",
+        kind="gauge",
+        description="Calls awaiting approval.",
+    ),
+    Metric(
+        name="toolgate_store_waiting",
+        kind="gauge",
+        labels=("kind",),
+        description="Store operations in the queue: read, write.",
+    ),
+    Metric(
+        name="toolgate_search_service_left_alone",
+        kind="gauge",
+        labels=("search",),
+        description="1 while a search service is not called after repeated failures.",
+    ),
+    Metric(
+        name="toolgate_vectors",
+        kind="gauge",
+        labels=("search",),
+        description="Tool vectors in memory.",
+    ),
+    Metric(
+        name="toolgate_embedding_backlog",
+        kind="gauge",
+        labels=("search",),
+        description="Tools without a vector.",
+    ),
+    Metric(
+        name="toolgate_embedded_texts",
+        kind="counter",
+        labels=("search", "kind"),
+        description="Texts embedded.",
+    ),
+    Metric(
+        name="toolgate_embedding_seconds",
+        kind="counter",
+        labels=("search", "kind"),
+        description="Time spent embedding.",
+    ),
+    Metric(
+        name="toolgate_embedding_failures",
+        kind="counter",
+        labels=("search", "kind"),
+        description="Failed embedding requests.",
+    ),
+    Metric(
+        name="toolgate_vectors_loaded",
+        kind="counter",
+        labels=("search",),
+        description="Vectors read from the store instead of computed.",
+    ),
+    Metric(
+        name="toolgate_search_cache_hits",
+        kind="counter",
+        labels=("search", "cache"),
+        description="Search answers and query vectors found in the cache.",
+    ),
+    Metric(
+        name="toolgate_search_cache_misses",
+        kind="counter",
+        labels=("search", "cache"),
+        description="Search answers and query vectors not found in the cache.",
+    ),
+    Metric(
+        name="toolgate_spans_sent",
+        kind="counter",
+        description="Spans accepted by the trace collector.",
+    ),
+    Metric(
+        name="toolgate_spans_dropped",
+        kind="counter",
+        description="Spans lost: rejected by the collector, or the queue was full.",
+    ),
+    Metric(
+        name="toolgate_running",
+        kind="gauge",
+        description="Requests that are being answered.",
+    ),
+)
 
-
-METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _all()}
+METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _ALL}
 """By name."""

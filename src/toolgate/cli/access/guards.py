@@ -107,9 +107,7 @@ def add(
         raise ArgumentError(
             "--read-only and --destructive exclude each other.", hint="Use one of them."
         )
-    denied: dict[str, list[str]] = {}
-    for name, expression in _parse_pairs("--deny", deny):
-        denied.setdefault(name, []).append(expression)
+    denied = _parse_denied(deny)
     guard: Json = {
         "tools": tools,
         "projects": project,
@@ -133,6 +131,14 @@ def remove(
 ) -> int:
     """Remove guards that were added with this command."""
     return anyio.run(_remove, ids)
+
+
+def _parse_denied(texts: list[str] | None) -> dict[str, list[str]]:
+    """Denied patterns by argument."""
+    denied: dict[str, list[str]] = {}
+    for name, expression in _parse_pairs("--deny", texts):
+        denied.setdefault(name, []).append(expression)
+    return denied
 
 
 def _parse_pairs(option: str, texts: list[str] | None) -> list[tuple[str, str]]:

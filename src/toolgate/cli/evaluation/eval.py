@@ -131,6 +131,16 @@ def tools(
             rows += [beside] if beside else []
     if rankings is not None:
         _write(rankings, lines)
+    _save(rows)
+    if as_json:
+        print_json(rows)
+    else:
+        headings = ("set", "search", "tools", "requests", *METRICS, "ms p50", "ms p95")
+        print_table(headings, [_cells(row) for row in rows])
+    return SUCCESS if rows else NO_RESULT
+
+
+def _save(rows: Sequence[dict[str, Any]]) -> None:
     save_metrics(
         "tools",
         [
@@ -143,12 +153,6 @@ def tools(
             for row in rows
         ],
     )
-    if as_json:
-        print_json(rows)
-    else:
-        headings = ("set", "search", "tools", "requests", *METRICS, "ms p50", "ms p95")
-        print_table(headings, [_cells(row) for row in rows])
-    return SUCCESS if rows else NO_RESULT
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:

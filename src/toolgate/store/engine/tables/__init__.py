@@ -1,0 +1,105 @@
+"""The tables of the present schema, the same in every database.
+
+Times are text in UTC (`2026-07-28T09:30:00.123Z`), so that they sort and read the same everywhere.
+What texts and JSON look like inside is the matter of `_rows`. A change here needs a new file in
+`migrations/versions` and a new last entry of `REVISIONS`; a test compares both.
+"""
+
+from toolgate.store.engine.tables._access import (
+    access_state,
+    approvals,
+    credential_keys,
+    credentials,
+    guards,
+    permissions,
+    secrets,
+    sessions,
+    tokens,
+)
+from toolgate.store.engine.tables._audit import (
+    AUDIT_COMMON,
+    audit,
+    audit_anchors,
+    audit_failed,
+    audit_outcome,
+    audit_rest,
+    audit_state,
+    schema_versions,
+    statements,
+)
+from toolgate.store.engine.tables._base import REVISIONS, VERSION_TABLE, metadata, versions
+from toolgate.store.engine.tables._documents import (
+    document_collections,
+    documents,
+    passage_vectors,
+    passages,
+)
+from toolgate.store.engine.tables._search import (
+    detections,
+    usage_searches,
+    usage_uses,
+    vector_models,
+    vectors,
+)
+from toolgate.store.engine.tables._servers import (
+    projects,
+    results,
+    seen_tools,
+    servers,
+    snapshots,
+    tool_texts,
+    tool_versions,
+)
+from toolgate.store.engine.tables._threads import (
+    prompt_versions,
+    thread_artifacts,
+    thread_messages,
+    thread_spending,
+    threads,
+)
+
+__all__ = [
+    "AUDIT_COMMON",
+    "REVISIONS",
+    "VERSION_TABLE",
+    "access_state",
+    "approvals",
+    "audit",
+    "audit_anchors",
+    "audit_failed",
+    "audit_outcome",
+    "audit_rest",
+    "audit_state",
+    "credential_keys",
+    "credentials",
+    "detections",
+    "document_collections",
+    "documents",
+    "guards",
+    "metadata",
+    "passage_vectors",
+    "passages",
+    "permissions",
+    "projects",
+    "prompt_versions",
+    "results",
+    "schema_versions",
+    "secrets",
+    "seen_tools",
+    "servers",
+    "sessions",
+    "snapshots",
+    "statements",
+    "thread_artifacts",
+    "thread_messages",
+    "thread_spending",
+    "threads",
+    "tokens",
+    "tool_texts",
+    "tool_versions",
+    "usage_searches",
+    "usage_uses",
+    "vector_models",
+    "vectors",
+    "versions",
+]

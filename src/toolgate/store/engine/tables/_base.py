@@ -1,0 +1,81 @@
+"""What all tables share: metadata, column types, and the version of the schema."""
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ForeignKey,
+    Integer,
+    MetaData,
+    PrimaryKeyConstraint,
+    String,
+    Table,
+    Text,
+)
+
+__all__ = [
+    "REVISIONS",
+    "ROW_NUMBER",
+    "TEXT",
+    "VERSION_TABLE",
+    "metadata",
+    "project_column",
+    "versions",
+]
+
+REVISIONS = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+    "0005",
+    "0006",
+    "0007",
+    "0008",
+    "0009",
+    "0010",
+    "0013",
+    "0012",
+    "0011",
+    "0014",
+    "0015",
+    "0016",
+    "0017",
+    "0018",
+)
+"""Every schema that was ever released, oldest first; the last one is the present one."""
+
+VERSION_TABLE = "toolgate_schema"
+"""Where Alembic keeps the revision; a name of our own, since databases may be shared."""
+
+# Sorted by code point; PostgreSQL would sort by the language of the database.
+TEXT = Text().with_variant(Text(collation="C"), "postgresql")
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def project_column(*, primary_key: bool = False) -> Column[str]:
+    """The reference to the project that a row belongs to."""
+    return Column(
+        "project_id",
+        TEXT,
+        ForeignKey("projects.project_id", ondelete="CASCADE"),
+        nullable=False,
+        primary_key=primary_key,
+    )
+
+
+ROW_NUMBER = BigInteger().with_variant(Integer(), "sqlite")  # there the number of the row
+
+versions = Table(
+    VERSION_TABLE,
+    MetaData(),  # Alembic's own: not compared with the migrations
+    Column("version_num", String(32), nullable=False),
+    PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
+)

@@ -1,0 +1,105 @@
+"""Vectors, and the logs of searches and of intent detection."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+from toolgate.store.engine.tables._base import TEXT, metadata
+
+__all__ = ["detections", "usage_searches", "usage_uses", "vector_models", "vectors"]
+
+vector_models = Table(
+    "vector_models",
+    metadata,
+    Column("model_id", Integer, primary_key=True, autoincrement=False),
+    Column("model", TEXT, nullable=False),
+    Column("dim", Integer, nullable=False),
+    Column("used_at", TEXT, nullable=False),
+    UniqueConstraint("model", "dim"),
+)
+
+
+# Read and written by `toolgate.store.vectors` in bulk, without SQLAlchemy.
+vectors = Table(
+    "vectors",
+    metadata,
+    Column(
+        "model_id",
+        Integer,
+        ForeignKey("vector_models.model_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    Column("text_hash", LargeBinary, primary_key=True),
+    Column("vector", LargeBinary, nullable=False),  # float16, little-endian
+    Column("stored_at", TEXT, nullable=False),
+)
+
+
+# No foreign key: one row of a project that was just removed must not hold up a whole batch.
+usage_searches = Table(
+    "usage_searches",
+    metadata,
+    Column("search_id", TEXT, primary_key=True),
+    Column("at", TEXT, nullable=False),
+    Column("project_id", TEXT, nullable=False),
+    Column("caller_id", TEXT, nullable=False),
+    Column("conversation", TEXT, nullable=False),
+    Column("model", TEXT, nullable=False),
+    Column("vector", LargeBinary, nullable=False),  # float16, little-endian
+    Column("shown", Text, nullable=False),
+    Column("margin", Double),
+    Column("weak", Boolean, nullable=False),
+    Column("query", TEXT),
+    Column("size_bytes", BigInteger, nullable=False),  # estimate, for the limit on disk
+    Index(None, "project_id", "at"),
+    Index(None, "at", "search_id"),
+)
+
+
+usage_uses = Table(
+    "usage_uses",
+    metadata,
+    Column("use_id", TEXT, primary_key=True),
+    Column("search_id", TEXT, nullable=False),
+    Column("at", TEXT, nullable=False),
+    Column("project_id", TEXT, nullable=False),
+    Column("tool", TEXT, nullable=False),
+    Column("outcome", TEXT, nullable=False),
+    Index(None, "search_id"),
+    Index(None, "project_id", "at"),
+)
+
+
+# No foreign key, as for `usage_searches`.
+detections = Table(
+    "detections",
+    metadata,
+    Column("detection_id", TEXT, primary_key=True),
+    Column("at", TEXT, nullable=False),
+    Column("project_id", TEXT, nullable=False),
+    Column("caller_id", TEXT, nullable=False),
+    Column("conversation", TEXT, nullable=False),
+    Column("door", TEXT, nullable=False),
+    Column("outcome", TEXT, nullable=False),
+    Column("stage", TEXT, nullable=False),
+    Column("intent", TEXT, nullable=False),
+    Column("confidence", Double, nullable=False),
+    Column("rival", TEXT, nullable=False),
+    Column("rival_confidence", Double, nullable=False),
+    Column("called", TEXT, nullable=False),
+    Column("remembered", Boolean, nullable=False),
+    Column("message", TEXT),
+    Column("size_bytes", BigInteger, nullable=False),  # estimate, for the limit on disk
+    Index(None, "project_id", "at"),
+    Index(None, "at", "detection_id"),
+)

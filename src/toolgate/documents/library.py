@@ -2,23 +2,27 @@
 
 import logging
 import re
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from collections.abc import Collection as Some
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from secrets import randbits
+from dataclasses import replace
 from time import monotonic
-from typing import Final, Protocol, cast
+from typing import Final, cast
 
 import anyio
 import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.base.ids import new_id
-from toolgate.documents.base import Collection, FoundPassage, SearchType
-from toolgate.documents.bm25 import best_by_words, words_of
-from toolgate.documents.chunking import DocumentChunk, split_document
-from toolgate.documents.ranking import diversify
+from toolgate.documents._ingestion import cut_document, embed_collection, embed_document
+from toolgate.documents._library_types import AddedDocument, DocumentResources, NewDocument
+from toolgate.documents._passage_search import PassageSearch, search_collection
+from toolgate.documents._stored_collections import (
+    collection_named,
+    single_line,
+    vector_collection,
+)
+from toolgate.documents.base import Collection, FoundPassage
 from toolgate.errors import (
     ArgumentError,
     ConfigError,
@@ -29,111 +33,16 @@ from toolgate.errors import (
 )
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.settings import DocumentSettings
-from toolgate.store import DocumentRepository, StoredCollection, StoredDocument, StoredPassage
-from toolgate.store.passages import (
-    METRICS,
-    Metric,
-    PassageIndex,
-    PassageKey,
-    VectorCollection,
-    measured,
-    similarity,
-)
+from toolgate.store import DocumentRepository, StoredCollection, StoredDocument
+from toolgate.store.passages import METRICS, Metric
 
 __all__ = ["AddedDocument", "DocumentLibrary", "DocumentResources", "NewDocument", "PassageSearch"]
 
 log = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[^\W_][\w.-]{0,63}")
-_BATCH: Final = 256
-"""Passages that get their vectors at once."""
-
 _FAILURES: Final = 3
 """Failures in a row after which a collection is left alone for a while."""
-
-
-class DocumentResources(Protocol):
-    """Gives what settings name; made by `app`."""
-
-    def embedder(self, name: str) -> Embedder:
-        """An embedding model by its name in `[documents.models]`.
-
-        Raises:
-            ConfigError: There is none, it is switched off, or its options are wrong.
-        """
-        ...
-
-    def index(self, place: str) -> PassageIndex:
-        """A place for vectors; `auto`: that of the store.
-
-        Raises:
-            ConfigError: There is none, or its library is not installed.
-        """
-        ...
-
-    def place_of(self, place: str) -> str:
-        """The name of a place; for `auto` that of the store's."""
-        ...
-
-
-@dataclass(frozen=True, kw_only=True)
-class NewDocument:
-    """A document that is taken in."""
-
-    source: str
-    """Its path within what is added, or its address."""
-
-    text: str
-    """Markdown; a form feed ends a page."""
-
-    origin: str = ""
-    """What is added: a folder, a file or an address, in full."""
-
-    title: str = ""
-    """What it calls itself."""
-
-    media_type: str = "text/markdown"
-    """Of the file that it was."""
-
-    sha256: str = ""
-    """Of the file that it was, in hex."""
-
-    size_bytes: int = 0
-    """Of the file that it was."""
-
-    has_pages: bool = False
-    """Whether form feeds end pages that people know."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AddedDocument:
-    """What became of a document."""
-
-    source: str
-    """Which."""
-
-    status: str
-    """`added`, `replaced` or `unchanged`."""
-
-    passages: int
-    """Into how many pieces it is cut."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PassageSearch:
-    """How one collection is searched."""
-
-    search_type: SearchType
-    """How."""
-
-    top_k: int
-    """Passages that are wanted."""
-
-    fetch_k: int
-    """Passages that are chosen from."""
-
-    lambda_mult: float
-    """Of `mmr`."""
 
 
 class DocumentLibrary:
@@ -196,7 +105,7 @@ class DocumentLibrary:
             EmbedderError: The model cannot be used.
         """
         rows = await self._rows.collections(project_id)
-        existing = _named(rows, name)
+        existing = collection_named(rows, name)
         if existing is not None:
             for setting, requested, has in (
                 ("model", model, existing.model),
@@ -211,10 +120,10 @@ class DocumentLibrary:
                     )
             changed = replace(
                 existing,
-                alias=existing.alias if alias is None else _line(alias, "alias", 100),
+                alias=existing.alias if alias is None else single_line(alias, "alias", 100),
                 description=existing.description
                 if description is None
-                else _line(description, "description", 2000),
+                else single_line(description, "description", 2000),
             )
             if changed != existing:
                 await self._rows.save_collection(changed)
@@ -229,8 +138,8 @@ class DocumentLibrary:
                 collection_id=new_id(),
                 project_id=project_id,
                 name=name,
-                alias=_line(alias or "", "alias", 100),
-                description=_line(description or "", "description", 2000),
+                alias=single_line(alias or "", "alias", 100),
+                description=single_line(description or "", "description", 2000),
                 model=model or self.settings.model,
                 model_identity="",
                 dim=1,
@@ -271,7 +180,7 @@ class DocumentLibrary:
         before = await self._row(project_id, name, counted=True)
         async with self._alone(before) as row:
             try:
-                await self._workshop.index(row.place).drop(_shelf(row))
+                await self._workshop.index(row.place).drop(vector_collection(row))
             except (ConfigError, StoreError) as error:
                 log.warning("vectors not removed", extra={"place": row.place, "error": str(error)})
             await self._rows.delete_collection(row.collection_id)
@@ -306,36 +215,28 @@ class DocumentLibrary:
             )
             index = self._workshop.index(fresh.place)
             try:
-                await self._fill(fresh, index)
-                await index.settle(_shelf(fresh))
+                await embed_collection(
+                    self._rows, fresh, self._workshop.embedder(fresh.model), index
+                )
+                await index.settle(vector_collection(fresh))
             except BaseException:
                 with anyio.CancelScope(shield=True):
-                    await index.drop(_shelf(fresh))
+                    await index.drop(vector_collection(fresh))
                 raise
             await self._rows.save_collection(fresh)
             current_row = await self._row(project_id, name, counted=True)
-            if await index.count(_shelf(fresh)) != current_row.passages:
-                await self._fill(fresh, index)  # another gateway has added some meanwhile
+            if await index.count(vector_collection(fresh)) != current_row.passages:
+                # Another gateway has added documents meanwhile.
+                await embed_collection(
+                    self._rows, fresh, self._workshop.embedder(fresh.model), index
+                )
             try:
-                await self._workshop.index(row.place).drop(_shelf(row))
+                await self._workshop.index(row.place).drop(vector_collection(row))
             except (ConfigError, StoreError) as error:
                 log.warning("vectors not removed", extra={"place": row.place, "error": str(error)})
         return self._collection_of(
             replace(fresh, documents=current_row.documents, passages=current_row.passages)
         )
-
-    async def _fill(self, row: StoredCollection, index: PassageIndex) -> None:
-        embedder = self._workshop.embedder(row.model)
-        after = -1
-        while pages := await self._rows.passage_page(row.collection_id, after=after, limit=_BATCH):
-            pieces = [DocumentChunk(text=page.text, heading=page.heading) for _, page in pages]
-            vectors = await embedded(embedder, [piece.embedded for piece in pieces], "document")
-            placed = [
-                PassageKey(passage_id=page.passage_id, document_id=document)
-                for document, page in pages
-            ]
-            await index.put(_shelf(row), placed, vectors)
-            after = pages[-1][1].passage_id
 
     # Documents
 
@@ -374,7 +275,7 @@ class DocumentLibrary:
                     source=document.source, status="unchanged", passages=existing.passages
                 )
             pieces, passages = await anyio.to_thread.run_sync(
-                _cut, document, self.settings.passage_tokens
+                cut_document, document, self.settings.passage_tokens
             )
             if not pieces:
                 raise DocumentError(
@@ -382,15 +283,8 @@ class DocumentLibrary:
                     hint="If it shows pictures of text, recognise the text first (OCR).",
                 )
             document_id = new_id()
-            index, shelf = self._workshop.index(row.place), _shelf(row)
-            for at in range(0, len(passages), _BATCH):
-                texts = [piece.embedded for piece in pieces[at : at + _BATCH]]
-                vectors = await embedded(embedder, texts, "document")
-                placed = [
-                    PassageKey(passage_id=passage.passage_id, document_id=document_id)
-                    for passage in passages[at : at + _BATCH]
-                ]
-                await index.put(shelf, placed, vectors)
+            index, shelf = self._workshop.index(row.place), vector_collection(row)
+            await embed_document(document_id, pieces, passages, embedder, index, shelf)
             # From here on it is found: the vectors alone were not.
             gone = await self._rows.replace_document(
                 StoredDocument(
@@ -435,13 +329,13 @@ class DocumentLibrary:
             ids = [document.document_id for document in doomed]
             if ids:
                 await self._rows.remove_documents(row.collection_id, ids)
-                await self._workshop.index(row.place).remove(_shelf(row), ids)
+                await self._workshop.index(row.place).remove(vector_collection(row), ids)
         return doomed
 
     async def settle(self, project_id: str, name: str) -> None:
         """Prepare a collection for being searched after much was added; may be slow."""
         row = await self._row(project_id, name)
-        await self._workshop.index(row.place).settle(_shelf(row))
+        await self._workshop.index(row.place).settle(vector_collection(row))
 
     # Searching
 
@@ -476,7 +370,14 @@ class DocumentLibrary:
             )
         try:
             with anyio.fail_after(self.settings.timeout_s):
-                passages = await self._search(collection, question, vector, looking)
+                passages = await search_collection(
+                    self._rows,
+                    self._workshop.index(collection.place),
+                    collection,
+                    question,
+                    vector,
+                    looking,
+                )
         except Exception:
             rest = monotonic() + self.settings.cooldown_s
             self._failures[collection.collection_id] = (failures + 1, rest)
@@ -484,89 +385,11 @@ class DocumentLibrary:
         self._failures.pop(collection.collection_id, None)
         return passages
 
-    async def _search(
-        self,
-        collection: Collection,
-        question: str,
-        vector: NDArray[np.float32],
-        looking: PassageSearch,
-    ) -> list[FoundPassage]:
-        index = self._workshop.index(collection.place)
-        shelf = VectorCollection(
-            collection_id=collection.collection_id,
-            shelf_id=collection.shelf_id,
-            dim=collection.dim,
-            metric=collection.metric,
-        )
-        fetched = max(looking.fetch_k, looking.top_k)
-        limit = looking.top_k if looking.search_type.startswith("similarity") else fetched
-        near = await index.nearest(shelf, vector, limit=limit)
-        similarities: dict[int, float | None] = {
-            neighbour.passage_id: neighbour.similarity for neighbour in near
-        }
-        words: dict[int, float] = {}
-        match looking.search_type:
-            case "mmr":
-                rows = await index.vectors(shelf, list(similarities))
-                chosen = diversify(
-                    vector,
-                    rows,
-                    list(similarities),
-                    limit=looking.top_k,
-                    lambda_mult=looking.lambda_mult,
-                )
-                similarities = dict.fromkeys(chosen)  # the order is no longer that of nearness
-            case "hybrid":
-                words = dict(
-                    await best_by_words(
-                        self._rows, collection.collection_id, question, limit=fetched
-                    )
-                )
-                remaining = [number for number in words if number not in similarities]
-                similarities |= await self._similarities(index, shelf, remaining, vector)
-            case _:
-                pass
-        sources = await self._rows.passages(list(similarities))
-        passages = [
-            FoundPassage(
-                passage_id=number,
-                text=sources[number].passage.text,
-                collection=collection.name,
-                document_id=sources[number].document_id,
-                source=sources[number].source,
-                title=sources[number].title,
-                heading=sources[number].passage.heading,
-                page=sources[number].passage.page,
-                similarity=value,
-                words=words.get(number),
-            )
-            for number, value in similarities.items()
-            if number in sources  # one whose document has just gone
-        ]
-        return [replace(passage, rank=rank) for rank, passage in enumerate(passages, 1)]
-
-    async def _similarities(
-        self,
-        index: PassageIndex,
-        shelf: VectorCollection,
-        numbers: Sequence[int],
-        vector: NDArray[np.float32],
-    ) -> dict[int, float | None]:
-        """Similarities of passages that were found by their words alone."""
-        rows = await index.vectors(shelf, numbers)
-        there = [number for number in numbers if number in rows]
-        similarities: dict[int, float | None] = dict.fromkeys(numbers)
-        if there:
-            stacked = np.stack([rows[number] for number in there])
-            values = similarity(shelf.metric, measured(shelf.metric, stacked, vector))
-            similarities |= dict(zip(there, map(float, values), strict=True))
-        return similarities
-
     # Helpers
 
     async def _row(self, project_id: str, name: str, *, counted: bool = False) -> StoredCollection:
         rows = await self._rows.collections(project_id, counted=counted)
-        row = _named(rows, name)
+        row = collection_named(rows, name)
         if row is None:
             raise ArgumentError(
                 f"There is no collection {name[:80]!r}.",
@@ -616,47 +439,3 @@ class DocumentLibrary:
         """The collection as it is now, while nobody else of this process writes it."""
         async with self._writing.setdefault(row.collection_id, anyio.Lock()):
             yield await self._row(row.project_id, row.name)
-
-
-def _named(rows: Sequence[StoredCollection], name: str) -> StoredCollection | None:
-    folded = name.strip().casefold()
-    by_name = next((row for row in rows if row.name.casefold() == folded), None)
-    return by_name or next(
-        (row for row in rows if row.alias and row.alias.casefold() == folded), None
-    )
-
-
-def _shelf(row: StoredCollection) -> VectorCollection:
-    return VectorCollection(
-        collection_id=row.collection_id,
-        shelf_id=row.shelf_id,
-        dim=row.dim,
-        metric=cast("Metric", row.metric),
-    )
-
-
-def _line(text: str, label: str, max_chars: int) -> str:
-    """A text for people in one line."""
-    line = " ".join(text.split())
-    if len(line) > max_chars:
-        raise ArgumentError(
-            f"The {label} has {len(line):,} characters.", allowed=f"Allowed: {max_chars:,} at most."
-        )
-    return line
-
-
-def _cut(document: NewDocument, max_tokens: int) -> tuple[list[DocumentChunk], list[StoredPassage]]:
-    """The pieces of a document, and as what they are stored. Takes its time."""
-    pieces = split_document(document.text, max_tokens=max_tokens, has_pages=document.has_pages)
-    first = randbits(61)
-    return pieces, [
-        StoredPassage(
-            passage_id=first + at,
-            ordinal=at,
-            text=piece.text,
-            heading=piece.heading,
-            page=piece.page,
-            words=" ".join(words_of(piece.embedded)),
-        )
-        for at, piece in enumerate(pieces)
-    ]

@@ -1,0 +1,71 @@
+"""Cut documents into passages and compute their vectors."""
+
+from collections.abc import Sequence
+from secrets import randbits
+from typing import Final
+
+from toolgate.documents._library_types import NewDocument
+from toolgate.documents._stored_collections import vector_collection
+from toolgate.documents.bm25 import words_of
+from toolgate.documents.chunking import DocumentChunk, split_document
+from toolgate.models.embedders import Embedder, embedded
+from toolgate.store import DocumentRepository, StoredCollection, StoredPassage
+from toolgate.store.passages import PassageIndex, PassageKey, VectorCollection
+
+__all__ = ["cut_document", "embed_collection", "embed_document"]
+
+_BATCH: Final = 256
+"""Passages that get their vectors at once."""
+
+
+def cut_document(
+    document: NewDocument, max_tokens: int
+) -> tuple[list[DocumentChunk], list[StoredPassage]]:
+    """The pieces of a document, and as what they are stored. Takes its time."""
+    pieces = split_document(document.text, max_tokens=max_tokens, has_pages=document.has_pages)
+    first = randbits(61)
+    return pieces, [
+        StoredPassage(
+            passage_id=first + at,
+            ordinal=at,
+            text=piece.text,
+            heading=piece.heading,
+            page=piece.page,
+            words=" ".join(words_of(piece.embedded)),
+        )
+        for at, piece in enumerate(pieces)
+    ]
+
+
+async def embed_document(
+    document_id: str,
+    pieces: Sequence[DocumentChunk],
+    passages: Sequence[StoredPassage],
+    embedder: Embedder,
+    index: PassageIndex,
+    shelf: VectorCollection,
+) -> None:
+    """Compute the vectors of the passages of a document."""
+    for at in range(0, len(passages), _BATCH):
+        texts = [piece.embedded for piece in pieces[at : at + _BATCH]]
+        vectors = await embedded(embedder, texts, "document")
+        keys = [
+            PassageKey(passage_id=passage.passage_id, document_id=document_id)
+            for passage in passages[at : at + _BATCH]
+        ]
+        await index.put(shelf, keys, vectors)
+
+
+async def embed_collection(
+    rows: DocumentRepository, row: StoredCollection, embedder: Embedder, index: PassageIndex
+) -> None:
+    """Compute the vectors of all passages of a collection."""
+    after = -1
+    while pages := await rows.passage_page(row.collection_id, after=after, limit=_BATCH):
+        pieces = [DocumentChunk(text=page.text, heading=page.heading) for _, page in pages]
+        vectors = await embedded(embedder, [piece.embedded for piece in pieces], "document")
+        keys = [
+            PassageKey(passage_id=page.passage_id, document_id=document) for document, page in pages
+        ]
+        await index.put(vector_collection(row), keys, vectors)
+        after = pages[-1][1].passage_id

@@ -1,0 +1,110 @@
+"""Search the passages of one collection."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from toolgate.documents.base import Collection, FoundPassage, SearchType
+from toolgate.documents.bm25 import best_by_words
+from toolgate.documents.ranking import diversify
+from toolgate.store import DocumentRepository
+from toolgate.store.passages import PassageIndex, VectorCollection, measured, similarity
+
+__all__ = ["PassageSearch", "search_collection"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassageSearch:
+    """How one collection is searched."""
+
+    search_type: SearchType
+    """How."""
+
+    top_k: int
+    """Passages that are wanted."""
+
+    fetch_k: int
+    """Passages that are chosen from."""
+
+    lambda_mult: float
+    """Of `mmr`."""
+
+
+async def search_collection(
+    rows: DocumentRepository,
+    index: PassageIndex,
+    collection: Collection,
+    question: str,
+    vector: NDArray[np.float32],
+    options: PassageSearch,
+) -> list[FoundPassage]:
+    """The passages of a collection that fit, best first, each with its rank there."""
+    shelf = VectorCollection(
+        collection_id=collection.collection_id,
+        shelf_id=collection.shelf_id,
+        dim=collection.dim,
+        metric=collection.metric,
+    )
+    fetched = max(options.fetch_k, options.top_k)
+    limit = options.top_k if options.search_type.startswith("similarity") else fetched
+    near = await index.nearest(shelf, vector, limit=limit)
+    similarities: dict[int, float | None] = {
+        neighbour.passage_id: neighbour.similarity for neighbour in near
+    }
+    words: dict[int, float] = {}
+    match options.search_type:
+        case "mmr":
+            vectors = await index.vectors(shelf, list(similarities))
+            chosen = diversify(
+                vector,
+                vectors,
+                list(similarities),
+                limit=options.top_k,
+                lambda_mult=options.lambda_mult,
+            )
+            similarities = dict.fromkeys(chosen)  # the order is no longer that of nearness
+        case "hybrid":
+            words = dict(
+                await best_by_words(rows, collection.collection_id, question, limit=fetched)
+            )
+            remaining = [number for number in words if number not in similarities]
+            similarities |= await _similarities(index, shelf, remaining, vector)
+        case _:
+            pass
+    sources = await rows.passages(list(similarities))
+    passages = [
+        FoundPassage(
+            passage_id=number,
+            text=sources[number].passage.text,
+            collection=collection.name,
+            document_id=sources[number].document_id,
+            source=sources[number].source,
+            title=sources[number].title,
+            heading=sources[number].passage.heading,
+            page=sources[number].passage.page,
+            similarity=value,
+            words=words.get(number),
+        )
+        for number, value in similarities.items()
+        if number in sources  # one whose document has just gone
+    ]
+    return [replace(passage, rank=rank) for rank, passage in enumerate(passages, 1)]
+
+
+async def _similarities(
+    index: PassageIndex,
+    shelf: VectorCollection,
+    numbers: Sequence[int],
+    vector: NDArray[np.float32],
+) -> dict[int, float | None]:
+    """Similarities of passages that were found by their words alone."""
+    vectors = await index.vectors(shelf, numbers)
+    available = [number for number in numbers if number in vectors]
+    similarities: dict[int, float | None] = dict.fromkeys(numbers)
+    if available:
+        stacked = np.stack([vectors[number] for number in available])
+        values = similarity(shelf.metric, measured(shelf.metric, stacked, vector))
+        similarities |= dict(zip(available, map(float, values), strict=True))
+    return similarities

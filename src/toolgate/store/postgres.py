@@ -68,7 +68,7 @@ class PostgresStore(SqlStore):
 
     def __init__(self, url: URL, *, lock_timeout_s: float = 10.0) -> None:
         super().__init__(
-            _engine(url, lock_timeout_s), _shown(url), insert=insert, writers=_CONNECTIONS
+            _engine(url, lock_timeout_s), _safe_url(url), insert=insert, writers=_CONNECTIONS
         )
 
     @property
@@ -155,9 +155,9 @@ def _engine(url: URL, lock_timeout_s: float) -> Engine:
     return engine
 
 
-def _shown(url: URL) -> str:
-    shown = url.set(drivername="postgresql").difference_update_query(["password", "sslpassword"])
-    return shown._replace(password=None).render_as_string()
+def _safe_url(url: URL) -> str:
+    safe_url = url.set(drivername="postgresql").difference_update_query(["password", "sslpassword"])
+    return safe_url._replace(password=None).render_as_string()
 
 
 def _lock(connection: Connection) -> None:

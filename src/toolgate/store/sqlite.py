@@ -191,9 +191,9 @@ class SqliteStore(SqlStore):
 
     def _damage(self, connection: Connection) -> list[str]:
         # Rows of `integrity_check` say what they found; those of the other name table, row, parent.
-        found = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
+        problems = connection.exec_driver_sql("PRAGMA integrity_check(20)").scalars().all()
         orphans = connection.exec_driver_sql("PRAGMA foreign_key_check").all()
-        return [f"SQLite found: {text}." for text in found if text != "ok"] + [
+        return [f"SQLite found: {text}." for text in problems if text != "ok"] + [
             f"A row of {table} belongs to a row of {parent} that does not exist."
             for table, _, parent, _ in orphans[:20]
         ]

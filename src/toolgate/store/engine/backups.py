@@ -79,12 +79,12 @@ def opened(source: Path) -> Generator[Connection]:
 def replace_rows(source: Connection, target: Connection) -> dict[str, int]:
     """Make all rows of one database those of another of the same schema; gives rows by table."""
     # Reflected, since a backup may have the tables of an earlier schema.
-    found = MetaData()
-    found.reflect(target, only=lambda name, _: name in _tables.metadata.tables)
-    for table in reversed(found.sorted_tables):
+    reflected = MetaData()
+    reflected.reflect(target, only=lambda name, _: name in _tables.metadata.tables)
+    for table in reversed(reflected.sorted_tables):
         target.execute(delete(table))
     copied: dict[str, int] = {}
-    for table in found.sorted_tables:
+    for table in reflected.sorted_tables:
         copied[table.name] = 0
         for rows in source.execute(select(table)).mappings().partitions(_CHUNK):
             target.execute(insert(table), [dict(row) for row in rows])

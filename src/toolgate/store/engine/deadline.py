@@ -91,12 +91,12 @@ class StoreDeadline:
     @property
     def has_saved(self) -> bool:
         """Whether something was kept since `forget_saved`."""
-        return any(one.was_saved for one in self._attempts)
+        return any(attempt.was_saved for attempt in self._attempts)
 
     @property
     def may_have_saved(self) -> bool:
         """Whether something since then may still be kept, or was, without anybody knowing."""
-        return any(one.may_be_saved for one in self._attempts)
+        return any(attempt.may_be_saved for attempt in self._attempts)
 
     def forget_saved(self) -> None:
         """Count from here on."""
@@ -168,8 +168,8 @@ class StoreDeadline:
 @asynccontextmanager
 async def acquired(lock: anyio.Lock) -> AsyncGenerator[None]:
     """Hold a lock under which the store is asked, with the patience of whoever wants it."""
-    mine = current_deadline()
-    await (lock.acquire() if mine is None else mine.take(lock))
+    deadline = current_deadline()
+    await (lock.acquire() if deadline is None else deadline.take(lock))
     try:
         yield
     finally:
@@ -184,19 +184,19 @@ def store_deadline(wait_s: float, *, each: bool = False) -> Generator[StoreDeadl
         wait_s: Seconds, for all that is asked of it together.
         each: They are meant for each single transaction, however many there are.
     """
-    mine = StoreDeadline(wait_s, each=each)
-    before = _current.set(mine)
+    deadline = StoreDeadline(wait_s, each=each)
+    before = _current.set(deadline)
     try:
-        yield mine
+        yield deadline
     finally:
-        mine.has_ended = True
+        deadline.has_ended = True
         _current.reset(before)
 
 
 def current_deadline() -> StoreDeadline | None:
     """That of whoever asks the store now; None: it is waited for as long as it takes."""
-    mine = _current.get()
-    return None if mine is None or mine.has_ended else mine
+    deadline = _current.get()
+    return None if deadline is None or deadline.has_ended else deadline
 
 
 def _forget(task: asyncio.Task[Any]) -> None:

@@ -46,12 +46,12 @@ def read_status(connection: Connection) -> SchemaStatus:
     if _tables.VERSION_TABLE not in present:
         taken = present & set(_tables.metadata.tables)
         return SchemaStatus(kind="foreign" if taken else "empty")
-    found = connection.execute(select(_tables.versions.c.version_num)).scalar()
-    if found is None:
+    revision = connection.execute(select(_tables.versions.c.version_num)).scalar()
+    if revision is None:
         return SchemaStatus(kind="foreign")
-    if found == _tables.REVISIONS[-1]:
-        return SchemaStatus(kind="current", found=found)
-    return SchemaStatus(kind="old" if found in _tables.REVISIONS else "newer", found=found)
+    if revision == _tables.REVISIONS[-1]:
+        return SchemaStatus(kind="current", found=revision)
+    return SchemaStatus(kind="old" if revision in _tables.REVISIONS else "newer", found=revision)
 
 
 def require_upgradable(standing: SchemaStatus, url: str) -> None:

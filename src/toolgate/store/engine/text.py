@@ -16,9 +16,9 @@ def escape_text(text: str) -> str:
     PostgreSQL keeps no NUL, and neither database keeps half a surrogate pair, but JSON may hold
     both. They are written as SUB (U+001A) and four hex digits.
     """
-    return UNSUPPORTED_CHARACTERS.sub(lambda found: f"\x1a{ord(found[0]):04x}", text)
+    return UNSUPPORTED_CHARACTERS.sub(lambda match: f"\x1a{ord(match[0]):04x}", text)
 
 
 def unescape_text(text: str) -> str:
     """The text that `escape_text` was given."""
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), text)

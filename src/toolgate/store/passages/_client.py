@@ -58,9 +58,9 @@ class VectorServiceClient:
                 raise
             except Exception as error:
                 self._forget()
-                said = " ".join(str(error).split())[:300] or type(error).__name__
+                reason = " ".join(str(error).split())[:300] or type(error).__name__
                 raise StoreError(
-                    f"The vectors in {self._name} cannot be reached: {said}.",
+                    f"The vectors in {self._name} cannot be reached: {reason}.",
                     hint=f"Look at documents.place_options.{self._name}, and at the service.",
                 ) from error
 

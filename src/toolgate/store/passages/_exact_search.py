@@ -59,9 +59,9 @@ class TopPassages:
         self._numbers = np.concatenate([self._numbers, numbers])
         self._values = np.concatenate([self._values, values])
         if len(self._values) > self._limit:
-            kept = np.argpartition(-self._values, self._limit - 1)
+            top = np.argpartition(-self._values, self._limit - 1)
             # all that are equal to the last one stay, since their numbers decide
-            mask = self._values >= self._values[kept[self._limit - 1]]
+            mask = self._values >= self._values[top[self._limit - 1]]
             self._numbers, self._values = self._numbers[mask], self._values[mask]
 
     def found(self) -> list[PassageMatch]:

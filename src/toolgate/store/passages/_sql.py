@@ -66,14 +66,12 @@ class SqlPassages:
         documents: Collection[str] | None = None,
     ) -> list[PassageMatch]:
         """The nearest passages, each row looked at."""
-        [wanted] = sized(shelf, question[np.newaxis], 1)
+        [query] = sized(shelf, question[np.newaxis], 1)
 
         def work(driver: Any) -> list[PassageMatch]:
             best = TopPassages(limit)
             for numbers, rows in self.scan(driver, shelf, documents):
-                best.look_at(
-                    numbers, similarity(shelf.metric, measured(shelf.metric, rows, wanted))
-                )
+                best.look_at(numbers, similarity(shelf.metric, measured(shelf.metric, rows, query)))
             return best.found()
 
         return await self.store.reading(work)
@@ -84,7 +82,7 @@ class SqlPassages:
         """Vectors of passages by number."""
 
         def work(driver: Any) -> dict[int, NDArray[np.float32]]:
-            found: dict[int, NDArray[np.float32]] = {}
+            vectors: dict[int, NDArray[np.float32]] = {}
             for part in parts(list(passages)):
                 statement = (
                     "SELECT passage_id, vector FROM passage_vectors"  # noqa: S608
@@ -92,18 +90,18 @@ class SqlPassages:
                 )
                 for number, blob in self.rows(driver, statement, (shelf.shelf_id, *part)):
                     if len(blob) == 4 * shelf.dim:
-                        found[number] = np.frombuffer(blob, "<f4")
-            return found
+                        vectors[number] = np.frombuffer(blob, "<f4")
+            return vectors
 
         return await self.store.reading(work)
 
     async def count(self, shelf: VectorCollection) -> int:
         """Passages of a shelf."""
         statement = "SELECT count(*) FROM passage_vectors WHERE shelf_id = ?"
-        found = await self.store.reading(
+        rows = await self.store.reading(
             lambda driver: self.rows(driver, statement, (shelf.shelf_id,))
         )
-        return int(found[0][0])
+        return int(rows[0][0])
 
     async def settle(self, shelf: VectorCollection) -> None:
         """Nothing to prepare: every row is looked at."""
@@ -132,8 +130,8 @@ class SqlPassages:
             " VALUES (?, ?, ?, ?, ?) ON CONFLICT (shelf_id, passage_id) DO UPDATE SET"
             " document_id = excluded.document_id, vector = excluded.vector".replace("?", self.mark),
             [
-                (shelf.shelf_id, each.passage_id, shelf.collection_id, each.document_id, blob)
-                for each, blob in zip(passages, packed(rows), strict=True)
+                (shelf.shelf_id, passage.passage_id, shelf.collection_id, passage.document_id, blob)
+                for passage, blob in zip(passages, packed(rows), strict=True)
             ],
         )
         cursor.close()
@@ -142,15 +140,15 @@ class SqlPassages:
         self, driver: Any, shelf: VectorCollection, documents: Collection[str] | None
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
         """Numbers and vectors, piece by piece; rows that are damaged are left out."""
-        wanted: Sequence[Sequence[str]] = (
+        portions: Sequence[Sequence[str]] = (
             [()] if documents is None else list(parts(list(documents)))
         )
-        for part in wanted:
-            some = f" AND document_id IN ({places(part)})" if documents is not None else ""
+        for part in portions:
+            condition = f" AND document_id IN ({places(part)})" if documents is not None else ""
             cursor = driver.cursor()
             cursor.execute(
                 "SELECT passage_id, vector FROM passage_vectors"  # noqa: S608
-                f" WHERE shelf_id = ?{some}".replace("?", self.mark),
+                f" WHERE shelf_id = ?{condition}".replace("?", self.mark),
                 (shelf.shelf_id, *part),
             )
             while rows := cursor.fetchmany(CHUNK):

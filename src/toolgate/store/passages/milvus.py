@@ -74,7 +74,7 @@ class MilvusPassages(VectorServiceClient):
     ) -> None:
         """Keep vectors."""
         rows = sized(shelf, vectors, len(passages))
-        kept = unit(rows) if shelf.metric == "cosine" else rows
+        stored = unit(rows) if shelf.metric == "cosine" else rows
 
         def work(client: Any) -> None:
             if not self._is_there(client, shelf):
@@ -84,12 +84,12 @@ class MilvusPassages(VectorServiceClient):
                     named(shelf.shelf_id),
                     [
                         {
-                            "passage": each.passage_id,
-                            "document": each.document_id,
+                            "passage": passage.passage_id,
+                            "document": passage.document_id,
                             "vector": row.tolist(),
                         }
-                        for each, row in zip(
-                            passages[at : at + _AT_ONCE], kept[at : at + _AT_ONCE], strict=True
+                        for passage, row in zip(
+                            passages[at : at + _AT_ONCE], stored[at : at + _AT_ONCE], strict=True
                         )
                     ],
                 )
@@ -125,10 +125,10 @@ class MilvusPassages(VectorServiceClient):
         documents: Collection[str] | None = None,
     ) -> list[PassageMatch]:
         """The nearest passages."""
-        [wanted] = sized(shelf, question[np.newaxis], 1)
+        [query] = sized(shelf, question[np.newaxis], 1)
         if shelf.metric == "cosine":
-            wanted = unit(wanted[np.newaxis])[0]
-        some = "" if documents is None else _among("document", documents)
+            query = unit(query[np.newaxis])[0]
+        condition = "" if documents is None else _among("document", documents)
 
         def work(client: Any) -> list[PassageMatch]:
             if documents is not None and not documents:
@@ -137,8 +137,8 @@ class MilvusPassages(VectorServiceClient):
                 return []
             [hits] = client.search(
                 named(shelf.shelf_id),
-                data=[wanted.tolist()],
-                filter=some,
+                data=[query.tolist()],
+                filter=condition,
                 limit=limit,
                 consistency_level=_STRONG,
                 search_params={"metric_type": _metric(shelf)},
@@ -148,9 +148,9 @@ class MilvusPassages(VectorServiceClient):
                 values = np.sqrt(np.maximum(values, 0))  # Milvus gives the square
             if shelf.metric == "cosine":
                 values = np.clip(values, -1, 1)
-            found = similarity(shelf.metric, values)
+            similarities = similarity(shelf.metric, values)
             numbers = [int(hit["passage"] if "passage" in hit else hit["id"]) for hit in hits]
-            return in_order(list(zip(numbers, map(float, found), strict=True)))
+            return in_order(list(zip(numbers, map(float, similarities), strict=True)))
 
         return await self.using(work)
 
@@ -236,10 +236,10 @@ def _metric(shelf: VectorCollection) -> str:
 
 def _among(name: str, values: Collection[str] | Collection[int]) -> str:
     """A filter of Milvus; ids are letters and digits."""
-    shown = ", ".join(
+    literals = ", ".join(
         str(value) if isinstance(value, int) else f'"{_pure(value)}"' for value in values
     )
-    return f"{name} in [{shown}]"
+    return f"{name} in [{literals}]"
 
 
 def _pure(value: str) -> str:

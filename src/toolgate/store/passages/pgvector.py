@@ -110,38 +110,38 @@ class PgPassages(SqlPassages):
         if shelf.shelf_id not in self._seen:  # a backup brings none of what the extension has
             await self.store.writing(lambda driver: self._catch_up(driver, shelf))
             self._seen.add(shelf.shelf_id)
-        [wanted] = sized(shelf, question[np.newaxis], 1)
-        shown = _shown(unit(wanted[np.newaxis])[0] if shelf.metric == "cosine" else wanted)
+        [query] = sized(shelf, question[np.newaxis], 1)
+        literal = _vector_literal(unit(query[np.newaxis])[0] if shelf.metric == "cosine" else query)
         operator = _OPERATORS[shelf.metric][0]
         distance = f"embedding::halfvec({shelf.dim}) {operator} %s::halfvec({shelf.dim})"
 
         def work(driver: Any) -> list[PassageMatch]:
             self._use(driver)
-            most = _MORE * limit
+            candidates = _MORE * limit
             if documents is None:
-                effort = min(1000, max(self._options.ef_search, most))
+                effort = min(1000, max(self._options.ef_search, candidates))
                 driver.execute(f"SET LOCAL hnsw.ef_search = {effort}")
-                found = driver.execute(
+                hits = driver.execute(
                     "SELECT passage_id FROM passage_nearest"  # noqa: S608 - names of ours
                     f" WHERE shelf_id = {_literal(shelf)} ORDER BY {distance} LIMIT %s",
-                    (shown, most),
+                    (literal, candidates),
                 ).fetchall()
             else:
                 # First those that are allowed: an index would look at the nearest of all.
-                found = driver.execute(
+                hits = driver.execute(
                     "WITH permitted AS MATERIALIZED ("  # noqa: S608 - names of ours
                     "SELECT passage_id, embedding FROM passage_nearest"
                     f" WHERE shelf_id = {_literal(shelf)} AND document_id = ANY(%s))"
                     f" SELECT passage_id FROM permitted ORDER BY {distance} LIMIT %s",
-                    (list(documents), shown, most),
+                    (list(documents), literal, candidates),
                 ).fetchall()
             rows = driver.execute(
                 "SELECT passage_id, vector FROM passage_vectors"
                 " WHERE shelf_id = %s AND passage_id = ANY(%s)",
-                (shelf.shelf_id, [row[0] for row in found]),
+                (shelf.shelf_id, [row[0] for row in hits]),
             ).fetchall()
             numbers, vectors = unpacked(rows, shelf.dim)
-            values = similarity(shelf.metric, measured(shelf.metric, vectors, wanted))
+            values = similarity(shelf.metric, measured(shelf.metric, vectors, query))
             pairs: list[tuple[int, float]] = list(
                 zip(numbers.tolist(), values.tolist(), strict=True)
             )
@@ -176,7 +176,10 @@ class PgPassages(SqlPassages):
         super().write(driver, shelf, passages, rows)
         if self._schema:
             self._put_nearest(
-                driver, shelf, [(each.passage_id, each.document_id) for each in passages], rows
+                driver,
+                shelf,
+                [(passage.passage_id, passage.document_id) for passage in passages],
+                rows,
             )
 
     def _put_nearest(
@@ -187,27 +190,27 @@ class PgPassages(SqlPassages):
         rows: NDArray[np.float32],
     ) -> None:
         self._use(driver)
-        kept = unit(rows) if shelf.metric == "cosine" else rows
+        stored = unit(rows) if shelf.metric == "cosine" else rows
         cursor = driver.cursor()
         cursor.executemany(
             "INSERT INTO passage_nearest (shelf_id, passage_id, document_id, embedding)"
             " VALUES (%s, %s, %s, %s::halfvec) ON CONFLICT (shelf_id, passage_id) DO UPDATE SET"
             " document_id = excluded.document_id, embedding = excluded.embedding",
             [
-                (shelf.shelf_id, number, document, _shown(row))
-                for (number, document), row in zip(passages, kept, strict=True)
+                (shelf.shelf_id, number, document, _vector_literal(row))
+                for (number, document), row in zip(passages, stored, strict=True)
             ],
         )
         cursor.close()
 
     def _catch_up(self, driver: Any, shelf: VectorCollection) -> None:
-        found = driver.execute(
+        missing = driver.execute(
             "SELECT v.passage_id, v.document_id, v.vector FROM passage_vectors v"
             " WHERE v.shelf_id = %s AND NOT EXISTS (SELECT 1 FROM passage_nearest n"
             " WHERE n.shelf_id = v.shelf_id AND n.passage_id = v.passage_id)",
             (shelf.shelf_id,),
         ).fetchall()
-        sound = [row for row in found if len(row[2]) == 4 * shelf.dim]
+        sound = [row for row in missing if len(row[2]) == 4 * shelf.dim]
         if sound:
             rows = np.frombuffer(b"".join(row[2] for row in sound), "<f4").reshape(-1, shelf.dim)
             self._put_nearest(driver, shelf, [(row[0], row[1]) for row in sound], rows)
@@ -258,22 +261,22 @@ class PgPassages(SqlPassages):
         if not self._options.extension:
             self.notice = "pgvector is switched off, so nearness is computed in the gateway."
             return ""
-        found = _installed(driver)
-        if found is None:
+        extension = _installed(driver)
+        if extension is None:
             try:
                 with driver.transaction():
                     driver.execute("CREATE EXTENSION IF NOT EXISTS vector")
             except psycopg.Error as error:
                 log.info("pgvector was not installed", extra={"error": str(error).strip()})
-            found = _installed(driver)
-        if found is None or found[1] < (0, 7):
+            extension = _installed(driver)
+        if extension is None or extension[1] < (0, 7):
             self.notice = (
                 "This PostgreSQL has no pgvector 0.7 or later, so nearness is computed in the"
                 " gateway. Install it on the database server and run: CREATE EXTENSION vector;"
             )
             return ""
         self.notice = ""
-        return found[0]
+        return extension[0]
 
     def _use(self, driver: Any) -> None:
         """Until the end of the transaction, the names of the extension are known."""
@@ -285,13 +288,13 @@ class PgPassages(SqlPassages):
 
 
 def _installed(driver: Any) -> tuple[str, tuple[int, ...]] | None:
-    found = driver.execute(
+    row = driver.execute(
         "SELECT n.nspname, e.extversion FROM pg_extension e"
         " JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
     ).fetchone()
-    if found is None:
+    if row is None:
         return None
-    return found[0], tuple(int(part) for part in str(found[1]).split(".") if part.isdigit())
+    return row[0], tuple(int(part) for part in str(row[1]).split(".") if part.isdigit())
 
 
 def _literal(shelf: VectorCollection) -> str:
@@ -305,7 +308,7 @@ def _index_name(shelf: VectorCollection) -> str:
     return f"passage_hnsw_{_literal(shelf)[1:-1].lower()[-40:]}"
 
 
-def _shown(vector: NDArray[np.float32]) -> str:
+def _vector_literal(vector: NDArray[np.float32]) -> str:
     """As pgvector reads it."""
     return "[" + ",".join(f"{float(number):.6g}" for number in vector) + "]"
 

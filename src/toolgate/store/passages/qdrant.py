@@ -71,7 +71,7 @@ class QdrantPassages(VectorServiceClient):
     ) -> None:
         """Keep vectors."""
         rows = sized(shelf, vectors, len(passages))
-        kept = unit(rows) if shelf.metric == "cosine" else rows
+        stored = unit(rows) if shelf.metric == "cosine" else rows
 
         def work(client: Any) -> None:
             if not self._is_there(client, shelf):
@@ -81,12 +81,12 @@ class QdrantPassages(VectorServiceClient):
                     named(shelf.shelf_id),
                     [
                         models.PointStruct(
-                            id=each.passage_id,
+                            id=passage.passage_id,
                             vector=row.tolist(),
-                            payload={"document": each.document_id},
+                            payload={"document": passage.document_id},
                         )
-                        for each, row in zip(
-                            passages[at : at + _AT_ONCE], kept[at : at + _AT_ONCE], strict=True
+                        for passage, row in zip(
+                            passages[at : at + _AT_ONCE], stored[at : at + _AT_ONCE], strict=True
                         )
                     ],
                     wait=True,
@@ -127,9 +127,9 @@ class QdrantPassages(VectorServiceClient):
         documents: Collection[str] | None = None,
     ) -> list[PassageMatch]:
         """The nearest passages."""
-        [wanted] = sized(shelf, question[np.newaxis], 1)
+        [query] = sized(shelf, question[np.newaxis], 1)
         if shelf.metric == "cosine":
-            wanted = unit(wanted[np.newaxis])[0]
+            query = unit(query[np.newaxis])[0]
 
         def work(client: Any) -> list[PassageMatch]:
             if documents is not None and not documents:
@@ -138,7 +138,7 @@ class QdrantPassages(VectorServiceClient):
                 return []
             hits = client.query_points(
                 named(shelf.shelf_id),
-                query=wanted.tolist(),
+                query=query.tolist(),
                 query_filter=None if documents is None else _among(documents),
                 limit=limit,
                 with_payload=False,
@@ -146,9 +146,11 @@ class QdrantPassages(VectorServiceClient):
             values = np.array([hit.score for hit in hits], np.float32)
             if shelf.metric == "cosine":
                 values = np.clip(values, -1, 1)
-            found = similarity(shelf.metric, np.abs(values) if _is_distance(shelf) else values)
+            similarities = similarity(
+                shelf.metric, np.abs(values) if _is_distance(shelf) else values
+            )
             numbers = [int(hit.id) for hit in hits]
-            return in_order(list(zip(numbers, map(float, found), strict=True)))
+            return in_order(list(zip(numbers, map(float, similarities), strict=True)))
 
         return await self.using(work)
 
@@ -160,10 +162,10 @@ class QdrantPassages(VectorServiceClient):
         def work(client: Any) -> dict[int, NDArray[np.float32]]:
             if not passages or not self._is_there(client, shelf):
                 return {}
-            found = client.retrieve(
+            points = client.retrieve(
                 named(shelf.shelf_id), list(passages), with_vectors=True, with_payload=False
             )
-            return {int(each.id): np.array(each.vector, np.float32) for each in found}
+            return {int(point.id): np.array(point.vector, np.float32) for point in points}
 
         return await self.using(work)
 

@@ -78,18 +78,18 @@ class SqlitePassages(SqlPassages):
             yield from super().scan(driver, shelf, documents)
             return
         # Every change of a collection, also by another process, makes its version grow.
-        found = self.rows(
+        rows = self.rows(
             driver,
             "SELECT version FROM document_collections WHERE collection_id = ?",
             (shelf.collection_id,),
         )
-        version = int(found[0][0]) if found else -1
+        version = int(rows[0][0]) if rows else -1
         with self._looking:
-            kept = self._kept.get(shelf.shelf_id)
-            if kept is not None and kept.version == version:
+            cached = self._kept.get(shelf.shelf_id)
+            if cached is not None and cached.version == version:
                 self._kept.move_to_end(shelf.shelf_id)
-        if kept is not None and kept.version == version:
-            yield kept.numbers, kept.vectors
+        if cached is not None and cached.version == version:
+            yield cached.numbers, cached.vectors
             return
         pieces: list[tuple[NDArray[np.int64], NDArray[np.float32]]] = []
         size = 0
@@ -109,14 +109,14 @@ class SqlitePassages(SqlPassages):
         version: int,
         pieces: Sequence[tuple[NDArray[np.int64], NDArray[np.float32]]],
     ) -> None:
-        kept = _CachedRows(
+        cached = _CachedRows(
             version,
             np.concatenate([numbers for numbers, _ in pieces]),
             np.concatenate([vectors for _, vectors in pieces]),
         )
         with self._looking:
-            self._kept[shelf.shelf_id] = kept
-            while sum(each.vectors.nbytes for each in self._kept.values()) > self._most_bytes:
+            self._kept[shelf.shelf_id] = cached
+            while sum(entry.vectors.nbytes for entry in self._kept.values()) > self._most_bytes:
                 self._kept.popitem(last=False)
 
     def _forget(self, shelf: VectorCollection) -> None:

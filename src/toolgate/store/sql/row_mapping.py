@@ -242,8 +242,8 @@ def audit_from(row: RowMapping) -> AuditRecord:
 
 def search_row(search: StoredSearch) -> dict[str, Any]:
     """Columns of a search of the usage log."""
-    shown = [[key, round(relevance, 4)] for key, relevance in search.shown]
-    row = vars(search) | {"shown": json.dumps(shown, separators=(",", ":"))}
+    rounded = [[key, round(relevance, 4)] for key, relevance in search.shown]
+    row = vars(search) | {"shown": json.dumps(rounded, separators=(",", ":"))}
     texts = sum(len(value) for value in row.values() if isinstance(value, str | bytes))
     return _escaped(row | {"size_bytes": _ROW_BYTES + texts})
 

@@ -61,8 +61,8 @@ class TopTexts:
         self._cosines = np.concatenate([self._cosines, cosines])
         self._hashes = np.concatenate([self._hashes, np.array(hashes, f"V{HASH_BYTES}")])
         if len(self._cosines) > self._limit:
-            kept = np.argpartition(-self._cosines, self._limit - 1)
-            lowest = self._cosines[kept[self._limit - 1]]
+            top = np.argpartition(-self._cosines, self._limit - 1)
+            lowest = self._cosines[top[self._limit - 1]]
             # all that are equal to the last one stay, since their hashes decide
             mask = self._cosines >= lowest
             self._cosines, self._hashes = self._cosines[mask], self._hashes[mask]

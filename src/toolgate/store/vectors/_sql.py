@@ -76,10 +76,10 @@ class SqlVectors:
             model_id = self.model_id(driver, space)
             there = np.zeros(len(hashes), np.bool_)
             if model_id is not None and hashes:
-                places = {text: place for place, text in enumerate(hashes)}
+                places = {text: position for position, text in enumerate(hashes)}
                 for chunk in self.hashes_of(driver, model_id, hashes):
-                    found = [places[text] for text in chunk if text in places]
-                    there[found] = True
+                    present = [places[text] for text in chunk if text in places]
+                    there[present] = True
             return there
 
         return await self._store.reading(work)
@@ -131,17 +131,17 @@ class SqlVectors:
         """Make these the tools of a server; gives how many rows that changed."""
         await self.prepare()
         project, name, now = escape_text(project_id), escape_text(server), utc_now()
-        wanted = {escape_text(link.tool): link for link in links}
+        links_by_tool = {escape_text(link.tool): link for link in links}
 
         def work(driver: Any) -> int:
-            found = self.rows(
+            rows = self.rows(
                 driver,
                 "SELECT tool, text_hash, definition_hash FROM tool_texts"
                 " WHERE project_id = ? AND server = ?",
                 (project, name),
             )
-            there = {tool: (bytes(text), definition) for tool, text, definition in found}
-            gone = [(project, name, tool) for tool in there if tool not in wanted]
+            there = {tool: (bytes(text), definition) for tool, text, definition in rows}
+            gone = [(project, name, tool) for tool in there if tool not in links_by_tool]
             fresh = [
                 (
                     project,
@@ -154,7 +154,7 @@ class SqlVectors:
                     now,
                     now,
                 )
-                for tool, link in wanted.items()
+                for tool, link in links_by_tool.items()
                 if there.get(tool) != (link.text_hash, escape_text(link.definition_hash))
             ]
             self.many(
@@ -181,14 +181,14 @@ class SqlVectors:
         """Hashes of texts by server and tool."""
 
         def work(driver: Any) -> dict[str, dict[str, bytes]]:
-            found: dict[str, dict[str, bytes]] = {}
+            hashes: dict[str, dict[str, bytes]] = {}
             for server, tool, text in self.rows(
                 driver,
                 "SELECT server, tool, text_hash FROM tool_texts WHERE project_id = ?",
                 (escape_text(project_id),),
             ):
-                found.setdefault(unescape_text(server), {})[unescape_text(tool)] = bytes(text)
-            return found
+                hashes.setdefault(unescape_text(server), {})[unescape_text(tool)] = bytes(text)
+            return hashes
 
         return await self._store.reading(work)
 
@@ -196,12 +196,12 @@ class SqlVectors:
         """The text of a tool that was embedded."""
 
         def work(driver: Any) -> str | None:
-            found = self.rows(
+            rows = self.rows(
                 driver,
                 "SELECT enriched FROM tool_texts WHERE project_id = ? AND server = ? AND tool = ?",
                 (escape_text(project_id), escape_text(server), escape_text(tool)),
             )
-            return unescape_text(found[0][0]) if found else None
+            return unescape_text(rows[0][0]) if rows else None
 
         return await self._store.reading(work)
 
@@ -271,9 +271,9 @@ class SqlVectors:
 
         def work(driver: Any) -> VectorCounts:
             model_id = self.model_id(driver, space)
-            own = "SELECT count(*) FROM vectors WHERE model_id = ?"
+            statement = "SELECT count(*) FROM vectors WHERE model_id = ?"
             [[everything]] = self.rows(driver, "SELECT count(*) FROM vectors")
-            vectors = 0 if model_id is None else self.rows(driver, own, (model_id,))[0][0]
+            vectors = 0 if model_id is None else self.rows(driver, statement, (model_id,))[0][0]
             [[tools, servers]] = self.rows(
                 driver,
                 "SELECT count(*), count(DISTINCT server) FROM tool_texts WHERE project_id = ?",
@@ -351,17 +351,17 @@ class SqlVectors:
 
     def model_id(self, driver: Any, space: VectorSpace) -> int | None:
         """Number of a model; None: nothing of it is kept."""
-        found = self.rows(
+        rows = self.rows(
             driver,
             "SELECT model_id FROM vector_models WHERE model = ? AND dim = ?",
             (escape_text(space.model), space.dim),
         )
-        return found[0][0] if found else None
+        return rows[0][0] if rows else None
 
     def make_model(self, driver: Any, space: VectorSpace) -> int:
         """Number of a model, made when it is new; notes that it is used."""
         now = utc_now()
-        while (found := self.model_id(driver, space)) is None:
+        while (model_id := self.model_id(driver, space)) is None:
             # Two processes may take the same number: the second tries again with the next.
             self.run(
                 driver,
@@ -373,15 +373,15 @@ class SqlVectors:
         self.run(
             driver,
             "UPDATE vector_models SET used_at = ? WHERE model_id = ? AND used_at < ?",
-            (now, found, utc_now(plus_s=-_TOUCHED_AFTER_S)),
+            (now, model_id, utc_now(plus_s=-_TOUCHED_AFTER_S)),
         )
-        return found
+        return model_id
 
     def _load(self, driver: Any, space: VectorSpace, hashes: Sequence[bytes], put: PutRows) -> None:
         model_id = self.model_id(driver, space)
         if model_id is None:
             return
-        places = {text: place for place, text in enumerate(hashes)}
+        places = {text: position for position, text in enumerate(hashes)}
         whole = False
         if len(hashes) > CHUNK:
             count = "SELECT count(*) FROM vectors WHERE model_id = ?"
@@ -391,21 +391,23 @@ class SqlVectors:
             if whole
             else self.look_up(driver, model_id, hashes)
         )
-        for found, read in pieces:
-            wanted, blobs = [places.get(text, -1) for text in found], read
-            if -1 in wanted:
-                blobs = [blob for blob, place in zip(read, wanted, strict=True) if place >= 0]
-                wanted = [place for place in wanted if place >= 0]
+        for texts, read in pieces:
+            positions, blobs = [places.get(text, -1) for text in texts], read
+            if -1 in positions:
+                blobs = [
+                    blob for blob, position in zip(read, positions, strict=True) if position >= 0
+                ]
+                positions = [position for position in positions if position >= 0]
             sound, rows = unpacked(blobs, space.dim)
             if len(sound):
-                put(np.array(wanted, np.int64)[sound], rows)
+                put(np.array(positions, np.int64)[sound], rows)
 
 
 def _looker(best: TopTexts, hashes: Sequence[bytes]) -> PutRows:
     """Has rows considered, under the hashes of their positions."""
 
-    def look(places: NDArray[np.int64], rows: HalfRows) -> None:
-        wanted: list[int] = places.tolist()
-        best.look_at([hashes[at] for at in wanted], rows)
+    def put(places: NDArray[np.int64], rows: HalfRows) -> None:
+        positions: list[int] = places.tolist()
+        best.look_at([hashes[at] for at in positions], rows)
 
-    return look
+    return put

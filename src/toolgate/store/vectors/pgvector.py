@@ -101,7 +101,7 @@ class PgVectors(SqlVectors):
             return await super().nearest(space, query, limit=limit, allowed=allowed)
         extension = self._extension
         # More than halfvec can hold would overflow, and the length of a request says nothing.
-        shown = _shown(query / np.linalg.norm(query))
+        literal = _vector_literal(query / np.linalg.norm(query))
 
         def work(driver: Any) -> list[TextMatch]:
             model_id = self.model_id(driver, space)
@@ -114,25 +114,25 @@ class PgVectors(SqlVectors):
                 driver.execute(f"SET LOCAL hnsw.ef_search = {effort}")
                 if extension.version >= (0, 8):
                     driver.execute("SET LOCAL hnsw.iterative_scan = strict_order")
-                found = driver.execute(
+                rows = driver.execute(
                     f"SELECT text_hash, {distance} AS distance FROM vector_nearest"  # noqa: S608
                     f" WHERE model_id = {model_id} ORDER BY {distance} LIMIT %s",
-                    (shown, shown, limit),
+                    (literal, literal, limit),
                     binary=True,
                 ).fetchall()
             else:
                 # First those that are allowed, then their order: an index would look at the
                 # nearest of all and find that none of them is allowed.
-                found = driver.execute(
+                rows = driver.execute(
                     "WITH permitted AS MATERIALIZED ("  # noqa: S608
                     "SELECT text_hash, embedding FROM vector_nearest"
                     f" WHERE model_id = {model_id} AND text_hash = ANY(%s))"
                     f" SELECT text_hash, {distance} AS distance FROM permitted"
                     " ORDER BY distance, text_hash LIMIT %s",
-                    (list(allowed), shown, limit),
+                    (list(allowed), literal, limit),
                     binary=True,
                 ).fetchall()
-            pairs = ((bytes(text), 1 - away) for text, away in found)
+            pairs = ((bytes(text), 1 - away) for text, away in rows)
             cosines = [(text, 0.0 if isnan(cosine) else cosine) for text, cosine in pairs]
             cosines.sort(key=lambda pair: (-pair[1], pair[0]))
             return [TextMatch(text_hash=text, cosine=cosine) for text, cosine in cosines]
@@ -164,21 +164,21 @@ class PgVectors(SqlVectors):
             f" WHERE model_id = {int(model_id)} AND length(vector) = {size}"
             f" AND length(text_hash) = {HASH_BYTES}) TO STDOUT (FORMAT BINARY)"
         )
-        kept = bytearray()
+        buffer = bytearray()
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
             is_first = True
             for block in copy:
-                kept += block
+                buffer += block
                 if is_first:
-                    del kept[: len(_HEAD) + unpack_from(">i", kept, len(_HEAD) - 4)[0]]
+                    del buffer[: len(_HEAD) + unpack_from(">i", buffer, len(_HEAD) - 4)[0]]
                     is_first = False
-                if len(kept) >= CHUNK * row:
-                    whole = len(kept) // row * row
-                    yield _pieces(bytes(kept[:whole]), size)
-                    del kept[:whole]
-        whole = len(kept) // row * row
+                if len(buffer) >= CHUNK * row:
+                    whole = len(buffer) // row * row
+                    yield _pieces(bytes(buffer[:whole]), size)
+                    del buffer[:whole]
+        whole = len(buffer) // row * row
         if whole:
-            yield _pieces(bytes(kept[:whole]), size)
+            yield _pieces(bytes(buffer[:whole]), size)
 
     def look_up(
         self, driver: Any, model_id: int, hashes: Sequence[bytes]
@@ -230,7 +230,7 @@ class PgVectors(SqlVectors):
             ).fetchall()
         ]
         if changed and self._extension is not None:
-            places = {text: place for place, text in enumerate(hashes)}
+            places = {text: position for position, text in enumerate(hashes)}
             self._put_nearest(driver, model_id, changed, rows[[places[text] for text in changed]])
         return len(changed)
 
@@ -258,8 +258,8 @@ class PgVectors(SqlVectors):
             " WHERE attrelid = to_regclass(%s) AND attname = 'embedding'",
             (VIEW,),
         ).fetchone()
-        wanted = "bytea" if self._extension is None else "halfvec"
-        if kind is None or str(kind[0]).rpartition(".")[2] != wanted:
+        vector_type = "bytea" if self._extension is None else "halfvec"
+        if kind is None or str(kind[0]).rpartition(".")[2] != vector_type:
             driver.execute(f"DROP VIEW IF EXISTS {VIEW}")
             driver.execute(
                 f"CREATE VIEW {VIEW} AS {VIEW_SQL.format(embedding=embedding, join=join)}"
@@ -269,8 +269,8 @@ class PgVectors(SqlVectors):
         if not self._options.extension:
             self.notice = "pgvector is switched off, so nearness is computed in the gateway."
             return None
-        found = _installed(driver)
-        if found is None:
+        extension = _installed(driver)
+        if extension is None:
             if not driver.execute(
                 "SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"
             ).fetchone():
@@ -285,17 +285,17 @@ class PgVectors(SqlVectors):
                     "in the gateway. Run as an administrator: CREATE EXTENSION vector;"
                 )
                 return None
-            found = _installed(driver)
-            assert found is not None
-        if found.version < (0, 7):
-            shown = ".".join(map(str, found.version))
+            extension = _installed(driver)
+            assert extension is not None
+        if extension.version < (0, 7):
+            version = ".".join(map(str, extension.version))
             self.notice = (
-                f"pgvector {shown} is too old, so nearness is computed in the gateway. Install 0.7 "
-                "or later, and run: ALTER EXTENSION vector UPDATE;"
+                f"pgvector {version} is too old, so nearness is computed in the gateway. Install "
+                "0.7 or later, and run: ALTER EXTENSION vector UPDATE;"
             )
             return None
         self.notice = ""
-        return found
+        return extension
 
     def _put_nearest(
         self, driver: Any, model_id: int, hashes: Sequence[bytes], rows: HalfRows
@@ -373,14 +373,14 @@ class PgVectors(SqlVectors):
 
 
 def _installed(driver: Any) -> _Extension | None:
-    found = driver.execute(
+    row = driver.execute(
         "SELECT n.nspname, e.extversion FROM pg_extension e"
         " JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'"
     ).fetchone()
-    if found is None:
+    if row is None:
         return None
-    numbers = (part for part in str(found[1]).split(".") if part.isdigit())
-    return _Extension(schema=found[0], version=tuple(map(int, numbers)))
+    numbers = (part for part in str(row[1]).split(".") if part.isdigit())
+    return _Extension(schema=row[0], version=tuple(map(int, numbers)))
 
 
 def _install(driver: Any) -> bool:
@@ -425,7 +425,7 @@ def _pieces(raw: bytes, size: int) -> tuple[list[bytes], list[bytes]]:
     return rows["text"].tolist(), rows["at"].tolist()
 
 
-def _shown(vector: NDArray[np.floating[Any]]) -> str:
+def _vector_literal(vector: NDArray[np.floating[Any]]) -> str:
     """As pgvector reads it."""
     return "[" + ",".join(f"{float(number):.6g}" for number in vector) + "]"
 

@@ -48,6 +48,7 @@ _NUMBER = (
     + r")(?!\w)"
 )
 
+# Chosen.
 _MOST_WRITTEN: Final = 100
 """Entries of a list that are written into a pattern. Making a pattern of thousands takes seconds:
 of a longer list one word is found, and looked up."""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 __all__ = ["is_near", "nearest_word"]
 
+# Letters, chosen.
 LEAST_LETTERS = 5
 """Shorter words have too many neighbours that mean something else."""
 

@@ -38,6 +38,7 @@ _FORMAT = 2
 """Counts up when the parts of the file mean something else."""
 _LEAST = 500
 """Tools of an index that is worth a file; chosen."""
+# Both shares are chosen.
 _WORTH = 0.5
 """Share of the tools that are in a file that is worth being read, ..."""
 _NEAR = 0.95

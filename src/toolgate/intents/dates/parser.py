@@ -88,6 +88,7 @@ _CORES: Final = frozenset(
 )
 """Every date has one of these, or digits."""
 
+# Chosen: longer openings than `between the beginning of the` hardly occur.
 _REACH: Final = 8
 """Words from the beginning of an expression to its first core."""
 

@@ -39,6 +39,7 @@ from toolgate.intents.text import Folded, fold, lowered
 
 __all__ = ["EXACT", "PARTIAL", "KeywordStage"]
 
+# Both confidences are chosen, and documented in docs/intents.md: clients may rely on them.
 EXACT: Final = 0.9
 """Confidence of an exact keyword."""
 
@@ -60,6 +61,7 @@ _MOST_ANSWERS: Final = 1_000
 _LONGEST_REASON: Final = 300
 """Characters of a reason in the cache, chosen: a phrase may match words of any length."""
 
+# Chosen; bounds the work on a message that repeats one word.
 _MOST_PLACES: Final = 50
 """Places of one keyword that are looked at, when the first ones are about something else."""
 

@@ -11,6 +11,7 @@ __all__ = ["ConversationContext", "ConversationState"]
 
 # Conversations that are remembered; chosen.
 _MOST: Final = 10_000
+# Half an hour, chosen.
 _IDLE_S: Final = 30 * 60.0
 """Seconds after which a conversation that is only known by its client's name is a new one."""
 

@@ -7,6 +7,7 @@ from typing import Final
 
 __all__ = ["recent_files"]
 
+# Chosen.
 _LOOKED_AT: Final = 20_000
 """Most files of a workspace that are looked at."""
 

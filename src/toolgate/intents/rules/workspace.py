@@ -18,9 +18,11 @@ __all__ = ["WorkspaceVariables"]
 
 # Seconds that the list of files stays valid at least; chosen.
 _FRESH_S: Final = 1.0
+# A pause of twenty times the duration: 5 % of the time; chosen.
 _PAUSE: Final = 20
 """Looking at the files takes at most this part of the time."""
 
+# Chosen.
 _MAX_FOLDERS: Final = 100
 """Folders whose files are remembered."""
 

@@ -25,6 +25,7 @@ __all__ = ["UNSUPPORTED", "Prediction", "PromptNeighbours", "SemanticModel", "Tr
 UNSUPPORTED = ""
 """The class of the examples of what is known and not offered; no intent is called so."""
 
+# Chosen; bounds the memory for similarities.
 _AT_ONCE = 500
 """Prompts that are compared with all others together."""
 

@@ -32,9 +32,11 @@ COLUMNS = 1024
 _BUCKETS = 2**20
 """Buckets of the rarity table, chosen: 4 MB as float32, few collisions among 10^5 features."""
 
+# Chosen; bounds the memory for hashes.
 _BATCH = 512
 """Texts that are looked at together."""
 
+# Chosen.
 _LONGEST = 4_000
 """Characters of a text that are looked at."""
 

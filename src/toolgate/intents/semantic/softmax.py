@@ -19,6 +19,7 @@ __all__ = ["LinearModel", "fit_softmax", "inverse_curvature", "softmax"]
 
 Floats = NDArray[np.float32]
 
+# Chosen; between 3 and 20 are usual (Nocedal and Wright, section 7.2).
 _MEMORY = 8
 """Steps that L-BFGS remembers."""
 

@@ -38,12 +38,15 @@ log = logging.getLogger(__name__)
 _REMEMBERED = 4_096
 """Predictions in the cache; chosen."""
 
+# Chosen.
 _KEPT = 8
 """Fitted models that stay in the folder, the newest; one of 15,000 prompts takes 40 MB."""
 
+# Two to one; chosen.
 _SURE = 2 / 3
 """Below this probability that the first and not the second is right, the person is asked."""
 
+# Chosen.
 _CONTINUED = 0.7
 """Confidence of "the same again": it comes from words, not from examples, so it is no estimate."""
 

@@ -10,6 +10,7 @@ from toolgate.types import Json
 
 __all__ = ["RUNNERS_UP", "Advice", "Enrichment", "Knowledge"]
 
+# Chosen.
 RUNNERS_UP: Final = 3
 """Other intents that are named."""
 

@@ -39,10 +39,12 @@ from toolgate.types import Caller
 
 __all__ = ["IntentService"]
 
+# Characters from the beginning and from the end; both chosen.
 _FIRST_CHARS: Final = 6_000
 _LAST_CHARS: Final = 2_000
 """Of a long message: people paste, and ask before or after it."""
 
+# Chosen.
 _WITHOUT_PAUSE: Final = 50
 """Messages that are looked at before others get a turn."""
 
@@ -50,6 +52,7 @@ _WITHOUT_PAUSE: Final = 50
 _QUERIES_TOP: Final = 3
 _CONTEXT: Final = frozenset({"CONTEXT_TITLE", "NO_PROJECT", "PROJECT_NAME", "ACTIVE_SOLUTION"})
 
+# These three probabilities are chosen.
 _ASKED_SAYS: Final = 0.6
 """How likely a tool helps because a search has its intent, if that is sure."""
 

@@ -14,9 +14,11 @@ from toolgate.types import json_object
 
 __all__ = ["IntentBoost", "ToolNames", "Toolbox", "is_read_only", "tool_summary"]
 
+# Chosen.
 _FITS: Final = 0.5
 """A tool that an intent makes as likely as this fits, whatever its words are."""
 
+# A relevance below which hits of an intent are not compared with each other; chosen.
 _FAINT: Final = 0.05
 
 _NOTHING_FITS: Final = "Nothing fits well"

@@ -16,6 +16,7 @@ __all__ = ["SIGNATURE_CHARS", "DiscoveryResult", "card_of", "result_of"]
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 SIGNATURE_CHARS = 320
 """Characters of a tool's parameters in an answer, at most; chosen."""
+# Both limits of the cache are chosen: at most 16 MiB of definitions.
 _REMEMBERED = 1_024
 """Definitions whose cards are remembered, ..."""
 _REMEMBERED_BYTES = 16_384

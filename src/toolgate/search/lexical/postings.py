@@ -38,6 +38,7 @@ _TERM_SHIFT = 40
 _SLOT_SHIFT = 16
 _SLOT_BITS = (1 << (_TERM_SHIFT - _SLOT_SHIFT)) - 1
 _CODES_MOST = 1 << _SLOT_SHIFT
+# 6 fields of 10 bits fit into a 64-bit number while counts are added up (`_counted`).
 _COUNT_BITS = 10
 _COUNT_MOST = (1 << _COUNT_BITS) - 1
 """A word that is repeated more often in a field counts no more."""

@@ -43,6 +43,7 @@ HALF_FROM = 20_000
 chosen."""
 _SLACK = 1.06
 """How much longer arrays are made than needed, so that a few new rows copy nothing; chosen."""
+# Both widths are chosen; how often the first look finds the same tools: docs/growth.md.
 _HEAD = 64
 """Numbers of a vector's head, ..."""
 _HEAD_SHORT = 32

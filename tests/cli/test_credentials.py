@@ -75,7 +75,7 @@ def test_a_login_is_made_used_and_ended(
 
     assert command("servers", "logout", "notes").out == "Logged out of notes.\n"
     assert command("servers", "logout", "notes").out == "There is no login for notes.\n"
-    assert "Nothing is kept" in command("credentials", "list").err
+    assert "No stored credentials" in command("credentials", "list").err
     for outcome in (done, shown):
         assert not [t for t in notes._authorization.used_refresh if t in outcome.out + outcome.err]
 

@@ -288,7 +288,7 @@ def test_doctor_names_children_that_a_killed_gateway_left(command: Command, fold
     try:
         done = command("doctor", "--quick")
         assert f"Process {pid} runs this server without a gateway." in done.out
-        assert f"End it: kill {pid}" in done.out
+        assert f"Stop it: kill {pid}" in done.out
     finally:
         os.kill(pid, signal.SIGKILL)
 

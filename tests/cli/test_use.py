@@ -288,5 +288,5 @@ def test_a_tool_that_asks_its_user_is_not_taken_for_done(
     )
     said = capsys.readouterr()
     assert said.out == ""
-    assert "asks its user" in said.err
+    assert "asks for input" in said.err
     assert "'Your name?'" in said.err

@@ -86,6 +86,7 @@ class ChainSigner:
     def is_genuine(self, anchor: AuditAnchor) -> bool:
         """Whether the signature is right."""
         expected = self._mac(anchor.kind, anchor.seq, anchor.chain, anchor.at)
+        # Constant time: the comparison must not reveal the signature byte by byte.
         return self.is_mine(anchor) and hmac.compare_digest(expected, anchor.signature)
 
     def written(self) -> list[AuditAnchor]:
@@ -101,6 +102,7 @@ class ChainSigner:
         return anchors
 
     def _mac(self, kind: str, seq: int, chain: str, at: str) -> str:
+        # The kind is signed too, or the end of a chain could be passed off as a clean-up.
         text = f"{kind}\n{seq}\n{chain}\n{at}".encode()
         return hmac.new(self._key, text, hashlib.sha256).hexdigest()
 
@@ -124,6 +126,7 @@ class ChainSigner:
         half = len(remaining) // 2
         remaining = [*remaining[:half:2], *remaining[half:]]
         text = "".join(json.dumps(asdict(anchor)) + "\n" for anchor in remaining)
+        # Replaced in one step, so a crash leaves the old file or the new one.
         partial = file.with_name(f"{file.name}.partial")
         partial.write_text(text, encoding="utf-8")
         partial.chmod(0o600)
@@ -188,6 +191,7 @@ async def verify_audit(store: Store, sealer: ChainSigner) -> AuditVerification:
         StoreError: The store cannot be read.
     """
     while True:
+        # A clean-up during the walk looks like missing records, so the walk is repeated.
         began = await store.audit.chain_ends()
         result = await _verify(store, sealer, began)
         if (await store.audit.chain_ends()).removed_through == began.removed_through:
@@ -196,6 +200,7 @@ async def verify_audit(store: Store, sealer: ChainSigner) -> AuditVerification:
 
 
 async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> AuditVerification:
+    # The file counts too: anchors deleted from the database are still expected.
     anchors = {anchor for anchor in sealer.written() if sealer.is_genuine(anchor)}
     stored = await store.audit.anchors()
     check = _Check(ends.removed_through, ends.removed_chain)
@@ -292,6 +297,7 @@ class _Check:
 
     def end(self, last: int, chain: str) -> None:
         """Look whether the end is where it was."""
+        # An anchor beyond the last record proves that records at the end were deleted.
         expected = max([last, *self._anchors])
         if self.seq < expected:
             lost = expected - self.seq

@@ -57,6 +57,7 @@ def _as_csv(record: AuditRecord) -> str:
 
 def _cell(value: object) -> object:
     """A value as a cell; spreadsheets take what begins like a formula for one."""
+    # https://owasp.org/www-community/attacks/CSV_Injection
     if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"}:
         return f"'{value}"
     return "" if value is None else value
@@ -78,10 +79,12 @@ def as_ocsf(record: AuditRecord) -> Json:
         "category_name": "Application Activity",
         "class_uid": 6003,
         "class_name": "API Activity",
+        # OCSF: class_uid * 100 + activity_id.
         "type_uid": 600_300 + activity,
         "activity_id": activity,
         "activity_name": record.action,
         "time": _milliseconds(record.at),
+        # 1 informational, 2 low, 3 medium: a refusal deserves more attention than a failure.
         "severity_id": 1 if is_fine else 3 if is_refusal else 2,
         "status_id": 1 if is_fine else 2,
         "status": "Success" if is_fine else "Failure",

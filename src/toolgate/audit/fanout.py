@@ -53,10 +53,12 @@ class FanoutRecorder:
 
     async def flush(self) -> bool:
         """Write everything taken so far now; False when a place does not work."""
+        # A list, not a generator: all() would stop at the first sink that fails.
         return all([await recorder.flush() for recorder in self._recorders])
 
     async def aclose(self, *, timeout_s: float = 5.0) -> None:
         """Write what is left and stop."""
+        # At the same time, so a sink that hangs does not use up the time of the others.
         async with anyio.create_task_group() as tasks:
             for recorder in self._recorders:
                 tasks.start_soon(_close, recorder, timeout_s)

@@ -135,6 +135,7 @@ class Receipts:
         recent = self._discoveries.pop(caller.thread, None) or deque(maxlen=_DISCOVERIES)
         recent.appendleft((number, frozenset(key for key, _ in shown)))
         self._discoveries[caller.thread] = recent
+        # Dicts keep insertion order and pop() above re-adds: the first is the least recent.
         if len(self._discoveries) > _REMEMBERED:
             del self._discoveries[next(iter(self._discoveries))]
 
@@ -182,6 +183,7 @@ class Receipts:
             yield
             self.simple(caller, action, began=began, detail=detail)
             return
+        # The intent is written first: a crash in the block leaves a trace of the attempt.
         fields = _of(caller, action) | {"phase": "intent", "detail": _traced(detail)}
         async with _Receipt(self._sink, fields, None, must_be_kept=True, keeps=None):
             yield
@@ -254,6 +256,7 @@ class Receipts:
         }
         details = fields["detail"] = _traced(detail or {})
         spec = self._server(server)
+        # Names can be reused after a server is removed; the id cannot.
         if spec is not None and spec.server_id:
             details["server_id"] = spec.server_id
         is_full = spec is not None and spec.audit == "full"
@@ -306,6 +309,7 @@ class _Receipt:
             body = json_text.dumps(self._arguments)
             self._fields["request_bytes"] = len(body)
             self._fields["arguments_sha256"] = await _hash(body)
+            # The shape helps to understand a call without keeping what it said.
             self._fields["detail"]["shape"] = _shape(self._arguments)
             if self._keeps is not None:
                 self._fields["detail"]["arguments"] = _recorded(self._keeps(self._arguments))

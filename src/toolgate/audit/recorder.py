@@ -101,6 +101,8 @@ class Recorder:
             return
         self._taken += 1
         self._pending.append((self._taken, record))
+        # Memory is bounded: losing old records beats stopping the gateway. Projects that must
+        # not lose any use record_durable.
         self._drop_oldest()
         if self._writer is None:
             self._start()
@@ -168,6 +170,7 @@ class Recorder:
         if not self._pending and self._writer is None:
             return
         waiter = asyncio.get_running_loop().create_future()
+        # A waiter is done once this number is written; later records do not delay it.
         self._waiters.append((self._taken, waiter))
         self._hurry.set()
         if self._writer is None:
@@ -198,6 +201,7 @@ class Recorder:
                     pause_s = min(max(2 * pause_s, self._interval_s), _LONGEST_PAUSE_S)
         finally:
             self._writer = None
+            # Nobody would ever wake them otherwise.
             self._fail_waiters(StoreError("The audit is closed, because Toolgate is stopping."))
 
     async def _write_batch(self) -> bool:
@@ -225,6 +229,7 @@ class Recorder:
         return True
 
     def _put_back(self, batch: list[tuple[int, AuditRecord]]) -> None:
+        # At the front and in order: the chain of records follows the order of events.
         self._pending.extendleft(reversed(batch))
         self._drop_oldest()
 

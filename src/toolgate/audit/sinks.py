@@ -84,6 +84,7 @@ class FileSink:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._put_aside(len(text))
+            # Mode 0600 from the start: a later chmod would leave a moment in which others can read.
             handle = os.open(self._path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
             try:
                 _append(handle, text, self._head.encode())
@@ -118,6 +119,7 @@ def _append(handle: int, text: bytes, head: bytes) -> None:
             written += os.write(handle, content[written:])
         os.fsync(handle)
     except OSError:
+        # The whole batch is tried again, so a partial one would appear twice.
         os.ftruncate(handle, size)
         raise
 
@@ -162,6 +164,7 @@ class SyslogSink:
                 self._socket.sendall(message)
         except OSError as error:
             if self._socket is not None:
+                # The next attempt connects anew; a server that restarted accepts that.
                 self._socket.close()
                 self._socket = None
             raise StoreError(
@@ -193,6 +196,7 @@ class SyslogSink:
         text = (
             head.encode("ascii", "replace") + EXPORT_FORMATS["jsonl"][1](record).rstrip().encode()
         )
+        # A longer datagram fails with EMSGSIZE and would block all records behind it.
         return text[:_LONGEST_DATAGRAM] if self._target.scheme != "tcp" else text
 
 

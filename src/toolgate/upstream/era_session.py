@@ -98,6 +98,7 @@ class EraSession:
         try:
             return await cls._connect(name, make_wire, observer, era)
         except ConnectionLostError as lost:
+            # Nothing sent means nothing refused: the server is unreachable, whatever it speaks.
             if era != "auto" or not lost.sent:
                 raise
             return await cls._connect(name, make_wire, observer, "handshake")
@@ -178,6 +179,7 @@ class EraSession:
         if uris == self._subscribed:
             return
         self._subscribed = set(uris)
+        # Started before the old one is cancelled, which keeps the gap between them short.
         old, self._listening = self._listening, None
         self.watch()
         if old is not None:
@@ -312,6 +314,8 @@ class EraSession:
         self.instructions = str(answer.get("instructions") or "")
         self.server_info = json_object(answer.get("serverInfo"))
         headers = {"mcp-protocol-version": self.version}
+        # Required before other requests:
+        # https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
         await self.wire.notify("notifications/initialized", {}, headers=headers)
         self.wire.begin_session(self.version)
 

@@ -258,6 +258,7 @@ class UpstreamServer:
             self._stderr = tried[-1].stderr_tail if tried else ()
             return f"It did not answer within {_CONNECT_S:g} seconds after its start.", 0.0
         except ToolgateError as error:
+            # Remembered so that a call can offer the login instead of reporting an outage.
             self._login = error if isinstance(error, LoginNeededError) else None
             self._stderr = tried[-1].stderr_tail if tried else ()
             # A greeting that was lost has done no harm: no word of what may have run.

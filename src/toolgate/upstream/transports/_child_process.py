@@ -141,6 +141,7 @@ class Child(asyncio.SubprocessProtocol):
     async def end(self, *, patience_s: float) -> None:
         """Close its input, then ask its group to end, then end it; each step waits `patience_s`."""
         stdin = self._stdin()
+        # close() would wait for a child that no longer reads to take what is buffered.
         if stdin.get_write_buffer_size():
             stdin.abort()
         else:
@@ -184,6 +185,7 @@ class Child(asyncio.SubprocessProtocol):
             if sys.platform == "win32":
                 self._transport.terminate()
             else:
+                # The group, since `npx` and `uvx` start the real server as a grandchild.
                 os.killpg(self.pid, number)
 
     def _close_pipes(self) -> None:
@@ -235,6 +237,7 @@ class Child(asyncio.SubprocessProtocol):
         if lines:
             lines[0] = self._tail_rest + lines[0]
             self._tail.extend(_cut(line) for line in lines[-TAIL_LINES:] if line.strip())
+            # Four bytes per character at most in UTF-8; bounds a line that never ends.
             self._tail_rest = rest[: 4 * TAIL_LINE_LENGTH]
         else:
             self._tail_rest = (self._tail_rest + rest)[: 4 * TAIL_LINE_LENGTH]

@@ -152,6 +152,7 @@ class DuplexWire(ABC):
             return await call.outcome()
         finally:
             del self._calls[call_id]
+            # https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
             if not call.is_over and call.sent and method not in NEVER_CANCELLED:
                 self._send_soon(cancellation(call_id), headers)
 
@@ -212,6 +213,7 @@ class DuplexWire(ABC):
         self._expired = expired
         for call in self._calls.values():
             call.fail(self._lost(sent=call.sent))
+        # Their answers could not be delivered any more.
         for task in self._questions.values():
             task.cancel()
         self._ended.set()
@@ -275,6 +277,7 @@ class DuplexWire(ABC):
         # A server that could not read a request answers without an id.
         self._stray += 1
         waiting = [call for call in self._calls.values() if call.sent]
+        # With several requests under way nobody can tell which one it answers.
         if len(waiting) == 1:
             waiting[0].succeed(message)
 

@@ -76,6 +76,7 @@ def check_address(url: str, headers: Mapping[str, str]) -> None:
                 f"headers holds a name that cannot be sent: {name!r}.",
                 allowed="Allowed: letters, digits and hyphens, not the length of the body.",
             )
+        # Line ends would allow header injection (RFC 9110 section 5.5).
         if any(sign in value for sign in "\r\n\0"):
             raise OptionError(
                 f"The header {name!r} holds a line end or a zero byte.",
@@ -141,6 +142,7 @@ class Endpoint:
             return False
         if (other.scheme, other.port) == (self._url.scheme, self._url.port):
             return True
+        # Only upwards: a redirect from https to http would expose the credential.
         upgraded = (self._url.scheme, self._url.port, other.scheme, other.port)
         return upgraded == ("http", 80, "https", 443)
 
@@ -162,6 +164,7 @@ class Endpoint:
         if response.status in {401, 403}:
             challenge = ", ".join(response.headers.getall("www-authenticate", []))
             try:
+                # Once only: a server that refuses every token must not cause a loop.
                 again = await self._credential.refused(
                     sent=credential, status=response.status, challenge=challenge
                 )
@@ -182,6 +185,7 @@ class Endpoint:
         """Send and follow redirects; nothing is shown to another origin."""
         for _ in range(MOST_HOPS):
             response = await self._send_once(method, sent, body)
+            # 301 to 303 turn a POST into a GET (RFC 9110 section 15.4) and would lose the message.
             if response.status not in _KEEPS_METHOD and not (
                 method == "GET" and response.status in {301, 302, 303}
             ):
@@ -308,6 +312,7 @@ def refusal(endpoint: Endpoint, response: aiohttp.ClientResponse, body: bytes) -
         return UnreachableError(
             failed, hint="Set what it wants, such as Authorization, under headers of this server."
         )
+    # A gateway answers these when the server behind it may already have the request.
     if status in {502, 504}:
         return ConnectionLostError(
             failed, sent=True, hint="The call may have run; check before repeating it."

@@ -263,6 +263,7 @@ class HttpWire:
         if self._session is not None and not self._expired:
             with anyio.move_on_after(CLOSE_S):
                 try:
+                    # Lets the server free the session; it may answer 405, which changes nothing.
                     response = await self._endpoint.send("DELETE", self._with_session({}))
                     response.release()
                 except ToolgateError as error:
@@ -285,6 +286,7 @@ class HttpWire:
         if self._session is not None:
             sent[SESSION] = self._session
             if self._version is not None:
+                # Required on every request after the handshake since revision 2025-06-18.
                 sent.setdefault(VERSION, self._version)
         return sent
 
@@ -292,6 +294,8 @@ class HttpWire:
         response = await self._post(text, exchange.headers)
         try:
             await self._check_status(response)
+            # Only this answer assigns a session id:
+            # https://modelcontextprotocol.io/specification/2025-11-25/basic/transports
             if exchange.method == "initialize":
                 self._session = response.headers.get(SESSION)
             if media_type(response) == "text/event-stream":
@@ -328,6 +332,7 @@ class HttpWire:
             return
         body = await read_body(response, self._max_message_bytes)
         error = refusal(self._endpoint, response, body)
+        # The server did not run the request, so it may be repeated in a new session.
         if self._session is not None and _means_no_session(response.status, error):
             self._end("The server has forgotten the session.", expired=True)
             raise ConnectionLostError(

@@ -177,12 +177,14 @@ class SseWire(DuplexWire):
 
     def _set_target(self, text: str) -> None:
         assert self._target is not None
+        # The first endpoint counts: calls under way must not change their target.
         if self._target.done():
             return
         try:
             url = self._stream.url.join(URL(text))
         except ValueError:
             url = None
+        # Messages carry the credential, which must not go where the server chooses.
         if url is None or not self._stream.is_same_origin(url):
             self._end(
                 f"The server at {self._stream} wants messages at another origin, which is not "
@@ -227,6 +229,7 @@ class SseWire(DuplexWire):
         """Post a message that must not overtake those before it."""
         with anyio.move_on_after(POST_S):
             if earlier:
+                # A cancellation that arrives before its request would be ignored by the server.
                 await asyncio.wait(earlier, timeout=POST_S / 2)
             try:
                 await self._send(text, headers)

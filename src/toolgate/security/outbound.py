@@ -159,6 +159,8 @@ def level_of(address: str) -> int:
 def _plain(ip: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
     """The IPv4 address that one of IPv6 stands for, if it does."""
     if isinstance(ip, IPv6Address):
+        # 6to4, NAT64 and mapped addresses carry an IPv4 address: judge that one, or a private
+        # address could be written as a public one.
         if ip.sixtofour is not None:
             return ip.sixtofour
         if any(ip in network for network in _TRANSLATED):
@@ -233,6 +235,8 @@ class _Resolver(AbstractResolver):
             self._inner = ThreadedResolver()
         addresses = await self._inner.resolve(host, port, family)
         is_any = self._rule.may_name(host)
+        # Filtering here, at connect time, defeats DNS rebinding: there is no second lookup
+        # between the check and the connection.
         good = [address for address in addresses if is_any or self._rule.may_stand(address["host"])]
         if not good:
             raise NotAllowedError(host)
@@ -246,6 +250,7 @@ class _Resolver(AbstractResolver):
         """A socket for an address, which is looked at once more: it may have been no name."""
         family, kind, protocol, _, target = info
         address = str(target[0])
+        # aiohttp asks no resolver about addresses in digits, so nobody has judged them yet.
         if address not in self._let_through and not self._rule.may_digits(address):
             raise NotAllowedError(address)
         return socket.socket(family, kind, protocol)
@@ -296,6 +301,7 @@ class Outbound:
         digits = _digits(host)
         if digits is not None:
             return AddressScope(max_level=min(level_of(digits), LOOPBACK))
+        # The proxy resolves names, so nothing is known about the address: assume the strictest.
         if self.proxy_for(url, options):
             return AddressScope(max_level=PUBLIC)
         try:
@@ -303,6 +309,7 @@ class Outbound:
             addresses = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except OSError as error:
             raise UnreachableError(f"The name {host!r} is not known: {error}.") from error
+        # The most public address counts: a name that also has a private one gains nothing by it.
         levels = [level_of(str(address[4][0])) for address in addresses]
         return AddressScope(max_level=min([PRIVATE, *levels]))
 
@@ -336,6 +343,7 @@ class Outbound:
                     options=options,
                 ) as response,
             ):
+                # One byte more than allowed is enough to see that the limit is exceeded.
                 read = await response.content.read(MAX_BYTES + 1)
                 while len(read) <= MAX_BYTES and (more := await response.content.readany()):
                     read += more
@@ -367,6 +375,7 @@ class Outbound:
         by = self.proxy_for(url, options)
         context = self.context_of(options)
         if by:
+            # The proxy resolves the name, so only the text of the URL can be judged here.
             refuse_by_text(url, reach, self._settings.allow)
         session = self.session(CONFIGURED if by else reach)
         async with session.request(
@@ -374,6 +383,7 @@ class Outbound:
             url,
             headers=headers,
             data=data,
+            # A redirect could lead to an address that the scope forbids.
             allow_redirects=False,
             proxy=by or None,
             ssl=True if context is None else context,
@@ -400,6 +410,7 @@ def open_session(
             resolver=resolver,
             socket_factory=resolver.make_socket,
         ),
+        # The client is shared: a cookie of one user must not go out with another's call.
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={"user-agent": f"toolgate/{__version__}"},
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),

@@ -141,15 +141,18 @@ class JwtAuthenticator:
         Raises:
             CredentialError: It says that it is of this provider, and is worth nothing.
         """
+        # The cache holds hashes, so a memory dump shows no tokens.
         mark = hashlib.sha256(credential.encode(errors="surrogatepass")).digest()
         checked = self._checked.get(mark)
         if checked is not None and checked[0] > monotonic():
+            # A token may expire while its result is cached.
             self._refuse_expired(checked[1])
             return checked[1]
         parts = credential.split(".")
         if len(parts) != 3 or len(credential) > _LONGEST:
             return None
         header, claims = _part(parts[0]), _part(parts[1])
+        # Unverified claims only decide whose token it is; another authenticator may know it.
         if header is None or claims is None or claims.get("iss") != self._options.issuer:
             return None
         identity = self._identity(await self._verified(credential, header))
@@ -172,6 +175,7 @@ class JwtAuthenticator:
 
     async def _verified(self, credential: str, header: Json) -> Json:
         options = self._options
+        # The header is the attacker's choice: RFC 8725 section 3.1 wants the list from us.
         if header.get("alg") not in options.algorithms:
             raise _bad(
                 f"it is signed with {str(header.get('alg'))[:20]!r}",
@@ -208,6 +212,7 @@ class JwtAuthenticator:
         is_old = monotonic() - self._fetched_at > self._options.jwks_ttl_s
         if (is_old or self._chosen(kid) is None) and monotonic() - self._tried_at > _AGAIN_S:
             async with self._fetching:
+                # Asked again inside the lock: whoever waited finds the keys already fetched.
                 if monotonic() - self._tried_at > _AGAIN_S:
                     self._tried_at = monotonic()
                     await self._fetch()
@@ -222,6 +227,7 @@ class JwtAuthenticator:
         return key
 
     def _chosen(self, kid: str) -> Any:
+        # `kid` is optional (RFC 7515 section 4.1.4), and a single key needs no name.
         if not kid and len(self._keys) == 1:
             return next(iter(self._keys.values()))
         return self._keys.get(kid)
@@ -237,6 +243,7 @@ class JwtAuthenticator:
         by_id: dict[str, Any] = {}
         for key in keys:
             entry = json_object(key)
+            # `oct` is a symmetric key: whoever reads the key set could sign with it.
             if entry.get("use", "sig") != "sig" or entry.get("kty") == "oct":
                 continue
             try:
@@ -267,6 +274,7 @@ class JwtAuthenticator:
             self._http = aiohttp.ClientSession(
                 timeout=aiohttp.ClientTimeout(total=_FETCH_S), trust_env=True
             )
+        # Keys from wherever a redirect leads would decide who gets in.
         async with self._http.get(url, allow_redirects=False) as response:
             response.raise_for_status()
             if response.status != 200:
@@ -277,6 +285,7 @@ class JwtAuthenticator:
     def _identity(self, claims: Json) -> Identity:
         options = self._options
         subject = str(claims.get("sub") or claims.get("client_id") or "")
+        # With the issuer: the same `sub` at two providers is two people.
         mark = hashlib.sha256(f"{options.issuer}\0{subject}".encode()).hexdigest()[:24]
         projects = [
             options.projects.get(name, name) for name in _words(claims, options.projects_claim)
@@ -285,6 +294,7 @@ class JwtAuthenticator:
             caller_id=f"jwt:{mark}",
             kind="jwt",
             user=str(_claim(claims, options.user_claim) or subject)[:200],
+            # `*` means all projects here; a claim of a provider must not grant that.
             projects=tuple(name for name in projects if name != "*") or options.default_projects,
             roles=tuple(self._roles(claims)),
             groups=tuple(_words(claims, options.groups_claim)),

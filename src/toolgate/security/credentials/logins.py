@@ -206,6 +206,8 @@ class Logins:
             UpstreamError: There are no tokens for the code.
         """
         mark = _mark(state)
+        # The state is stored as its hash, so a copy of the database answers no login.
+        # pop() takes the row before anything is checked: a code is worth one attempt.
         waiting = await self._desk.vault.all(kind="pending")
         key = next((row.key for row in waiting if row.key.subject == mark), None)
         pending_row = await self._desk.vault.pop(key) if key is not None else None
@@ -216,6 +218,8 @@ class Logins:
             )
         secret = pending_row.secret
         theirs = caller.caller_id if caller is not None else ""
+        # Login CSRF: without this an attacker could have a victim finish the attacker's login
+        # (RFC 9700 section 4.7). A browser proves itself by its cookie, a command by its token.
         is_same = hmac.compare_digest(
             str(secret["browser"]).encode(), (_mark(browser) if browser else "").encode()
         )
@@ -305,6 +309,7 @@ class Logins:
 
     def document(self) -> Json | None:
         """The client id metadata document of this gateway; None where it can have none."""
+        # Authorization servers fetch this document, and its URL must be https.
         if not self.base.startswith("https://"):
             return None
         return {
@@ -333,6 +338,7 @@ class Logins:
                 "This gateway has no address that a browser could open.",
                 hint="Give redirect_uri, an address on your own machine, or run: toolgate serve",
             )
+        # The ticket is signed and not stored, so offering logins fills no table.
         until = self._desk.clock() + self._settings().login_s
         ticket: Json = {"server": server, "subject": subject, "until": round(until)}
         return f"{self.base}{PAGE}{self._signer.sign(_PURPOSE, ticket)}"
@@ -344,6 +350,8 @@ class Logins:
         oauth = await self._desk.oauth()
         module = await load("toolgate.security.credentials.oauth")
         target = await oauth.discover(spec)
+        # Step-up: ask for what a 403 `insufficient_scope` named beside the usual scopes.
+        # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
         target = _with_scopes(target, self._desk.missing_scopes.get((spec.name, subject), ""))
         client = await self._client(spec, target, redirect)
         verifier, challenge = module.new_proof()
@@ -362,6 +370,7 @@ class Logins:
             "by": by,
             "until": until,
         }
+        # Logins that nobody finished are removed when another one begins.
         await self._desk.vault.delete(kind="pending", before=utc_now(plus_s=-settings.login_s))
         await self._desk.vault.save(
             key_of(spec.name, _mark(state), "pending"), pending, {}, quietly=True
@@ -379,6 +388,7 @@ class Logins:
         )
         key = key_of(spec.name, redirect, "client")
         registration = await self._desk.vault.get(key, fresh=True)
+        # A registration holds for the issuer that made it: a client secret must not reach another.
         if registration is not None and registration.secret.get("issuer") == target.issuer:
             return json_object(registration.secret["client"])
         oauth = await self._desk.oauth()
@@ -398,8 +408,10 @@ class Logins:
         self, spec: ServerSpec, error: str, iss: str | None, secret: Json, code: str
     ) -> None:
         module = await load("toolgate.security.credentials.oauth")
+        # Before `error` is read: a mix-up attacker controls that too (RFC 9207 section 2.4).
         module.check_iss(iss, json_object(secret["metadata"]))
         if error or not code:
+            # The text comes from outside and ends up in a message: only a plain code is repeated.
             word = error if re.fullmatch(r"[a-z_]{1,60}", error) else "no code"
             if word == "access_denied":
                 raise ForbiddenError(
@@ -517,6 +529,7 @@ class Logins:
             fits = _HEADER.fullmatch(name) if over_http else name and "=" not in name
             if not fits or any(sign in value for sign in "\r\n\0") or len(value) > _MOST:
                 raise ArgumentError(f"{name[:60]!r} or its value cannot be sent.")
+            # Header names ignore case (RFC 9110 section 5.1), names of variables do not.
             normalized = name.lower() if over_http else name
             if not self._rights.manages(caller) and normalized not in allowed:
                 raise ForbiddenError(

@@ -190,6 +190,7 @@ class OAuthClient:
             except ValidationError:
                 continue
             expected = resource_url_from_server_url(url)
+            # RFC 9728 section 3.3: metadata for another resource would direct tokens elsewhere.
             if not check_resource_allowed(expected, str(metadata.resource)):
                 raise _odd(f"The server at {_without_query(url)} calls itself {metadata.resource}.")
             return metadata
@@ -220,6 +221,7 @@ class OAuthClient:
             except ValidationError:
                 continue
             expected = issuer or _origin(url)
+            # Some issuers differ only in a trailing slash; the SDK's check below is exact.
             if issuers_match(str(metadata.issuer), expected):
                 expected = str(metadata.issuer)
             try:
@@ -273,6 +275,7 @@ class OAuthClient:
             grant_types=list(_GRANTS),
             token_endpoint_auth_method=_method(target.metadata),
             scope=target.scopes or None,
+            # OpenID Connect Dynamic Registration section 2: `web` allows no http and no localhost.
             application_type="native" if _is_local(redirects[0]) else "web",
         )
         request = create_client_registration_request(
@@ -357,6 +360,7 @@ class OAuthClient:
             "subject_token_type": _ACCESS_TOKEN,
             "requested_token_type": _ACCESS_TOKEN,
         }
+        # RFC 8693 section 2.1: either parameter names the target; the settings choose.
         if audience:
             form["audience"] = audience
         else:
@@ -422,6 +426,7 @@ def authorize_url(
     }
     if target.scopes:
         values["scope"] = target.scopes
+        # OpenID Connect Core section 11: offline_access is ignored without this prompt.
         if "offline_access" in target.scopes.split():
             values["prompt"] = "consent"
     endpoint = str(target.metadata.authorization_endpoint)
@@ -477,6 +482,7 @@ def _as_client(client: Json, form: Mapping[str, str]) -> tuple[dict[str, str], d
     client_id, secret = str(client["client_id"]), str(client.get("client_secret") or "")
     method = client.get("token_endpoint_auth_method")
     if secret and method == "client_secret_basic":
+        # Both are form-encoded before base64 (RFC 6749 section 2.3.1).
         both = f"{quote(client_id, safe='')}:{quote(secret, safe='')}"
         return dict(form), {"authorization": f"Basic {base64.b64encode(both.encode()).decode()}"}
     sent = {**form, "client_id": client_id}

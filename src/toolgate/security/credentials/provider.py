@@ -107,6 +107,7 @@ class CredentialProvider:
         if spec.credentials.type == "token_exchange" and caller.credential:
             self._callers[subject] = caller.credential
             self._callers.move_to_end(subject)
+            # The least recently used goes; the caller's next call brings the token again.
             if len(self._callers) > _CALLERS:
                 self._callers.popitem(last=False)
         return subject
@@ -164,8 +165,10 @@ class CredentialProvider:
             LoginNeededError: Only a person can help.
             UnreachableError: The authorization server does not answer.
         """
+        # The token that was refused, not the newest one: another call may have renewed it since.
         used = sent.get("authorization", "").removeprefix("Bearer ")
         lacks_scope = status == 403 and _INSUFFICIENT.search(challenge) is not None
+        # Any other 403 is a decision of the server that a new token would not change.
         if status != 401 and not lacks_scope:
             return False
         if spec.credentials.type in {"client_credentials", "token_exchange"}:
@@ -191,6 +194,7 @@ class CredentialProvider:
         credential = await self.vault.get(key_of(spec.name, subject))
         if credential is None and subject == EVERYBODY and spec.credentials.per != "server":
             credential = await self._of_anybody(spec)
+        # A credential is bound to its origin: editing the URL of a server must not send it there.
         if credential is None or credential.secret.get("origin") not in {None, origin_of(spec)}:
             return None  # it was got for another address
         return credential
@@ -228,6 +232,7 @@ class CredentialProvider:
         else:
             failed = f"The {server} wants a login{whose}, and there is none."
         is_theirs = spec.credentials.per == "user" and subject != EVERYBODY
+        # A shared login is the administrator's business, so users get no link to it.
         url = self._login_url(spec.name, subject) if is_theirs or self._is_local() else ""
         command = f"toolgate servers login {spec.name}"
         if spec.credentials.headers or spec.credentials.env:
@@ -245,6 +250,7 @@ class CredentialProvider:
         expires_at = secret.get("expires_at")
         if not isinstance(expires_at, (int, float)):
             return False
+        # The share matters for short lifetimes: 60 s early would renew a 60 s token every time.
         early_s = min(_EARLY_S, _EARLY_SHARE * float(secret.get("lifetime_s") or 0))
         return self.clock() >= expires_at - early_s
 
@@ -281,6 +287,8 @@ class CredentialProvider:
                 if not used and self.clock() < float(credential.secret["expires_at"]):
                     return token
                 raise await self._end(spec, credential, "there is nothing to renew it with")
+            # Refresh tokens may rotate (RFC 9700 section 4.14): two processes that use the same one
+            # look like theft, and the server may revoke the whole login.
             until = utc_text_of(self.clock() + _LEASE_S)
             if await self.vault.lease(key, self._name, until, utc_text_of(self.clock())):
                 break
@@ -293,6 +301,7 @@ class CredentialProvider:
         try:
             return await self._ask_for_fresh(spec, credential)
         except UnreachableError:
+            # Give the lease back at once, or other processes would wait until it expires.
             await self.vault.lease(key, self._name, "", utc_now())
             if not used and self.clock() < float(credential.secret.get("expires_at") or 0):
                 log.warning("login not renewed", extra={"server": spec.name})
@@ -330,6 +339,7 @@ class CredentialProvider:
                 continue
             if current is None:
                 raise self.login_needed(spec, credential.key.subject)
+            # A new login replaced this one meanwhile: that one counts.
             if current.secret.get("refresh_token") != secret["refresh_token"]:
                 return str(current.secret.get("access_token") or fresh.access_token)
             credential = current  # only encrypted anew
@@ -357,6 +367,7 @@ class CredentialProvider:
         """Remember that a login is over, so that nobody tries it again; gives the error."""
         secret = {
             name: value
+            # Tokens of an ended login are useless, so they do not stay in the store.
             for name, value in credential.secret.items()
             if name not in {"access_token", "refresh_token"}
         }
@@ -401,6 +412,7 @@ class CredentialProvider:
             )
             return self._token_of(token)
 
+        # By the hash of the caller's token, so that no caller gets a token exchanged for another's.
         mark = hashlib.sha256(theirs.encode(errors="surrogatepass")).hexdigest()
         return await self._once(spec, (f"{spec.name} {origin_of(spec)}", mark), get)
 
@@ -467,6 +479,7 @@ class CredentialProvider:
         return endpoint, target.resource, " ".join(settings.scopes)
 
     def _token_of(self, token: Any) -> _Token:
+        # `expires_in` is optional (RFC 6749 section 5.1); 300 s without it is chosen.
         lifetime_s = float(token.expires_in) if token.expires_in is not None else 300.0
         early_s = min(_EARLY_S, _EARLY_SHARE * lifetime_s)
         return _Token(text=token.access_token, due_at=self.clock() + lifetime_s - early_s)

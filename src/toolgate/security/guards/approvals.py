@@ -116,6 +116,7 @@ class Approvals:
             return await self._going_on(state, params, plain)
         if state.get("kind") == "ask":
             answer = json_object(json_object(params.get("inputResponses")).get(_QUESTION))
+            # The signed state names the approval, so a client cannot answer for another call.
             await self._take_answer(caller, str(state.get("id")), answer)
         approval = await self._parked(caller, tool, guard, arguments, binding)
         if approval.state == "waiting" and guard.approver == "user" and _can_be_asked(peer):
@@ -142,6 +143,7 @@ class Approvals:
         """
         approval = clearance.approval
         taken_at = utc_now()
+        # Compare-and-set in the store: of many callers and processes exactly one wins.
         if not await self._store.claim(approval.approval_id, step=clearance.step, now=taken_at):
             raise ApprovalError(
                 f"The approval {approval.approval_id} was used already, or is too old.",
@@ -150,6 +152,7 @@ class Approvals:
                 expires_at=approval.expires_at,
                 hint="Each approval is good for one call. Call the tool again to ask anew.",
             )
+        # The first step has recorded the use already.
         if clearance.step:
             return approval.record_id
         detail = self._detail(approval, "used") | {"by": approval.decided_by}
@@ -276,6 +279,7 @@ class Approvals:
         except HandleError:
             payload = {}
         is_late = int(payload.get("exp") or 0) < time()
+        # The binding covers caller, tool, definition and arguments: a changed call starts anew.
         if payload.get("b") != binding or is_late:
             raise HandleError(
                 "The request claims to go on with a call that was not approved, or to which other"
@@ -317,6 +321,7 @@ class Approvals:
             expires_at=utc_now(plus_s=rules.expire_s),
             record_id=new_id(),
         )
+        # Repeating a call finds the parked one, so impatient clients fill no queue.
         approval = await self._store.add_or_get(draft)
         if approval.approval_id != approval_id:
             return approval
@@ -326,6 +331,7 @@ class Approvals:
             caller_id=caller.caller_id,
             limit=rules.max_waiting + 1,
         )
+        # Counted after adding: parallel calls could otherwise all pass the check.
         if len(await self.search(caller_filter)) > rules.max_waiting:
             await self._store.decide(
                 approval_id,
@@ -415,6 +421,7 @@ class Approvals:
 def hash_of(arguments: Mapping[str, Any]) -> str:
     """SHA-256 of arguments in hex, whatever the order of their members."""
     try:
+        # Sorted, since clients may repeat a call with its members in another order.
         text = orjson.dumps(arguments, option=orjson.OPT_SORT_KEYS)
     except TypeError:  # numbers beyond 64 bits, half of a surrogate pair
         text = json.dumps(arguments, sort_keys=True, separators=(",", ":")).encode()
@@ -435,6 +442,7 @@ def _name(caller: Caller) -> str:
 
 def _display_text(arguments: Json) -> str:
     """Arguments for people: without secrets, and not too long."""
+    # Masked, since the text is stored and shown to people who need not know the secrets.
     masked: Any = secret_scanner().mask_json(arguments, Counter())
     text = json.dumps(masked, ensure_ascii=False)
     return text if len(text) <= _SHOWN_CHARS else f"{text[: _SHOWN_CHARS - 1]}…"
@@ -444,6 +452,7 @@ def _can_be_asked(peer: Peer | None) -> bool:
     """Whether the client can show a form to a person."""
     if peer is None or peer.capabilities.get("elicitation") is None:
         return False
+    # An empty object means form mode, as in revisions before URL mode existed.
     modes = json_object(peer.capabilities["elicitation"])
     return "form" in modes or "url" not in modes
 

@@ -145,6 +145,7 @@ class SecretScanner:
             return value
         if isinstance(value, dict):
             table = cast("Json", value)
+            # Base64 of images, audio and blobs looks random and would give false alarms.
             is_data = isinstance(table.get("data"), str) and "mimeType" in table
             changed = {
                 key: masked
@@ -166,6 +167,7 @@ def secret_detectors() -> tuple[tuple[SecretDetector, Mapping[str, list[str]]], 
     """All detectors, with texts that they have to find (`samples`) and must not (`others`)."""
     detectors: list[tuple[SecretDetector, Mapping[str, list[str]]]] = []
     for row in cast("list[Json]", tomllib.loads(_DATA.read_text(encoding="utf-8"))["detector"]):
+        # The samples are split by a sign, so that scanners of repositories do not report them.
         samples = [text.replace("¦", "") for text in row.pop("samples")]
         texts = {"samples": samples, "others": row.pop("others")}
         row |= {"pattern": re.compile(row["pattern"]), "words": tuple(row["words"])}

@@ -128,11 +128,13 @@ class Admission:
         """
         if not self.required:
             return LOCAL
+        # Before the slow-down: commands of the same user work while somebody guesses.
         if presented.local_key and self._local is not None:
             local = await self._local.identify(presented.local_key)
             if local is not None:
                 return local
         credential = _credential(presented)
+        # Before any check, so that guesses past the limit cost no verification.
         self._slow_down(credential, presented.address)
         try:
             for authenticator in self._authenticators:
@@ -171,6 +173,7 @@ class Admission:
         """Where the client works, if a program of the same user says so."""
         if not presented.folder:
             return ""
+        # A folder of this machine: a remote client must not name one.
         is_own = presented.is_relay or (
             bool(self.local_key)
             and hmac.compare_digest((presented.local_key or "").encode(), self.local_key.encode())
@@ -198,6 +201,7 @@ class Admission:
 
     def _note_failure(self, address: str) -> None:
         failures = self._failures.setdefault(address, [])
+        # More entries would change nothing, and the list stays bounded.
         if len(failures) < _FAILURES:
             failures.append(monotonic())
         if len(self._failures) > _REMEMBERED:
@@ -219,6 +223,7 @@ def _credential(presented: PresentedCredentials) -> str:
     """
     if presented.authorization is not None:
         scheme, _, token = presented.authorization.strip().partition(" ")
+        # Names of schemes ignore case (RFC 9110 section 11.1).
         if scheme.lower() == "bearer" and token.strip():
             return token.strip()
         if not isinstance(presented.meta_token, str) or not presented.meta_token:

@@ -52,6 +52,7 @@ class ToolMatrix:
         self, rules: Mapping[str, Sequence[AccessRule]], word: str, effect: str
     ) -> BitRow | None:
         """The tools that rules for a word allow, or deny; None: there is no such rule."""
+        # Rules are replaced as a whole, so a new object means that results are outdated.
         if self._rules is not rules:
             self._rules, self._of_subjects = rules, {}
         try:
@@ -79,6 +80,7 @@ class ToolMatrix:
                 )
             )
             row = self._rows[scope, rule.pattern] = matches
+        # Not in the cached row: rules with and without a hint share it.
         if rule.hint:
             return row & (self.read_only if rule.hint == "read_only" else self.destructive)
         return row
@@ -99,6 +101,8 @@ class ToolMatrix:
         return np.packbits(bits)
 
     def _of_tools(self, pattern: str) -> BitRow:
+        # The fixed text before the first wildcard bounds a range of the sorted keys, so a
+        # pattern is matched against few of them.
         wild = next((at for at, char in enumerate(pattern) if char in _WILD), len(pattern))
         head, rest = pattern[:wild], pattern[wild:]
         low = bisect_left(self.sorted, head)
@@ -129,6 +133,7 @@ def compile_rules(
 def trusted_hints(thing: Resource | None, distrusted: frozenset[str]) -> tuple[bool, bool]:
     """Whether a tool is read-only, and destructive; who is not trusted is not believed."""
     if thing is None or thing.server in distrusted:
+        # The safe assumption: such a tool counts as one that writes and destroys.
         return False, True
     return thing.read_only, thing.destructive
 

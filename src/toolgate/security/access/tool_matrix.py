@@ -106,6 +106,7 @@ class ToolMatrix:
         wild = next((at for at, char in enumerate(pattern) if char in _WILD), len(pattern))
         head, rest = pattern[:wild], pattern[wild:]
         low = bisect_left(self.sorted, head)
+        # U+10FFFF, the last code point, sorts behind every key with this beginning.
         high = bisect_left(self.sorted, head + chr(0x10FFFF)) if rest else low + 1
         near, places = self.sorted[low:high], self.order[low:high]
         bits = np.zeros(self.count, np.bool_)

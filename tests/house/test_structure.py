@@ -1,0 +1,209 @@
+"""The layout stays readable: sizes and names, with exceptions that may only shrink."""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[2] / "src" / "toolgate"
+MODULES = sorted(SOURCES.rglob("*.py"))
+
+MAX_ENTRIES_AT_TOP = 28
+MAX_MODULES_PER_PACKAGE = 16
+MAX_MODULE_LINES = 600
+LONG_MODULE_LINES = 400
+MAX_LONG_MODULES_PERCENT = 8
+MAX_FUNCTION_LINES = 90
+MAX_PUBLIC_METHODS = 25
+MAX_CONSTRUCTOR_PARAMETERS = 10
+MAX_VAGUE_PER_1000 = 5
+
+VAGUE = frozenset(
+    {
+        *(
+            "about",
+            "came",
+            "each",
+            "found",
+            "given",
+            "held",
+            "kept",
+            "known",
+            "look",
+            "made",
+            "mine",
+        ),
+        *("most", "now", "one", "others", "own", "past", "place", "said", "shown", "some", "told"),
+        *("took", "wanted", "way", "what"),
+    }
+)
+"""Identifiers that say nothing of what they hold."""
+
+CROWDED_PACKAGES: dict[str, int] = {
+    "gateway": 18,
+    "server/asgi": 22,
+    "settings": 18,
+    "store/sql": 21,
+    "upstream": 17,
+}
+LONG_MODULES: dict[str, int] = {"app/app.py": 737, "server/rest/routes.py": 753}
+LONG_FUNCTIONS: dict[str, int] = {"app/app.py:open_app": 287, "gateway/gateway.py:__init__": 132}
+LARGE_CLASSES: dict[str, int] = {
+    "catalog/catalog.py:Catalog": 28,
+    "gateway/administration.py:Management": 27,
+    "server/rest/routes.py:RestApi": 35,
+}
+LARGE_CONSTRUCTORS: dict[str, int] = {"app/app.py": 19}
+SHARED_CLASS_NAMES = frozenset({"Options"})
+"""Each implementation of a backend has its own `Options`, found by that name."""
+
+
+def path_of(module: Path) -> str:
+    return module.relative_to(SOURCES).as_posix()
+
+
+@cache
+def tree_of(module: Path) -> ast.Module:
+    return ast.parse(module.read_text(encoding="utf-8"))
+
+
+def lines_of(node: ast.AST) -> int:
+    return (getattr(node, "end_lineno", 0) or 0) - getattr(node, "lineno", 0) + 1
+
+
+def is_migration(module: Path) -> bool:
+    return "migrations" in module.parts
+
+
+def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for module in MODULES:
+        if not is_migration(module):
+            for node in ast.walk(tree_of(module)):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    yield path_of(module), node
+
+
+def classes() -> Iterator[tuple[str, ast.ClassDef]]:
+    for module in MODULES:
+        for node in ast.walk(tree_of(module)):
+            if isinstance(node, ast.ClassDef):
+                yield path_of(module), node
+
+
+def unexpected(measured: dict[str, int], allowed: dict[str, int]) -> dict[str, int]:
+    """What is over its limit, and exceptions that are no longer needed."""
+    grown = {name: size for name, size in measured.items() if size > allowed.get(name, 0)}
+    return grown | {name: 0 for name in allowed if name not in measured}
+
+
+def test_the_top_level_has_few_entries() -> None:
+    entries = [entry for entry in SOURCES.iterdir() if entry.name != "__pycache__"]
+
+    assert len(entries) <= MAX_ENTRIES_AT_TOP
+
+
+def test_packages_are_not_crowded() -> None:
+    children: dict[str, set[str]] = defaultdict(set)
+    for module in MODULES:
+        parts = module.relative_to(SOURCES).parts
+        for depth in range(1, len(parts)):
+            children["/".join(parts[:depth])].add(parts[depth])
+    crowded = {
+        name: len(content - {"__init__.py"})
+        for name, content in children.items()
+        if len(content - {"__init__.py"}) > MAX_MODULES_PER_PACKAGE
+        and name != "store/migrations/versions"
+    }
+
+    assert unexpected(crowded, CROWDED_PACKAGES) == {}
+
+
+def test_modules_are_short() -> None:
+    lengths = {path_of(module): len(module.read_text("utf-8").splitlines()) for module in MODULES}
+    too_long = {name: lines for name, lines in lengths.items() if lines > MAX_MODULE_LINES}
+    long = [name for name, lines in lengths.items() if lines > LONG_MODULE_LINES]
+
+    assert unexpected(too_long, LONG_MODULES) == {}
+    assert 100 * len(long) / len(lengths) <= MAX_LONG_MODULES_PERCENT
+
+
+def test_functions_are_short() -> None:
+    long = {
+        f"{path}:{node.name}": lines_of(node)
+        for path, node in functions()
+        if lines_of(node) > MAX_FUNCTION_LINES
+    }
+
+    assert unexpected(long, LONG_FUNCTIONS) == {}
+
+
+def test_classes_have_few_public_methods() -> None:
+    large: dict[str, int] = {}
+    for path, node in classes():
+        public = [
+            item
+            for item in node.body
+            if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+            if not item.name.startswith(("_", "test_"))
+        ]
+        if len(public) > MAX_PUBLIC_METHODS:
+            large[f"{path}:{node.name}"] = len(public)
+
+    assert unexpected(large, LARGE_CLASSES) == {}
+
+
+def test_constructors_take_few_parameters() -> None:
+    large: dict[str, int] = {}
+    for path, node in functions():
+        if node.name == "__init__":
+            count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]) - 1
+            if count > MAX_CONSTRUCTOR_PARAMETERS:
+                large[path] = count
+
+    assert unexpected(large, LARGE_CONSTRUCTORS) == {}
+
+
+def test_a_class_name_has_one_owner() -> None:
+    owners: dict[str, list[str]] = defaultdict(list)
+    for path, node in classes():
+        owners[node.name].append(path)
+    shared = {
+        name: paths
+        for name, paths in owners.items()
+        if len(paths) > 1 and name not in SHARED_CLASS_NAMES
+    }
+
+    assert shared == {}
+
+
+def test_names_say_what_they_hold() -> None:
+    names: Counter[str] = Counter()
+    vague: Counter[str] = Counter()
+    for module in MODULES:
+        for node in ast.walk(tree_of(module)):
+            match node:
+                case ast.Name(id=name) | ast.arg(arg=name) | ast.Attribute(attr=name):
+                    names[name] += 1
+                    if name in VAGUE:
+                        vague[f"{path_of(module)}: {name}"] += 1
+                case _:
+                    pass
+    rate = 1000 * sum(names[name] for name in VAGUE) / names.total()
+
+    assert rate <= MAX_VAGUE_PER_1000, vague.most_common(20)
+
+
+@pytest.mark.parametrize("word", sorted(VAGUE))
+def test_no_public_function_or_class_has_a_vague_name(word: str) -> None:
+    public = [
+        f"{path_of(module)}:{node.name}"
+        for module in MODULES
+        for node in tree_of(module).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        if node.name.lower() == word
+    ]
+
+    assert public == []

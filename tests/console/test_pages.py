@@ -3,6 +3,7 @@
 import io
 import re
 import zipfile
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import anyio
@@ -10,6 +11,7 @@ import pytest
 
 from tests.console.places import HOSTILE, notes, opened, said_in
 from tests.limits import HANG_S
+from toolgate.base import plugins
 from toolgate.cli.evaluation._measure import read_labelled
 from toolgate.evaluation.results import evaluations_file, note_evaluations
 from toolgate.gateway.meta_tools import DiscoverRequest
@@ -242,6 +244,40 @@ async def test_two_people_who_edit_one_project_are_told() -> None:
         await place.send("project", **form | {"optimization": "off", "state": state[1]})
         [project] = await place.app.gateway.admin.projects(Caller.local())
         assert project.settings.optimization == "off"
+
+
+async def test_saving_a_project_keeps_the_search_of_a_plugin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plugin = EntryPoint("mine", "toolgate.search.strategies.bm25", "toolgate.search")
+    installed = plugins._installed
+    monkeypatch.setattr(
+        plugins,
+        "_installed",
+        lambda kind: {"mine": plugin} if kind == "search" else installed(kind),
+    )
+    async with opened() as place:
+        await place.send("projects", name="web")
+        await place.app.gateway.admin.save_project(
+            Caller.local(), "web", settings={"optimization": "mine"}
+        )
+        page = await place.page("project", name="web")
+        state = re.search(r'name="state" value="(\w+)"', page)
+        select = re.search(r'<select id="optimization".*?</select>', page, re.DOTALL)
+        assert state is not None
+        assert select is not None
+        values = re.findall(r'<option value="(\w*)"', select[0])
+        assert values == ["", "off", "bm25", "hybrid", "cloud", "mine"]
+        selected = re.findall(r'<option value="(\w*)" selected', select[0])
+        assert selected == ["mine"]
+
+        await place.send(
+            "project", name="web", state=state[1], optimization=selected[0], pinned="notes:add"
+        )
+
+        [project] = await place.app.gateway.admin.projects(Caller.local())
+        assert project.settings.optimization == "mine"
+        assert project.settings.pinned == ("notes:add",)
 
 
 async def test_the_audit_reads_as_a_chain_and_is_verified() -> None:

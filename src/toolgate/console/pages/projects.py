@@ -10,18 +10,19 @@ from starlette.responses import Response
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
-from toolgate.security.access import LIMITS, ProjectView
+from toolgate.security.access import LIMITS, ProjectView, project_searches
 from toolgate.types import Json
 
 __all__ = ["ROUTES"]
 
-_SEARCHES = (
-    ("", "Default"),
-    ("off", "Off: list all tools"),
-    ("bm25", "Keyword search (bm25)"),
-    ("hybrid", "Keyword and semantic search (hybrid)"),
-    ("cloud", "Search service (cloud)"),
-)
+_SEARCH_LABELS = {
+    "off": "Off: list all tools",
+    "bm25": "Keyword search (bm25)",
+    "hybrid": "Keyword and semantic search (hybrid)",
+    "cloud": "Search service (cloud)",
+}
+"""Labels of our own strategies, in the order of the list; those of plugins show their name."""
+
 _MODES = (
     ("", "Default"),
     ("auto", "By size"),
@@ -60,7 +61,7 @@ async def _show(visit: Visit) -> Response:
         settings=settings,
         state=_state_of(project),
         is_stored=project.source == "store",
-        searches=_SEARCHES,
+        searches=_searches(project.settings.optimization),
         modes=_MODES,
         limits=LIMITS,
         servers=visit.gateway.servers.names(visit.caller),
@@ -99,6 +100,12 @@ def _settings(visit: Visit, project: ProjectView) -> Json:
     if project.source == "store":
         changes["servers"] = visit.all_typed("servers")
     return changes
+
+
+def _searches(current: str) -> list[tuple[str, str]]:
+    """Values and labels of the list; saving the page keeps `current`, also if it is unavailable."""
+    names = dict.fromkeys([*_SEARCH_LABELS, *project_searches(), *filter(None, [current])])
+    return [("", "Default"), *((name, _SEARCH_LABELS.get(name, name)) for name in names)]
 
 
 def _number(label: str, text: str) -> int | None:

@@ -16,6 +16,7 @@ from toolgate.security.access.decision import (
     Resource,
     ResourceSnapshot,
 )
+from toolgate.security.access.input_checks import project_searches
 from toolgate.security.access.limits import LIMITS, UsageLimits
 from toolgate.security.access.policy import Policy, PolicyInputs, ProjectRules, Resources
 from toolgate.security.access.rules import (
@@ -53,6 +54,7 @@ __all__ = [
     "Resources",
     "UsageLimits",
     "parse_pattern",
+    "project_searches",
     "project_table",
     "rules_of_file",
 ]

@@ -9,7 +9,13 @@ from toolgate.errors import ArgumentError
 from toolgate.security.access.limits import LIMITS
 from toolgate.types import Json, json_array
 
-__all__ = ["check_name", "check_project_settings", "checked_limits", "expiry_of"]
+__all__ = [
+    "check_name",
+    "check_project_settings",
+    "checked_limits",
+    "expiry_of",
+    "project_searches",
+]
 
 
 # Characters of a name. Chosen: it has to fit into a table.
@@ -75,6 +81,11 @@ _NO_SEARCHES = frozenset({"llm"})
 """Modules in `search/` that pick from what another one finds."""
 
 
+def project_searches() -> list[str]:
+    """Names of the search strategies that a project may use, those of plugins included."""
+    return [name for name in available("search") if name not in _NO_SEARCHES]
+
+
 def check_project_settings(settings: Json) -> None:
     """Refuse settings of a project that do not fit."""
     for name, value in settings.items():
@@ -86,9 +97,7 @@ def check_project_settings(settings: Json) -> None:
             )
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
         if name == "optimization":
-            searches = [
-                strategy for strategy in available("search") if strategy not in _NO_SEARCHES
-            ]
+            searches = project_searches()
             fits, words = value in searches, f"one of {', '.join(searches)}"
         if name == "mode":
             fits = value in {"auto", "meta", "all"}

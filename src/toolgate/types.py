@@ -21,7 +21,6 @@ __all__ = [
     "Json",
     "Peer",
     "PluginSpec",
-    "ServerKind",
     "ServerSpec",
     "ServerState",
     "ServerStatus",
@@ -54,9 +53,6 @@ LEGACY_VERSION = "2025-11-25"
 
 DEFAULT_PROJECT = "default"
 """The project (tenant) that everything belongs to until others are made."""
-
-ServerKind: TypeAlias = Literal["stdio", "http", "sse", "inprocess"]
-"""File name in `upstream/`: how a server is reached."""
 
 ServerState: TypeAlias = Literal["connecting", "ready", "degraded", "down", "disabled"]
 """`connecting`: never answered yet. `ready`: answers. `degraded`: answers, with recent failures.
@@ -124,12 +120,13 @@ class ServerSpec:
     name: str
     """1 to 32 characters of `[A-Za-z0-9_.-]`, without `__`; unique within a project."""
 
-    kind: ServerKind
-    """How it is reached."""
+    kind: str
+    """Name of its transport: a file in `upstream/transports`, or the entry point of a plugin."""
 
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """What its kind needs, variables already replaced: `command args env cwd` for stdio, `url
-    headers` for http and sse, `target` for inprocess. WARNING: may hold secrets; never shown."""
+    headers` for http and sse, `target` for inprocess, its own for a plugin. WARNING: may hold
+    secrets; never shown."""
 
     title: str = ""
     """The name as its owner wrote it when that had to be changed to fit; empty otherwise."""
@@ -192,7 +189,7 @@ class ServerStatus:
     name: str
     """Its name."""
 
-    kind: ServerKind
+    kind: str
     """How it is reached."""
 
     state: ServerState

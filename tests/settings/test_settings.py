@@ -279,6 +279,16 @@ MALFORMED = {
         "toolgate.toml, line 2: store.url names the variable DB_URL, which is not set. Set DB_URL "
         "in the environment, or write ${DB_URL:-DEFAULT}.",
     ),
+    "options without a plugin": (
+        '[server.a]\ncommand = "x"\n[server.a.options]\nport = 1',
+        "toolgate.toml, line 3: server.a has options, which only transports of plugins take. "
+        "Remove options, or set type to the name of the transport.",
+    ),
+    "options of a plugin that is not installed": (
+        '[server.a]\ntype = "pigeon"\noptions = { port = 1 }',
+        "toolgate.toml, line 2: type of server.a is 'pigeon'. Allowed: stdio, http, sse. "
+        "Correct or remove it.",
+    ),
     "store of another make": (
         '[store]\nurl = "mysql://h/d"',
         "toolgate.toml: store.url starts with 'mysql'. Allowed: sqlite:///PATH, "

@@ -30,7 +30,7 @@ from toolgate.errors import (
 )
 from toolgate.types import PluginSpec
 
-__all__ = ["FOLDERS", "available", "make"]
+__all__ = ["FOLDERS", "available", "installed", "make"]
 
 FOLDERS = {
     "authenticator": "security.authn",
@@ -54,6 +54,11 @@ _EXTRAS = {"pgvector": "postgres"}
 def available(kind: str) -> list[str]:
     """Names that the settings may use for a seam, sorted; none of them is imported."""
     return sorted({*_shipped(kind), *_installed(kind)})
+
+
+def installed(kind: str) -> list[str]:
+    """Names that other packages add to a seam, sorted; none of them is imported."""
+    return sorted(_installed(kind).keys() - _shipped(kind))
 
 
 def make(

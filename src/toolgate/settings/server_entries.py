@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
+from toolgate.base.plugins import installed
 from toolgate.errors import SettingError
 from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.folders import expand_home
@@ -17,7 +18,7 @@ from toolgate.settings.table_reader import dotted, read_table
 from toolgate.settings.tables import CredentialTable, ServerTable
 from toolgate.settings.variables import Missing, Scope, is_reference
 from toolgate.settings.variables import replace as fill
-from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerKind, ServerSpec
+from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerSpec
 
 __all__ = [
     "EntryLocation",
@@ -30,7 +31,7 @@ __all__ = [
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,32}")
 
-_KINDS: Mapping[str, ServerKind] = {
+_KINDS: Mapping[str, str] = {
     "": "stdio",
     "stdio": "stdio",
     "local": "stdio",
@@ -176,7 +177,7 @@ def is_toolgate(config: Mapping[str, object], *, port: int = 7420) -> bool:
 def redact(config: Mapping[str, object]) -> Json:
     """A server's configuration as it may be shown: references to variables stay, values do not."""
     redacted: Json = dict(config)
-    for name in ("env", "headers", "http_headers", "environment"):
+    for name in ("env", "headers", "http_headers", "environment", "options"):
         values = redacted.get(name)
         if isinstance(values, Mapping):
             pairs = cast("Mapping[str, object]", values).items()
@@ -197,7 +198,20 @@ def redact(config: Mapping[str, object]) -> Json:
     return redacted
 
 
-def _kind(table: ServerTable, location: EntryLocation) -> ServerKind:
+def _kind(table: ServerTable, location: EntryLocation) -> str:
+    written = table.type or table.transport
+    key = "type" if table.type else "transport"
+    kind = _KINDS.get(written.strip().lower())
+    if kind is None and written in installed("transport"):
+        return _plugin_kind(written, table, location)
+    if kind is None and table.options:
+        raise _unknown_kind(written, key, location)
+    if table.options:
+        raise location.document.error(
+            (*location.path, "options"),
+            f"{dotted(location.path)} has options, which only transports of plugins take.",
+            hint="Remove options, or set type to the name of the transport.",
+        )
     ways = [name for name in ("command", "url", "python") if getattr(table, name)]
     if len(ways) != 1:
         problem = f"has {' and '.join(ways)}" if ways else "has no command, url or python"
@@ -209,16 +223,8 @@ def _kind(table: ServerTable, location: EntryLocation) -> ServerKind:
         )
     if ways == ["python"]:
         return "inprocess"
-    written = table.type or table.transport
-    key = "type" if table.type else "transport"
-    kind = _KINDS.get(written.strip().lower())
     if kind is None:
-        raise location.document.error(
-            (*location.path, key),
-            f"{key} of {dotted(location.path)} is {written[:40]!r}.",
-            allowed="Allowed: stdio, http, sse.",
-            hint="Correct or remove it.",
-        )
+        raise _unknown_kind(written, key, location)
     if ways == ["command"]:
         if kind != "stdio":
             raise _contradiction(location, key, written, "command", "url")
@@ -229,6 +235,26 @@ def _kind(table: ServerTable, location: EntryLocation) -> ServerKind:
         path = re.split(r"[?#]", _without_variables(table.url))[0]
         return "sse" if path.rstrip("/").endswith("/sse") else "http"
     return kind
+
+
+def _plugin_kind(kind: str, table: ServerTable, location: EntryLocation) -> str:
+    for name in ("command", "url", "python"):
+        if getattr(table, name):
+            raise location.document.error(
+                (*location.path, name),
+                f"{dotted(location.path)} has a {name}, which the transport {kind!r} does not use.",
+                hint=f"Move it to {dotted((*location.path, 'options'))}, or remove it.",
+            )
+    return kind
+
+
+def _unknown_kind(written: str, key: str, location: EntryLocation) -> SettingError:
+    return location.document.error(
+        (*location.path, key),
+        f"{key} of {dotted(location.path)} is {written[:40]!r}.",
+        allowed=f"Allowed: {', '.join(['stdio', 'http', 'sse', *installed('transport')])}.",
+        hint="Correct or remove it.",
+    )
 
 
 def _contradiction(
@@ -242,12 +268,14 @@ def _contradiction(
 
 
 def _options(
-    kind: ServerKind, table: ServerTable, location: EntryLocation, environment: Mapping[str, str]
+    kind: str, table: ServerTable, location: EntryLocation, environment: Mapping[str, str]
 ) -> Json:
     if kind == "inprocess":
         return {"target": _target(table.python, location)}
     if kind == "stdio":
         return _program(table, location, environment)
+    if kind not in {"http", "sse"}:
+        return cast("Json", _filled_values(table.options, "options", location))
     url = _filled(table.url, "url", location)
     headers = {
         name: _filled(_as_text(value), f"headers.{name}", location)
@@ -284,9 +312,7 @@ def _connection(table: ServerTable, location: EntryLocation) -> Json:
     return options
 
 
-def _credentials(
-    kind: ServerKind, table: CredentialTable, location: EntryLocation
-) -> CredentialSpec:
+def _credentials(kind: str, table: CredentialTable, location: EntryLocation) -> CredentialSpec:
     """What is shown to it beside what stands in its options."""
     path = (*location.path, "credentials")
     over_http = kind in {"http", "sse"}
@@ -402,6 +428,21 @@ def _filled(text: str, key: str, location: EntryLocation) -> str:
             hint="Remove NUL characters and half characters (\\ud800 to \\udfff).",
         )
     return filled
+
+
+def _filled_values(value: object, key: str, location: EntryLocation) -> object:
+    """The value with the variables of all texts in it."""
+    if isinstance(value, str):
+        return _filled(value, key, location)
+    if isinstance(value, Mapping):
+        table = cast("Mapping[str, object]", value)
+        return {
+            name: _filled_values(item, f"{key}.{name}", location) for name, item in table.items()
+        }
+    if isinstance(value, list | tuple):
+        items = cast("Sequence[object]", value)
+        return [_filled_values(item, key, location) for item in items]
+    return value
 
 
 def missing_problem(name: str, variable: str, location: EntryLocation) -> str:

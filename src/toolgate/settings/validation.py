@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from ipaddress import ip_network
 
 from toolgate.base.names import is_project_name
+from toolgate.base.plugins import installed
 from toolgate.errors import SettingError
 from toolgate.settings.tables import META_TOOLS, Settings
 
@@ -44,7 +45,7 @@ def whole_errors(settings: Settings) -> Iterator[SettingError]:
         )
     yield from _search_errors(settings, where)
     scheme = settings.store.url.partition(":")[0]
-    if settings.store.url and scheme.partition("+")[0] not in {"sqlite", "postgresql", "postgres"}:
+    if settings.store.url and not _is_database(scheme.partition("+")[0]):
         yield SettingError(
             f"{where}: store.url starts with {scheme[:20]!r}.",
             allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE.",
@@ -69,6 +70,11 @@ def whole_errors(settings: Settings) -> Iterator[SettingError]:
                 "SQLAlchemy knows.",
                 hint="Correct it, or remove the table.",
             )
+
+
+def _is_database(name: str) -> bool:
+    # Entry points are read only for other names: that takes time at each start.
+    return name in {"sqlite", "postgresql", "postgres"} or name in installed("store")
 
 
 def _network_errors(settings: Settings, where: str) -> Iterator[SettingError]:

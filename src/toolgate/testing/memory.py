@@ -8,7 +8,7 @@ from typing import Any
 from toolgate.app.app import App, open_app
 from toolgate.settings import Settings, StoreSettings
 from toolgate.testing.fake_upstream import FakeUpstream
-from toolgate.types import Json, ServerKind, ServerSpec
+from toolgate.types import Json, ServerSpec
 
 __all__ = ["FakePeer", "memory_app"]
 
@@ -20,7 +20,7 @@ async def memory_app(
     *,
     store_url: str = "sqlite://",
     wait_s: float = 30.0,
-    kind: ServerKind = "inprocess",
+    kind: str = "inprocess",
     **options: Any,
 ) -> AsyncGenerator[App]:
     """A running gateway; `app.gateway` has the verbs.

@@ -19,21 +19,28 @@ from toolgate.upstream.python_tools.tool_context import (
     is_context,
 )
 from toolgate.upstream.server import UpstreamServer
+from toolgate.upstream.transports._duplex import DuplexWire, PendingRequest
+from toolgate.upstream.transports._jsonrpc import read_big_message
+from toolgate.upstream.transports._message_lines import LineFramer, OverlongMessage
 from toolgate.upstream.transports._orphan_guard import OrphanGuard
 
 __all__ = [
     "CallSink",
     "Credential",
+    "DuplexWire",
     "EraBridge",
     "Fleet",
     "FleetObserver",
     "FunctionTool",
+    "LineFramer",
     "Listing",
     "LocalParts",
     "LocalPrompt",
     "LocalResource",
     "LocalServer",
     "OrphanGuard",
+    "OverlongMessage",
+    "PendingRequest",
     "ToolContext",
     "ToolServices",
     "UpstreamServer",
@@ -43,6 +50,7 @@ __all__ = [
     "acting_for",
     "context_in",
     "is_context",
+    "read_big_message",
     "tool",
     "tools_of",
 ]

@@ -26,7 +26,8 @@ class StoreSettings:
     """Table `[store]`: what is kept, and how long."""
 
     url: str = ""
-    """`sqlite:///PATH` or `postgresql://…`; empty: `toolgate.db` in the user's data folder."""
+    """`sqlite:///PATH`, `postgresql://…`, or an address that a [plugin](plugins.md) serves; empty:
+    `toolgate.db` in the user's data folder."""
 
     audit_days: float = between(90.0, 0, 36_500)
     """Days that audit records are kept; 0 to 36,500."""

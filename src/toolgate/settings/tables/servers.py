@@ -85,7 +85,7 @@ class ToolTable:
 class ServerTable:
     """Table `[server.NAME]`: one server behind the gateway, with the keys of a `mcpServers` entry.
 
-    It has exactly one of `command`, `url` and `python`.
+    It has exactly one of `command`, `url` and `python`, or the `type` of a plugin and `options`.
     """
 
     command: str = ""
@@ -121,11 +121,14 @@ class ServerTable:
     """Address of the proxy for it, in place of what `[outbound]` says; `none`: without."""
 
     type: str = ""
-    """`stdio`, `http` or `sse`. Default: `stdio` with a `command`; with a `url` `sse` when its path
-    ends in `/sse`, else `http`."""
+    """`stdio`, `http`, `sse`, or the transport of a [plugin](plugins.md). Default: `stdio` with a
+    `command`; with a `url` `sse` when its path ends in `/sse`, else `http`."""
 
     transport: str = ""
     """Another name for `type`, as some clients write it."""
+
+    options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    """Table `[server.NAME.options]`: options of a plugin's transport."""
 
     python: str = ""
     """`module:attribute` of a FastMCP server that runs inside Toolgate."""

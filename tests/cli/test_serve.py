@@ -320,7 +320,7 @@ def test_serve_names_another_gateway_over_the_same_store(serve: Serve, folder: P
     first = serve()
     other = folder / "other.toml"
     other.write_text(server_table("mine"), encoding="utf-8")
-    said = serve("--config", str(other)).line("note: another gateway runs over the same store")
+    said = serve("--config", str(other)).line("note: another gateway uses the same store")
     assert first.address in said
     assert str(folder / "toolgate.toml") in said
 

@@ -320,7 +320,7 @@ class Packs:
         before, self._announced = self._announced, pack_set
         self._current = pack_set
         for state in pack_set.states:
-            suffix = " The version before is in use." if state.is_kept else ""
+            suffix = " The previous version is in use." if state.is_kept else ""
             for problem in state.problems:
                 if problem not in before.problems:
                     log.error("pack %s: %s%s", state.name, problem, suffix)

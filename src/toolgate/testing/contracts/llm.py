@@ -4,12 +4,12 @@ Example:
     ```python
     class TestMine(ChatModelContract):
         @pytest.fixture
-        async def service(self) -> AsyncIterator[ChatService]:
+        async def service(self) -> AsyncIterator[ModelServiceDouble]:
             async with my_double() as service:
                 yield service
 
         @pytest.fixture
-        def make_model(self, service: ChatService) -> Callable[[], ChatModel]:
+        def make_model(self, service: ModelServiceDouble) -> Callable[[], ChatModel]:
             return lambda: build(Options(url=service.url, key="k"))
     ```
 """

@@ -124,7 +124,9 @@ async def test_what_was_rejected_stays_away_and_an_answer_is_given_once() -> Non
         (held,) = await app.gateway.manage.held_tools(ME)
         assert held.state == "rejected"
         await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
-        with pytest.raises(UnknownToolError, match="No tool 'add' of the server 'calc' is quarantined"):
+        with pytest.raises(
+            UnknownToolError, match="No tool 'add' of the server 'calc' is quarantined"
+        ):
             await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
 
 

@@ -1,0 +1,1 @@
+"""Example backends for Toolgate: one module each, found through entry points."""

@@ -1,0 +1,57 @@
+"""The store `named`: SQLite files in Toolgate's data folder, addressed by name.
+
+`store.url = "named://team"` keeps everything in `team.db`, so that several gateways of one user
+need no paths in their settings.
+"""
+
+import re
+from dataclasses import dataclass
+
+from toolgate.errors import OptionError
+from toolgate.settings import data_dir
+from toolgate.store import Store
+from toolgate.store.sqlite import SqliteStore
+
+__all__ = ["NamedStore", "Options", "build"]
+
+_URL = re.compile(r"named://([a-z0-9][a-z0-9-]{0,63})")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """The address; Toolgate passes `store.url`."""
+
+    url: str
+    """`named://NAME`."""
+
+
+def build(options: Options) -> "NamedStore":
+    """The store of this name; nothing is opened yet.
+
+    Raises:
+        OptionError: The address has no valid name.
+    """
+    match = _URL.fullmatch(options.url)
+    if match is None:
+        raise OptionError(
+            "store.url has no valid name after named://.",
+            allowed="Allowed: named://NAME with a-z, 0-9 and -.",
+            hint="Correct store.url.",
+        )
+    return NamedStore(match[1])
+
+
+class NamedStore(SqliteStore):
+    """A SQLite store that is found by name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(data_dir() / f"{name}.db")
+        self._name = name
+
+    @property
+    def url(self) -> str:
+        """The address as the settings have it."""
+        return f"named://{self._name}"
+
+
+_: type[Store] = NamedStore

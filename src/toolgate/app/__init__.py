@@ -1,1 +1,1 @@
-"""What is wired to what: builders that turn settings into a running gateway."""
+"""Wiring: builders that turn settings into a running gateway."""

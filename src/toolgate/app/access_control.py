@@ -1,4 +1,4 @@
-"""Settings, store and catalog become one decision, and are asked again when any of them changes."""
+"""Builds access control from settings, store and catalog, and reloads it when any changes."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The wiring: settings become objects here, and only here.
+"""Turns settings into a running gateway; nothing else builds objects from settings.
 
 ```python
 from toolgate import Caller, DiscoverRequest, load, open_app

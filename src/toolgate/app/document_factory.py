@@ -1,4 +1,4 @@
-"""Embedding models and places of the documents, built from the settings when they are needed."""
+"""Builds embedders and vector stores of documents from the settings, on first use."""
 
 from collections.abc import Callable
 

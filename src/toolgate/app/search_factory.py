@@ -1,4 +1,4 @@
-"""How tools are searched, built from the settings: strategies, their embedder, their parts."""
+"""Builds search strategies, their embedder and their parts from the settings."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

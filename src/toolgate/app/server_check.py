@@ -1,4 +1,4 @@
-"""A server tried on its own: started, greeted, listed, timed, ended."""
+"""Tries one server on its own: start, handshake, listing, timing, stop."""
 
 import tempfile
 from dataclasses import dataclass, replace

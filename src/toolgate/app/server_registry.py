@@ -1,4 +1,4 @@
-"""Where servers are kept: those of files belong to whoever wrote them, the rest is in the store."""
+"""Which servers are configured: in files, which their owner edits, or in the store."""
 
 import asyncio
 import logging

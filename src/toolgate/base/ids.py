@@ -1,4 +1,4 @@
-"""Identifiers and the time of day: the one place that asks the machine for either."""
+"""Ids and the current time: the only module that asks the system for either."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""JSON as bytes and back, fast where that keeps every value, exact where it would not.
+"""JSON to bytes and back: fast where that is lossless, exact elsewhere.
 
 orjson is ten times faster than the standard library, but turns integers beyond 64 bits into
 floats and refuses lone surrogates; both occur in what servers and clients send.

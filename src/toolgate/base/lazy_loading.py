@@ -1,4 +1,4 @@
-"""Loads modules of ours that bring much with them, one after the other.
+"""Loads heavy modules of Toolgate one at a time.
 
 Two threads that import parts of one library at the same time can see half of it: Python breaks the
 cycle that both wait in by handing out modules which are not finished.

@@ -1,4 +1,4 @@
-"""Logging: one set-up for the processes that serve, one form of a line.
+"""Log set-up for serving processes, and the format of log lines.
 
 Called by the command line when a gateway starts; importing a module of Toolgate sets up nothing.
 """

@@ -1,4 +1,4 @@
-"""What folders are packs, and reading their files: bounded, UTF-8, faults with file and line.
+"""Finds pack folders and reads their files: bounded, UTF-8, errors with file and line.
 
 Knows nothing of intents, rules or tools: whoever knows a kind of file says what may stand in it.
 """

@@ -1,4 +1,4 @@
-"""Memory of a process that serves: what is not needed is not taken, what was is given back."""
+"""Keeps the memory of a serving process small: deferred imports, freed memory returned."""
 
 import ctypes
 import gc

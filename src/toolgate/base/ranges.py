@@ -1,4 +1,4 @@
-"""Options within their ranges, checked and said in one way.
+"""Checks that options are in range, with one kind of message.
 
 Whoever has the options knows nothing of where they are written: `plugins` adds that.
 """

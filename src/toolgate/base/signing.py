@@ -1,4 +1,4 @@
-"""Opaque strings that Toolgate hands out and gets back, signed so that nobody can alter one.
+"""Signed opaque strings that clients return unaltered.
 
 A signed string names its purpose and carries a small JSON payload. The key is the installation key
 from the store, so any replica of one store accepts what another one gave out.

@@ -1,4 +1,4 @@
-"""How many tokens a text costs a model: one estimate that everything uses."""
+"""The token estimate that everything uses."""
 
 __all__ = ["estimate_tokens"]
 

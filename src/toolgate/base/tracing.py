@@ -1,4 +1,4 @@
-"""Watching the stages at work: timings, metrics and traces hang on `observe`.
+"""Observes the stages: timings, metrics and traces hook into `observe`.
 
 Nobody watches by default, and then a stage costs less than a microsecond more.
 """

@@ -1,4 +1,4 @@
-"""Whole turns: from a message of the user to the answer of the model, tools included.
+"""Whole agent turns: from a user's message to the model's answer, tools included.
 
 Steps are plain functions; an engine by file name goes from one to the next. `Chat` is what doors
 use.

@@ -1,4 +1,4 @@
-"""What a turn is: what comes in, what is said while it runs, what comes out."""
+"""The values of a chat turn: request, settings, events, outcome."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field

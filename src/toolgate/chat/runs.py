@@ -1,4 +1,4 @@
-"""Turns that run, and those that ended a while ago: what happened in each, to be read by many."""
+"""Running and recently ended turns, and their events for any number of readers."""
 
 import asyncio
 from collections import OrderedDict

@@ -1,4 +1,4 @@
-"""A thread while a turn runs in it: the lease that one turn has, and what it writes."""
+"""The lease on a thread while a turn runs in it, and what the turn writes."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence

@@ -1,4 +1,4 @@
-"""Between the messages of a turn and what is kept of them."""
+"""Converts between messages of a turn and stored messages."""
 
 from collections.abc import Mapping, Sequence
 

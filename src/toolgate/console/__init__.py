@@ -1,4 +1,4 @@
-"""The console: pages for people, at `/console` in the process and on the port of the gateway.
+"""The web console at `/console`, in the gateway's process and on its port.
 
 A client of the same verbs and the same decision as every other door. Each page is a module with
 `ROUTES`; what they share is in modules with an underscore. Loaded when somebody first asks for it.

@@ -1,4 +1,4 @@
-"""The console as an ASGI application: finds the page, knows who asks, answers what goes wrong."""
+"""The console's ASGI application: routing, sessions, errors."""
 
 import asyncio
 import hmac

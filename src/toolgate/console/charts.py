@@ -1,4 +1,4 @@
-"""Small pictures of numbers, as SVG without any style of its own."""
+"""Small SVG charts without styles of their own."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Figures about all of the audit, counted beside the pages that show them where there is much."""
+"""Counts over the whole audit, computed in the background and cached for pages."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""From values to pages: the templates, and what all of them know."""
+"""Renders pages from templates."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""One request for a page: who asks, what was typed, and how to answer."""
+"""One request for a console page: caller, form fields, response."""
 
 from __future__ import annotations
 

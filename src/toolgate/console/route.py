@@ -1,4 +1,4 @@
-"""What a page module exports: its routes."""
+"""The routes that a page module exports."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

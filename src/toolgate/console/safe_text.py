@@ -1,4 +1,4 @@
-"""Texts of others on a page: made visible, kept short, never taken for ours."""
+"""Makes text of others safe to show: visible, short, never taken for Toolgate's own."""
 
 import re
 import unicodedata

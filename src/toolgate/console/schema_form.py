@@ -1,4 +1,4 @@
-"""A form for the arguments of a tool, from its schema, and back: what was typed becomes arguments.
+"""Builds a form from a tool's input schema, and arguments from the form.
 
 A schema is whatever a server sent. What no field can hold is typed as JSON, and nothing raises but
 for what a person typed.

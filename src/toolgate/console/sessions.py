@@ -1,4 +1,4 @@
-"""Who is logged in: a cookie instead of a token, and a row in the store that can be taken away.
+"""Console sessions: a cookie instead of a token, and a row that can be revoked.
 
 The row holds the token, sealed with a key that only the cookie has: a session is worth exactly what
 its token is worth, asked anew with each request, and who reads the database has nothing.

@@ -1,4 +1,4 @@
-"""Documents: cut, found, graded and quoted. Every step is a function that stands by itself."""
+"""Documents: chunking, retrieval, grading, quotation. Each step is a function of its own."""
 
 from toolgate.documents.base import (
     SEARCH_TYPES,

@@ -1,4 +1,4 @@
-"""Cut documents into passages and compute their vectors."""
+"""Cuts documents into passages and computes their vectors."""
 
 from collections.abc import Sequence
 from secrets import randbits

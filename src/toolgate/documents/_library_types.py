@@ -1,4 +1,4 @@
-"""What goes into the document library, what comes back, and what it gets from the application."""
+"""Inputs, results and collaborators of the document library."""
 
 from dataclasses import dataclass
 from typing import Protocol

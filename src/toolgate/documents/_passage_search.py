@@ -1,4 +1,4 @@
-"""Search the passages of one collection."""
+"""Searches the passages of one collection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

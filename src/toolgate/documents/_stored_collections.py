@@ -1,4 +1,4 @@
-"""Find collections by name, check their texts, and say where their vectors are."""
+"""Finds stored collections by name, and checks their texts."""
 
 from collections.abc import Sequence
 from typing import cast

@@ -1,4 +1,4 @@
-"""The values of retrieval: what is asked, what was found, and who writes the texts in between."""
+"""The values of retrieval: request, passages, result."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

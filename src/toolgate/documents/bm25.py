@@ -1,4 +1,4 @@
-"""Words of passages and questions, and how well they fit: BM25 over the passages of one collection.
+"""BM25 over the passages of one collection.
 
 The store says which passages have a word and how many; what a word is and what it weighs is
 decided here, so that every database gives the same order.

@@ -1,4 +1,4 @@
-"""Cutting a text into passages that end where headings and paragraphs do.
+"""Cuts a text into passages that end at headings and paragraphs.
 
 The text is Markdown; a form feed ends a page. A passage never crosses a heading or a page. What is
 longer than a passage may be is cut between paragraphs, then between lines (a table keeps its head),

@@ -1,4 +1,4 @@
-"""Files become Markdown. Each kind that needs a library is read by a module of its own."""
+"""Converts files to Markdown. One module per kind that needs a library."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Word documents become Markdown by way of HTML, which keeps headings, lists and tables."""
+"""Word documents to Markdown through HTML, with headings, lists and tables."""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""HTML becomes Markdown, without what is no text of the page: scripts, styles, navigation."""
+"""HTML to Markdown, without scripts, styles and navigation."""
 
 import bs4
 import markdownify

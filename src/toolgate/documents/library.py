@@ -1,4 +1,4 @@
-"""Collections and what is in them: making, filling, emptying, and searching one of them."""
+"""Document collections: create, fill, empty, search."""
 
 import logging
 import re

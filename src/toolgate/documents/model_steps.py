@@ -1,4 +1,4 @@
-"""What a chat model is asked before and after a search: rephrase, select, grade.
+"""The retrieval steps that ask a chat model: rephrase, select, grade.
 
 Each is a plain function with an answer to everything that can go wrong; none of them raises.
 """

@@ -1,4 +1,4 @@
-"""PDF files become text, page by page, with the headings of their outline where they stand."""
+"""PDF to text, page by page, with the headings of the outline."""
 
 import io
 import logging

@@ -1,4 +1,4 @@
-"""Passages as a model sees them: quotations with their source, never instructions."""
+"""Passages as a model sees them: quotations with a source, never instructions."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Putting lists of passages in one order: by rank, by variety, without repetitions."""
+"""Merges lists of passages: by rank, by diversity, without duplicates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

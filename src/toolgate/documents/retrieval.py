@@ -1,4 +1,4 @@
-"""From a question to passages: rephrase, select, search, fuse, grade; always in this order.
+"""Retrieval: rephrase, select, search, fuse, grade, always in this order.
 
 Nothing in here raises for what a model, a database or a service does: a turn goes on without
 documents, and only what makes any answer wrong is told to the user.

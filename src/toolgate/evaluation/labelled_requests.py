@@ -1,4 +1,4 @@
-"""One's own requests as an evaluation set: from the usage log, over the tools of the catalog."""
+"""Labelled requests from the usage log, as an evaluation set for your own catalog."""
 
 import io
 import zipfile

@@ -1,4 +1,4 @@
-"""What `toolgate eval` measured, one line of JSON for each row, in a file of the data folder.
+"""Results of `toolgate eval`, one JSON line each, in a file of the data folder.
 
 A file and no table: measuring needs no store, and happens where the labelled requests are.
 """

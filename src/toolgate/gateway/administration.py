@@ -1,4 +1,4 @@
-"""The verbs of those who look after a gateway: servers, held tools, the index, what was learned.
+"""Administrative operations: servers, quarantined tools, the index, learning, approvals.
 
 `gateway.Gateway` has them as `manage`; each asks for the right to it.
 """

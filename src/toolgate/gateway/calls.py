@@ -1,4 +1,4 @@
-"""Calling a tool: rules, argument check, guards, limits, audit, the request to its server."""
+"""Runs tools: access, argument check, call policies, limits, audit, request to the server."""
 
 from collections.abc import Callable
 from time import perf_counter

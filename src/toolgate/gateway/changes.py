@@ -1,4 +1,4 @@
-"""Tells clients what has changed: lists of tools, prompts and resources, single resources."""
+"""Notifies clients when tools, prompts or resources change."""
 
 import asyncio
 import logging

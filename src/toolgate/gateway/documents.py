@@ -1,4 +1,4 @@
-"""The verbs about documents: asking them, and looking after collections.
+"""Document operations: questions, collections, uploads.
 
 `gateway.Gateway` has them as `documents`, and `retrieve` as a verb of its own. Whoever may read the
 resource `documents:COLLECTION` may ask a collection; to fill it takes the right to manage.

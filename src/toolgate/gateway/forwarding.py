@@ -1,4 +1,4 @@
-"""Requests that go to a server as they are: audited, and the answer past the guards."""
+"""Forwards requests to a server unchanged, with audit and call policies."""
 
 from toolgate.audit import Receipts
 from toolgate.catalog import (

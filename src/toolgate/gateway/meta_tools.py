@@ -1,4 +1,4 @@
-"""The meta-tools: what a model sees instead of hundreds of tools, and how their arguments are read.
+"""The meta-tools: their definitions, and the parsing of their arguments.
 
 Names and shapes follow the design that the first users of such gateways know (`tool_discovery`,
 `tool_execute` with `toolKey` and `arguments`); several client libraries send absent arguments as

@@ -1,4 +1,4 @@
-"""Large results in pages: the rest is stored under a handle, and read page by page."""
+"""Stores large results and returns them page by page."""
 
 import logging
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the services of the gateway are made of, by subject; given by `app`."""
+"""Groups of collaborators that the gateway's services are built from."""
 
 from dataclasses import dataclass
 from typing import Protocol

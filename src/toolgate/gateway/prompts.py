@@ -1,4 +1,4 @@
-"""The verbs about prompts: our own, those of packs and servers, and what projects put in place.
+"""Prompt operations: built-in prompts, those of packs and servers, and project replacements.
 
 Our own are listed to MCP clients under the prefix `toolgate_`; every prompt can be replaced under
 the name that clients see, and keeps its title.

@@ -1,4 +1,4 @@
-"""What a caller can reach: tools, prompts, resources and servers, looked up with the right to them.
+"""What a caller may see and use: tools, prompts, resources and servers.
 
 Denied and absent look the same here, so nothing above has to take care of that.
 """

@@ -1,1 +1,1 @@
-"""Doors to the outside: MCP, REST, stdio."""
+"""Entry points of the gateway: MCP, REST, OpenAI-compatible endpoints, stdio."""

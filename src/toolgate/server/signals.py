@@ -1,4 +1,4 @@
-"""Signals of the operating system as something to wait for."""
+"""Operating system signals as awaitable events."""
 
 import asyncio
 import contextlib

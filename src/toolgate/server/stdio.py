@@ -1,4 +1,4 @@
-"""The door on standard input and output: a gateway of its own, or a relay to a running one.
+"""The stdio entry point: runs a gateway of its own, or relays to a running one.
 
 Importing this imports neither the SDK nor an HTTP client: each way loads what it needs.
 """

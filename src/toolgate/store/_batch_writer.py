@@ -1,4 +1,4 @@
-"""Writes rows in the background, in batches, without ever delaying whoever has one."""
+"""Writes rows in the background in batches, without delaying the caller."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The store in PostgreSQL, for several gateways that share it."""
+"""The PostgreSQL store, for several gateways that share it."""
 
 import sqlite3
 from collections.abc import Mapping

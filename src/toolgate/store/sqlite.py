@@ -1,4 +1,4 @@
-"""The store in one SQLite file: the default, needs nothing else."""
+"""The SQLite store: one file, the default, needs nothing else."""
 
 import sqlite3
 import time

@@ -1,4 +1,4 @@
-"""What operators look at: numbers at `/metrics`, and traces. Loaded only where they are wanted.
+"""Metrics, traces and cost for operators. Loaded only where they are enabled.
 
 Hangs on `observe` and on the records of the audit; nothing that works knows of it.
 """

@@ -1,4 +1,4 @@
-"""What whole tasks cost in tokens, against listing every tool; losses are told as losses.
+"""Token cost of whole tasks, compared with listing every tool; losses are shown as losses.
 
 A conversation pays for the menu that it is shown, for the answers of searches, and for arguments
 and results. Without Toolgate's search it would have paid for the definitions of all tools, and for

@@ -1,4 +1,4 @@
-"""Counting what happens, and telling it in the words of Prometheus.
+"""Counts what happens, for Prometheus and OTLP.
 
 Counting is a few additions to a dictionary; the format, and the library for it, are there once
 somebody asks. Labels are bounded: of names that others choose so many are told apart, the rest is

@@ -1,4 +1,4 @@
-"""The parts that need the extra `otel`, loaded where the settings ask for them."""
+"""Loads the parts that need the extra `otel`, where the settings ask for them."""
 
 from importlib import import_module
 from typing import Any

@@ -1,4 +1,4 @@
-"""The numbers of `/metrics`, sent by OpenTelemetry (OTLP over HTTP). Needs the extra `otel`."""
+"""Exports the metrics over OTLP/HTTP. Needs the extra `otel`."""
 
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The numbers in the words of Prometheus."""
+"""The metrics in Prometheus' text format."""
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Spans of the stages, sent to a collector (OTLP over HTTP, in JSON).
+"""Traces: spans of the stages, sent to a collector (OTLP over HTTP, in JSON).
 
 Ids and parents are those of `observe`, so that what is passed on to servers names the span that
 asks them. A request pays for a short record of each stage; packing and sending is done beside.

@@ -1,4 +1,4 @@
-"""The steps as a graph of LangGraph, which shows, draws and resumes it.
+"""The engine `langgraph`: the steps as a LangGraph graph.
 
 Nothing is kept between turns: what a thread remembers is in the transcript. A checkpointer can be
 given for looking into a turn; documents are in a channel that no checkpoint has.

@@ -1,4 +1,4 @@
-"""Steps one after another, without any library."""
+"""The engine `plain`: runs the steps one after another, without any library."""
 
 from dataclasses import dataclass
 

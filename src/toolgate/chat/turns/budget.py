@@ -1,4 +1,4 @@
-"""What a turn may spend, and the sentence with which it ends when that is used up."""
+"""The budget of a turn, and what is said when it is exhausted."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,4 @@
-"""Long threads made short enough: oldest results first, then a summary. The history keeps all."""
+"""Compacts long threads: oldest results first, then a summary. The history keeps everything."""
 
 import logging
 from collections.abc import Sequence

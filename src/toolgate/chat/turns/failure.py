@@ -1,4 +1,4 @@
-"""What a user is told when a turn cannot go on."""
+"""What a user is told when a turn fails."""
 
 from toolgate.errors import (
     ContextTooLongError,

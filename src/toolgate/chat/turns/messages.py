@@ -1,4 +1,4 @@
-"""From what was said to what a model is sent. Pure functions: nothing here changes a message.
+"""Builds the messages for a model from the transcript. Pure functions.
 
 Every request goes through `repair`, which makes any list of messages one that services accept.
 """

@@ -1,4 +1,4 @@
-"""One answer of the model: asked for, passed on while it comes, and made a message."""
+"""Asks the model for one answer, streams it, and assembles the message."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Which tools a model is offered in a turn, and what is behind each name."""
+"""Which tools a model is offered in a turn, and what each name refers to."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""How a turn ends: its outcome, its record in the audit, and what it says when it is cut short."""
+"""How a turn ends: outcome, audit record, and the text when it is cut short."""
 
 import logging
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Puts together what a model is sent."""
+"""Assembles the prompt for a model."""
 
 from collections.abc import Sequence
 from dataclasses import replace

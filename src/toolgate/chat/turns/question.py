@@ -1,4 +1,4 @@
-"""What a message asks for, as the search for tools and the choice of a path need it."""
+"""The question of a turn, as tool search and routing need it."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Results of tools as a model reads them."""
+"""Tool results as a model reads them."""
 
 from toolgate.base import json_text
 from toolgate.types import Json, json_array, json_object

@@ -1,4 +1,4 @@
-"""One turn while it runs: what its steps share."""
+"""The state of one turn while it runs, shared by its steps."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence

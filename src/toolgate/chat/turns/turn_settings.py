@@ -1,4 +1,4 @@
-"""What a turn goes by: the settings of the file, under them of the project, thread and request."""
+"""The settings of a turn: file, project, thread and request, each overriding the one before."""
 
 from collections.abc import Mapping
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""Approvals: calls that wait for a person's yes, beside the last one of their tool."""
+"""The Approvals page: waiting calls, next to the last approved call of the same tool."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""The audit: what was searched and called, how it belongs together, and whether it is whole."""
+"""The Audit pages: records, receipts, export, verification."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""Chat: the threads of whoever looks, and one turn by turn: answers, tools, documents, cost."""
+"""The Chat pages: threads, and one thread turn by turn."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

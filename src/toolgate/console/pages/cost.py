@@ -1,4 +1,4 @@
-"""What tasks cost in tokens, against listing all tools; and which tools are used."""
+"""The Cost page: token cost of tasks, and tools by use."""
 
 from starlette.responses import Response
 

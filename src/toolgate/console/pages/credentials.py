@@ -1,4 +1,4 @@
-"""Logins at servers: what is kept, and where to log in."""
+"""The Credentials page: stored credentials, and logins to servers."""
 
 from secrets import token_urlsafe
 

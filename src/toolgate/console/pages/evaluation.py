@@ -1,4 +1,4 @@
-"""Evaluation: what `toolgate eval` measured, and how it went over time; marks to measure with."""
+"""The Evaluation page: results of `toolgate eval` over time, and ratings to export."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

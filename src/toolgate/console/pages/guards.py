@@ -1,4 +1,4 @@
-"""Guards around calls: all of them, with where they stand."""
+"""The Call policies page."""
 
 from dataclasses import asdict
 

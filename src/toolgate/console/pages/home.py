@@ -1,4 +1,4 @@
-"""The first page: what is up, what happened within the hour, what needs a person."""
+"""The Home page: server states, calls of the last hour, what needs attention."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta

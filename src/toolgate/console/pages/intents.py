@@ -1,4 +1,4 @@
-"""Intents: what a message asks for, how sure that is, and the packs that teach it."""
+"""The Intents page: detection of a message, packs, unclassified messages."""
 
 from dataclasses import replace
 from functools import partial

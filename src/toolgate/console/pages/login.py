@@ -1,4 +1,4 @@
-"""Logging in and out, and the sessions that there are."""
+"""The login and logout pages, and the list of sessions."""
 
 import json
 

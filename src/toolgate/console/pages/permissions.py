@@ -1,4 +1,4 @@
-"""Permission rules: all of them, with where they stand."""
+"""The Permissions page."""
 
 from starlette.responses import Response
 

@@ -1,4 +1,4 @@
-"""Projects: their servers, and what differs there."""
+"""The Projects pages: servers and settings of a project."""
 
 import hashlib
 import json

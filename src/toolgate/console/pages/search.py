@@ -1,4 +1,4 @@
-"""The search playground: what a model would get for a request, and why."""
+"""The Search page: what a model gets for a request, and why."""
 
 from dataclasses import dataclass, replace
 

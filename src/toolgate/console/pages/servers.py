@@ -1,4 +1,4 @@
-"""Servers: how each is, what it wrote, adding some, switching off and on, approving changes."""
+"""The Servers pages: state, stderr, adding, disabling, approving changes."""
 
 import shlex
 from dataclasses import asdict, dataclass, field, replace

@@ -1,4 +1,4 @@
-"""Tokens: made, shown once, renewed, revoked."""
+"""The Tokens pages: create, show once, renew, revoke."""
 
 from starlette.responses import Response
 

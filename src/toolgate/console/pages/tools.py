@@ -1,4 +1,4 @@
-"""Tools: all of them, and one: what it is, who may use it, what it costs, trying it."""
+"""The Tools pages: the list, and one tool with its rights, cost and a form to run it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

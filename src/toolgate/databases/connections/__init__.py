@@ -1,4 +1,4 @@
-"""Named databases of the settings, and the history of their schemas."""
+"""Connected databases, and the history of their schemas."""
 
 from toolgate.databases.connections.connection import Connection, Connections
 from toolgate.databases.connections.inspect import read_schema

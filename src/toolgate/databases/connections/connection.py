@@ -1,4 +1,4 @@
-"""Named databases, opened when they are used, for reading only."""
+"""Read-only connections to databases, opened on first use."""
 
 import logging
 import re

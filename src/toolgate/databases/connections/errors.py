@@ -1,4 +1,4 @@
-"""Whose fault an error of a database is: that of the statement, or of anything else."""
+"""Tells errors of a statement from errors of its database."""
 
 import sqlite3
 from typing import Any, Final

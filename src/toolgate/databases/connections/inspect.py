@@ -1,4 +1,4 @@
-"""Reading a schema from a database, through SQLAlchemy.
+"""Reads a schema from a database through SQLAlchemy.
 
 PostgreSQL says itself how a type is written; elsewhere SQLAlchemy does, as far as it knows the
 type. SQLite has a reader of its own.

@@ -1,4 +1,4 @@
-"""Values of PostgreSQL that Python has no place for, as their texts instead of errors."""
+"""PostgreSQL values that Python cannot represent, as text instead of errors."""
 
 from collections.abc import Callable
 from typing import Any, Final

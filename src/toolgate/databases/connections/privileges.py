@@ -1,4 +1,4 @@
-"""What a user of a database may change there, although Toolgate never does."""
+"""Write privileges of a database user, for warnings; Toolgate never writes."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""Running one statement that only reads, and holding its database to that.
+"""Runs one read-only statement, enforced by the database itself.
 
 The transaction is read-only already; here come what the engine itself refuses, how many rows and
 bytes are taken, whose session it is, and how a statement is ended that nobody waits for any more.

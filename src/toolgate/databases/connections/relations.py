@@ -1,4 +1,4 @@
-"""Which tables and views a database has: their names and little more, quick for any number."""
+"""Lists tables and views of a database, fast for any number."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

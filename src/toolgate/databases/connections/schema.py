@@ -1,4 +1,4 @@
-"""The schema of a database as a value: it can be compared, stored and shown."""
+"""A database schema as a value: comparable, storable, printable."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

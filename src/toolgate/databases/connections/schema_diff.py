@@ -1,4 +1,4 @@
-"""What changed from one schema to another, renames included where they cannot be anything else."""
+"""Differences between two schemas, including renames that are beyond doubt."""
 
 import re
 from collections import Counter

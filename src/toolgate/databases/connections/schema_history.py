@@ -1,4 +1,4 @@
-"""The versions of schemas over time: looked at, kept, and compared into a log of changes."""
+"""Versions of schemas over time: captured, stored, compared."""
 
 import logging
 import time

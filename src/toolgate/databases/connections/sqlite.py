@@ -1,4 +1,4 @@
-"""Reading a schema from SQLite, with its own functions.
+"""Reads a schema from SQLite with its own functions.
 
 SQLAlchemy reads statements with expressions that pass over keys behind a type with a length, and
 takes 5 ms a table; the functions of SQLite miss nothing and take 0.1 ms. Only what they do not tell

@@ -1,4 +1,4 @@
-"""Names of tables as people say them: in the singular, with blanks."""
+"""Table names as people write them: singular, with spaces."""
 
 import re
 

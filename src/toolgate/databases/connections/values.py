@@ -1,4 +1,4 @@
-"""Values of databases as JSON that loses nothing, and that no value makes too long."""
+"""Database values as lossless JSON of bounded size."""
 
 import base64
 import math

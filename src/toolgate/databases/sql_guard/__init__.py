@@ -1,4 +1,4 @@
-"""Statements of SQL: whether one only reads, judged before any database sees it.
+"""The SQL guard: decides whether a statement only reads, before a database sees it.
 
 A text is read twice, by the rules of its database and by a parser, and both must agree on what is a
 string and what is not; then every part of its tree and every function has to be known as harmless.

@@ -1,4 +1,4 @@
-"""How each database reads a text, and which of its functions only compute."""
+"""SQL dialects: how each database reads a text, and which functions only compute."""
 
 from dataclasses import dataclass
 from functools import cached_property

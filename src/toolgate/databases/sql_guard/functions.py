@@ -1,4 +1,4 @@
-"""Names in a query that can run code: functions, sequences, files and other databases."""
+"""Names in a query that can run code: functions, sequences, files, other databases."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Cutting a text into the pieces that a database will see, exactly as that database does.
+"""Splits a statement into tokens exactly as its database does.
 
 Where databases, their versions or their clients disagree, the text is refused: an attack lives in
 the difference between what was looked at and what is run.

@@ -1,4 +1,4 @@
-"""What a parser finds in a query."""
+"""Names that the parser finds in a query."""
 
 from collections import Counter
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Whether a statement only reads: what is known to be harmless is allowed, nothing else."""
+"""Checks that a statement only reads: an allow list, nothing else passes."""
 
 from collections.abc import Collection, Sequence
 from importlib import import_module

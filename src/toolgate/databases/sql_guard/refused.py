@@ -1,4 +1,4 @@
-"""Why a statement is refused."""
+"""The error that refuses a statement."""
 
 __all__ = ["StatementRefusedError"]
 

@@ -1,4 +1,4 @@
-"""How a statement begins: queries, plans of queries, and questions about the database."""
+"""The kind of a statement from its first words: query, plan, or database information."""
 
 import re
 from collections.abc import Sequence

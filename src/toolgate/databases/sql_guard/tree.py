@@ -1,4 +1,4 @@
-"""The tree of a query, by the parser: only nodes that are known to read are allowed."""
+"""Checks the syntax tree of a query: only nodes that are known to read are allowed."""
 
 import logging
 from collections import Counter

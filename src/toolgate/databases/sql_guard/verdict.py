@@ -1,4 +1,4 @@
-"""What was found out about a statement."""
+"""The verdict on a statement."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias

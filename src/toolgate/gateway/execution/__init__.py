@@ -1,4 +1,4 @@
-"""Running a call: arguments checked, large results paged."""
+"""Parts of a tool call: argument check, result pages, running calls."""
 
 from toolgate.gateway.execution.arguments import check as check_arguments
 from toolgate.gateway.execution.arguments import without_nulls

@@ -1,4 +1,4 @@
-"""Arguments of a call against the tool's input schema.
+"""Validates call arguments against the tool's input schema.
 
 What does not fit is said so that a model can repair the call in one step. Values are never
 changed, and nothing is fetched.

@@ -1,4 +1,4 @@
-"""Files that only the tools of a pack may change, although other servers could write them."""
+"""Protects files of a pack against changes by tools of other servers."""
 
 import re
 from collections.abc import Iterable, Iterator

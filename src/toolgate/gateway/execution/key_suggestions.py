@@ -1,4 +1,4 @@
-"""The nearest known tool keys to one that does not exist."""
+"""Suggests existing tool keys for one that does not exist."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Large results in pages: the whole text is kept, and no part of it is dropped in silence.
+"""Cuts large results into pages without losing any text.
 
 Offsets and sizes are characters (Unicode code points) of the whole text.
 """

@@ -1,4 +1,4 @@
-"""The calls that run: which tool, for whom, since when."""
+"""The running calls: tool, caller, start time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Texts to vectors. Embedders by file name."""
+"""Embedders: texts to vectors. One file per embedder."""
 
 from toolgate.models.embedders._verified import VerifiedEmbedder
 from toolgate.models.embedders.base import (

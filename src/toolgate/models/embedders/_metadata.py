@@ -1,4 +1,4 @@
-"""Names under which an exported model carries in its own file what it wants to be told."""
+"""Metadata keys of exported ONNX models."""
 
 __all__ = ["PREFIX"]
 

@@ -1,4 +1,4 @@
-"""Makes the folder that the embedder `onnx` reads from a folder of sentence-transformers.
+"""Exports a sentence-transformers model for the embedder `onnx`.
 
 The only place that uses torch. Weights become int8 with one scale for each output channel, which is
 a quarter of the size and twice the speed; what that costs is measured and told.

@@ -1,4 +1,4 @@
-"""From text to the pieces of words that a table has vectors for; the same when a table is made.
+"""Splits text into the subwords of a vector table, the same way as in training.
 
 WordPiece (Schuster and Nakajima 2012, as in BERT): a word is its longest known beginning, then the
 longest known continuation, and so on. In plain Python, since the library that does it brings a

@@ -1,4 +1,4 @@
-"""A table of vectors, one per piece of a word and one per frequent pair of neighbouring pieces.
+"""A table of vectors, one per subword and one per frequent pair of adjacent subwords.
 
 A text's vector is the sum of the vectors of its pieces and of those pairs that the table has, at
 length 1. How the table is made and what it is worth: `docs/model.md`.

@@ -1,4 +1,4 @@
-"""The test that an embedder passes before anything stands on its vectors."""
+"""Verifies an embedder before its vectors are used."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What an embedder must be able to do. Knows nothing of models, tools or search."""
+"""The contract of embedders. Knows nothing of models, tools or search."""
 
 from collections.abc import Callable, Sequence
 from typing import Literal, Protocol, TypeAlias, runtime_checkable

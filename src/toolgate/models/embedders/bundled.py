@@ -1,4 +1,4 @@
-"""The embedder `bundled`: a table of vectors that comes with the package.
+"""The embedder `bundled`: the vector table that ships with the package.
 
 English, and words that other languages share with it; scripts it does not know give zeros. No
 download, no network, the same vectors everywhere. See `docs/model.md`.

@@ -1,4 +1,4 @@
-"""The embedder `onnx`: a model in a local folder, computed on this machine; nothing is downloaded.
+"""The embedder `onnx`: a local model, computed on this machine; nothing is downloaded.
 
 The folder has `model.onnx` and `tokenizer.json`, as many models are published; `toolgate embedder
 export` makes one from a folder of sentence-transformers. What a model wants to be told (pooling,

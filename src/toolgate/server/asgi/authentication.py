@@ -1,4 +1,4 @@
-"""Who a request comes from: what it shows of that, and what is answered to who may not come in."""
+"""Authenticates a request, and answers those without valid credentials."""
 
 import re
 from contextvars import ContextVar

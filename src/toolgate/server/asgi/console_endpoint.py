@@ -1,4 +1,4 @@
-"""The web console, imported when the first browser comes."""
+"""The web console, imported on the first browser request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cross-origin requests (CORS): browsers may read responses on pages that the settings allow."""
+"""Cross-origin requests (CORS): which web pages may read responses."""
 
 from toolgate.server.asgi.headers import header, headers_of
 from toolgate.server.asgi.host_check import HostCheck

@@ -1,4 +1,4 @@
-"""What a reverse proxy in front says of a request: who sent it, over what, for which host."""
+"""Headers of a reverse proxy: client address, scheme and host of a request."""
 
 import ipaddress
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Requests read from sockets by `llhttp`, the parser of Node: in C, half the time of h11."""
+"""HTTP parsing with `llhttp`, the parser of Node: written in C, half the time of h11."""
 
 import asyncio
 from typing import TYPE_CHECKING, Any, cast

@@ -1,4 +1,4 @@
-"""The JSON object that a request of the REST doors brings, or why it is refused."""
+"""Reads the JSON object of a REST request, or refuses it."""
 
 from typing import cast
 

@@ -1,4 +1,4 @@
-"""What a JSON text holds, counted piece by piece before anything parses it.
+"""Counts the elements of a JSON text chunk by chunk, before anything parses it.
 
 Each step is a pass in C over a small piece, so that other threads get their turn, and counting
 ends at the first limit that is passed.

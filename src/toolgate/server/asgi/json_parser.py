@@ -1,4 +1,4 @@
-"""Reading JSON that came from outside: whole, finite, not too deep, and text that can be written.
+"""Parsing JSON from outside: complete, finite, not too deep, and valid Unicode.
 
 Everything a client sends passes `parse_json` before any other code sees it, so no other code has to
 expect `NaN`, half a surrogate pair or an object nested a million times.

@@ -1,4 +1,4 @@
-"""Other users of this machine are refused unless they present the gateway's local key."""
+"""Refuses other users of this machine unless they present the gateway's local key."""
 
 import hmac
 

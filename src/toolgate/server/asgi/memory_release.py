@@ -1,4 +1,4 @@
-"""Memory is given back to the system after large messages."""
+"""Gives memory back to the system after large messages."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The few ASGI pieces that the doors share."""
+"""Small ASGI helpers that all endpoints share."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whether others use this machine too, and whether one of them has opened a connection."""
+"""Finds out whether the machine has other users, and which user opened a connection."""
 
 import errno
 import os

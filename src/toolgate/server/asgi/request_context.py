@@ -1,4 +1,4 @@
-"""What surrounds every HTTP request: its id and trace, the log line, and answers to failures."""
+"""The context of an HTTP request: its id, trace, log line, and error responses."""
 
 import asyncio
 import logging

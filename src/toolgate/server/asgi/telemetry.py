@@ -1,4 +1,4 @@
-"""Counting and tracing what a door answers, as the settings say."""
+"""Counts and traces requests, as the settings say."""
 
 from __future__ import annotations
 

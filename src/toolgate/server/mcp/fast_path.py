@@ -1,4 +1,4 @@
-"""A short way for the requests that matter most: modern calls and listings of tools.
+"""The fast path for the most frequent requests: modern calls and tool listings.
 
 It stands before the SDK's application and answers what it can answer without doubt: one request,
 headers that equal the body, no notifications wanted on the way. Everything else goes on to the SDK

@@ -1,4 +1,4 @@
-"""The front for MCP clients of both eras, on the SDK's lowlevel server.
+"""The MCP server for clients of both protocol eras, on the SDK's lowlevel server.
 
 One middleware answers with the raw objects that the gateway gives, so that the SDK's models never
 see, check or rebuild a result. What is the SDK's: transports, sessions, the handshake, streams.

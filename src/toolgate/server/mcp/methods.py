@@ -1,4 +1,4 @@
-"""From a method of the protocol to a verb of the gateway: parameters checked, result as it came.
+"""Maps protocol methods to gateway operations, and checks their parameters.
 
 Knows no transport: the MCP front and the fast lane both answer from here.
 """

@@ -1,4 +1,4 @@
-"""The way back to a client of the SDK's front, as the rest of Toolgate sees it."""
+"""The connection back to a client of the SDK's server, as the rest of Toolgate sees it."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol

@@ -1,4 +1,4 @@
-"""Long lists on their way through the SDK: a word stands for them until the bytes are sent.
+"""Sends long lists past the SDK: a placeholder stands for the bytes until they are sent.
 
 The SDK would write every definition anew, and cut the text into lines as an event demands: 20 CPU
 ms for 642 tools, of which the list itself needs none, since it is one line of JSON already.

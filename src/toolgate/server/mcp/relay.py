@@ -1,4 +1,4 @@
-"""A transparent relay: JSON-RPC lines of one client on one side, a running gateway on the other.
+"""A transparent relay between one client's JSON-RPC lines and a running gateway.
 
 Nothing is interpreted but what HTTP needs: which era a message is of, and which session.
 """

@@ -1,4 +1,4 @@
-"""What a result or an error looks like on the wire of an era. Knows no transport and no SDK."""
+"""The wire shape of results and errors per protocol era. Knows no transport and no SDK."""
 
 import logging
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Refusals of the SDK in words: what came, what is allowed, for which request."""
+"""Turns refusals of the SDK into clear errors for the request at hand."""
 
 from toolgate.server.asgi.headers import header, header_in
 from toolgate.server.asgi.json_parser import INVALID_REQUEST, error_bytes

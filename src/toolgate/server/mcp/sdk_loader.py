@@ -1,4 +1,4 @@
-"""The MCP SDK, imported while the first requests are served already."""
+"""Imports the MCP SDK in the background while the first requests are served."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast

@@ -1,4 +1,4 @@
-"""Sessions of the handshake era under names that every process on the same store understands.
+"""Handshake-era sessions with signed ids that every process on the same store understands.
 
 The SDK keeps a session in one process. Its name outside is signed and says how it was opened, so
 another replica, or the same gateway after a restart, opens it again by itself and goes on.

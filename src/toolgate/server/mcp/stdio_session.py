@@ -1,4 +1,4 @@
-"""The SDK's front over lines of JSON: one client, on standard input and output."""
+"""An MCP session over standard input and output, for one client."""
 
 import logging
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""A large message made small for the SDK, which would parse it again and stop everybody meanwhile.
+"""Replaces a large message by a small one, so the SDK does not block parsing it again.
 
 It needs what decides where a request goes: the envelope, `_meta`, names and short parameters. The
 parameters themselves travel beside it, in the scope of the request.

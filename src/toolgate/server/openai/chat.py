@@ -1,4 +1,4 @@
-"""The chat door, `/v1`: OpenAI's endpoints over turns, threads and runs.
+"""The chat endpoints, `/v1`: OpenAI's API over turns, threads and runs.
 
 A thread is named by the header `X-Toolgate-Thread` or by `metadata.thread_id`; without one the
 messages that come are the conversation, and nothing is kept.

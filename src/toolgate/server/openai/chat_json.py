@@ -1,4 +1,4 @@
-"""OpenAI's chat API in JSON: requests read, answers and pieces written, errors in its shape.
+"""OpenAI's chat JSON: parses requests, writes answers, chunks and errors.
 
 https://platform.openai.com/docs/api-reference/chat
 """

@@ -1,4 +1,4 @@
-"""The common part of OpenAI's Responses API over the same turns.
+"""The common part of OpenAI's Responses API, on top of chat turns.
 
 https://platform.openai.com/docs/api-reference/responses
 """

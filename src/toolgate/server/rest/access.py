@@ -1,4 +1,4 @@
-"""Tokens, projects, permissions, guards and `explain` in the REST door.
+"""REST routes for tokens, projects, permissions, call policies and `explain`.
 
 Answers name tokens by name and public part; the token itself is in the answer that makes it, and
 nowhere else.

@@ -1,4 +1,4 @@
-"""Calls that wait for a person, in the REST door."""
+"""REST routes for calls that await approval."""
 
 from collections.abc import Mapping
 from typing import Any, cast, get_args

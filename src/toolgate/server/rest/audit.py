@@ -1,4 +1,4 @@
-"""The audit in the REST door: records by page."""
+"""REST routes for audit records, page by page."""
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping

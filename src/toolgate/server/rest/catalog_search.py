@@ -1,4 +1,4 @@
-"""`POST /catalog/search`: the tool search for other gateways, over the tools that they send.
+"""`POST /catalog/search`: tool search for other gateways, over the tools they send.
 
 Off unless `[catalog_search]` names tokens. A token belongs to a project; indexes of lists are kept
 for the next request of that project and are never used for another.

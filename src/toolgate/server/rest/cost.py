@@ -1,4 +1,4 @@
-"""`GET /api/v1/cost` and `GET /api/v1/tools/usage`: what was paid, and what was used."""
+"""`GET /api/v1/cost` and `GET /api/v1/tools/usage`: token cost of tasks, and tool usage."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

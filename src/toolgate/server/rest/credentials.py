@@ -1,4 +1,4 @@
-"""Credentials of servers in the REST door; no answer holds one."""
+"""REST routes for server credentials; no response contains a secret."""
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""`POST detect`: messages in, what they ask for out."""
+"""REST route `POST detect`: intent detection for messages."""
 
 from datetime import date
 from typing import cast

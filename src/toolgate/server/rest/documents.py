@@ -1,4 +1,4 @@
-"""Documents in the REST door: asking them, and looking after collections."""
+"""REST routes for document collections: search, upload, administration."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""What a browser sees of a login at a server: the page that it begins with, and its end.
+"""Browser pages of a login to a server: its start and its end.
 
 Whoever opens an address that was made for somebody else must not log in for them: the page asks
 who sits there, and the answer of the authorization server is taken only from the same browser.

@@ -1,4 +1,4 @@
-"""The REST interface as a document of OpenAPI 3.1.
+"""The OpenAPI 3.1 document of the REST API.
 
 Paths and their summaries come from the routes themselves, so none is missing; bodies are described
 here by route. What is not described takes and gives a JSON object.

@@ -1,4 +1,4 @@
-"""`GET /api/v1/optimization`: which search is used, for how many, and how each of them does."""
+"""`GET /api/v1/optimization`: which search strategy is used, how often, and how well it does."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Long lists in pages: `?limit=N` gives so many and a `next_cursor`, `?cursor=` goes on there."""
+"""Pagination of long lists: `?limit=N` returns a `next_cursor`, `?cursor=` continues there."""
 
 import hashlib
 from collections.abc import Mapping

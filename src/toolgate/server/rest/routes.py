@@ -1,4 +1,4 @@
-"""The REST door, `/api/v1`: discovery and execution for programs, servers for operators.
+"""The REST API, `/api/v1`: discovery and execution for programs, servers for operators.
 
 Objects that are tools keep the keys they have everywhere (`toolKey`, `serverName`); all else is in
 snake case with units. Errors are `{"error": {code, message, hint, retryable, request_id}}`.

@@ -1,4 +1,4 @@
-"""Threads, what turns go by, and prompts, in the REST door."""
+"""REST routes for chat threads, turn settings and prompts."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict

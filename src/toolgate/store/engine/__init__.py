@@ -1,1 +1,1 @@
-"""What a database needs around its tables: files, schema version, backups, deadlines."""
+"""The database below the repositories: transactions, schema, files, backups, deadlines."""

@@ -1,4 +1,4 @@
-"""Backups: SQLite files that every kind of store can be written to and read from."""
+"""Backups: SQLite files that every kind of store can write and read."""
 
 import tempfile
 from collections.abc import Generator

@@ -1,4 +1,4 @@
-"""How long somebody waits for the store, and what is certain when they wait no longer."""
+"""Deadlines for requests to the store, and what is certain after one has passed."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Generator

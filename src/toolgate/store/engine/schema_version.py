@@ -1,4 +1,4 @@
-"""Which schema a database has, and how it gets the present one.
+"""The schema version of a database, and its migration.
 
 A new database gets its tables straight from `_tables`; Alembic is imported only when an older one
 has to be brought forward, so that serving never pays for it.

@@ -1,4 +1,4 @@
-"""SQLite files: connections as we want them, private permissions, consistent copies."""
+"""Opens SQLite files with safe settings and private permissions, and copies them consistently."""
 
 import os
 import sqlite3

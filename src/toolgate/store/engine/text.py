@@ -1,4 +1,4 @@
-"""Texts that every database keeps."""
+"""Makes text storable in every database."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Where the vectors of passages are kept and compared. Implementations by file name."""
+"""Vector stores for document passages. One file per backend."""
 
 from toolgate.store.passages._exact_search import measured
 from toolgate.store.passages.base import (

@@ -1,4 +1,4 @@
-"""What places outside of our own store have in common: one client, used in threads, one at a time.
+"""What external vector databases share: one client, used in threads, one request at a time.
 
 Their clients block, and those of a local file may not be used by two threads at once.
 """

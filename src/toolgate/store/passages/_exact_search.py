@@ -1,4 +1,4 @@
-"""Comparing vectors number by number, and keeping the best of many."""
+"""Exact vector comparison that keeps the best matches."""
 
 from collections.abc import Sequence
 

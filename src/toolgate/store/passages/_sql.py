@@ -1,4 +1,4 @@
-"""What both databases have in common: vectors as bytes in `passage_vectors`, compared here."""
+"""What the SQL passage stores share: vectors as bytes in `passage_vectors`."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any

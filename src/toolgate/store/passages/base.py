@@ -1,4 +1,4 @@
-"""What a place for the vectors of passages must be able to do. Knows no texts and no documents.
+"""The contract of vector stores for passages. Knows no texts and no documents.
 
 A passage is a piece of a document, known by a number. The passages of a collection have vectors of
 one model, which are compared by one metric: that is a *shelf*. When a collection gets another model

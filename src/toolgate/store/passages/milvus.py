@@ -1,4 +1,4 @@
-"""Vectors of passages in Milvus: a place on this machine (Milvus Lite), or a cluster.
+"""Passage vectors in Milvus: a local file (Milvus Lite) or a cluster.
 
 The same client speaks to both. Vectors of `cosine` are brought to length 1 and compared by their
 product, so that a vector of zeros is far from all instead of an error.

@@ -1,4 +1,4 @@
-"""Vectors of passages in the PostgreSQL database of the store; with pgvector, searched there.
+"""Passage vectors in the PostgreSQL database of the store; searched there with pgvector.
 
 Every vector is kept as bytes in `passage_vectors`, which needs no extension and is what backups
 hold. Where pgvector (0.7 or later) is or can be installed, `passage_nearest` holds them once more

@@ -1,4 +1,4 @@
-"""Vectors of passages in Qdrant: a server or cluster, or a folder of this machine.
+"""Passage vectors in Qdrant: a server, a cluster or a local folder.
 
 A folder is read by the client itself, which is another program than the server: exact, for some ten
 thousand passages, and for one process. Vectors of `cosine` are brought to length 1 and compared by

@@ -1,4 +1,4 @@
-"""Vectors of passages in the SQLite file of the store; exact, with nothing to install."""
+"""Passage vectors in the SQLite file of the store; exact, nothing to install."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence

@@ -1,1 +1,1 @@
-"""The values that a store keeps. Knows no SQL."""
+"""Contracts and values of the repositories. Knows no SQL."""

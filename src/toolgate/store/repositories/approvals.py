@@ -1,4 +1,4 @@
-"""What a store keeps of calls that wait for a person. Knows no SQL."""
+"""Calls that await approval. Knows no SQL."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias

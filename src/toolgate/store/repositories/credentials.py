@@ -1,4 +1,4 @@
-"""What Toolgate shows to servers, encrypted, and the keys for that, wrapped. Knows no SQL."""
+"""Encrypted server credentials and their wrapped keys. Knows no SQL."""
 
 from dataclasses import dataclass
 from typing import Protocol

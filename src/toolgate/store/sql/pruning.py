@@ -1,4 +1,4 @@
-"""Removes what a store keeps for too long or of which it keeps too much, in small transactions."""
+"""Deletes rows that are too old or too many, in small transactions."""
 
 from collections.abc import Callable, Collection
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The store in SQL: one repository per topic over one database, its clean-up and maintenance."""
+"""The SQL store: one repository per topic over one database, with maintenance."""
 
 from collections.abc import Callable, Collection
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Where vectors of texts are kept, and found by nearness. Implementations by file name."""
+"""Vector stores for tools. One file per backend."""
 
 from toolgate.store.vectors.base import (
     HASH_BYTES,

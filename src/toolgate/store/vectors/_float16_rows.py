@@ -1,4 +1,4 @@
-"""Between rows of float16 and the bytes that databases keep, and the nearest of many rows."""
+"""Converts float16 vectors to stored bytes and back, and finds the nearest rows."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What both databases have in common: the tables of schema 0002, in plain SQL over the driver.
+"""What the SQL vector stores share: the tables of schema 0002, in plain SQL.
 
 Rows go in and out by the ten thousand, so SQLAlchemy's preparation of each is left out. A view in
 the form that other programs may expect, `mcp_tool_embeddings`, is made here and not by a migration,

@@ -1,4 +1,4 @@
-"""What a place for vectors must be able to do. Knows nothing of models, of catalogs or of search.
+"""The contract of vector stores for tools. Knows nothing of models, catalogs or search.
 
 A vector belongs to a text, which is known by its hash, within the space of a model: equal texts of
 any number of tools, servers and projects share one vector. Which tool has which text is kept beside

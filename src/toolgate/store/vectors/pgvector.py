@@ -1,4 +1,4 @@
-"""Vectors in the PostgreSQL database of the store; with the extension pgvector, searched there.
+"""Vectors in the PostgreSQL database of the store; searched there if pgvector is installed.
 
 Every vector is kept as bytes in `vectors`, which needs no extension and is what backups hold. Where
 pgvector (0.7 or later) is or can be installed, `vector_nearest` holds them once more in its type

@@ -1,4 +1,4 @@
-"""Vectors in the SQLite file of the store. Nearness is computed here, row by row."""
+"""Vectors in the SQLite file of the store, compared row by row."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

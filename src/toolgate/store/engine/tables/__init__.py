@@ -1,4 +1,4 @@
-"""The tables of the present schema, the same in every database.
+"""The tables of the current schema, the same in every database.
 
 Times are text in UTC (`2026-07-28T09:30:00.123Z`), so that they sort and read the same everywhere.
 What texts and JSON look like inside is the matter of `_rows`. A change here needs a new file in

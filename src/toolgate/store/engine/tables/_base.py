@@ -1,4 +1,4 @@
-"""What all tables share: metadata, column types, and the version of the schema."""
+"""What all tables share: metadata, column types, schema version."""
 
 from sqlalchemy import (
     BigInteger,

@@ -208,6 +208,7 @@ class CredentialError(AccessError):
         failed: str,
         *,
         was_presented: bool = True,
+        was_issued: bool = False,
         wait_s: float = 0.0,
         allowed: str = "",
         hint: str = "",
@@ -215,8 +216,10 @@ class CredentialError(AccessError):
         super().__init__(failed, allowed=allowed, hint=hint)
         self.was_presented = was_presented
         """Whether a credential came at all."""
+        self.was_issued = was_issued
+        """Whether it is genuine but expired or revoked, and so not a guess."""
         self.wait_s = wait_s
-        """Seconds before another one is looked at; 0: at once."""
+        """Seconds that the client must wait after too many wrong credentials; 0: none."""
 
 
 class ForbiddenError(AccessError):

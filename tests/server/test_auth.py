@@ -457,7 +457,9 @@ async def test_too_many_wrong_tokens_are_answered_with_a_time_to_wait() -> None:
         for token in wrong[:-1]:
             await post(place.url, LIST, bearer(token))
         answer = await post(place.url, LIST, bearer(wrong[-1]))
+        valid = await post(place.url, LIST, bearer(await place.token("dev", projects=["web"])))
 
+    assert valid.status == 200, "a valid token works while others at its address guess"
     assert answer.status == 429
     assert 0 < int(answer.headers["Retry-After"]) <= 60
 

@@ -1,17 +1,17 @@
 """Turns a request's credentials into a `Caller`: who it is, and for which project."""
 
-import hashlib
 import hmac
 import os
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
-from time import monotonic
 from urllib.parse import unquote_to_bytes
 
 from toolgate.base.names import UNASSIGNED
 from toolgate.base.tracing import observe
 from toolgate.errors import CredentialError, ForbiddenError
+from toolgate.security.access.login_failures import LoginFailures
 from toolgate.security.authn import Authenticator
 from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity
 
@@ -19,12 +19,8 @@ __all__ = ["Admission", "PresentedCredentials"]
 
 # Characters of the name of a project that a request may give. Chosen.
 _MAX_WORD = 200
-# Failures of one address within `_WITHIN_S` seconds, after which new credentials are refused
-# unseen. Chosen.
-_FAILURES = 10
-_WITHIN_S = 60.0
-# Addresses, and credentials, that are remembered for that. Chosen.
-_REMEMBERED = 10_000
+# The public part of a token made by `toolgate tokens create`.
+_TOKEN_PREFIX = re.compile(r"tg_[0-9a-f]{8}(?=_)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +52,7 @@ class PresentedCredentials:
     """Thread or session."""
 
     address: str = ""
-    """Where it comes from, for slowing guesses down."""
+    """IP address of the client, by which wrong tokens are counted."""
 
     folder: str = ""
     """The header `X-Toolgate-Folder`, percent-encoded; counts only for programs of the same user.
@@ -84,8 +80,7 @@ class Admission:
         """What commands of the same user show; empty: nobody can."""
         self.required = required
         """Whether a credential is needed."""
-        self._failures: dict[str, list[float]] = {}
-        self._recent_credentials: dict[bytes, float] = {}
+        self._failures = LoginFailures()
 
     @property
     def issuers(self) -> tuple[str, ...]:
@@ -128,24 +123,33 @@ class Admission:
         """
         if not self.required:
             return LOCAL
-        # Before the slow-down: commands of the same user work while somebody guesses.
         if presented.local_key and self._local is not None:
             local = await self._local.identify(presented.local_key)
             if local is not None:
                 return local
         credential = _credential(presented)
-        # Before any check, so that guesses past the limit cost no verification.
-        self._slow_down(credential, presented.address)
+        prefix = _prefix_of(credential)
         try:
-            for authenticator in self._authenticators:
-                identity = await authenticator.identify(credential)
-                if identity is not None:
-                    self._remember(credential)
-                    return identity
-        except CredentialError:
-            self._note_failure(presented.address)
+            identity = await self._verify(credential)
+        except CredentialError as error:
+            # After the check: guesses never keep out who has a valid token at the same address.
+            if not error.was_issued and (wait_s := self._failures.add(presented.address, prefix)):
+                raise CredentialError(
+                    f"Too many wrong tokens from {presented.address or 'this client'}"
+                    " within a minute.",
+                    wait_s=wait_s,
+                    hint="Correct the token of the client that sends them.",
+                ) from error
             raise
-        self._note_failure(presented.address)
+        self._failures.forget(prefix)
+        return identity
+
+    async def _verify(self, credential: str) -> Identity:
+        """The identity behind a credential, from the first authenticator that knows it."""
+        for authenticator in self._authenticators:
+            identity = await authenticator.identify(credential)
+            if identity is not None:
+                return identity
         raise CredentialError(
             "Unknown or expired token.",
             hint="Make one with: toolgate tokens create NAME",
@@ -181,39 +185,6 @@ class Admission:
         folder = os.fsdecode(unquote_to_bytes(presented.folder)) if is_own else ""
         return folder if PurePath(folder).is_absolute() and "\0" not in folder else ""
 
-    def _slow_down(self, credential: str, address: str) -> None:
-        """After many failures from one address, look at nothing new from there for a while."""
-        failures = self._failures.get(address)
-        if failures is None:
-            return
-        oldest = monotonic() - _WITHIN_S
-        failures[:] = [at for at in failures if at > oldest]
-        if (
-            len(failures) < _FAILURES
-            or self._recent_credentials.get(_mark(credential), 0.0) > oldest
-        ):
-            return
-        raise CredentialError(
-            f"Too many tokens from {address or 'there'} were wrong within a minute.",
-            wait_s=max(failures[0] - oldest, 1.0),
-            hint="Wait a minute, and correct the token of the client that tries.",
-        )
-
-    def _note_failure(self, address: str) -> None:
-        failures = self._failures.setdefault(address, [])
-        # More entries would change nothing, and the list stays bounded.
-        if len(failures) < _FAILURES:
-            failures.append(monotonic())
-        if len(self._failures) > _REMEMBERED:
-            del self._failures[next(iter(self._failures))]
-
-    def _remember(self, credential: str) -> None:
-        """Who was let in lately is let in while others at the same address guess."""
-        if self._failures:
-            self._recent_credentials[_mark(credential)] = monotonic()
-            if len(self._recent_credentials) > _REMEMBERED:
-                del self._recent_credentials[next(iter(self._recent_credentials))]
-
 
 def _credential(presented: PresentedCredentials) -> str:
     """The token of a request: of the header, else of `_meta`.
@@ -241,8 +212,10 @@ def _credential(presented: PresentedCredentials) -> str:
     )
 
 
-def _mark(credential: str) -> bytes:
-    return hashlib.sha256(credential.encode(errors="surrogatepass")).digest()
+def _prefix_of(credential: str) -> str:
+    """The public part of a token; empty if it has none, as a JWT."""
+    match = _TOKEN_PREFIX.match(credential)
+    return match[0] if match else ""
 
 
 def _word(value: object) -> str:

@@ -171,7 +171,7 @@ class JwtAuthenticator:
         if identity.expires_at is not None and identity.expires_at <= utc_now(
             plus_s=-self._options.skew_s
         ):
-            raise _bad("it has expired", "Get a fresh one from your identity provider.")
+            raise _expired()
 
     async def _verified(self, credential: str, header: Json) -> Json:
         options = self._options
@@ -193,7 +193,7 @@ class JwtAuthenticator:
                 options={"require": ["exp", "iss", "aud"]},
             )
         except jwt.ExpiredSignatureError as error:
-            raise _bad("it has expired", "Get a fresh one from your identity provider.") from error
+            raise _expired() from error
         except jwt.InvalidAudienceError as error:
             raise _bad(
                 "it was made for another audience",
@@ -345,6 +345,14 @@ def _is_safe(address: str) -> bool:
         return False
     here = parts.hostname in {"127.0.0.1", "::1", "localhost"}
     return bool(parts.hostname) and (parts.scheme == "https" or (parts.scheme == "http" and here))
+
+
+def _expired() -> CredentialError:
+    return CredentialError(
+        "The token of the identity provider was refused: it has expired.",
+        was_issued=True,
+        hint="Get a fresh one from your identity provider.",
+    )
 
 
 def _bad(reason: str, hint: str) -> CredentialError:

@@ -1,0 +1,64 @@
+"""Counts wrong credentials per address and per token prefix, and says how long guessers wait."""
+
+from collections import deque
+from collections.abc import Hashable
+from ipaddress import IPv6Address, ip_address, ip_network
+from time import monotonic
+
+__all__ = ["LoginFailures"]
+
+# Failures of one address, or with one token prefix, within `_WINDOW_S` seconds that are answered
+# without a delay. Chosen: a person who mistypes needs fewer, a guesser gains nothing from them.
+_MAX_FAILURES = 10
+_WINDOW_S = 60.0
+# Addresses and prefixes that are remembered; the oldest are forgotten first. Chosen: a few MB.
+_MAX_REMEMBERED = 10_000
+# An IPv6 customer has at least this network, and all addresses in it (RFC 6177).
+_IPV6_PREFIX_BITS = 64
+
+
+class LoginFailures:
+    """Remembers failed logins of the last minute. Successful logins are never delayed by it."""
+
+    def __init__(self) -> None:
+        self._failures: dict[Hashable, deque[float]] = {}
+
+    def add(self, address: str, prefix: str) -> float:
+        """Count a failure.
+
+        Args:
+            address: IP address of the client.
+            prefix: Public part of the token that was sent; empty if it has none.
+
+        Returns:
+            Seconds that the client is told to wait; 0 below the limit.
+        """
+        keys: list[Hashable] = [("address", _network_of(address))]
+        if prefix:
+            keys.append(("prefix", prefix))
+        return max(self._count(key) for key in keys)
+
+    def forget(self, prefix: str) -> None:
+        """Forget the failures with a token prefix, after a success with it."""
+        self._failures.pop(("prefix", prefix), None)
+
+    def _count(self, key: Hashable) -> float:
+        now = monotonic()
+        times = self._failures.setdefault(key, deque(maxlen=_MAX_FAILURES))
+        if len(self._failures) > _MAX_REMEMBERED:
+            del self._failures[next(iter(self._failures))]
+        if len(times) == _MAX_FAILURES and times[0] > now - _WINDOW_S:
+            return max(times[0] + _WINDOW_S - now, 1.0)
+        times.append(now)
+        return 0.0
+
+
+def _network_of(address: str) -> str:
+    """The address, or the /64 network of an IPv6 address."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
+        return str(ip_network((parsed, _IPV6_PREFIX_BITS), strict=False))
+    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

@@ -264,3 +264,43 @@ async def test_logging_out_ends_the_session() -> None:
         ).status_code == 303
         assert await place.app.store.sessions.list_all() == []
         assert (await place.client.get("/console")).status_code == 303
+
+
+LOGIN_FORMS = {
+    "too many bytes": f"token={'a' * 70_000}",
+    "too many fields": "&".join("a" * 101),
+    "four megabytes of fields": "a&" * 2_000_000,
+    "four megabytes of escapes": "next=" + "%3C" * 1_300_000,
+}
+
+
+@pytest.mark.parametrize("form", LOGIN_FORMS.values(), ids=LOGIN_FORMS)
+@pytest.mark.parametrize("path", ["login", "servers", "logins/begin"])
+async def test_forms_of_anonymous_users_are_small(form: str, path: str) -> None:
+    """Anyone can send these without a token, so they may cost nothing."""
+    async with opened(settings=REQUIRED) as place:
+        answer = await place.client.post(
+            f"/console/{path}",
+            content=form.encode(),
+            headers={"content-type": "application/x-www-form-urlencoded"},
+        )
+    assert answer.status_code in {401, 403, 413}
+    assert len(answer.content) < 200_000, "nothing large comes back"
+
+
+async def test_users_may_send_large_forms() -> None:
+    async with opened(settings=REQUIRED) as place:
+        await log_in(place, await token(place, "anna", "admin"))
+        answer = await place.client.post(
+            "/console/projects", data={"csrf": await place.csrf(), "name": "<" * 200_000}
+        )
+        assert answer.status_code == 400
+        too_large = await place.client.post("/console/projects", content=b"a" * (4 * 2**20 + 1))
+        assert too_large.status_code == 413
+        assert too_large.text == "The form is larger than 4,096 KB."
+
+
+async def test_a_saved_form_that_is_nested_without_end_is_ignored() -> None:
+    async with opened() as place:
+        answer = await place.send("login", sent='["x",' + "[" * 60_000)
+    assert answer.headers["location"].endswith("/console")

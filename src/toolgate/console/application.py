@@ -7,13 +7,20 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from importlib import import_module
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 import anyio
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
 from toolgate.app.app import App
+from toolgate.base.form_data import (
+    ANONYMOUS_FORM,
+    USER_FORM,
+    FormLimits,
+    FormTooLargeError,
+    parse_form,
+)
 from toolgate.console.counts_cache import CountsCache
 from toolgate.console.render import STATIC, Renderer, static_file
 from toolgate.console.request import SAID, Visit
@@ -64,17 +71,12 @@ _POLICY = (
 _HEADERS = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"same-origin"))
 """With `no-referrer`, browsers would send forms of our own pages as from nowhere."""
 
-_MOST_FORM_BYTES = 4 * 2**20
 _SLOW_S = 20.0
 _BEAT_S = 15.0
 _GATHER_S = 0.25
 _GATHER_CALLS_S = 1.0
 _CALLS = "calls-changed"
 _NOBODY = Identity(caller_id="", kind="nobody", projects=())
-
-
-class _TooLargeError(Exception):
-    """A form is larger than any of ours."""
 
 
 class Console:
@@ -140,20 +142,22 @@ class Console:
         path = request.scope["path"].removeprefix("/console").strip("/")
         if path.startswith("static/"):
             return _static(path.removeprefix("static/"), is_fresh="v" in request.query_params)
-        try:
-            form = await _form(request)
-        except _TooLargeError:
-            return PlainTextResponse("The form is larger than 4 MB.", status_code=413)
         cookie = request.cookies.get(COOKIE, "")
         fresh = "" if cookie else self._sessions.new_cookie()
-        visit = self._visit_of_nobody(request, form=form)
-        visit.console = self
         route = self._routes.get(path)
         wait_s = self._app.settings.serve.console_wait_s
         with store_deadline(wait_s, each=route is not None and route.is_long) as waited:
+            # Before the form is read: what a form may cost depends on who sends it.
+            login = await self._log_in(request, cookie or fresh)
+            try:
+                form = await _read_form(request, self._form_limits(login, cookie))
+            except FormTooLargeError as error:
+                return PlainTextResponse(str(error), status_code=413)
+            visit = self._visit_of_nobody(request, form=form)
+            visit.console = self
             try:
                 visit.csrf = await self._sessions.csrf(cookie or fresh)
-                response = await self._answer(visit, path, route, cookie or fresh, waited)
+                response = await self._answer(visit, path, route, cookie or fresh, waited, login)
             except StoreError as error:
                 response = self._unfinished(visit, path, route, error, waited)
             except TimeoutError:
@@ -179,11 +183,32 @@ class Console:
             secure=request.url.scheme == "https",
         )
 
+    async def _log_in(self, request: Request, cookie: str) -> Caller | ToolgateError:
+        """Who sends a request, or why that cannot be told."""
+        try:
+            return await self.caller_of(request, cookie)
+        except (AccessError, StoreError) as error:
+            return error
+
+    def _form_limits(self, login: Caller | ToolgateError, cookie: str) -> FormLimits:
+        """How large a form may be; without a store, users of the last hours keep their limits."""
+        if isinstance(login, StoreError):
+            return USER_FORM if self._sessions.was_accepted(cookie) else ANONYMOUS_FORM
+        return ANONYMOUS_FORM if isinstance(login, CredentialError) else USER_FORM
+
     async def _answer(
-        self, visit: Visit, path: str, route: Route | None, cookie: str, waited: StoreDeadline
+        self,
+        visit: Visit,
+        path: str,
+        route: Route | None,
+        cookie: str,
+        waited: StoreDeadline,
+        login: Caller | ToolgateError,
     ) -> Response:
         try:
-            visit.caller = await self.caller_of(visit.request, cookie)
+            if isinstance(login, ToolgateError):
+                raise login
+            visit.caller = login
             visit.is_known = True
             self._tell(visit.caller)
         except CredentialError as error:
@@ -265,6 +290,8 @@ class Console:
         if error.wait_s:
             visit.problem = error
         sent = json.dumps([_with_query(visit, path), visit.sent_fields()])
+        if len(sent) > ANONYMOUS_FORM.max_bytes:  # escapes grow; it could not be sent back
+            sent = ""
         return visit.page("login.html", status=401, next=path, sent=sent, has_ended=True)
 
     def _refused(self, visit: Visit, error: ToolgateError) -> Response:
@@ -430,19 +457,22 @@ def _static(name: str, *, is_fresh: bool) -> Response:
     )
 
 
-async def _form(request: Request) -> Mapping[str, list[str]]:
-    """The fields of a form that was sent."""
+async def _read_form(request: Request, limits: FormLimits) -> Mapping[str, list[str]]:
+    """The fields of a form that was sent.
+
+    Raises:
+        FormTooLargeError: It is larger than the limits.
+    """
     if request.method != "POST":
         return {}
     body = bytearray()
     async for piece in request.stream():
         body += piece
-        if len(body) > _MOST_FORM_BYTES:
-            raise _TooLargeError
-    form: dict[str, list[str]] = {}
-    for name, value in parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True):
-        form.setdefault(name, []).append(value.replace("\r\n", "\n"))
-    return form
+        limits.check_size(len(body))
+    if len(body) <= ANONYMOUS_FORM.max_bytes:
+        return parse_form(bytes(body), limits)
+    # Megabytes take long enough to hold up everything else.
+    return await anyio.to_thread.run_sync(parse_form, bytes(body), limits)
 
 
 def _is_genuine(visit: Visit) -> bool:

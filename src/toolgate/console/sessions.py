@@ -6,6 +6,7 @@ its token is worth, asked anew with each request, and who reads the database has
 
 import hashlib
 import hmac
+from collections import OrderedDict
 from dataclasses import replace
 from secrets import token_bytes, token_urlsafe
 
@@ -27,6 +28,8 @@ SESSION_S = 12 * 3600
 """Seconds without a request after which a session is over."""
 
 _TOUCH_S = 300
+# Sessions that a process remembers to have accepted. Chosen: more than use a console at a time.
+_MAX_ACCEPTED = 1_000
 _SECRET = "console"  # noqa: S105 - the name of one
 _NONCE_BYTES = 12
 _MOST_AGENT = 200
@@ -39,6 +42,7 @@ class ConsoleSessions:
         self._store = store
         self._admission = admission
         self._key = b""
+        self._accepted: OrderedDict[str, None] = OrderedDict()
 
     async def csrf(self, cookie: str) -> str:
         """What forms carry for the browser that has this cookie."""
@@ -103,14 +107,23 @@ class ConsoleSessions:
         caller = await self._admission.admit(
             replace(credentials, authorization=f"Bearer {token}", conversation=session_id[:16])
         )
+        self._accepted[session_id] = None
+        self._accepted.move_to_end(session_id)
+        if len(self._accepted) > _MAX_ACCEPTED:
+            self._accepted.popitem(last=False)
         if row.seen_at < utc_now(plus_s=-_TOUCH_S):
             await self._store.sessions.touch(
                 session_id, seen_at=utc_now(), expires_at=utc_now(plus_s=SESSION_S)
             )
         return caller
 
+    def was_accepted(self, cookie: str) -> bool:
+        """Whether this process has accepted a session lately, for when the store is gone."""
+        return _id_of(cookie) in self._accepted
+
     async def end(self, cookie: str) -> None:
         """Log out."""
+        self._accepted.pop(_id_of(cookie), None)
         await self._store.sessions.delete(_id_of(cookie))
 
     @staticmethod

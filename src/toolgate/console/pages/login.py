@@ -101,7 +101,7 @@ def _sent(text: str) -> tuple[str, list[tuple[str, str]]]:
     """The form that came when a session had ended: where to, and its fields."""
     try:
         typed_pairs = json_array(json.loads(text)) if text else []
-    except ValueError:
+    except (ValueError, RecursionError):
         typed_pairs = []
     path, fields = (typed_pairs[0], typed_pairs[1]) if len(typed_pairs) == 2 else ("", None)
     pairs = [json_array(pair) for pair in json_array(fields)]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qsl, urlencode
 
+from toolgate.base.form_data import ANONYMOUS_FORM, FormTooLargeError, parse_form
 from toolgate.errors import CredentialError, ToolgateError
 from toolgate.security.access import Admission, PresentedCredentials
 from toolgate.security.credentials import (
@@ -34,8 +35,6 @@ from toolgate.server.asgi.messages import (
 from toolgate.types import Caller
 
 __all__ = ["LoginPages"]
-
-_MOST_BYTES = 64 * 2**10
 
 
 class LoginPages:
@@ -62,7 +61,9 @@ class LoginPages:
         except ToolgateError as error:
             await _page(send, 400, "This did not work", str(error))
         except TooLargeError:
-            await _page(send, 413, "Too much", "Nothing here takes so much.")
+            await _page(send, 413, "Form too large", "This page accepts at most 64 KB.")
+        except FormTooLargeError as error:
+            await _page(send, 413, "Form too large", str(error))
         except DisconnectedError:
             return
 
@@ -81,8 +82,8 @@ class LoginPages:
             return
         caller = Caller.local()
         if self._admission.required:
-            body = await read_body(scope, receive, max_bytes=_MOST_BYTES)
-            token = dict(parse_qsl(body.decode("latin-1"))).get("token", "")
+            body = await read_body(scope, receive, max_bytes=ANONYMOUS_FORM.max_bytes)
+            token = parse_form(body, ANONYMOUS_FORM).get("token", [""])[-1]
             peer = scope.get("client")
             caller = await self._admission.admit(
                 PresentedCredentials(

@@ -189,7 +189,7 @@ async def shoot(browser: Browser) -> None:
         await changed.wait()
         forget()
         changed_state = anyio.Event()
-        forget = app.gateway.manage.on_server_state(lambda: changed_state.set())
+        forget = app.gateway.manage.servers.on_state(lambda: changed_state.set())
         servers["weather"].refuses = True
         servers["weather"].crash()
         with anyio.fail_after(60):

@@ -391,9 +391,9 @@ async def test_what_administrators_change_is_recorded_first_where_nothing_goes_u
                 lambda: admin.delete_project(me, "web"),
                 lambda: admin.add_permissions(me, effect="deny", patterns=["*"], to=["everyone"]),
                 lambda: admin.remove_permissions(me, [rule.permission_id]),
-                lambda: manage.enable_server(me, "git", False),
-                lambda: manage.remove_server(me, "git"),
-                lambda: manage.switch_tool(me, "git", "echo", allowed=False),
+                lambda: manage.servers.enable(me, "git", False),
+                lambda: manage.servers.remove(me, "git"),
+                lambda: manage.servers.allow_tool(me, "git", "echo", allowed=False),
             ):
                 with pytest.raises(StoreError, match="The audit could not be written"):
                     await refused()

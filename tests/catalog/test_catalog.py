@@ -9,7 +9,7 @@ import pytest
 
 from tests.limits import HANG_S
 from toolgate.errors import SettingError, UnknownServerError, UpstreamError
-from toolgate.gateway.changes import Change
+from toolgate.gateway.listing import Change
 from toolgate.settings import Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -93,22 +93,22 @@ async def test_last_known_tools_survive_a_restart(tmp_path: Path) -> None:
 async def test_a_server_is_added_and_removed_while_others_run() -> None:
     upstream = FakeUpstream({"echo": echo})
     async with memory_app({"a": upstream}, ALL) as app:
-        await app.gateway.manage.add_server(ME, "new", {"command": "no-such-command-anywhere"})
+        await app.gateway.manage.servers.add(ME, "new", {"command": "no-such-command-anywhere"})
         assert {status.name for status in app.gateway.servers.statuses(ME)} == {"a", "new"}
         with anyio.fail_after(HANG_S):
             while (s := app.gateway.servers.statuses(ME)[1]).state != "down":
                 await anyio.sleep(0.01)
         assert "no-such-command-anywhere" in (s.last_error or "")
-        await app.gateway.manage.remove_server(ME, "new")
+        await app.gateway.manage.servers.remove(ME, "new")
         assert len(upstream.wires) == 1, "the other server was not touched"
         with pytest.raises(UnknownServerError, match="no server 'new'"):
-            await app.gateway.manage.remove_server(ME, "new")
+            await app.gateway.manage.servers.remove(ME, "new")
 
 
 async def test_names_that_clients_cannot_tell_apart_are_refused() -> None:
     async with memory_app({"my_server": FakeUpstream()}) as app:
         with pytest.raises(SettingError, match="cannot tell apart"):
-            await app.gateway.manage.add_server(ME, "My-Server", {"command": "true"})
+            await app.gateway.manage.servers.add(ME, "My-Server", {"command": "true"})
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ async def test_toolgate_itself_is_no_server(config: Json) -> None:
     """A gateway behind itself lists its own tools for ever."""
     async with memory_app({"a": FakeUpstream()}) as app:
         with pytest.raises(SettingError, match="'loop' is Toolgate itself"):
-            await app.gateway.manage.add_server(ME, "loop", config)
+            await app.gateway.manage.servers.add(ME, "loop", config)
         assert [server.name for server in app.gateway.servers.statuses(ME)] == ["a"]
 
 
@@ -226,6 +226,6 @@ async def test_a_restarted_server_keeps_its_place_and_its_running_call_fails_at_
 
                 group.start_soon(call)
                 await started.wait()
-                await app.gateway.manage.restart_server(ME, "a")
+                await app.gateway.manage.servers.restart(ME, "a")
             await until_listed(app, ["a__waits", "b__echo"])
         assert [status.name for status in app.gateway.servers.statuses(ME)] == ["a", "b"]

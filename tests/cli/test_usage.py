@@ -27,7 +27,7 @@ def test_what_was_searched_can_be_marked_measured_and_forgotten(
 def test_a_mark_needs_a_search_and_a_known_word(command: Command, folder: Path) -> None:
     unknown = command("search", "--mark", "right", "small:echo")
     assert unknown.status == USAGE_ERROR
-    assert "No search of yours showed the tool 'small:echo' lately." in unknown.err
+    assert "None of your recent searches returned the tool 'small:echo'." in unknown.err
     odd = command("search", "--mark", "maybe", "small:echo")
     assert "--mark is 'maybe'. Allowed: right, wrong." in odd.err
 

@@ -174,7 +174,7 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
         assert "was: - Finds notes." in said_in(page)
         assert "is: + Finds notes and sends them away." in said_in(page)
         await place.send("server", name="notes", tool="find", do="approve")
-        held = await place.app.gateway.manage.held_tools(Caller.local())
+        held = await place.app.gateway.manage.quarantine.tools(Caller.local())
         assert [tool.tool for tool in held] == ["odd"]
 
 

@@ -91,7 +91,7 @@ async def test_pinned_tools_of_a_server_that_was_found_follow_all_that_was_found
 
 async def test_the_texts_that_are_embedded_can_be_seen() -> None:
     async with memory_app(SERVERS) as app:
-        seen = app.gateway.manage.indexed(ME, ["mail:send_mail"])
+        seen = app.gateway.manage.vectors.texts(ME, ["mail:send_mail"])
 
     assert seen == {
         "mail:send_mail": IndexedTexts(

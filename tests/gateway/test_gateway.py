@@ -11,7 +11,7 @@ from tests.limits import HANG_S
 from toolgate.audit import compare_searches
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.errors import HandleError, UnknownServerError, UnknownToolError
-from toolgate.gateway.changes import Change
+from toolgate.gateway.listing import Change
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import DiscoverySettings, ResultSettings, Settings
 from toolgate.store import AuditFilter

@@ -75,7 +75,7 @@ async def test_an_error_and_a_tool_that_was_not_shown_teach_nothing() -> None:
         shown = await ranked(app, max_results=1)
         await app.gateway.calls.execute(ME, shown[0], {"fail": True})
 
-        assert (await app.gateway.manage.usage(ME)).requests == 0
+        assert (await app.gateway.learning.status(ME)).requests == 0
 
 
 async def test_it_can_be_switched_off() -> None:
@@ -87,13 +87,13 @@ async def test_it_can_be_switched_off() -> None:
         assert await ranked(app) == before
         assert (await app.store.sizes())["usage_searches"] == 0
         with pytest.raises(ArgumentError, match=r"usage\.enabled"):
-            await app.gateway.manage.mark(ME, before[0], right=True)
+            await app.gateway.learning.mark(ME, before[0], right=True)
 
 
 async def test_a_tool_that_was_marked_wrong_goes_down_and_stays() -> None:
     async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         before = await ranked(app, "plan a party")
-        await app.gateway.manage.mark(ME, before[0], right=False)
+        await app.gateway.learning.mark(ME, before[0], right=False)
 
         found = await app.gateway.discovery.discover(
             ME, DiscoverRequest(queries=("plan a party",), max_results=7)
@@ -191,8 +191,8 @@ async def test_what_was_learned_can_be_forgotten() -> None:
     async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
         before = await ranked(app)
         await app.gateway.calls.execute(ME, before[-1], {})
-        assert (await app.gateway.manage.usage(ME)).requests == 1
+        assert (await app.gateway.learning.status(ME)).requests == 1
 
-        assert await app.gateway.manage.forget_usage(ME) == 1
+        assert await app.gateway.learning.clear(ME) == 1
 
-        assert (await app.gateway.manage.usage(ME)).requests == 0
+        assert (await app.gateway.learning.status(ME)).requests == 0

@@ -189,7 +189,7 @@ async def test_vectors_of_the_local_search_can_be_looked_after() -> None:
     options = {"cloud": {"url": "http://127.0.0.1:1", "local": "hybrid"}}
     cloud = replace(settings("cloud"), search=SearchSettings(options=options))
     async with memory_app(servers(), cloud) as app:
-        status = await app.gateway.manage.index_status(Caller.local())
+        status = await app.gateway.manage.vectors.status(Caller.local())
 
         assert [one["search"] for one in status["searches"]] == ["cloud"]
         assert status["searches"][0]["servers"][0]["tools"] == 2

@@ -149,7 +149,7 @@ async def test_hidden_instructions_in_a_tool_stay_on_its_line() -> None:
         found = await app.gateway.discovery.discover(
             Caller.local(), DiscoverRequest(queries=("weather",))
         )
-        indexed = app.gateway.manage.indexed(Caller.local(), ["sky:weather"])
+        indexed = app.gateway.manage.vectors.texts(Caller.local(), ["sky:weather"])
 
     assert all(line.isprintable() for line in found.text.splitlines())
     first, about, *rest = found.text.splitlines()

@@ -168,9 +168,9 @@ async def test_a_call_that_waits_in_one_is_approved_in_another(
 
         tasks.start_soon(wait)
         with anyio.fail_after(HANG_S):
-            while not (waiting := await other.gateway.manage.approvals(ME, state="waiting")):
+            while not (waiting := await other.gateway.approvals.search(ME, state="waiting")):
                 await anyio.sleep(0.01)
-            await other.gateway.manage.decide_approval(
+            await other.gateway.approvals.decide(
                 ME, waiting[0].approval_id, approve=True, via="rest"
             )
             while not answers:

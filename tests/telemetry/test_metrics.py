@@ -90,7 +90,7 @@ async def test_the_numbers_are_those_of_a_scripted_load() -> None:
         assert found["toolgate_servers", "ready"] == 2
         assert found["toolgate_server_up", "a"] == 1
         assert found["toolgate_tools",] == 4
-        assert found["toolgate_menu_tokens",] == app.gateway.manage.menu_tokens
+        assert found["toolgate_menu_tokens",] == app.gateway.listing.total_tokens
         assert found["toolgate_info", "0.1.0"] == 1
         assert found["toolgate_spans_sent_total",] == 0
         assert found["toolgate_spans_dropped_total",] == 0

@@ -392,8 +392,8 @@ class _Changes:
         self._ends = [
             gateway.changes.on_change(lambda change: self._note(f"{change.kind}-changed")),
             gateway.changes.on_access_change(lambda: self._note("access-changed")),
-            gateway.manage.on_server_state(lambda: self._note("servers-changed")),
-            gateway.manage.on_approval(lambda _: self._note("approvals-changed")),
+            gateway.manage.servers.on_state(lambda: self._note("servers-changed")),
+            gateway.approvals.on_change(lambda _: self._note("approvals-changed")),
             gateway.calls.on_running(lambda: self._note(_CALLS)),
         ]
 

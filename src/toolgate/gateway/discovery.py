@@ -21,7 +21,7 @@ from toolgate.gateway.execution import (
     nearest,
 )
 from toolgate.gateway.intents import IntentRequests
-from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.listing import ListingPolicy
 from toolgate.gateway.meta_tools import (
     DiscoverRequest,
 )

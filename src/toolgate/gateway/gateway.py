@@ -29,15 +29,21 @@ from toolgate.errors import (
     ToolgateError,
     UpstreamError,
 )
-from toolgate.gateway.administration import Management
+from toolgate.gateway.approvals import ApprovalService
 from toolgate.gateway.calls import CallService, error_result
-from toolgate.gateway.changes import ChangeNotifier
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.documents import DocumentService
-from toolgate.gateway.forwarding import ServerForwarder
+from toolgate.gateway.execution.forwarding import ServerForwarder
 from toolgate.gateway.intents import IntentRequests
-from toolgate.gateway.listing import ListingService
-from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.listing import ChangeNotifier, ListingPolicy, ListingService
+from toolgate.gateway.management import (
+    LearningService,
+    Management,
+    QuarantineManagement,
+    ServerManagement,
+    VectorIndexManagement,
+    VisibilityExplanation,
+)
 from toolgate.gateway.meta_tools import (
     DEFINITIONS,
     ExecuteRequest,
@@ -87,128 +93,56 @@ class Gateway:
         prompts: Prompts,
         results: ResultStorage,
     ) -> None:
-        catalog, policy, index = servers.catalog, access.policy, search.index
         self._settings = settings
-        self._catalog = catalog
+        self._catalog = servers.catalog
         self._receipts = receipts
+        menu = Menu(servers.catalog, {n: json_text.dumps(d) for n, d in DEFINITIONS.items()})
+        services = _ServiceBuilder(
+            settings=settings,
+            servers=servers,
+            access=access,
+            search=search,
+            intent_service=intent_service,
+            guards=guards,
+            receipts=receipts,
+            menu=menu,
+        )
         self.admission = access.admission
         """Identifies callers."""
         self.admin = access.admin
         """Edits tokens, projects and permissions."""
-        self.visible = VisibleCatalog(
-            settings=settings, catalog=catalog, access=policy, index=index
-        )
+        self.visible = services.visible
         """What a caller may use."""
-        menu = Menu(catalog, {n: json_text.dumps(d) for n, d in DEFINITIONS.items()})
-        listing = ListingPolicy(
-            settings=settings,
-            project=access.project,
-            catalog=catalog,
-            menu=menu,
-            index=index,
-            intent_service=intent_service,
-        )
-        self.changes = ChangeNotifier(catalog=catalog, menu=menu, listing=listing, index=index)
+        self.changes = services.change_notifier()
         """Notifies of changes."""
-        forwarder = ServerForwarder(catalog=catalog, receipts=receipts, guards=guards)
-        self.resources = ResourceService(
-            catalog=catalog,
-            access=policy,
-            visible=self.visible,
-            receipts=receipts,
-            forwarder=forwarder,
-        )
+        self.resources = services.resources()
         """Resources of the servers."""
-        self.prompts = PromptService(
-            prompts,
-            settings=settings,
-            visible=self.visible,
-            catalog=catalog,
-            receipts=receipts,
-            forwarder=forwarder,
-        )
-        """Prompts, and what projects put in their place."""
-        self.listing = ListingService(
-            settings=settings,
-            catalog=catalog,
-            access=policy,
-            visible=self.visible,
-            policy=listing,
-            menu=menu,
-            prompts=self.prompts,
-            intent_service=intent_service,
-        )
+        self.prompts = services.prompts(prompts)
+        """Prompts of the servers, of packs and of projects."""
+        self.listing = services.listings(self.prompts)
         """What clients see when they list."""
-        self.intents = IntentRequests(
-            settings=settings,
-            catalog=catalog,
-            access=policy,
-            listing=listing,
-            intent_service=intent_service,
-            receipts=receipts,
-        )
+        self.intents = services.intents()
         """What messages ask for, and the rules for it."""
-        self.discovery = DiscoveryService(
-            settings=settings,
-            catalog=catalog,
-            access=policy,
-            visible=self.visible,
-            listing=listing,
-            search=search,
-            intents=self.intents,
-            receipts=receipts,
-        )
+        self.discovery = services.discovery(self.intents)
         """Finds tools."""
-        self.calls = CallService(
-            catalog=catalog,
-            visible=self.visible,
-            receipts=receipts,
-            limits=access.limits,
-            guards=guards,
-            learning=search.learning,
-            intents=self.intents,
-        )
+        self.calls = services.calls(self.intents)
         """Runs tools."""
-        self.results = PagedResults(
-            settings=settings,
-            store=results.store,
-            signer=results.signer,
-            listing=listing,
-            changes=self.changes,
-        )
+        self.results = services.paged_results(results, self.changes)
         """Large results, in pages."""
-        self.servers = ServerStatusService(
-            catalog=catalog,
-            access=policy,
-            visible=self.visible,
-            projects_of=policy.projects_of,
-        )
+        self.servers = services.server_status()
         """The state of the servers."""
-        self.documents = DocumentService(
-            library,
-            access=policy,
-            receipts=receipts,
-            visible=self.visible,
-            catalog=catalog,
-            render=prompts.render,
-            keep_queries=lambda: settings().audit.keep_queries,
-        )
+        self.documents = services.documents(library, prompts)
         """Documents and questions to them."""
-        self.manage = Management(
-            settings=settings,
-            access=access,
-            servers=servers,
-            search=search,
-            receipts=receipts,
-            visible=self.visible,
-            listing=listing,
-            guards=guards,
-        )
+        self.approvals = services.approvals()
+        """Calls that wait for a person's decision."""
+        self.learning = services.learning()
+        """What the search has learned from use."""
+        self.manage = services.management()
         """What administrators do."""
 
     @property
     def settings(self) -> Settings:
-        """The settings in force."""
+        """The active settings."""
         return self._settings()
 
     def close(self) -> None:
@@ -302,6 +236,195 @@ class Gateway:
             name in DEFINITIONS
             and self._settings().tool_names != "flat"
             and name not in self._catalog.snapshot.by_exposed
+        )
+
+
+class _ServiceBuilder:
+    """Builds the services of a gateway from the parts that they share."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        servers: ServerParts,
+        access: AccessControl,
+        search: SearchParts,
+        intent_service: IntentService,
+        guards: CallGuardChain,
+        receipts: Receipts,
+        menu: Menu,
+    ) -> None:
+        self._settings = settings
+        self._servers = servers
+        self._catalog = servers.catalog
+        self._access = access
+        self._policy = access.policy
+        self._search = search
+        self._intent_service = intent_service
+        self._guards = guards
+        self._receipts = receipts
+        self._menu = menu
+        self._forwarder = ServerForwarder(catalog=servers.catalog, receipts=receipts, guards=guards)
+        self.visible = VisibleCatalog(
+            settings=settings, catalog=servers.catalog, access=access.policy, index=search.index
+        )
+        self._listing = ListingPolicy(
+            settings=settings,
+            project=access.project,
+            catalog=servers.catalog,
+            menu=menu,
+            index=search.index,
+            intent_service=intent_service,
+        )
+
+    def change_notifier(self) -> ChangeNotifier:
+        return ChangeNotifier(
+            catalog=self._catalog,
+            menu=self._menu,
+            listing=self._listing,
+            index=self._search.index,
+        )
+
+    def resources(self) -> ResourceService:
+        return ResourceService(
+            catalog=self._catalog,
+            access=self._policy,
+            visible=self.visible,
+            receipts=self._receipts,
+            forwarder=self._forwarder,
+        )
+
+    def prompts(self, prompts: Prompts) -> PromptService:
+        return PromptService(
+            prompts,
+            settings=self._settings,
+            visible=self.visible,
+            catalog=self._catalog,
+            receipts=self._receipts,
+            forwarder=self._forwarder,
+        )
+
+    def listings(self, prompts: PromptService) -> ListingService:
+        return ListingService(
+            settings=self._settings,
+            catalog=self._catalog,
+            access=self._policy,
+            visible=self.visible,
+            policy=self._listing,
+            menu=self._menu,
+            prompts=prompts,
+            intent_service=self._intent_service,
+        )
+
+    def intents(self) -> IntentRequests:
+        return IntentRequests(
+            settings=self._settings,
+            catalog=self._catalog,
+            access=self._policy,
+            listing=self._listing,
+            intent_service=self._intent_service,
+            receipts=self._receipts,
+        )
+
+    def discovery(self, intents: IntentRequests) -> DiscoveryService:
+        return DiscoveryService(
+            settings=self._settings,
+            catalog=self._catalog,
+            access=self._policy,
+            visible=self.visible,
+            listing=self._listing,
+            search=self._search,
+            intents=intents,
+            receipts=self._receipts,
+        )
+
+    def calls(self, intents: IntentRequests) -> CallService:
+        return CallService(
+            catalog=self._catalog,
+            visible=self.visible,
+            receipts=self._receipts,
+            limits=self._access.limits,
+            guards=self._guards,
+            learning=self._search.learning,
+            intents=intents,
+        )
+
+    def paged_results(self, results: ResultStorage, changes: ChangeNotifier) -> PagedResults:
+        return PagedResults(
+            settings=self._settings,
+            store=results.store,
+            signer=results.signer,
+            listing=self._listing,
+            changes=changes,
+        )
+
+    def server_status(self) -> ServerStatusService:
+        return ServerStatusService(
+            catalog=self._catalog,
+            access=self._policy,
+            visible=self.visible,
+            projects_of=self._policy.projects_of,
+        )
+
+    def documents(self, library: DocumentLibrary, prompts: Prompts) -> DocumentService:
+        return DocumentService(
+            library,
+            access=self._policy,
+            receipts=self._receipts,
+            visible=self.visible,
+            catalog=self._catalog,
+            render=prompts.render,
+            keep_queries=lambda: self._settings().audit.keep_queries,
+        )
+
+    def approvals(self) -> ApprovalService:
+        return ApprovalService(
+            catalog=self._catalog,
+            access=self._policy,
+            approvals=self._guards.approvals,
+            receipts=self._receipts,
+        )
+
+    def learning(self) -> LearningService:
+        return LearningService(
+            settings=self._settings,
+            learning=self._search.learning,
+            visible=self.visible,
+            receipts=self._receipts,
+        )
+
+    def management(self) -> Management:
+        return Management(
+            servers=ServerManagement(
+                servers=self._servers,
+                index=self._search.index,
+                admin=self._access.admin,
+                visible=self.visible,
+                receipts=self._receipts,
+            ),
+            quarantine=QuarantineManagement(
+                catalog=self._catalog,
+                quarantine=self._servers.quarantine,
+                visible=self.visible,
+                receipts=self._receipts,
+            ),
+            vectors=VectorIndexManagement(
+                catalog=self._catalog,
+                access=self._policy,
+                index=self._search.index,
+                visible=self.visible,
+                receipts=self._receipts,
+            ),
+            visibility=VisibilityExplanation(
+                settings=self._settings,
+                catalog=self._catalog,
+                quarantine=self._servers.quarantine,
+                access=self._access,
+                index=self._search.index,
+                visible=self.visible,
+                listing=self._listing,
+                guards=self._guards.guards,
+            ),
         )
 
 

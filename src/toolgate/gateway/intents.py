@@ -10,7 +10,7 @@ from toolgate.catalog import (
     Catalog,
     CatalogEntry,
 )
-from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.listing import ListingPolicy
 from toolgate.intents import Detection, DetectRequest, Intent
 from toolgate.intents.service import (
     Advice,

@@ -9,12 +9,11 @@ from toolgate.errors import (
     HandleError,
     StoreError,
 )
-from toolgate.gateway.changes import Change, ChangeNotifier
 from toolgate.gateway.execution import (
     page_result,
     read_page,
 )
-from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.listing import Change, ChangeNotifier, ListingPolicy
 from toolgate.settings import Settings
 from toolgate.store import Store, StoredResult
 from toolgate.types import (

@@ -11,7 +11,7 @@ from toolgate.audit import Receipts
 from toolgate.base.ids import utc_now
 from toolgate.catalog import Catalog
 from toolgate.errors import UnknownPromptError
-from toolgate.gateway.forwarding import ServerForwarder
+from toolgate.gateway.execution.forwarding import ServerForwarder
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.prompts import PREFIX, Prompt, Prompts, check, fields_in, fill
 from toolgate.settings import Settings

@@ -4,7 +4,7 @@ from toolgate.audit import Receipts
 from toolgate.catalog import (
     Catalog,
 )
-from toolgate.gateway.forwarding import ServerForwarder
+from toolgate.gateway.execution.forwarding import ServerForwarder
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.security.access import Access
 from toolgate.types import (

@@ -142,7 +142,7 @@ async def usage_report(app: App, caller: Caller, since: str) -> UsageReport:
     servers = [
         server for server in app.gateway.servers.statuses(caller) if server.state != "disabled"
     ]
-    pinned = app.gateway.manage.pinned
+    pinned = app.gateway.listing.policy.pinned()
     pins = [
         use.tool
         for use in uses[:_PINS]

@@ -202,12 +202,11 @@ class Metrics:
 
     async def refresh(self) -> None:
         """Look at what cannot be seen without waiting."""
-        manage = self.app.gateway.manage
-        self.index = await manage.index_status(MANAGER)
-        self.quarantined = len(
-            [tool for tool in await manage.held_tools(MANAGER) if tool.state == "held"]
-        )
-        waiting = await manage.approvals(MANAGER, state="waiting", limit=1000)
+        gateway = self.app.gateway
+        self.index = await gateway.manage.vectors.status(MANAGER)
+        quarantined = await gateway.manage.quarantine.tools(MANAGER)
+        self.quarantined = sum(tool.state == "held" for tool in quarantined)
+        waiting = await gateway.approvals.search(MANAGER, state="waiting", limit=1000)
         self.waiting = len(waiting)
         self.queued = self.app.store.waiting()
 

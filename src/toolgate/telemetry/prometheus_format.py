@@ -118,7 +118,7 @@ class PrometheusCollector(Collector):
         yield self._gauge("toolgate_tools_held", {(): self._metrics.quarantined})
         yield self._gauge("toolgate_catalog_age_seconds", {(): age})
         yield self._gauge(
-            "toolgate_menu_tokens", {(): self._metrics.app.gateway.manage.menu_tokens}
+            "toolgate_menu_tokens", {(): self._metrics.app.gateway.listing.total_tokens}
         )
 
     def _of_audit(self) -> Iterator[Metric]:

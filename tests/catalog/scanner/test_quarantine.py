@@ -79,7 +79,7 @@ async def test_a_poisoned_tool_is_held_back_and_the_others_work() -> None:
         assert await listed(app) == ["calc__sub"]
         await shown_by_no_door(app, "calc:add")
         assert upstream.calls("add") == []
-        (held,) = await app.gateway.manage.held_tools(ME)
+        (held,) = await app.gateway.manage.quarantine.tools(ME)
         assert (held.key, held.state) == ("calc:add", "held")
         rules = {finding.rule for finding in held.findings}
         assert {"secrets", "conceal"} <= rules
@@ -92,13 +92,13 @@ async def test_a_changed_tool_is_held_back_until_it_is_approved() -> None:
         assert await listed(app) == ["calc__add"]
         await change(app, upstream, add=POISONED)
         await shown_by_no_door(app, "calc:add")
-        (held,) = await app.gateway.manage.held_tools(ME)
+        (held,) = await app.gateway.manage.quarantine.tools(ME)
         assert "description" in [place.where for place in held.differences]
 
-        await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
+        await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
         assert await listed(app) == ["calc__add"]
         assert await app.gateway.calls.execute(ME, "calc:add", {}) == text_result("done")
-        assert await app.gateway.manage.held_tools(ME) == []
+        assert await app.gateway.manage.quarantine.tools(ME) == []
 
 
 async def test_a_tool_that_becomes_again_what_it_was_is_let_through() -> None:
@@ -119,15 +119,15 @@ async def test_an_innocent_change_is_let_through() -> None:
 
 async def test_what_was_rejected_stays_away_and_an_answer_is_given_once() -> None:
     async with memory_app({"calc": server(add=POISONED)}, ALL) as app:
-        await app.gateway.manage.decide_held(ME, "calc", "add", accept=False)
+        await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=False)
         await shown_by_no_door(app, "calc:add")
-        (held,) = await app.gateway.manage.held_tools(ME)
+        (held,) = await app.gateway.manage.quarantine.tools(ME)
         assert held.state == "rejected"
-        await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
+        await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
         with pytest.raises(
             UnknownToolError, match="No tool 'add' of the server 'calc' is quarantined"
         ):
-            await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
+            await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ async def test_the_setting_says_what_is_held(
     async with memory_app({"calc": upstream}, replace(ALL, quarantine=mode)) as app:
         assert await listed(app) == at_first
         if mode == "new":
-            await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
+            await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
             assert await listed(app) == ["calc__add"]
         await change(app, upstream, add={**PLAIN, "description": "Adds up."})
         assert await listed(app) == after_a_change
@@ -172,7 +172,7 @@ async def test_what_was_held_is_held_after_a_restart_even_while_its_server_is_do
     gone.refuses = True
     async with memory_app({"calc": gone}, ALL, store_url=url) as app:
         assert await listed(app) == ["calc__sub"]
-        await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
+        await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
         assert sorted(await listed(app)) == ["calc__add", "calc__sub"]
     async with memory_app({"calc": gone}, ALL, store_url=url) as app:
         assert sorted(await listed(app)) == ["calc__add", "calc__sub"]
@@ -184,7 +184,7 @@ async def test_parameters_that_came_with_a_change_count_beside_another_finding()
     schema = {"type": "object", "properties": {"memo": {"type": "string"}}, "required": ["memo"]}
     async with memory_app({"calc": upstream}, ALL) as app:
         await change(app, upstream, add={"description": doubtful, "inputSchema": schema})
-        (held,) = await app.gateway.manage.held_tools(ME)
+        (held,) = await app.gateway.manage.quarantine.tools(ME)
         assert {finding.rule for finding in held.findings} == {
             "addresses-the-model",
             "new-parameter",
@@ -193,7 +193,7 @@ async def test_parameters_that_came_with_a_change_count_beside_another_finding()
 
 async def test_a_decision_is_in_the_audit() -> None:
     async with memory_app({"calc": server(add=POISONED)}, ALL) as app:
-        await app.gateway.manage.decide_held(ME, "calc", "add", accept=True)
+        await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
         await app.recorder.flush()
         records = await app.store.audit.select(AuditFilter(action="approve"))
         assert [one.detail for one in records] == [{"key": "calc:add", "decision": "approved"}]
@@ -210,5 +210,5 @@ async def test_a_tool_that_the_scanner_fails_at_is_held_back(
     monkeypatch.setattr(Scanner, "scan", scan)
     async with memory_app({"calc": server(add=PLAIN)}, ALL) as app:
         await shown_by_no_door(app, "calc:add")
-        (held,) = await app.gateway.manage.held_tools(ME)
+        (held,) = await app.gateway.manage.quarantine.tools(ME)
         assert held.reason == "It could not be looked over."

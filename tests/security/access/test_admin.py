@@ -100,7 +100,7 @@ async def test_nobody_without_the_right_manages() -> None:
             admin.permissions(stranger),
             admin.add_permissions(stranger, effect="allow", patterns=["*"], to=["everyone"]),
             admin.remove_permissions(stranger, ["x"]),
-            app.gateway.manage.explain(stranger, "a:b"),
+            app.gateway.manage.visibility.explain(stranger, "a:b"),
         ):
             with pytest.raises(ForbiddenError):
                 await work
@@ -175,7 +175,7 @@ async def test_explain_says_that_a_tool_is_held_back_or_misspelt_or_off() -> Non
     async with memory_app({"calc": upstream}, Settings(mode="meta")) as app:
 
         async def refused(tool: str) -> dict[str, str]:
-            told = await app.gateway.manage.explain(ME, tool, query="sub")
+            told = await app.gateway.manage.visibility.explain(ME, tool, query="sub")
             return {one["stage"]: one["reason"] for one in told["stages"] if not one["passed"]}
 
         held = await refused("calc:add")

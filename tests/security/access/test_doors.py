@@ -234,7 +234,7 @@ async def _everything(world: World, asker: Caller) -> str:
         [(view.key, view.definition) for view in gateway.listing.tool_views(asker)],
         [(status.name, status.tools) for status in gateway.servers.statuses(asker)],
         await gateway.discovery.groups(asker),
-        await gateway.manage.index_status(asker),
+        await gateway.manage.vectors.status(asker),
     ]
     for request in (
         DiscoverRequest(queries=("papers about whales",), max_results=20),

@@ -322,7 +322,7 @@ async def test_no_secret_is_in_log_audit_errors_answers_or_store(
             except ToolgateError as error:
                 answers.append(repr(error))
             config = {"url": "http://127.0.0.1:9/x?key=url-secret", "headers": {"A": "hd-secret"}}
-            await app.gateway.manage.add_server(caller(), "late", config, save=False, project="")
+            await app.gateway.manage.servers.add(caller(), "late", config, save=False, project="")
             answers += [
                 str(app.gateway.servers.statuses(caller())),
                 str(await app.logins.list(caller())),

@@ -121,13 +121,13 @@ async def test_servers_and_large_results_of_one_replica_are_there_in_the_others(
         page = await other.gateway.results.read(caller(), place["handle"], place["nextOffset"])
         assert "page page" in str(page)
         config = {"url": "http://127.0.0.1:9/mcp", "headers": {"X-Key": "hidden"}}
-        await one.gateway.manage.add_server(caller(), "late", config, save=False, project="")
+        await one.gateway.manage.servers.add(caller(), "late", config, save=False, project="")
         with anyio.fail_after(HANG_S):
             while "late" not in {
                 server.name for server in other.gateway.servers.statuses(caller())
             }:
                 await anyio.sleep(0.01)
-        await other.gateway.manage.remove_server(caller(), "late")
+        await other.gateway.manage.servers.remove(caller(), "late")
         with anyio.fail_after(HANG_S):
             while "late" in {server.name for server in one.gateway.servers.statuses(caller())}:
                 await anyio.sleep(0.01)

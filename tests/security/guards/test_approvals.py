@@ -55,8 +55,8 @@ class Place:
 
     async def decide(self, approval_id: str, caller: Caller | None = None, **more: Any) -> Any:
         wanted = {"approve": True, "via": "rest", **more}
-        manage = self.app.gateway.manage
-        return await manage.decide_approval(caller or Caller.local(), approval_id, **wanted)
+        approvals = self.app.gateway.approvals
+        return await approvals.decide(caller or Caller.local(), approval_id, **wanted)
 
     async def steps(self) -> list[tuple[str, str, str]]:
         """What the audit says of calls and approvals, in order."""
@@ -171,7 +171,7 @@ async def test_a_tool_that_has_changed_since_needs_a_new_approval() -> None:
         }  # fmt: skip
         listed = anyio.Event()
         place.app.gateway.changes.on_change(lambda _: listed.set())
-        await place.app.gateway.manage.restart_server(Caller.local(), "shop")
+        await place.app.gateway.manage.servers.restart(Caller.local(), "shop")
         with anyio.fail_after(HANG_S):
             await listed.wait()
         await place.parked(order=1)
@@ -242,7 +242,7 @@ async def test_secrets_are_masked_where_people_are_shown_a_call() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     async with shop() as place:
         approval_id = await place.parked(order=1, note=f"use {key}")
-        shown = await place.app.gateway.manage.approval(Caller.local(), approval_id)
+        shown = await place.app.gateway.approvals.get(Caller.local(), approval_id)
         assert shown.arguments == '{"order": 1, "note": "use [github_token masked]"}'
         await place.decide(approval_id)
         await place.call(order=1, note=f"use {key}")
@@ -255,7 +255,7 @@ async def test_nobody_may_fill_the_list_of_those_who_decide() -> None:
             await place.parked(order=order)
         heard = (await place.call(order=3))["content"][0]["text"]
         assert heard.startswith("3 calls of yours wait for a person already.")
-        assert len(await place.app.gateway.manage.approvals(Caller.local(), state="waiting")) == 3
+        assert len(await place.app.gateway.approvals.search(Caller.local(), state="waiting")) == 3
 
 
 # In the client
@@ -297,7 +297,7 @@ async def test_somebody_else_may_decide_while_the_client_is_asked() -> None:
 
         async def decide() -> None:
             await asked.wait()
-            (waiting,) = await place.app.gateway.manage.approvals(Caller.local(), state="waiting")
+            (waiting,) = await place.app.gateway.approvals.search(Caller.local(), state="waiting")
             await place.decide(waiting.approval_id)
 
         tasks.start_soon(decide)
@@ -382,7 +382,7 @@ async def test_a_call_can_wait_for_the_decision() -> None:
         anyio.create_task_group() as tasks,
     ):
         parked = anyio.Event()
-        place.app.gateway.manage.on_approval(lambda _: parked.set())
+        place.app.gateway.approvals.on_change(lambda _: parked.set())
         ended: list[Json] = []
 
         async def call() -> None:
@@ -391,7 +391,7 @@ async def test_a_call_can_wait_for_the_decision() -> None:
         tasks.start_soon(call)
         with anyio.fail_after(HANG_S):
             await parked.wait()
-            (waiting,) = await place.app.gateway.manage.approvals(Caller.local(), state="waiting")
+            (waiting,) = await place.app.gateway.approvals.search(Caller.local(), state="waiting")
             await place.decide(waiting.approval_id)
             while not ended:
                 await anyio.lowlevel.checkpoint()
@@ -403,7 +403,7 @@ async def test_a_call_can_wait_for_the_decision() -> None:
 
 async def test_only_who_may_approve_decides_and_sees_what_is_not_their_own() -> None:
     async with shop(GuardTable(approver="admin"), auth="required") as place:
-        manage, admin = place.app.gateway.manage, place.app.gateway.admin
+        approvals, admin = place.app.gateway.approvals, place.app.gateway.admin
         await admin.add_permissions(
             Caller.local(), effect="allow", patterns=["*"], to=["everyone"], hint=""
         )
@@ -418,18 +418,18 @@ async def test_only_who_may_approve_decides_and_sees_what_is_not_their_own() -> 
         def ids(found: list[Any]) -> set[str]:
             return {one.approval_id for one in found}
 
-        assert ids(await manage.approvals(anna)) == {hers}
-        assert ids(await manage.approvals(ben)) == set()
-        assert ids(await manage.approvals(lead)) == {hers, his}
-        assert ids(await manage.approvals(elsewhere)) == set()
-        assert ids(await manage.approvals(boss)) == {hers, his}
+        assert ids(await approvals.search(anna)) == {hers}
+        assert ids(await approvals.search(ben)) == set()
+        assert ids(await approvals.search(lead)) == {hers, his}
+        assert ids(await approvals.search(elsewhere)) == set()
+        assert ids(await approvals.search(boss)) == {hers, his}
         with pytest.raises(ForbiddenError):
             await place.decide(hers, anna)
         with pytest.raises(UnknownApprovalError):
             await place.decide(hers, ben)
         with pytest.raises(UnknownApprovalError):
             await place.decide(hers, elsewhere)
-        with pytest.raises(ForbiddenError, match="of their own"):
+        with pytest.raises(ForbiddenError, match="their own calls"):
             await place.decide(his, lead)
         await place.decide(hers, lead)
         await place.decide(his, boss)

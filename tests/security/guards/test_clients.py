@@ -53,7 +53,7 @@ async def test_who_sits_at_the_client_is_asked_and_decides(mode: str, answer: An
 
     async with shop() as place, connected(place, mode, elicitation_callback=elicit) as client:
         result = await client.call_tool("shop__refund", {"order": 1})
-        found = await place.app.gateway.manage.approvals(Caller.local())
+        found = await place.app.gateway.approvals.search(Caller.local())
     assert len(asked) == 1
     assert asked[0].startswith('Run shop:refund with {"order": 1}?')
     assert [(one.state, one.decided_via) for one in found] == [

@@ -54,7 +54,7 @@ async def wait_until_saved(app: App) -> dict[str, Any]:
     """The status of the index, once nothing goes on."""
     with anyio.fail_after(HANG_S):
         while True:
-            status = (await app.gateway.manage.index_status(ME))["searches"][0]
+            status = (await app.gateway.manage.vectors.status(ME))["searches"][0]
             if status["phase"] == "idle" and not status["backlog"]:
                 return status
             await anyio.lowlevel.checkpoint()
@@ -79,16 +79,16 @@ async def test_a_second_gateway_embeds_nothing(url: str) -> None:
 async def test_a_removed_server_takes_its_vectors_along(url: str) -> None:
     async with memory_app({}, HYBRID, store_url=url) as app:
         for name in ("one", "two"):
-            await app.gateway.manage.add_server(ME, name, SMALL)
+            await app.gateway.manage.servers.add(ME, name, SMALL)
         await app.gateway.servers.wait_ready(HANG_S)
         assert (await wait_until_saved(app))["kept"]["vectors"] == 6
 
-        await app.gateway.manage.remove_server(ME, "one")
+        await app.gateway.manage.servers.remove(ME, "one")
 
         status = await wait_until_saved(app)
         assert (status["tools"], status["kept"]["tools"], status["kept"]["vectors"]) == (3, 3, 3)
 
-        await app.gateway.manage.add_server(ME, "one", SMALL)
+        await app.gateway.manage.servers.add(ME, "one", SMALL)
         await app.gateway.servers.wait_ready(HANG_S)
         assert (await wait_until_saved(app))["kept"]["vectors"] == 6
 
@@ -107,9 +107,9 @@ async def test_who_may_not_change_servers_may_not_change_the_index(
 
         monkeypatch.setattr(app.permissions.policy, "decide", refuse)
         for work in (
-            app.gateway.manage.index_refresh(ME),
-            app.gateway.manage.index_refresh(ME, "files"),
-            app.gateway.manage.index_remove(ME, "files"),
+            app.gateway.manage.vectors.refresh(ME),
+            app.gateway.manage.vectors.refresh(ME, "files"),
+            app.gateway.manage.vectors.remove(ME, "files"),
         ):
             with pytest.raises(ForbiddenError):
                 await work
@@ -118,14 +118,14 @@ async def test_who_may_not_change_servers_may_not_change_the_index(
 async def test_the_verbs_name_what_is_not_there() -> None:
     async with memory_app(upstreams(), HYBRID) as app:
         with pytest.raises(UnknownServerError):
-            await app.gateway.manage.index_refresh(ME, "nope")
+            await app.gateway.manage.vectors.refresh(ME, "nope")
         with pytest.raises(UnknownServerError):
-            await app.gateway.manage.index_remove(ME, "nope")
-        assert await app.gateway.manage.index_refresh(ME, "files") == 2
+            await app.gateway.manage.vectors.remove(ME, "nope")
+        assert await app.gateway.manage.vectors.refresh(ME, "files") == 2
     async with memory_app(upstreams(), Settings(optimization="bm25")) as app:
-        assert (await app.gateway.manage.index_status(ME))["searches"] == []
+        assert (await app.gateway.manage.vectors.status(ME))["searches"] == []
         with pytest.raises(SettingError, match="has no vectors"):
-            await app.gateway.manage.index_refresh(ME)
+            await app.gateway.manage.vectors.refresh(ME)
 
 
 async def test_vectors_may_stay_in_memory() -> None:

@@ -517,7 +517,7 @@ async def _approved_meanwhile(
     turn.emit({"approval": {**waits, "status": "waiting"}})
     within_s = turn.settings.approval_wait_s
     if within_s:
-        decided = await turn.gateway.manage.wait_approval(error.approval_id, within_s=within_s)
+        decided = await turn.gateway.approvals.wait(error.approval_id, within_s=within_s)
         if decided.state != "waiting":
             turn.emit({"approval": {**waits, "status": decided.state}})
             return True

@@ -211,9 +211,9 @@ async def _replay(settings: Settings, queries: list[str]) -> dict[str, _SearchRe
 
 async def _wait_for_index(opened: App) -> None:
     """Wait up to a minute until all tools have vectors; before, only words are searched."""
-    manage = opened.gateway.manage
+    vectors = opened.gateway.manage.vectors
     for _ in range(round(_INDEX_TIMEOUT_S / _POLL_S)):
-        status = await manage.index_status(Caller.local())
+        status = await vectors.status(Caller.local())
         if not any(search["backlog"] for search in status["searches"]):
             return
         await anyio.sleep(_POLL_S)

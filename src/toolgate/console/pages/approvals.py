@@ -37,7 +37,7 @@ class WaitingApproval:
 
 
 async def _show(visit: Visit) -> Response:
-    every = await visit.gateway.manage.approvals(visit.caller, limit=_LATELY)
+    every = await visit.gateway.approvals.search(visit.caller, limit=_LATELY)
     decided = [approval for approval in every if approval.state != "waiting"]
     waiting = [_waiting(approval, decided) for approval in every if approval.state == "waiting"]
     return visit.page("approvals.html", waiting=waiting, decided=decided[:40])
@@ -77,7 +77,7 @@ async def _act(visit: Visit) -> Response:
     word = visit.typed("do")
     if word not in {"approve", "edit", "reject"}:
         raise ArgumentError(f"Unknown action {word[:40]!r}.")
-    decided = await visit.gateway.manage.decide_approval(
+    decided = await visit.gateway.approvals.decide(
         visit.caller,
         visit.typed("id"),
         approve=word != "reject",

@@ -82,13 +82,13 @@ async def _attention(visit: Visit, servers: list[ServerStatus]) -> list[tuple[st
     if not visit.manages:
         return []
     notices: list[tuple[str, str, str]] = []
-    waiting = await visit.gateway.manage.approvals(visit.caller, state="waiting")
+    waiting = await visit.gateway.approvals.search(visit.caller, state="waiting")
     if waiting:
         text = f"{len(waiting)} calls await" if len(waiting) > 1 else "1 call awaits"
         notices.append((f"{text} approval.", "Review", visit.url("approvals")))
     by_server = Counter(
         tool.server
-        for tool in await visit.gateway.manage.held_tools(visit.caller)
+        for tool in await visit.gateway.manage.quarantine.tools(visit.caller)
         if tool.state == "held"
     )
     for server, count in by_server.items():

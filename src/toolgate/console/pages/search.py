@@ -131,7 +131,9 @@ async def _withheld(
     identity = identity_of(await visit.gateway.admin.token_named(visit.caller, name))
     withheld: list[WithheldTools] = []
     for key in missing[:_WITHHELD]:
-        explanation = await visit.gateway.manage.explain(visit.caller, key, identity=identity)
+        explanation = await visit.gateway.manage.visibility.explain(
+            visit.caller, key, identity=identity
+        )
         shut = [stage for stage in explanation["stages"] if not stage["passed"]]
         if shut:
             withheld.append(WithheldTools(key=key, reason=shut[0]["reason"]))
@@ -167,7 +169,7 @@ async def _mark(visit: Visit) -> Response:
             "You can rate only your own searches.",
             hint="Search as yourself and without a project.",
         )
-    await visit.gateway.manage.mark(visit.caller, visit.typed("key"), right=right)
+    await visit.gateway.learning.mark(visit.caller, visit.typed("key"), right=right)
     word = "right" if right else "wrong"
     return visit.go(
         "search",
@@ -207,11 +209,11 @@ async def _why(visit: Visit) -> Response:
 
 async def _explained(visit: Visit, tool: str, name: str) -> Json:
     if not name:
-        return await visit.gateway.manage.explain(
+        return await visit.gateway.manage.visibility.explain(
             visit.caller, tool, identity=visit.caller.identity, query=visit.asked("query")
         )
     token = await visit.gateway.admin.token_named(visit.caller, name)
-    return await visit.gateway.manage.explain(
+    return await visit.gateway.manage.visibility.explain(
         visit.caller,
         tool,
         identity=identity_of(token),

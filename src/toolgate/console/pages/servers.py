@@ -101,10 +101,12 @@ async def _show(visit: Visit) -> Response:
     switched: dict[str, bool] = {}
     quarantined = []
     if visit.manages:
-        switched = dict(visit.gateway.manage.spec(visit.caller, server.name).tool_permissions)
+        switched = dict(
+            visit.gateway.manage.servers.spec(visit.caller, server.name).tool_permissions
+        )
         quarantined = [
             tool
-            for tool in await visit.gateway.manage.held_tools(visit.caller)
+            for tool in await visit.gateway.manage.quarantine.tools(visit.caller)
             if tool.server == server.name
         ]
     off = sorted(name for name, allowed in switched.items() if not allowed)
@@ -128,20 +130,20 @@ async def _act(visit: Visit) -> Response:
     name, tool = visit.typed("name"), visit.typed("tool")
     match visit.typed("do"):
         case "enable" | "disable" as word:
-            await manage.enable_server(caller, name, word == "enable")
+            await manage.servers.enable(caller, name, word == "enable")
             message = f"{name} is {'enabled' if word == 'enable' else 'disabled'}."
         case "restart":
-            await manage.restart_server(caller, name)
+            await manage.servers.restart(caller, name)
             message = f"{name} is reconnecting."
         case "remove":
-            await manage.remove_server(caller, name)
+            await manage.servers.remove(caller, name)
             return visit.go("servers", message=f"{name} was removed.")
         case "approve" | "reject" as word:
-            await manage.decide_held(caller, name, tool, accept=word == "approve")
+            await manage.quarantine.decide(caller, name, tool, accept=word == "approve")
             message = f"{tool} is {'approved' if word == 'approve' else 'rejected'}."
         case "switch":
             allowed = visit.typed("allowed") == "true"
-            await manage.switch_tool(caller, name, tool, allowed=allowed)
+            await manage.servers.allow_tool(caller, name, tool, allowed=allowed)
             message = f"{tool} is {'enabled' if allowed else 'disabled'} for everyone."
         case word:
             raise ArgumentError(f"Unknown action {word[:40]!r}.")
@@ -190,7 +192,7 @@ async def _save(visit: Visit) -> Response:
         raise ArgumentError("No server selected.", hint="Select the servers to add.")
     for candidate in chosen:
         try:
-            await visit.gateway.manage.add_server(
+            await visit.gateway.manage.servers.add(
                 visit.caller,
                 candidate.name,
                 candidate.config,

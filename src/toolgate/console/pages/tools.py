@@ -172,7 +172,7 @@ async def _tool_page(
         uses=stored.uses,
         required=visit.gateway.admission.required,
         versions=stored.versions,
-        indexed=visit.gateway.manage.indexed(visit.caller, [entry.key])[entry.key],
+        indexed=visit.gateway.manage.vectors.texts(visit.caller, [entry.key])[entry.key],
         result=result,
         took_ms=took_ms,
         arguments=arguments,
@@ -186,7 +186,7 @@ async def _stored_versions(visit: Visit, key: str) -> "_StoredVersions":
     return _StoredVersions(
         rights=await _rights(visit, key),
         uses=await visit.app.store.audit.tool_usage(utc_now(plus_s=-7 * 86_400), tool=key),
-        versions=await visit.gateway.manage.tool_versions(visit.caller, key),
+        versions=await visit.gateway.manage.quarantine.versions(visit.caller, key),
     )
 
 
@@ -217,7 +217,7 @@ async def _rights(visit: Visit, key: str) -> list[Right]:
         except ForbiddenError as error:
             rights.append(Right(token=token.name, allowed=False, reason=error.failed))
             continue
-        verdict = visit.gateway.manage.verdict(caller, key)
+        verdict = visit.gateway.manage.visibility.decision(caller, key)
         rights.append(Right(token=token.name, allowed=verdict.allowed, reason=verdict.rule))
     return rights
 

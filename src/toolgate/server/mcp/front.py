@@ -32,8 +32,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 import toolgate
 from toolgate.errors import AccessError, ToolgateError
-from toolgate.gateway.changes import Change
 from toolgate.gateway.gateway import Gateway
+from toolgate.gateway.listing import Change
 from toolgate.security.access import PresentedCredentials
 from toolgate.server.asgi.authentication import ANONYMOUS, CALLER, IS_RELAYED
 from toolgate.server.asgi.json_parser import (

@@ -195,7 +195,7 @@ async def _explain(gateway: Gateway, caller: Caller, _names: tuple[str, ...], bo
     if fields.get("token"):
         token = await gateway.admin.token_named(caller, fields["token"])
         identity, problem = identity_of(token), gateway.admin.problem_of(token)
-    return 200, await gateway.manage.explain(
+    return 200, await gateway.manage.visibility.explain(
         caller,
         fields["tool"],
         identity=identity,

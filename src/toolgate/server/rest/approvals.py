@@ -23,7 +23,7 @@ async def approval_list(gateway: Gateway, caller: Caller, query: Mapping[str, st
             f"state is {state[:40]!r}.", allowed=f"Allowed: {', '.join(_STATES)}, all."
         )
     limit = limit_of(query, max_limit=_MOST) or 100
-    rows = await gateway.manage.approvals(
+    rows = await gateway.approvals.search(
         caller,
         state=None if state == "all" else cast("ApprovalState", state),
         after=query.get("cursor") or None,
@@ -37,7 +37,7 @@ async def approval_list(gateway: Gateway, caller: Caller, query: Mapping[str, st
 
 async def approval(gateway: Gateway, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
     """`GET approvals/ID`."""
-    return 200, approval_json(await gateway.manage.approval(caller, names[0]))
+    return 200, approval_json(await gateway.approvals.get(caller, names[0]))
 
 
 async def approve(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
@@ -73,7 +73,7 @@ async def _decide(
     comment = body.get("comment") or ""
     if not isinstance(comment, str):
         raise ArgumentError("Member 'comment' must be a text.")
-    decided = await gateway.manage.decide_approval(
+    decided = await gateway.approvals.decide(
         caller, names[0], approve=approve, via="rest", comment=comment, arguments=arguments
     )
     return 200, approval_json(decided)

@@ -282,9 +282,8 @@ class RestApi:
         answer = {**described.structured(), "text": described.text}
         if shows_index:
             tools = cast("list[Json]", answer["tools"])
-            texts = self._gateway.manage.indexed(
-                call.caller, [str(tool["toolKey"]) for tool in tools]
-            )
+            tool_keys = [str(tool["toolKey"]) for tool in tools]
+            texts = self._gateway.manage.vectors.texts(call.caller, tool_keys)
             answer["tools"] = [
                 {**tool, **dataclasses.asdict(texts[str(tool["toolKey"])])} for tool in tools
             ]
@@ -349,12 +348,13 @@ class RestApi:
             raise ArgumentError(
                 f"Member 'mark' is {body['mark']!r:.60}.", allowed="Allowed: right, wrong."
             )
-        await self._gateway.manage.mark(call.caller, body["toolKey"], right=body["mark"] == "right")
+        is_right, key = body["mark"] == "right", body["toolKey"]
+        await self._gateway.learning.mark(call.caller, key, right=is_right)
         return 200, body
 
     async def usage(self, call: _RestRequest) -> tuple[int, object]:
         """`GET usage`: what was learned from use."""
-        return 200, dataclasses.asdict(await self._gateway.manage.usage(call.caller))
+        return 200, dataclasses.asdict(await self._gateway.learning.status(call.caller))
 
     async def packs(self, call: _RestRequest) -> tuple[int, object]:
         """Every pack that was found, with what is wrong with it."""
@@ -363,7 +363,7 @@ class RestApi:
 
     async def forget_usage(self, call: _RestRequest) -> tuple[int, object]:
         """`DELETE usage`: forget what was searched and used."""
-        return 200, {"searches": await self._gateway.manage.forget_usage(call.caller)}
+        return 200, {"searches": await self._gateway.learning.clear(call.caller)}
 
     async def groups(self, call: _RestRequest) -> tuple[int, object]:
         """`GET groups`: the capability groups."""
@@ -386,7 +386,7 @@ class RestApi:
     async def add_server(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers`: add one, or replace the one of this name."""
         body = _checked(call.body, _ADD)
-        added = await self._gateway.manage.add_server(
+        added = await self._gateway.manage.servers.add(
             call.caller,
             body["name"],
             body["config"],
@@ -397,36 +397,36 @@ class RestApi:
 
     async def remove_server(self, call: _RestRequest) -> tuple[int, object]:
         """`DELETE servers/NAME`."""
-        await self._gateway.manage.remove_server(call.caller, call.names[0])
+        await self._gateway.manage.servers.remove(call.caller, call.names[0])
         return 200, {"name": call.names[0]}
 
     async def enable_server(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers/NAME/enable`."""
         _checked(call.body, {})
-        changed = await self._gateway.manage.enable_server(call.caller, call.names[0], True)
+        changed = await self._gateway.manage.servers.enable(call.caller, call.names[0], True)
         return 200, dataclasses.asdict(changed)
 
     async def disable_server(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers/NAME/disable`."""
         _checked(call.body, {})
-        changed = await self._gateway.manage.enable_server(call.caller, call.names[0], False)
+        changed = await self._gateway.manage.servers.enable(call.caller, call.names[0], False)
         return 200, dataclasses.asdict(changed)
 
     async def restart_server(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers/NAME/restart`."""
         _checked(call.body, {})
-        restarted = await self._gateway.manage.restart_server(call.caller, call.names[0])
+        restarted = await self._gateway.manage.servers.restart(call.caller, call.names[0])
         return 200, dataclasses.asdict(restarted)
 
     async def quarantined_tools(self, call: _RestRequest) -> tuple[int, object]:
         """`GET held`: the tools that wait until somebody approves them."""
-        tools = await self._gateway.manage.held_tools(call.caller)
+        tools = await self._gateway.manage.quarantine.tools(call.caller)
         return 200, {"held": [_quarantined_tool(tool) for tool in tools]}
 
     async def tool_versions(self, call: _RestRequest) -> tuple[int, object]:
         """`GET tools/versions`: what the tool `?key=` was before, the last first."""
         key = call.query.get("key", "")
-        versions = await self._gateway.manage.tool_versions(call.caller, key)
+        versions = await self._gateway.manage.quarantine.versions(call.caller, key)
         return 200, {
             "toolKey": key,
             "versions": [dataclasses.asdict(version) for version in versions],
@@ -435,7 +435,7 @@ class RestApi:
     async def decide_quarantined(self, call: _RestRequest) -> tuple[int, object]:
         """`POST servers/NAME/approve`: let a held `tool` through, or not (`"approve": false`)."""
         body = _checked(call.body, _APPROVE)
-        decided = await self._gateway.manage.decide_held(
+        decided = await self._gateway.manage.quarantine.decide(
             call.caller, call.names[0], body["tool"], accept=body.get("approve", True)
         )
         return 200, {"toolKey": decided.key, "approved": body.get("approve", True)}
@@ -466,17 +466,17 @@ class RestApi:
     async def index(self, call: _RestRequest) -> tuple[int, object]:
         """`GET index`: how the vectors of the tools stand, and what the search has counted."""
         self._gateway.visible.must_manage(call.caller)
-        return 200, await self._gateway.manage.index_status(call.caller)
+        return 200, await self._gateway.manage.vectors.status(call.caller)
 
     async def refresh_index(self, call: _RestRequest) -> tuple[int, object]:
         """`POST index/refresh`: compute vectors anew, of one `server` or of all."""
         server = _checked(call.body, _REFRESH).get("server")
-        tools = await self._gateway.manage.index_refresh(call.caller, server)
+        tools = await self._gateway.manage.vectors.refresh(call.caller, server)
         return 202, {"server": server, "tools": tools}
 
     async def remove_index(self, call: _RestRequest) -> tuple[int, object]:
         """`DELETE index/NAME`: remove what is kept of a server's vectors."""
-        tools = await self._gateway.manage.index_remove(call.caller, call.names[0])
+        tools = await self._gateway.manage.vectors.remove(call.caller, call.names[0])
         return 200, {"server": call.names[0], "tools": tools}
 
     async def openapi(self, _call: _RestRequest) -> tuple[int, object]:

@@ -8,7 +8,7 @@ from toolgate.catalog import (
     Catalog,
     Menu,
 )
-from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.listing.policy import ListingPolicy
 from toolgate.gateway.meta_tools import (
     DEFINITIONS,
 )
@@ -74,6 +74,11 @@ class ListingService:
         self._menu = menu
         self._prompts = prompts
         self._guide = intent_service
+
+    @property
+    def total_tokens(self) -> int:
+        """Estimated tokens of all tool definitions."""
+        return self._catalog.snapshot.menu_tokens
 
     def instructions(self, caller: Caller) -> str:
         """What the gateway says about its use, for `initialize` and `server/discover`."""

@@ -11,7 +11,7 @@ from toolgate.catalog import (
     CatalogChange,
     Menu,
 )
-from toolgate.gateway.listing_policy import ListingPolicy
+from toolgate.gateway.listing.policy import ListingPolicy
 from toolgate.search import (
     ToolIndex,
 )

@@ -1,0 +1,128 @@
+"""Approvals: calls that wait for a person's decision, as each caller may see and decide them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from toolgate.audit import Receipts
+from toolgate.catalog import Catalog
+from toolgate.errors import ForbiddenError, UnknownApprovalError
+from toolgate.gateway.execution import check_arguments
+from toolgate.security.access import Access
+from toolgate.security.guards import Approvals
+from toolgate.store import ApprovalFilter, ApprovalState, StoredApproval
+from toolgate.types import Caller, Json, json_object
+
+__all__ = ["ApprovalService"]
+
+_MAX_ID_CHARS = 64
+"""Characters of an unknown approval id that an error or a record repeats (chosen)."""
+
+
+class ApprovalService:
+    """Lists approvals and decides them."""
+
+    def __init__(
+        self, *, catalog: Catalog, access: Access, approvals: Approvals, receipts: Receipts
+    ) -> None:
+        self._catalog = catalog
+        self._access = access
+        self._approvals = approvals
+        self._receipts = receipts
+
+    async def search(
+        self,
+        caller: Caller,
+        *,
+        state: ApprovalState | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> list[StoredApproval]:
+        """Approvals, newest first.
+
+        Callers see their own; with the right `approve`, those of the project; with `manage`, all.
+        """
+        criteria = ApprovalFilter(state=state, after=after, limit=limit)
+        if not self._has_right(caller, "manage"):
+            criteria = replace(criteria, project_id=caller.project_id)
+            if not self._has_right(caller, "approve"):
+                criteria = replace(criteria, caller_id=caller.caller_id)
+        return await self._approvals.search(criteria)
+
+    async def get(self, caller: Caller, approval_id: str) -> StoredApproval:
+        """One approval.
+
+        Raises:
+            UnknownApprovalError: This caller sees none with this id.
+        """
+        approval = await self._approvals.get(approval_id)
+        if not self._has_right(caller, "manage"):
+            in_project = approval.project_id == caller.project_id
+            is_requester = approval.caller_id == caller.caller_id
+            if not in_project or not (is_requester or self._has_right(caller, "approve")):
+                raise UnknownApprovalError(f"There is no approval {approval_id[:_MAX_ID_CHARS]!r}.")
+        return approval
+
+    async def decide(
+        self,
+        caller: Caller,
+        approval_id: str,
+        *,
+        approve: bool,
+        via: str,
+        comment: str = "",
+        arguments: Json | None = None,
+    ) -> StoredApproval:
+        """Approve or reject a waiting call; `arguments` replace those that were requested.
+
+        Raises:
+            ForbiddenError: The caller may not approve, or may not approve its own calls.
+            UnknownApprovalError: This caller sees none with this id.
+            DecidedError: It was decided before, or has expired.
+            ArgumentError: The arguments do not match the tool's schema.
+        """
+        with self._receipts.refusals(caller, "approval", approval_id[:_MAX_ID_CHARS]):
+            approval = await self.get(caller, approval_id)
+            self._check_may_decide(caller, approval)
+            if arguments is not None:
+                self._check_arguments(approval, arguments)
+        await self._receipts.wait_written(caller)
+        decided = await self._approvals.decide(
+            caller,
+            approval_id,
+            approve=approve,
+            by=caller.identity.user or caller.identity.token or caller.caller_id,
+            via=via,
+            comment=comment,
+            edited=arguments,
+        )
+        await self._receipts.wait_written(caller)
+        return decided
+
+    def on_change(self, listener: Callable[[StoredApproval], None]) -> Callable[[], None]:
+        """Register a listener for new and decided approvals. Returns a function that removes it."""
+        return self._approvals.on_change(listener)
+
+    async def wait(self, approval_id: str, *, within_s: float) -> StoredApproval:
+        """An approval once it is decided, or as it is after `within_s` seconds."""
+        return await self._approvals.wait(approval_id, within_s=within_s)
+
+    def _check_may_decide(self, caller: Caller, approval: StoredApproval) -> None:
+        if not (self._has_right(caller, "approve") or self._has_right(caller, "manage")):
+            raise ForbiddenError(
+                f"{caller.caller_id!r} may not approve calls.",
+                hint="Ask somebody who has the right approve, or an administrator.",
+            )
+        is_requester = approval.caller_id == caller.caller_id and caller.identity.kind != "local"
+        if approval.approver == "admin" and is_requester:
+            raise ForbiddenError(
+                "Nobody may approve their own calls here.", hint="Ask another administrator."
+            )
+
+    def _check_arguments(self, approval: StoredApproval, arguments: Json) -> None:
+        entry = self._catalog.snapshot.tool(approval.tool)
+        if entry is not None:
+            schema = json_object(entry.definition.get("inputSchema"))
+            check_arguments(schema, arguments, digest=entry.digest, tool=entry.key)
+
+    def _has_right(self, caller: Caller, right: str) -> bool:
+        return self._access.decide(caller, "right", right).allowed

@@ -1,0 +1,35 @@
+"""Managing servers, quarantined tools, vectors, what was learned, and explaining visibility."""
+
+from dataclasses import dataclass
+
+from toolgate.gateway.management.explanation import VisibilityExplanation
+from toolgate.gateway.management.learning import LearningService
+from toolgate.gateway.management.quarantine import QuarantineManagement
+from toolgate.gateway.management.servers import ServerManagement
+from toolgate.gateway.management.vector_index import VectorIndexManagement
+
+__all__ = [
+    "LearningService",
+    "Management",
+    "QuarantineManagement",
+    "ServerManagement",
+    "VectorIndexManagement",
+    "VisibilityExplanation",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Management:
+    """Operations that need the right `manage`, by subject."""
+
+    servers: ServerManagement
+    """Adds, changes and removes servers."""
+
+    quarantine: QuarantineManagement
+    """Lists quarantined tools and decides about them."""
+
+    vectors: VectorIndexManagement
+    """Shows and maintains the vectors of the tools."""
+
+    visibility: VisibilityExplanation
+    """Explains why a caller sees a tool, or does not."""

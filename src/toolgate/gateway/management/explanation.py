@@ -1,0 +1,207 @@
+"""Explains why a caller sees a tool, or does not."""
+
+from collections.abc import Callable
+
+from toolgate.catalog import Catalog, CatalogEntry
+from toolgate.catalog.scanner import Quarantine, QuarantinedTool
+from toolgate.errors import ForbiddenError
+from toolgate.gateway.execution import nearest
+from toolgate.gateway.listing import ListingPolicy
+from toolgate.gateway.parts import AccessControl
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.search import SearchRequest, ToolIndex
+from toolgate.security.access import AccessDecision, PresentedCredentials
+from toolgate.security.guards import CallGuards
+from toolgate.settings import Settings
+from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity, Json
+
+__all__ = ["VisibilityExplanation"]
+
+_MAX_RANK = 50
+"""Hits of a search among which an explanation looks for the tool (chosen)."""
+
+
+class VisibilityExplanation:
+    """Explains the visibility of tools to administrators."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        catalog: Catalog,
+        quarantine: Quarantine,
+        access: AccessControl,
+        index: ToolIndex,
+        visible: VisibleCatalog,
+        listing: ListingPolicy,
+        guards: CallGuards,
+    ) -> None:
+        self._settings = settings
+        self._catalog = catalog
+        self._quarantine = quarantine
+        self._access = access.policy
+        self._admission = access.admission
+        self._project = access.project
+        self._index = index
+        self._visible = visible
+        self._listing = listing
+        self._guards = guards
+
+    async def explain(
+        self,
+        caller: Caller,
+        tool: str,
+        *,
+        identity: Identity = LOCAL,
+        project: str = "",
+        query: str = "",
+        problem: str = "",
+    ) -> Json:
+        """Why a caller sees a tool, or does not: `visible`, and `stages` with their reasons.
+
+        Args:
+            caller: Who asks.
+            tool: Its key or exposed name.
+            identity: The caller that the explanation is about.
+            project: The project in which that caller acts; empty: its own.
+            query: A search; the explanation then says at which rank it finds the tool.
+            problem: What is wrong with the credential of `identity`; empty: nothing.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+        """
+        self._visible.must_manage(caller)
+        stages = [_stage("token", not problem, problem or _describe(identity))]
+        subject, request_stage = self._request_stage(caller, identity, project)
+        stages.append(request_stage)
+        entry = self._entry(tool)
+        key = entry.key if entry is not None else tool
+        if request_stage["passed"]:
+            stages += [
+                _stage(step.stage, step.passed, step.reason)
+                for step in self._access.steps(subject, key)
+            ]
+        quarantined = next(
+            (item for item in await self._quarantine.list_quarantined() if item.key == key), None
+        )
+        is_offered = entry is not None or quarantined is not None
+        stages.append(self._server_stage(key, is_offered=is_offered))
+        stages.append(_quarantine_stage(quarantined))
+        visible = all(stage["passed"] for stage in stages)
+        if visible and entry is not None:
+            guard = self._guards.for_tool(subject.project_id, entry)
+            reason = "No guard applies to its calls." if guard is None else str(guard)
+            stages.append(_stage("guards", True, reason))
+            stages.append(self._listed_stage(subject, entry))
+            if query:
+                stages.append(await self._rank_stage(subject, entry, query))
+        return {
+            "tool": key,
+            "caller": identity.caller_id,
+            "token": identity.token or None,
+            "project": None if subject.project_id == DEFAULT_PROJECT else subject.project_id,
+            "visible": visible,
+            "stages": stages,
+        }
+
+    def entry(self, caller: Caller, key: str) -> CatalogEntry | None:
+        """A tool by key or exposed name, whoever may use it; None: there is none.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+        """
+        self._visible.must_manage(caller)
+        return self._entry(key)
+
+    def decision(self, subject: Caller, key: str) -> AccessDecision:
+        """Whether a caller may use a tool, and by which rule."""
+        return self._access.decide(subject, "call", key)
+
+    def _entry(self, key: str) -> CatalogEntry | None:
+        snapshot = self._catalog.snapshot
+        return snapshot.tool(key) or snapshot.by_exposed.get(key)
+
+    def _request_stage(
+        self, caller: Caller, identity: Identity, project: str
+    ) -> tuple[Caller, Json]:
+        """Who the explanation is about, and whether it may act in the project."""
+        try:
+            subject = self._admission.caller_of(
+                identity, PresentedCredentials(header_project=project)
+            )
+        except ForbiddenError as error:
+            return caller, _stage("request", False, str(error))
+        named = "no project" if subject.project_id == DEFAULT_PROJECT else subject.project_id
+        return subject, _stage("request", True, f"It acts in {named}.")
+
+    def _server_stage(self, key: str, *, is_offered: bool) -> Json:
+        """Whether the server answers and offers the tool."""
+        server = key.partition(":")[0]
+        status = self._catalog.status(server)
+        tools = self._catalog.snapshot.tools
+        if status is None:
+            suggestions = _suggestions(key, [tool.key for tool in tools])
+            return _stage("server", False, f"There is no server {server!r}.{suggestions}")
+        if status.state == "disabled":
+            return _stage("server", False, f"Server {server!r} is disabled.")
+        if not is_offered:
+            suggestions = _suggestions(key, [tool.key for tool in tools if tool.server == server])
+            return _stage("server", False, f"Server {server!r} offers no such tool.{suggestions}")
+        if status.state == "down":
+            error = f" Last error: {status.last_error}" if status.last_error else ""
+            is_listed = self._settings().discovery.show_down
+            return _stage("server", is_listed, f"Server {server!r} is down.{error}")
+        return _stage("server", True, f"Server {server!r} is {status.state} and offers it.")
+
+    def _listed_stage(self, caller: Caller, entry: CatalogEntry) -> Json:
+        is_listed = self._listing.lists_all(caller) or entry.key in self._listing.pinned(
+            self._project(caller.project_id)
+        )
+        how = f"is listed as {entry.exposed!r}" if is_listed else "is found with tool_discovery"
+        return _stage("listed", True, f"The tool {how}.")
+
+    async def _rank_stage(self, caller: Caller, entry: CatalogEntry, query: str) -> Json:
+        """At which rank a search finds the tool."""
+        snapshot = self._catalog.snapshot
+        await self._index.update_to(snapshot.version, snapshot.tools)
+        strategy = self._listing.arm(caller).strategy
+        mask = self._visible.mask(caller, strategy.keys, snapshot, (), self._catalog.down(), [])
+        request = SearchRequest(
+            queries=(query,), limit=_MAX_RANK, mask=mask, project_id=caller.project_id
+        )
+        answer = await strategy.search(request)
+        keys = [hit.key for hit in answer.hits]
+        if entry.key not in keys:
+            reason = f"It is not among the first {_MAX_RANK} for {query!r:.80}."
+            return _stage("search", False, reason)
+        index = keys.index(entry.key)
+        return _stage(
+            "search",
+            True,
+            f"It is number {index + 1} of {len(keys)} for {query!r:.80}, with relevance"
+            f" {answer.hits[index].relevance:.2f}.",
+        )
+
+
+def _quarantine_stage(quarantined: QuarantinedTool | None) -> Json:
+    if quarantined is None:
+        return _stage("quarantine", True, "It is not quarantined.")
+    reason = f"It is quarantined: {quarantined.reason}"
+    command = f"toolgate servers approve {quarantined.server}"
+    return _stage("quarantine", False, f"{reason} See: {command}")
+
+
+def _suggestions(key: str, keys: list[str]) -> str:
+    suggestions = nearest(key, keys)
+    return f" Nearest: {', '.join(suggestions[:3])}." if suggestions else ""
+
+
+def _stage(stage: str, passed: bool, reason: str) -> Json:  # noqa: FBT001 - a row
+    return {"stage": stage, "passed": passed, "reason": reason}
+
+
+def _describe(identity: Identity) -> str:
+    if identity.kind == "local":
+        return "The local user, without a token."
+    roles = ", ".join(identity.roles) or "none"
+    return f"The token {identity.token!r} is valid. Roles: {roles}."

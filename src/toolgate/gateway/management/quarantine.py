@@ -1,0 +1,66 @@
+"""Quarantined tools: which wait, why, and the decision about them."""
+
+from toolgate.audit import Receipts
+from toolgate.catalog import Catalog
+from toolgate.catalog.scanner import Quarantine, QuarantinedTool, ReplacedDefinition
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.types import Caller, Json
+
+__all__ = ["QuarantineManagement"]
+
+
+class QuarantineManagement:
+    """Lists quarantined tools and decides about them."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        quarantine: Quarantine,
+        visible: VisibleCatalog,
+        receipts: Receipts,
+    ) -> None:
+        self._catalog = catalog
+        self._quarantine = quarantine
+        self._visible = visible
+        self._receipts = receipts
+
+    async def tools(self, caller: Caller) -> list[QuarantinedTool]:
+        """The tools that wait for a decision, with what is suspicious about them.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+        """
+        self._visible.must_manage(caller)
+        return await self._quarantine.list_quarantined()
+
+    async def versions(self, caller: Caller, key: str) -> list[ReplacedDefinition]:
+        """Earlier definitions of a tool, newest first.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownToolError: There is no such tool.
+        """
+        self._visible.must_manage(caller)
+        entry = self._visible.tool(caller, key)
+        return await self._quarantine.versions(entry.server, entry.name, entry.definition)
+
+    async def decide(
+        self, caller: Caller, server: str, tool: str, *, accept: bool
+    ) -> QuarantinedTool:
+        """Approve the present definition of a quarantined tool, or reject it.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownServerError: There is no such server.
+            UnknownToolError: The tool is not quarantined.
+        """
+        self._visible.must_manage(caller)
+        self._catalog.server(server)
+        detail: Json = {"key": f"{server}:{tool}", "decision": "approved" if accept else "rejected"}
+        async with self._receipts.change(caller, "approve", detail):
+            decided = await self._quarantine.decide(
+                server, tool, accept=accept, by=caller.caller_id
+            )
+            await self._catalog.reinspect(server)
+        return decided

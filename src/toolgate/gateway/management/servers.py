@@ -1,0 +1,140 @@
+"""Adding, changing and removing servers while the gateway runs."""
+
+import logging
+from collections.abc import Callable
+
+from toolgate.audit import Receipts
+from toolgate.errors import StoreError
+from toolgate.gateway.parts import ServerParts
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.search import ToolIndex
+from toolgate.security.access import AccessAdmin
+from toolgate.types import DEFAULT_PROJECT, Caller, Json, ServerSpec, ServerStatus
+
+__all__ = ["ServerManagement"]
+
+log = logging.getLogger(__name__)
+
+
+class ServerManagement:
+    """Adds, changes and removes servers; other servers keep running meanwhile."""
+
+    def __init__(
+        self,
+        *,
+        servers: ServerParts,
+        index: ToolIndex,
+        admin: AccessAdmin,
+        visible: VisibleCatalog,
+        receipts: Receipts,
+    ) -> None:
+        self._catalog = servers.catalog
+        self._registry = servers.registry
+        self._index = index
+        self._admin = admin
+        self._visible = visible
+        self._receipts = receipts
+
+    async def add(
+        self, caller: Caller, name: str, config: Json, *, save: bool = False, project: str = ""
+    ) -> ServerStatus:
+        """Add a server.
+
+        Args:
+            caller: Who asks.
+            name: The name of the server.
+            config: The keys of a `[server.NAME]` table.
+            save: Write it to the configuration file instead of the store.
+            project: The project it belongs to; empty: none, so all projects see it.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            SettingError: The configuration or the name is not valid.
+        """
+        self._visible.must_manage(caller)
+        if project:
+            self._admin.check_project(project)
+            config = {**config, "project": project}
+        detail: Json = {"server": name, "project": project, "saved": "file" if save else "store"}
+        async with self._receipts.change(caller, "server_add", detail):
+            await self._registry.add(project or DEFAULT_PROJECT, name, config, save=save)
+        return self._status(name)
+
+    async def remove(self, caller: Caller, name: str) -> None:
+        """Remove a server; its running calls fail.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownServerError: There is no such server.
+            SettingError: It is configured in a file that Toolgate does not write.
+        """
+        self._visible.must_manage(caller)
+        self._catalog.server(name)
+        async with self._receipts.change(caller, "server_remove", {"server": name}):
+            await self._registry.remove(caller.project_id, name)
+        for _, index in self._index.vector_indexes:
+            try:
+                await index.forget(name)
+            except StoreError as error:  # the clean-up deletes them later
+                log.warning("vectors were not removed", extra={"error": str(error)})
+
+    async def enable(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:  # noqa: FBT001
+        """Enable or disable a server.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownServerError: There is no such server.
+        """
+        self._visible.must_manage(caller)
+        self._catalog.server(name)
+        detail: Json = {"server": name, "enabled": enabled}
+        async with self._receipts.change(caller, "server_enable", detail):
+            await self._registry.enable(caller.project_id, name, enabled=enabled)
+        return self._status(name)
+
+    async def restart(self, caller: Caller, name: str) -> ServerStatus:
+        """Reconnect a server.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownServerError: There is no such server.
+        """
+        self._visible.must_manage(caller)
+        await self._catalog.replace(self._catalog.server(name).spec)
+        return self._status(name)
+
+    async def allow_tool(
+        self, caller: Caller, server: str, tool: str, *, allowed: bool
+    ) -> ServerStatus:
+        """Allow or deny a tool of a server to everybody (`tool_permissions`).
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownServerError: There is no such server.
+            SettingError: The server is configured in a file that Toolgate does not write.
+        """
+        self._visible.must_manage(caller)
+        self._catalog.server(server)
+        detail: Json = {"key": f"{server}:{tool}", "allowed": allowed}
+        async with self._receipts.change(caller, "switch_tool", detail):
+            await self._registry.switch_tool(caller.project_id, server, tool, allowed=allowed)
+        return self._status(server)
+
+    def spec(self, caller: Caller, name: str) -> ServerSpec:
+        """The configuration of a server. WARNING: its options may contain secrets.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownServerError: There is no such server.
+        """
+        self._visible.must_manage(caller)
+        return self._catalog.server(name).spec
+
+    def on_state(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Register a listener for server states. Returns a function that removes it."""
+        return self._catalog.on_state(listener)
+
+    def _status(self, name: str) -> ServerStatus:
+        status = self._catalog.status(name)
+        assert status is not None, "the server has just been found or added"
+        return status

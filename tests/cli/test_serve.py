@@ -355,3 +355,29 @@ def test_a_gateway_without_terminal_or_parent_does_not_wait_for_input(serve: Ser
     gateway = serve()
     assert gateway.process.poll() is None
     assert gateway.end() == SUCCESS
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets the limit of another process")
+def test_a_process_without_descriptors_closes_idle_connections_and_goes_on(serve: Serve) -> None:
+    import resource
+
+    gateway = serve()
+    pid = gateway.process.pid
+    in_use = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (in_use + 20, in_use + 20))
+    port = int(gateway.address.rpartition(":")[2])
+    held: list[socket.socket] = []
+    for _ in range(200):
+        held.append(socket.create_connection(("127.0.0.1", port), timeout=HANG_S))
+        held[-1].sendall(b"POST /mcp HTTP/1.1\r\nHost: ")
+    try:
+        assert get(f"{gateway.address}/healthz") == {"status": "ok"}
+    finally:
+        for connection in held:
+            connection.close()
+    gateway.end()
+    assert gateway.process.stderr is not None
+    told = gateway.process.stderr.read()
+    assert told.count("connections refused") == 1
+    assert "Traceback" not in told
+    assert len(told) < 10_000

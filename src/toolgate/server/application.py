@@ -36,7 +36,7 @@ from toolgate.server.asgi.messages import (
 from toolgate.server.asgi.metrics_endpoint import MetricsEndpoint
 from toolgate.server.asgi.open_streams import OpenStreams
 from toolgate.server.asgi.request_context import RequestContext
-from toolgate.server.asgi.response import send_redirect
+from toolgate.server.asgi.response import send_empty, send_redirect, send_text
 from toolgate.server.asgi.running_requests import RunningRequests
 from toolgate.server.asgi.telemetry import record_telemetry
 from toolgate.server.mcp.endpoint import McpEndpoint
@@ -87,6 +87,7 @@ class HttpApplication:
             sdk=self._sdk,
         )
         self._catalog_search = CatalogSearch(app)
+        self._host_check = host_check
         self._rest = ApiGate(RestApi(app), host_check, self._requests)
         self._logins = ApiGate(LoginPages(app.logins, self._admission), host_check, self._requests)
         self._chat = ApiGate(ChatApi(app), host_check, self._requests)
@@ -125,6 +126,10 @@ class HttpApplication:
                 with anyio.CancelScope(shield=True):
                     await self._catalog_search.aclose()
 
+    def is_trusted_proxy(self, address: str) -> bool:
+        """Whether an address is a reverse proxy of the settings, which many clients share."""
+        return self._forwarded.is_trusted(address)
+
     async def notify_loaded(self, listener: Callable[[], None]) -> None:
         """Call a listener once nothing is left to import."""
         await self._sdk.notify_loaded(listener)
@@ -159,13 +164,20 @@ class HttpApplication:
             await self._mcp(scope, receive, send, REQUEST_ID.get())
             return
         send = with_header(send, b"x-request-id", REQUEST_ID.get().encode("ascii"))
-        if path == "/healthz":
+        if path == "*":  # about the server itself (RFC 9110 section 9.3.7)
+            await send_empty(send, 204, ((b"allow", b"GET, POST, DELETE, OPTIONS"),))
+        elif path == "/healthz":
             await send_json(send, 200, {"status": "ok"})
         elif path == "/readyz":
             is_ready = not self._requests.is_draining
             await send_json(send, 200 if is_ready else 503, {"ready": is_ready})
         elif path.startswith(METADATA_PATH) and (metadata := self._mcp.metadata(scope)):
-            await send_json(send, 200, metadata)
+            # The answer repeats the host; a page that rebound its name must not choose it.
+            refusal = self._host_check.check(scope)
+            if refusal is None:
+                await send_json(send, 200, metadata)
+            else:
+                await send_text(send, refusal.status, refusal.message)
         elif api := self._api_of(path):
             await api(scope, receive, send)
         elif path == "/metrics" and self._metrics is not None:

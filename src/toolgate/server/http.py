@@ -4,6 +4,7 @@ The socket listens before the SDK is imported: the fast path answers modern clie
 others wait for the fraction of a second that the import takes.
 """
 
+import asyncio
 import errno
 import logging
 import signal
@@ -21,6 +22,7 @@ from toolgate.errors import PortTakenError, SettingError
 from toolgate.server.application import HttpApplication
 from toolgate.server.asgi.authentication import public_address
 from toolgate.server.asgi.http_parser import HttpParser
+from toolgate.server.connections import Acceptor, ClientConnections, connection_limits
 from toolgate.server.signals import received
 from toolgate.settings import TlsSettings
 
@@ -32,7 +34,7 @@ CLOSE_S = 2.0
 """Seconds that responses get to be written once all calls are over; chosen."""
 
 _BACKLOG = 2048
-"""Connections that the system accepts before the process does; uvicorn's default."""
+"""ClientConnections that the system accepts before the process does; uvicorn's default."""
 
 
 def build_app(app: App, *, host: str | None = None, key: str = "") -> HttpApplication:
@@ -92,11 +94,17 @@ async def serve(
         ssl_keyfile=tls.key or None,
         timeout_graceful_shutdown=CLOSE_S,  # pyright: ignore[reportArgumentType] - a number of s
     )
-    server = _Server(config)
+    limits = connection_limits(
+        settings.max_connections,
+        settings.max_connections_per_address,
+        is_exempt=application.is_trusted_proxy,
+    )
+    server = _Server(config, ClientConnections(limits))
     async with application.running(), anyio.create_task_group() as tasks:
         stopper = _SignalHandler(application, server, drain_s=settings.drain_s, on_reload=on_reload)
         tasks.start_soon(stopper.run)
-        await server.open([listener])
+        server.open()
+        tasks.start_soon(server.accept, listener)
         address = _address(host, listener, is_safe=bool(tls.cert))
         app.logins.base = public_address(app.settings, address)
         if on_ready is not None:
@@ -109,19 +117,50 @@ async def serve(
             # Also when cancelled: nobody may be left connected to a gateway that is gone.
             application.end()
             with anyio.CancelScope(shield=True):
-                await server.shutdown([listener])
+                await server.close(listener)
         tasks.cancel_scope.cancel()
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its own handling of signals; `main_loop` and `shutdown` follow `open`."""
+    """Uvicorn with its own acceptor and without its handling of signals.
 
-    async def open(self, sockets: list[socket.socket]) -> None:
-        """Listen."""
+    `open` comes first, then `accept` next to `main_loop`, then `close`.
+    """
+
+    def __init__(self, config: uvicorn.Config, connections: ClientConnections) -> None:
+        super().__init__(config)
+        self._open_connections = connections
+        self._accepting = anyio.CancelScope()
+        self._has_stopped_accepting = anyio.Event()
+
+    def open(self) -> None:
+        """Prepare to accept connections."""
         if not self.config.loaded:
             self.config.load()
         self.lifespan = self.config.lifespan_class(self.config)
-        await self.startup(sockets=sockets)
+        self.servers: list[asyncio.Server] = []
+        self.started = True
+
+    async def accept(self, listener: socket.socket) -> None:
+        """Accept connections until `close` is called."""
+
+        def protocol() -> HttpParser:
+            return HttpParser(self.config, self.server_state, {}, self._open_connections)
+
+        acceptor = Acceptor(self._open_connections, protocol, tls=self.config.ssl)
+        try:
+            with self._accepting:
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(acceptor.close_slow_connections)
+                    await acceptor.accept(listener)
+        finally:
+            self._has_stopped_accepting.set()
+
+    async def close(self, listener: socket.socket) -> None:
+        """Accept no more, and end all connections."""
+        self._accepting.cancel()
+        await self._has_stopped_accepting.wait()
+        await self.shutdown([listener])
 
 
 class _SignalHandler:

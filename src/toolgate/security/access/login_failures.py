@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Hashable
-from ipaddress import IPv6Address, ip_address, ip_network
 from time import monotonic
+
+from toolgate.base.addresses import client_network
 
 __all__ = ["LoginFailures"]
 
@@ -13,8 +14,6 @@ _MAX_FAILURES = 10
 _WINDOW_S = 60.0
 # Addresses and prefixes that are remembered; the oldest are forgotten first. Chosen: a few MB.
 _MAX_REMEMBERED = 10_000
-# An IPv6 customer has at least this network, and all addresses in it (RFC 6177).
-_IPV6_PREFIX_BITS = 64
 
 
 class LoginFailures:
@@ -33,7 +32,7 @@ class LoginFailures:
         Returns:
             Seconds that the client is told to wait; 0 below the limit.
         """
-        keys: list[Hashable] = [("address", _network_of(address))]
+        keys: list[Hashable] = [("address", client_network(address))]
         if prefix:
             keys.append(("prefix", prefix))
         return max(self._count(key) for key in keys)
@@ -51,14 +50,3 @@ class LoginFailures:
             return max(times[0] + _WINDOW_S - now, 1.0)
         times.append(now)
         return 0.0
-
-
-def _network_of(address: str) -> str:
-    """The address, or the /64 network of an IPv6 address."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is None:
-        return str(ip_network((parsed, _IPV6_PREFIX_BITS), strict=False))
-    return str(getattr(parsed, "ipv4_mapped", None) or parsed)

@@ -3,6 +3,7 @@
 import ipaddress
 from collections.abc import Sequence
 
+from toolgate.base.addresses import parse_address
 from toolgate.server.asgi.headers import header_in
 from toolgate.server.asgi.messages import Scope
 
@@ -33,7 +34,7 @@ class ForwardedHeaders:
 
     def _forwarded(self, scope: Scope) -> Scope:
         peer = scope.get("client")
-        if peer is None or not self._is_trusted(str(peer[0])):
+        if peer is None or not self.is_trusted(str(peer[0])):
             return {}
         changes: Scope = {}
         if client := self._client(header_in(scope["headers"], b"x-forwarded-for") or ""):
@@ -49,21 +50,14 @@ class ForwardedHeaders:
     def _client(self, text: str) -> str:
         """The last address that is none of our proxies: all before it anybody can have written."""
         for part in reversed([item.strip() for item in text.split(",")]):
-            if not part or not self._is_trusted(part):
-                return part if _address_of(part) is not None else ""
+            if not part or not self.is_trusted(part):
+                return part if parse_address(part) is not None else ""
         return ""
 
-    def _is_trusted(self, text: str) -> bool:
-        address = _address_of(text)
+    def is_trusted(self, text: str) -> bool:
+        """Whether an address is that of a trusted proxy."""
+        address = parse_address(text)
         return address is not None and any(address in network for network in self._trusted)
-
-
-def _address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        address = ipaddress.ip_address(text.strip("[]"))
-    except ValueError:
-        return None
-    return getattr(address, "ipv4_mapped", None) or address
 
 
 def _last(text: str) -> str:

@@ -1,10 +1,19 @@
 """HTTP parsing with `llhttp`, the parser of Node: written in C, half the time of h11."""
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Any, cast
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from toolgate.server.connections import (
+    BODY_WINDOW_S,
+    HEAD_TIMEOUT_S,
+    MIN_BODY_BYTES_PER_S,
+    ClientConnections,
+    only_health_checks,
+)
 
 if TYPE_CHECKING:
     from uvicorn.config import Config
@@ -18,85 +27,210 @@ CONNECTION = "toolgate.connection"
 MAX_HEAD_BYTES = 256 * 2**10
 """Bytes that request line and headers may have, which the library does not limit by itself."""
 
+_MAX_HEADERS = 1_000
+"""Headers of a request. Chosen: ten times what clients send."""
+
 _SMALL_BYTES = 64 * 2**10
 """Up to this size a piece is copied to send it with the one before."""
 
 _OF_AN_OFFER = frozenset({b"upgrade", b"connection", b"http2-settings"})
+_BAD_REQUEST = "Invalid HTTP request received."
+_HEAD_TOO_LONG = "The head of the request is too long."
+_TIMEOUT = b"408 Request Timeout"
+
+
+class _HeadTooLongError(Exception):
+    """Raised in a callback of the parser, which hands it on as the cause of its own error."""
+
+
+class _BadTargetError(Exception):
+    """Raised likewise: `*` stands for the server itself, for `OPTIONS` alone (RFC 9112 3.2.4)."""
 
 
 class HttpParser(HttpToolsProtocol):
-    """Uvicorn's own, with the limits and the strictness of its other parser."""
+    """Uvicorn's own, with limits on size and time, and the strictness of its other parser."""
 
     def __init__(
         self,
         config: "Config",
         server_state: "ServerState",
         app_state: dict[str, Any],
-        _loop: Any = None,
+        connections: ClientConnections,
     ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
+        super().__init__(config, server_state, app_state)
+        self._open_connections = connections
         self._is_in_head = False
+        self._is_in_body = False
+        self._heads_begun = 0
         self._head_bytes = 0
+        self._header_bytes = 0
         self._is_offer = False
+        self._since = 0.0
+        self._window_since = 0.0
+        self._window_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's own
         """A client connected."""
         super().connection_made(transport)
         self._connection: dict[str, Any] = {}
         self.transport = cast("asyncio.Transport", _CoalescingTransport(transport))
+        self._since = monotonic()
+        address = self.client[0] if self.client else ""
+        self._open_connections.add(self, address)
+        if self._open_connections.is_above_limit(address):
+            self.app = only_health_checks(self.app)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is closed."""
+        self._open_connections.remove(self)
+        super().connection_lost(exc)
+
+    @property
+    def waits_since(self) -> float | None:
+        """Monotonic time since when the client has a request to send or to finish.
+
+        None while it waits for an answer.
+        """
+        return None if self._is_answering and not self._is_in_body else self._since
+
+    def time_out(self, now: float) -> None:
+        """Close the connection if its client takes too long for a head or a body."""
+        if self.transport.is_closing():
+            return
+        if self._is_in_body:
+            if self.flow.read_paused:
+                self._open_window(now)
+            elif now - self._window_since >= BODY_WINDOW_S:
+                if self._window_bytes < BODY_WINDOW_S * MIN_BODY_BYTES_PER_S:
+                    self._give_up(_TIMEOUT, "The body of the request comes too slowly.")
+                self._open_window(now)
+        elif not self._is_answering and now - self._since > HEAD_TIMEOUT_S:
+            if self._is_in_head:
+                self._give_up(_TIMEOUT, "The head of the request takes too long.")
+            else:
+                self.transport.close()
+
+    def abort(self) -> None:
+        """Close the connection at once, whatever is under way."""
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take what came, unless it is no request or its head is too long."""
         self._unset_keepalive_if_required()
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            self._decline(data[offer.args[0] :])
-        except httptools.HttpParserError:
-            self.send_400_response("Invalid HTTP request received.")
-        if self._is_in_head:
+        was_in_head, was_in_body = self._is_in_head, self._is_in_body
+        if was_in_body:
+            self._window_bytes += len(data)
+        self._heads_begun = 0
+        rest: bytes | None = data
+        while rest is not None and not self.transport.is_closing():
+            rest = self._feed(rest)
+        if not self._is_in_head:
+            return
+        # Behind another request, a head begins somewhere in the data: then it counts from the next.
+        if self._heads_begun == (0 if was_in_head else 1) and not was_in_body:
             self._head_bytes += len(data)
-            if self._head_bytes > MAX_HEAD_BYTES:
-                self.send_400_response("The head of the request is too long.")
+        if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response(_HEAD_TOO_LONG)
 
     def on_message_begin(self) -> None:
         """A request begins."""
         self._is_in_head = True
-        self._head_bytes = 0
+        self._heads_begun += 1
+        self._head_bytes = self._header_bytes = 0
+        self._since = monotonic()
         super().on_message_begin()
         self.scope[CONNECTION] = self._connection  # pyright: ignore[reportGeneralTypeIssues] - ours
 
+    def on_url(self, url: bytes) -> None:
+        """Keep a part of the address."""
+        self._count_header_bytes(len(url))
+        super().on_url(url)
+
     def on_header(self, name: bytes, value: bytes) -> None:
         """Keep a header without the blanks around it; those that come after the body are none."""
+        self._count_header_bytes(len(name) + len(value) + len(b": \r\n"))
         if self._is_in_head:
+            if len(self.headers) >= _MAX_HEADERS:
+                raise _HeadTooLongError
             super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
         """The head is over."""
         self._is_in_head = False
+        if self.url == b"*" and self.parser.get_method() != b"OPTIONS":
+            raise _BadTargetError
         self._is_offer = self.parser.should_upgrade()
         if not self._is_offer:
+            self._is_in_body = True
+            self._open_window(monotonic())
             super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         """The request is whole."""
+        self._is_in_body = False
         if not self._is_offer:
             super().on_message_complete()
 
-    def _decline(self, rest: bytes) -> None:
-        """Answer a request that offers another protocol, such as HTTP/2, as it stands.
+    def on_response_complete(self) -> None:
+        """The answer is sent; the client may send its next request."""
+        self._since = monotonic()
+        super().on_response_complete()
+
+    @property
+    def _is_answering(self) -> bool:
+        """Whether a request has come whose answer is not sent yet."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
+        return cycle is not None and not cycle.response_complete
+
+    def _feed(self, data: bytes) -> bytes | None:
+        """Parse data; gives what must be parsed anew after a declined upgrade."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            return self._without_offer(data[offer.args[0] :])
+        except httptools.HttpParserError as error:
+            is_too_long = isinstance(error.__context__, _HeadTooLongError)
+            self.send_400_response(_HEAD_TOO_LONG if is_too_long else _BAD_REQUEST)
+        return None
+
+    def _without_offer(self, rest: bytes) -> bytes | None:
+        """A request that offers another protocol, such as HTTP/2, without the offer.
 
         The parser takes what follows such a head for the other protocol, so the head is read once
-        more without the offer. Java's HTTP client makes one with its first request.
+        more. Java's HTTP client makes an offer with its first request.
         """
         method = self.parser.get_method()
         if method == b"CONNECT":
-            self.send_400_response("Invalid HTTP request received.")
-            return
+            self.send_400_response(_BAD_REQUEST)
+            return None
         lines = [b"%s %s HTTP/1.1" % (method, self.url)]
         lines += [b"%s: %s" % pair for pair in self.headers if pair[0] not in _OF_AN_OFFER]
         self.parser = httptools.HttpRequestParser(self)
-        self.data_received(b"\r\n".join([*lines, b"", rest]))
+        return b"\r\n".join([*lines, b"", rest])
+
+    def _count_header_bytes(self, size: int) -> None:
+        self._header_bytes += size
+        if self._header_bytes > MAX_HEAD_BYTES:
+            raise _HeadTooLongError
+
+    def _open_window(self, now: float) -> None:
+        """Begin to measure how fast the body comes."""
+        self._window_since = now
+        self._window_bytes = 0
+
+    def _give_up(self, status: bytes, text: str) -> None:
+        """Answer with an error if nothing was answered yet, and close."""
+        if not (self._is_answering and self.cycle.response_started):
+            lines = [
+                b"HTTP/1.1 " + status,
+                b"content-type: text/plain; charset=utf-8",
+                b"content-length: %d" % len(text),
+                b"connection: close",
+                b"",
+                text.encode("ascii"),
+            ]
+            self.transport.write(b"\r\n".join(lines))
+        self.transport.close()
 
 
 class _CoalescingTransport:
@@ -111,6 +245,7 @@ class _CoalescingTransport:
         self._loop = asyncio.get_running_loop()
         self._pending: bytes | None = None
         self.is_closing = transport.is_closing
+        self.abort = transport.abort
 
     def write(self, data: bytes) -> None:
         """Send, the first piece not before the loop has turned."""

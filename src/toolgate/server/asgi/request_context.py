@@ -103,8 +103,9 @@ async def _send_failure(
 
 def path_template(path: str) -> str:
     """A path for metrics and spans: without the names in it."""
-    parts = path.split("/")
-    return "/".join(parts[:3]) if path.startswith("/api/") else f"/{parts[1]}"[:40]
+    if path.startswith("/api/"):
+        return "/".join(path.split("/")[:3])
+    return f"/{path.removeprefix('/').partition('/')[0]}"[:40]
 
 
 def _log_request(scope: Scope, response: ResponseMonitor, took_s: float) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from toolgate.server.asgi.headers import header_in
 from toolgate.server.asgi.messages import Message, Send
 
-__all__ = ["ResponseMonitor", "send_redirect", "send_text"]
+__all__ = ["ResponseMonitor", "send_empty", "send_redirect", "send_text"]
 
 _SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -66,6 +66,14 @@ async def send_text(send: Send, status: int, text: str) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text.encode()})
+
+
+async def send_empty(
+    send: Send, status: int, headers: tuple[tuple[bytes, bytes], ...] = ()
+) -> None:
+    """Answer without a body."""
+    await send({"type": "http.response.start", "status": status, "headers": list(headers)})
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def send_redirect(send: Send, location: str) -> None:

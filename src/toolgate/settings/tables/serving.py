@@ -26,6 +26,14 @@ class ServeSettings:
     max_body_bytes: int = between(64 * 2**20, 1024, 2**31)
     """Largest request body that is read; 1,024 to 2,147,483,648."""
 
+    max_connections: int = between(2000, 16, 1_000_000)
+    """Open connections of clients, 16 to 1,000,000; fewer where the process may open fewer files,
+    of which a quarter stays free for servers and the store."""
+
+    max_connections_per_address: int = between(500, 8, 1_000_000)
+    """Open connections of one IPv4 address or IPv6 network (/64), 8 to 1,000,000. Addresses of
+    `trusted_proxies` are not limited."""
+
     max_depth: int = between(200, 10, 900)
     """Deepest nesting of JSON that is accepted; 10 to 900."""
 

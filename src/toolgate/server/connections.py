@@ -1,0 +1,304 @@
+"""Accepts connections and keeps them within limits: how many, from where, and how long they idle.
+
+Clients that connect and never finish a request would otherwise hold every descriptor of the
+process without any login.
+"""
+
+import asyncio
+import errno
+import logging
+import socket
+import sys
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from ssl import SSLContext
+from time import monotonic
+from typing import Any, Protocol
+
+import anyio
+import anyio.lowlevel
+
+from toolgate.base.addresses import client_network
+
+__all__ = [
+    "BODY_WINDOW_S",
+    "HEAD_TIMEOUT_S",
+    "MIN_BODY_BYTES_PER_S",
+    "Acceptor",
+    "ClientConnection",
+    "ClientConnections",
+    "ConnectionLimits",
+    "connection_limits",
+    "only_health_checks",
+]
+
+log = logging.getLogger(__name__)
+
+HEAD_TIMEOUT_S = 10.0
+"""Seconds that a client has for the head of a request, and for a TLS handshake; chosen."""
+
+MIN_BODY_BYTES_PER_S = 1024
+"""Rate below which a body is given up, measured over `BODY_WINDOW_S`; slower than any network
+over which people work. Chosen."""
+
+BODY_WINDOW_S = 10.0
+"""Seconds over which the rate of a body is measured; chosen."""
+
+_SWEEP_S = 1.0
+# Connections above the limit that are answered: health checks, and 503 for all else. Chosen.
+_RESERVED = 16
+# Pause in accepting while the process has no descriptors. Chosen.
+_ACCEPT_PAUSE_S = 0.25
+# Seconds between two log lines about refused connections. Chosen.
+_LOG_INTERVAL_S = 60.0
+# Connections accepted before others get a turn of the event loop. Chosen.
+_ACCEPTED_AT_ONCE = 32
+_HEALTH_PATHS = ("/healthz", "/readyz")
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+
+
+class ClientConnection(Protocol):
+    """What the limits need of a connection."""
+
+    @property
+    def waits_since(self) -> float | None:
+        """Monotonic time since when the client has a request to send or to finish.
+
+        None while it waits for an answer.
+        """
+        ...
+
+    def time_out(self, now: float) -> None:
+        """Close the connection if its client is too slow; `now` is monotonic, in seconds."""
+        ...
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConnectionLimits:
+    """How many connections there may be."""
+
+    total: int
+    """Of all clients together."""
+
+    per_address: int
+    """Of one IPv4 address or IPv6 network (/64)."""
+
+    is_exempt: Callable[[str], bool] = lambda _: False
+    """Whether an address has no limit of its own, as a reverse proxy."""
+
+
+def connection_limits(
+    total: int, per_address: int, *, is_exempt: Callable[[str], bool]
+) -> ConnectionLimits:
+    """Limits from the settings, and from what the process may open.
+
+    A quarter of the descriptors stays free for servers, store and files.
+    """
+    if sys.platform != "win32":
+        import resource  # noqa: PLC0415 - POSIX only
+
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft != resource.RLIM_INFINITY:
+            total = max(_RESERVED, min(total, soft * 3 // 4 - _RESERVED))
+    return ConnectionLimits(total=total, per_address=min(per_address, total), is_exempt=is_exempt)
+
+
+class ClientConnections:
+    """The open connections of a server."""
+
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
+        self._connections: dict[ClientConnection, str] = {}
+        self._counts: Counter[str] = Counter()
+        self._refused: Counter[str] = Counter()
+        self._logged_at = -_LOG_INTERVAL_S
+
+    def __len__(self) -> int:
+        return len(self._connections)
+
+    def add(self, connection: ClientConnection, address: str) -> None:
+        """Count a connection."""
+        network = client_network(address)
+        self._connections[connection] = network
+        self._counts[network] += 1
+
+    def remove(self, connection: ClientConnection) -> None:
+        """Forget a connection that is closed."""
+        network = self._connections.pop(connection, None)
+        if network is not None:
+            self._counts[network] -= 1
+            if not self._counts[network]:
+                del self._counts[network]
+
+    def admit(self, address: str) -> bool:
+        """Whether a new connection may be opened.
+
+        At a limit, the connection that has waited longest for its client makes room: those of the
+        same address at its own limit, any at that of all.
+        """
+        network = client_network(address)
+        if self._is_over(network, address, further=1):
+            self._make_room(network)
+        elif len(self) >= self.limits.total:
+            self._make_room()
+        if self._is_over(network, address, further=1 - _RESERVED):
+            return self._refuse("limit of its address", address)
+        if len(self) >= self.limits.total + _RESERVED:
+            return self._refuse("limit of all addresses", address)
+        return True
+
+    def is_above_limit(self, address: str) -> bool:
+        """Whether a connection that was just opened is answered only if it checks health."""
+        return len(self) > self.limits.total or self._is_over(client_network(address), address)
+
+    def note_exhaustion(self, error: OSError) -> None:
+        """The system gave no descriptor for a connection: close one that waits."""
+        self._make_room()
+        self._refuse(error.strerror or str(error), "")
+
+    def time_out_slow(self) -> None:
+        """Close the connections of clients that are too slow."""
+        now = monotonic()
+        for connection in list(self._connections):
+            connection.time_out(now)
+
+    def _is_over(self, network: str, address: str, *, further: int = 0) -> bool:
+        """Whether a client has more connections than it may, with some more of them."""
+        count = self._counts[network] + further
+        return count > self.limits.per_address and not self.limits.is_exempt(address)
+
+    def _make_room(self, network: str | None = None) -> bool:
+        waiting = [
+            (since, connection)
+            for connection, owner in self._connections.items()
+            if network in {None, owner} and (since := connection.waits_since) is not None
+        ]
+        if not waiting:
+            return False
+        _, longest = min(waiting, key=lambda item: item[0])
+        self.remove(longest)  # its own end is reported later
+        longest.abort()
+        return True
+
+    def _refuse(self, reason: str, address: str) -> bool:
+        """Log refusals, at most once a minute however many there are; False."""
+        self._refused[reason] += 1
+        if monotonic() >= self._logged_at + _LOG_INTERVAL_S:
+            self._logged_at = monotonic()
+            log.warning(
+                "connections refused",
+                extra={"counts": dict(self._refused), "last_address": address, "open": len(self)},
+            )
+            self._refused.clear()
+        return False
+
+
+class Acceptor:
+    """Accepts the connections of a listening socket.
+
+    In place of asyncio's own server, which logs a traceback for each waiting connection whenever
+    the process has no descriptor left: thousands a second.
+    """
+
+    def __init__(
+        self,
+        connections: ClientConnections,
+        make_protocol: Callable[[], asyncio.Protocol],
+        *,
+        tls: SSLContext | None,
+    ) -> None:
+        self._connections = connections
+        self._make_protocol = make_protocol
+        self._tls = tls
+        self._opening: set[asyncio.Task[None]] = set()
+
+    async def accept(self, listener: socket.socket) -> None:
+        """Accept connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        accepted = 0
+        while True:
+            try:
+                client, address = await loop.sock_accept(listener)
+            except OSError as error:
+                if error.errno in _EXHAUSTED:
+                    self._connections.note_exhaustion(error)
+                # Else the client was gone before it was accepted.
+                await anyio.sleep(_ACCEPT_PAUSE_S if error.errno in _EXHAUSTED else 0)
+                continue
+            if self._connections.admit(str(address[0])):
+                opening = _OpeningConnection(client)
+                self._connections.add(opening, str(address[0]))
+                task = loop.create_task(self._open(client, opening))
+                self._opening.add(task)
+                task.add_done_callback(self._opening.discard)
+            else:
+                client.close()
+            accepted += 1
+            if accepted % _ACCEPTED_AT_ONCE == 0:  # accepting alone would never yield
+                await anyio.lowlevel.checkpoint()
+
+    async def close_slow_connections(self) -> None:
+        """Close connections whose clients are too slow, until cancelled."""
+        while True:
+            await anyio.sleep(_SWEEP_S)
+            self._connections.time_out_slow()
+
+    async def _open(self, client: socket.socket, opening: "_OpeningConnection") -> None:
+        loop = asyncio.get_running_loop()
+        further: dict[str, Any] = {}
+        if self._tls is not None:
+            further = {"ssl": self._tls, "ssl_handshake_timeout": HEAD_TIMEOUT_S}
+
+        def protocol() -> asyncio.Protocol:
+            # Counted by the protocol from here on, unless there is a handshake first.
+            if self._tls is None:
+                self._connections.remove(opening)
+            return self._make_protocol()
+
+        try:
+            await loop.connect_accepted_socket(protocol, client, **further)
+        except (OSError, TimeoutError) as error:  # an SSLError is an OSError
+            log.debug("no connection", extra={"error": str(error)})
+            client.close()
+        finally:
+            self._connections.remove(opening)
+
+
+class _OpeningConnection:
+    """A connection that was accepted and may still be in its TLS handshake."""
+
+    def __init__(self, client: socket.socket) -> None:
+        self._client = client
+        self.waits_since: float | None = monotonic()
+
+    def time_out(self, now: float) -> None:
+        """Leave it to the limit that the handshake has."""
+
+    def abort(self) -> None:
+        """Shut the socket down, which ends the handshake."""
+        with suppress(OSError):
+            self._client.shutdown(socket.SHUT_RDWR)
+
+
+def only_health_checks(app: Any) -> Any:
+    """An ASGI application that answers only health checks, and 503 to everything else."""
+
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        if scope["path"].rstrip("/").endswith(_HEALTH_PATHS):
+            await app(scope, receive, send)
+            return
+        headers = [
+            (b"content-type", b"text/plain"),
+            (b"retry-after", b"10"),
+            (b"connection", b"close"),
+        ]
+        await send({"type": "http.response.start", "status": 503, "headers": headers})
+        await send({"type": "http.response.body", "body": b"Too many open connections."})
+
+    return answer

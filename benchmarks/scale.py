@@ -39,7 +39,7 @@ from toolgate.app.app import open_app
 from toolgate.base.process_memory import trim
 from toolgate.base.signing import Signer
 from toolgate.catalog import Catalog, ServerEntries, Snapshot
-from toolgate.catalog.catalog import _changed_servers
+from toolgate.catalog.changes import changed_lists
 from toolgate.catalog.snapshot import build_entries
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.meta_tools import DiscoverRequest
@@ -191,7 +191,7 @@ class _Fixed(Catalog):
     def put(self, servers: dict[str, ServerEntries]) -> None:
         """Become these servers as one that is listed would make it."""
         new = Snapshot(self._snapshot.version + 1, servers)
-        _changed_servers(self._snapshot, new)
+        changed_lists(self._snapshot, new)
         self._snapshot = new
 
 
@@ -346,8 +346,9 @@ async def _measure_in(
     catalog = _Fixed(Fleet(_no_wire, EraBridge(Signer(bytes(32)))), None, project_id="default")
     catalog.put(entries)
     index = ToolIndex(Experiment(main=Variant(name="hybrid", strategy=strategy)))
-    for service in (gateway.discovery, gateway.visible, gateway.listing.policy):
+    for service in (gateway.discovery, gateway.visible):
         service._catalog, service._access, service._index = catalog, _Mask(), index
+    gateway.listing.policy._catalog, gateway.listing.policy._index = catalog, index
     snapshot = catalog.snapshot
     began = time.process_time()
     words = build(

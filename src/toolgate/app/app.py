@@ -453,7 +453,7 @@ async def open_app(
             task.add_done_callback(searches.discard)
 
         permissions.on_change(servers_changed)
-        stack.callback(catalog.on_change(lambda _: permissions.warn()))
+        stack.callback(catalog.events.on_change(lambda _: permissions.warn()))
         await packs.refresh()
         connected = _Connected(await schemas.names(), is_any=bool(schemas.connections))
         _teach(packs.current, connected, recognizer, rulebook, live, gateway.calls.protections)

@@ -1,7 +1,8 @@
 """What all servers offer: an immutable, versioned snapshot, refreshed in the background."""
 
 from toolgate.base.names import fold, server_prefix
-from toolgate.catalog.catalog import Catalog, CatalogChange, ToolInspector
+from toolgate.catalog.catalog import Catalog, ToolInspector
+from toolgate.catalog.changes import CatalogChange
 from toolgate.catalog.exposed_names import exposed_names
 from toolgate.catalog.menu import Menu, MenuRules
 from toolgate.catalog.snapshot import CatalogEntry, ServerEntries, Snapshot, build_entries

@@ -70,7 +70,7 @@ async def log_in(app: App, who: Caller, **of: Any) -> LoginView:
 async def until_listed(app: App, who: Caller | None = None) -> None:
     """Wait until the server has said what it offers."""
     changed = anyio.Event()
-    forget = app._catalog.on_change(lambda _: changed.set())
+    forget = app._catalog.events.on_change(lambda _: changed.set())
     try:
         with anyio.fail_after(HANG_S):
             while not app.gateway.listing.tool_views(who or caller()):

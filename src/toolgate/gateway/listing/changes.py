@@ -48,9 +48,9 @@ class ChangeNotifier:
         self._missing_pins: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._detach = [
-            catalog.on_change(self._on_catalog_change),
-            catalog.on_state(self._on_server_state),
-            catalog.on_resource(self.resource_updated),
+            catalog.events.on_change(self._on_catalog_change),
+            catalog.events.on_state(self._on_server_state),
+            catalog.events.on_resource(self.resource_updated),
         ]
 
     def close(self) -> None:

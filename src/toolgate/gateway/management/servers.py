@@ -132,7 +132,7 @@ class ServerManagement:
 
     def on_state(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Register a listener for server states. Returns a function that removes it."""
-        return self._catalog.on_state(listener)
+        return self._catalog.events.on_state(listener)
 
     def _status(self, name: str) -> ServerStatus:
         status = self._catalog.status(name)

@@ -1,0 +1,87 @@
+"""Stores listings, so that the catalog is complete right after the next start."""
+
+import asyncio
+import hashlib
+import logging
+from dataclasses import asdict, replace
+
+from toolgate.base import json_text
+from toolgate.errors import StoreError
+from toolgate.store import Store, StoredSnapshot
+from toolgate.types import json_array, json_object
+from toolgate.upstream import Listing
+
+__all__ = ["StoredListings"]
+
+log = logging.getLogger(__name__)
+
+
+class StoredListings:
+    """The stored listings of a project. A store that fails is logged and does no harm."""
+
+    def __init__(self, store: Store, project_id: str) -> None:
+        self._store = store
+        self._project_id = project_id
+        self._saving: set[asyncio.Task[None]] = set()
+
+    async def load(self) -> list[tuple[str, Listing, str]]:
+        """Server, listing and time (UTC, ISO 8601) of each listing that can be used."""
+        try:
+            rows = await self._store.catalog.snapshots(self._project_id)
+        except StoreError as error:
+            log.warning("stored listings cannot be read", extra={"error": str(error)})
+            return []
+        listings: list[tuple[str, Listing, str]] = []
+        for row in rows:
+            try:
+                listings.append((row.server, _parse(row.listing), row.listed_at))
+            except (ValueError, KeyError, TypeError) as error:
+                log.warning(
+                    "stored listing cannot be used",
+                    extra={"server": row.server, "error": repr(error)},
+                )
+        return listings
+
+    def save_soon(self, name: str, listing: Listing, listed_at: str) -> None:
+        """Store the listing of a server in the background."""
+        task = asyncio.create_task(self._save(name, listing, listed_at))
+        self._saving.add(task)
+        task.add_done_callback(self._saving.discard)
+
+    async def delete(self, name: str) -> None:
+        """Delete the listing of a server.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        await self._store.catalog.delete_snapshot(self._project_id, name)
+
+    async def aclose(self) -> None:
+        """Wait for listings that are being stored."""
+        await asyncio.gather(*self._saving, return_exceptions=True)
+
+    async def _save(self, name: str, listing: Listing, listed_at: str) -> None:
+        body = await asyncio.to_thread(json_text.dumps, asdict(replace(listing)))
+        row = StoredSnapshot(
+            project_id=self._project_id,
+            server=name,
+            listing=body,
+            digest=hashlib.sha256(body).hexdigest(),
+            listed_at=listed_at,
+        )
+        try:
+            await self._store.catalog.save_snapshot(row)
+        except StoreError as error:
+            log.warning("listing not stored", extra={"server": name, "error": str(error)})
+
+
+def _parse(text: bytes) -> Listing:
+    stored = json_object(json_text.loads(text))
+    return Listing(
+        tools=tuple(json_array(stored.get("tools"))),
+        prompts=tuple(json_array(stored.get("prompts"))),
+        resources=tuple(json_array(stored.get("resources"))),
+        templates=tuple(json_array(stored.get("templates"))),
+        capabilities=json_object(stored.get("capabilities")),
+        instructions=str(stored.get("instructions") or ""),
+    )

@@ -5,6 +5,7 @@ Imports nothing of ours except `errors`, so a newcomer can read this file first.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 __all__ = [
@@ -335,7 +336,7 @@ class Caller:
             folder=folder,
         )
 
-    @property
+    @cached_property
     def thread(self) -> tuple[str, str, str]:
         """Its conversation, told from those of other callers and projects."""
         return self.project_id, self.caller_id, self.conversation

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 
 from toolgate.base.signing import Signer
+from toolgate.catalog import build_entries
 from toolgate.errors import (
     ConnectionLostError,
     RpcError,
@@ -17,6 +18,7 @@ from toolgate.errors import (
     UnknownServerError,
     UnknownToolError,
 )
+from toolgate.gateway.visible_catalog import Authorized
 from toolgate.security.access import Admission
 from toolgate.settings import ServeSettings, Settings
 from toolgate.types import Caller, Json, Peer, ServerStatus
@@ -89,7 +91,14 @@ class FakeGateway:
     async def list_prompts(self, caller: Caller) -> bytes:
         return orjson.dumps([{"name": "a__greet", "arguments": [{"name": "who"}]}])
 
-    async def call(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+    async def call(
+        self,
+        caller: Caller,
+        params: Json,
+        peer: Peer | None,
+        *,
+        authorized: Authorized | None = None,
+    ) -> Json:
         self.received.append((caller, params))
         self.peers.append(peer)
         arguments = params.get("arguments", {})
@@ -202,8 +211,11 @@ class FakeGateway:
     def instructions(self, caller: Caller) -> str:
         return self.instruction_text
 
-    def repeats_arguments_in_headers(self, caller: Caller, exposed_name: str) -> bool:
-        return b"x-mcp-header" in orjson.dumps(self.input_schema(caller, exposed_name))
+    def authorize_name(self, caller: Caller, exposed_name: str) -> Authorized | None:
+        definitions = [tool for tool in self.listed if tool["name"] == exposed_name]
+        if not definitions:
+            return None
+        return Authorized(build_entries("a", tools=definitions, flat=True).tools[0], "rule")
 
     def input_schema(self, caller: Caller, exposed_name: str) -> Json | None:
         return next((t["inputSchema"] for t in self.listed if t["name"] == exposed_name), None)
@@ -245,22 +257,22 @@ class FakeGateway:
         state = "ready" if self.enabled[name] else "disabled"
         return ServerStatus(name=name, kind="stdio", state=state)
 
-    async def add_server(
+    async def add(
         self, caller: Caller, name: str, config: Json, *, save: bool = False, project: str = ""
     ) -> ServerStatus:
         self.enabled[name] = True
         return self.status_of(name)
 
-    async def remove_server(self, caller: Caller, name: str) -> None:
+    async def remove(self, caller: Caller, name: str) -> None:
         if name not in self.enabled:
             raise UnknownServerError(f"There is no server {name!r}.")
         del self.enabled[name]
 
-    async def enable_server(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:
+    async def enable(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:
         self.enabled[name] = enabled
         return self.status_of(name)
 
-    async def restart_server(self, caller: Caller, name: str) -> ServerStatus:
+    async def restart(self, caller: Caller, name: str) -> ServerStatus:
         return self.status_of(name)
 
 

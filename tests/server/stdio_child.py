@@ -18,12 +18,12 @@ from toolgate.types import Json, Peer
 class NoisyGateway(FakeGateway):
     """Prints, in this process and in a child of its own, whenever it is called."""
 
-    async def call(self, caller: Any, params: Json, peer: Peer | None) -> Json:
+    async def call(self, caller: Any, params: Json, peer: Peer | None, **options: Any) -> Json:
         print("noise")  # noqa: T201
         os.write(1, b"more noise\n")
         subprocess.run(["/bin/sh", "-c", "echo noise of a child; cat"], check=True)
         try:
-            return await super().call(caller, params, peer)
+            return await super().call(caller, params, peer, **options)
         except BaseException as error:
             print(type(error).__name__, file=sys.stderr, flush=True)  # noqa: T201
             raise

@@ -55,6 +55,11 @@ class CatalogEntry:
     """Whether it is part of others, and hidden from who has no right to such tools."""
 
     @property
+    def repeats_arguments_in_headers(self) -> bool:
+        """Whether calls repeat arguments in HTTP headers (`x-mcp-header` in the input schema)."""
+        return b'"x-mcp-header"' in self.raw
+
+    @property
     def definition(self) -> Json:
         """The definition as clients see it, parsed anew each time."""
         return json_object(json_text.loads(self.raw))

@@ -124,9 +124,8 @@ class CallService:
 
     def _protection_refusal(self, caller: Caller, entry: CatalogEntry, params: Json) -> str:
         """Why a call would change a file that belongs to a pack; empty where it does not."""
-        arguments = json_object(params.get("arguments"))
         refusal = self.protections.refusal(
-            entry.server, entry.name, arguments, read_only=entry.read_only
+            entry.server, entry.name, params.get("arguments"), read_only=entry.read_only
         )
         if refusal:
             detail: Json = {"tool": entry.key, "reason": refusal}

@@ -92,14 +92,16 @@ class DiscoveryService:
         strategy = arm.strategy
         notices: list[str] = []
         self._relations.refresh(snapshot.version, self._index.tools, strategy)
+        settings, project = self._settings(), self._listing.project_of(caller)
         down = self._catalog.down()
+        hidden = frozenset[str]() if settings.discovery.show_down else down
         group = None
         if request.group:
             with self._receipts.refusals(caller, "discover", request.group):
                 group = await self._group(caller, request.group)
         with observe("decision", tools=len(strategy.keys)):
             mask = self._visible.mask(
-                caller, strategy.keys, snapshot, request.servers, down, notices
+                caller, strategy.keys, snapshot, request.servers, hidden, notices
             )
         servers = request.servers
         if group is not None:
@@ -109,11 +111,10 @@ class DiscoveryService:
             if request.servers and not servers:
                 within[:] = False
             mask = within if mask is None else mask & within
-        settings, project = self._settings().discovery, self._listing.project_of(caller)
         wanted = SearchRequest(
             queries=request.queries,
             context=request.context,
-            limit=request.max_results or settings.max_results,
+            limit=request.max_results or settings.discovery.max_results,
             servers=servers,
             mask=mask,
             threshold=request.threshold,
@@ -126,7 +127,7 @@ class DiscoveryService:
             answer = await strategy.search(wanted)
             if arm.name != "off":
                 answer = await self._with_intents(caller, wanted, answer, strategy.keys)
-        if settings.show_down:
+        if settings.discovery.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
         if request.include_core and arm.name != "off":
@@ -139,10 +140,12 @@ class DiscoveryService:
                 siblings=self._visible.siblings(caller, snapshot, answer)
                 if request.as_text
                 else {},
-                budget_tokens=project.budget_tokens or settings.budget_tokens,
+                budget_tokens=project.budget_tokens or settings.discovery.budget_tokens,
                 down=down,
                 notices=notices,
-                alternatives=self._alternatives(caller, answer),
+                alternatives=self._alternatives(caller, answer)
+                if settings.usage.alternatives
+                else {},
                 used_with=self._used_with(caller, answer),
                 as_text=request.as_text,
             )
@@ -155,7 +158,7 @@ class DiscoveryService:
             began=began,
             searched_by=arm.name,
             fallback=answer.fallback,
-            withheld=self._visible.withheld(caller, snapshot, down),
+            withheld=self._visible.withheld(caller, snapshot, hidden),
         )
         await self._receipts.wait_written(caller)
         return found
@@ -227,8 +230,6 @@ class DiscoveryService:
         ]
 
     def _alternatives(self, caller: Caller, answer: SearchAnswer) -> Mapping[str, Sequence[str]]:
-        if not self._settings().usage.alternatives:
-            return {}
         known = self._relations.alternatives
         return {
             hit.key: usable

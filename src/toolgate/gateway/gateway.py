@@ -59,7 +59,7 @@ from toolgate.gateway.parts import AccessControl, ResultStorage, SearchParts, Se
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.resources import ResourceService
 from toolgate.gateway.server_status import ServerStatusService
-from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.gateway.visible_catalog import Authorized, VisibleCatalog
 from toolgate.intents.service import IntentService
 from toolgate.prompts import Prompts
 from toolgate.security.guards import CallGuardChain
@@ -149,12 +149,25 @@ class Gateway:
         """Stop listening to the catalog."""
         self.changes.close()
 
-    async def call(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
+    async def call(
+        self,
+        caller: Caller,
+        params: Json,
+        peer: Peer | None,
+        *,
+        authorized: Authorized | None = None,
+    ) -> Json:
         """Answer a `tools/call`: a meta-tool, or a tool by its exposed name, listed or not.
 
-        Gives:
-            The result object. What a model can react to (arguments that do not fit, a server that
-            is down, a deadline) is a result with `isError`.
+        Args:
+            caller: Who asks.
+            params: Parameters of the request.
+            peer: The client, if it can be notified or asked while the call runs.
+            authorized: The tool, if its name was already looked up for this caller.
+
+        Returns:
+            The result object. What a model can react to (arguments that do not match the schema,
+            a server that is down, a deadline) is a result with `isError`.
 
         Raises:
             UnknownToolError: No such tool for this caller.
@@ -163,10 +176,10 @@ class Gateway:
         meta = json_object(params.get("_meta"))
         take_trace(meta.get("traceparent"), meta.get("tracestate"))
         name = str(params.get("name"))
-        if self._is_meta_tool(name):
+        if authorized is None and self._is_meta_tool(name):
             return await self._call_meta(caller, name, params, peer)
         try:
-            authorized = self.visible.authorize_name(caller, name)
+            authorized = authorized or self.visible.authorize_name(caller, name)
             if authorized is None:
                 with self._receipts.refusals(caller, "call", name):
                     raise self.visible.unknown_name(caller, name)

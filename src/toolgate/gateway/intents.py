@@ -3,15 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property
 from time import perf_counter
 
 from toolgate.audit import Receipts
 from toolgate.catalog import (
     Catalog,
     CatalogEntry,
+    Snapshot,
 )
 from toolgate.gateway.listing import ListingPolicy
-from toolgate.intents import Detection, DetectRequest, Intent
+from toolgate.intents import Detection, DetectRequest, Intent, IntentSet
 from toolgate.intents.service import (
     Advice,
     Enrichment,
@@ -136,10 +138,19 @@ class IntentRequests:
         An intent names a tool by its key or by its bare name, which is looked for on the server of
         its own pack first.
         """
-        snapshot, taught = self._catalog.snapshot, self._guide.recognizer.intent_set
+        return self.tools_in(caller, intent, *self.current())
+
+    def current(self) -> tuple[Snapshot, IntentSet]:
+        """The present state of what the names of tools in intents are resolved with."""
+        return self._catalog.snapshot, self._guide.recognizer.intent_set
+
+    def tools_in(
+        self, caller: Caller, intent: Intent, snapshot: Snapshot, intent_set: IntentSet
+    ) -> list[CatalogEntry]:
+        """The tools of an intent in one state of catalog and intents; see `tools_of`."""
         entries: dict[str, CatalogEntry] = {}
         for name in intent.tools or ((intent.tool,) if intent.tool else ()):
-            for entry in self._tool_names.entries(snapshot, taught, intent, name):
+            for entry in self._tool_names.entries(snapshot, intent_set, intent, name):
                 if self._access.decide(caller, "call", entry.key).allowed:
                     entries[entry.key] = entry
                     break
@@ -187,7 +198,7 @@ class IntentRequests:
 
 
 class CallerTools:
-    """The tools of one caller, by intent."""
+    """The tools of one caller, by intent, in one state of the catalog."""
 
     def __init__(self, intents: IntentRequests, listing: ListingPolicy, caller: Caller) -> None:
         self._intents = intents
@@ -196,7 +207,11 @@ class CallerTools:
 
     def tools_of(self, intent: Intent) -> list[CatalogEntry]:
         """Those of an intent, in its order."""
-        return self._intents.tools_of(self._caller, intent)
+        return self._intents.tools_in(self._caller, intent, *self._state)
+
+    @cached_property
+    def _state(self) -> tuple[Snapshot, IntentSet]:
+        return self._intents.current()
 
     def display_name(self, entry: CatalogEntry) -> str:
         """Its exposed name where the real tools are listed, else its key."""

@@ -29,9 +29,9 @@ from toolgate.types import Caller, Json
 
 __all__ = ["Authorized", "VisibleCatalog"]
 
-_MOST_NAMED = 20
+_MAX_NAMED = 20
 """Tools that a receipt names of those that were not shown."""
-_REMEMBERED = 1_000
+_MAX_CALLERS = 1_000
 """Callers of whom it is remembered what they were not shown."""
 
 
@@ -256,15 +256,21 @@ class VisibleCatalog:
                 hint="Ask an administrator, or for the role admin.",
             )
 
-    def withheld(self, caller: Caller, snapshot: Snapshot, down: Collection[str]) -> Json:
-        """What a search could not find for this caller, and why: for the audit, never for them."""
-        found = dict(self._denied(caller, snapshot))
-        if down and not self._settings().discovery.show_down:
-            found["down"] = sorted(down)
+    def withheld(self, caller: Caller, snapshot: Snapshot, hidden: Collection[str]) -> Json:
+        """What a search did not show this caller, and why: for the audit, never for the caller.
+
+        Args:
+            caller: Who searched.
+            snapshot: The catalog.
+            hidden: Servers that are down, whose tools were not searched.
+        """
+        withheld = dict(self._denied(caller, snapshot))
+        if hidden:
+            withheld["down"] = sorted(hidden)
         if snapshot.quarantined:
-            found["held"] = len(snapshot.quarantined)
-            found["held_tools"] = dict(islice(snapshot.quarantined.items(), _MOST_NAMED))
-        return found
+            withheld["held"] = len(snapshot.quarantined)
+            withheld["held_tools"] = dict(islice(snapshot.quarantined.items(), _MAX_NAMED))
+        return withheld
 
     def _denied(self, caller: Caller, snapshot: Snapshot) -> Json:
         """What a caller has no right to; looked for once for each mask."""
@@ -277,13 +283,13 @@ class VisibleCatalog:
             return known[2]
         found: Json = {}
         if denied := len(snapshot.tools) - int(np.count_nonzero(allowed)):
-            places: list[int] = np.flatnonzero(~allowed)[:_MOST_NAMED].tolist()
+            places: list[int] = np.flatnonzero(~allowed)[:_MAX_NAMED].tolist()
             keys = [snapshot.tools[at].key for at in places]
             found["denied"] = denied
             found["denied_tools"] = {
                 key: self._access.decide(caller, "list", key).rule for key in keys
             }
-        if len(self._known_denied) >= _REMEMBERED:
+        if len(self._known_denied) >= _MAX_CALLERS:
             self._known_denied.clear()
         self._known_denied[who] = ref(allowed), snapshot.version, found
         return found
@@ -294,7 +300,7 @@ class VisibleCatalog:
         keys: Sequence[str],
         snapshot: Snapshot,
         servers: Sequence[str],
-        down: Collection[str],
+        hidden: Collection[str],
         notices: list[str],
     ) -> Mask | None:
         """Which of `keys` a search may find: one flag each, None for all; says why others are not.
@@ -304,11 +310,10 @@ class VisibleCatalog:
             keys: The tools of the index, in its order.
             snapshot: The catalog.
             servers: Those asked for; empty: all.
-            down: Servers that do not answer, hidden unless the settings show them.
-            notices: Takes what is to be said to the caller.
+            hidden: Servers that are down, whose tools are not searched.
+            notices: Takes sentences for the caller.
         """
         allowed = self._access.mask(caller, snapshot)
-        hidden: Collection[str] = () if self._settings().discovery.show_down else down
         withheld = [
             name
             for name in hidden

@@ -8,7 +8,7 @@ from typing import Any
 from toolgate.errors import CannotAskError
 from toolgate.types import Json, Peer
 
-__all__ = ["ASKABLE", "ClientCall", "Deadline", "severity", "wait_for_any"]
+__all__ = ["ASKABLE", "ASKABLE_CAPABILITIES", "ClientCall", "Deadline", "severity", "wait_for_any"]
 
 ASKABLE = {
     "elicitation/create": "elicitation",
@@ -16,6 +16,9 @@ ASKABLE = {
     "roots/list": "roots",
 }
 """What a server may ask a client, and the capability the client must have declared for it."""
+
+ASKABLE_CAPABILITIES = frozenset(ASKABLE.values())
+"""The capabilities of a client that can be asked anything."""
 
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

@@ -31,7 +31,7 @@ from toolgate.types import (
     ServerStatus,
 )
 from toolgate.upstream.base import Wire
-from toolgate.upstream.call import ASKABLE, ClientCall, Deadline, wait_for_any
+from toolgate.upstream.call import ASKABLE_CAPABILITIES, ClientCall, Deadline, wait_for_any
 from toolgate.upstream.call_errors import check_content, may_have_run_error, server_down_error
 from toolgate.upstream.call_health import CallHealth
 from toolgate.upstream.envelope import HeaderParams
@@ -396,13 +396,13 @@ class UpstreamServer:
                 return await self._send(method, current, via, repeatable=repeatable, target=target)
 
         session = await self._session_for(peer, target)
-        if session.era == "modern" and peer is not None and peer.era == "handshake":
-            return await self._bridge.drive(params, call, send)
-        asks = any(key in call.capabilities for key in ASKABLE.values())
-        if session.era == "handshake" and peer is not None and peer.era == "modern" and asks:
-            return await self._bridge.run_parkable(
-                params, call, send, caller=caller, server=self.name, target=target
-            )
+        if peer is not None and peer.era != session.era:
+            if session.era == "modern":
+                return await self._bridge.drive(params, call, send)
+            if not ASKABLE_CAPABILITIES.isdisjoint(peer.capabilities):
+                return await self._bridge.run_parkable(
+                    params, call, send, caller=caller, server=self.name, target=target
+                )
         return await send(params, call)
 
     async def _as_caller(

@@ -357,7 +357,7 @@ async def _try_tool(world: World, asker: Caller, key: str, *, is_allowed: bool) 
             ]
             assert denied == []
     assert gateway.listing.input_schema(asker, exposed) is None
-    assert not gateway.listing.repeats_arguments_in_headers(asker, exposed)
+    assert gateway.visible.authorize_name(asker, exposed) is None
     assert len(world.upstreams[server].requests) == calls
 
 

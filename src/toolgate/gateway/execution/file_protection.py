@@ -50,7 +50,7 @@ class Protections:
         """Go by these from now on."""
         self._kept = tuple(each for each in protections if each.suffixes)
 
-    def refusal(self, server: str, tool: str, arguments: Json, *, read_only: bool) -> str:
+    def refusal(self, server: str, tool: str, arguments: object, *, read_only: bool) -> str:
         """Why a call must not be made; empty where it may.
 
         Args:

@@ -151,8 +151,3 @@ class ListingService:
         if self._settings().tool_names != "flat" and name in DEFINITIONS:
             return json_object(DEFINITIONS[name]["inputSchema"])
         return None
-
-    def repeats_arguments_in_headers(self, caller: Caller, name: str) -> bool:
-        """Whether calls of a tool repeat arguments in headers (`x-mcp-header` in its schema)."""
-        entry = self._visible.by_exposed_name(caller, name)
-        return entry is not None and b'"x-mcp-header"' in entry.raw

@@ -165,7 +165,8 @@ class VisibilityExplanation:
         snapshot = self._catalog.snapshot
         await self._index.update_to(snapshot.version, snapshot.tools)
         strategy = self._listing.arm(caller).strategy
-        mask = self._visible.mask(caller, strategy.keys, snapshot, (), self._catalog.down(), [])
+        hidden = () if self._settings().discovery.show_down else self._catalog.down()
+        mask = self._visible.mask(caller, strategy.keys, snapshot, (), hidden, [])
         request = SearchRequest(
             queries=(query,), limit=_MAX_RANK, mask=mask, project_id=caller.project_id
         )

@@ -188,10 +188,11 @@ class Learning:
 
     async def learned(self, caller: Caller) -> Learned | None:
         """What a search of this caller may know; None while learning is off."""
-        if not self._rules().enabled:
+        rules = self._rules()
+        if not rules.enabled:
             return None
         project = await self._project(caller.project_id)
-        line = self._line(project, caller) if self._rules().adapt_line else _CALIBRATED
+        line = self._line(project, caller) if rules.adapt_line else _CALIBRATED
         judged = tuple([(search.margin, search.fitted) for search in line.judged])
         version = caller.project_id, len(project.seen), judged
         now_s = self._now_s() if project.by_model else 0.0  # nobody votes who could have aged
@@ -210,7 +211,10 @@ class Learning:
     ) -> dict[str, list[str]]:
         """Tools that were often used with each of these, the most frequent first."""
         project = self._projects.get(project_id)
-        if project is None or not self._rules().enabled or not self._rules().together:
+        if project is None or not project.pairs:
+            return {}
+        rules = self._rules()
+        if not rules.enabled or not rules.together:
             return {}
         companions: dict[str, list[str]] = {}
         for key in keys:

@@ -93,7 +93,8 @@ class UsageLimits:
         Raises:
             LimitError: It is one too many.
         """
-        limits, of_tool = self._of(caller), self._of_tool(key)
+        settings = self._settings()
+        limits, of_tool = self._of(caller, settings), _limits_of_tool(key, settings)
         if not limits and of_tool is None:
             return None
         who = self._count(self._callers, caller.caller_id)
@@ -107,9 +108,9 @@ class UsageLimits:
         self._check(limits, who, "You have", "of yours")
         return _running(who, tool)
 
-    def _of(self, caller: Caller) -> dict[str, int]:
+    def _of(self, caller: Caller, settings: LimitSettings) -> dict[str, int]:
         """The limits of a caller that are set: its own, else its project's, else those of all."""
-        settings, project = self._settings(), self._of_project(caller.project_id)
+        project = self._of_project(caller.project_id)
         token_limits = dict(caller.identity.limits)
         limits: dict[str, int] = {}
         for name in LIMITS:
@@ -117,10 +118,6 @@ class UsageLimits:
             if value:
                 limits[name] = value
         return limits
-
-    def _of_tool(self, key: str) -> ToolLimitTable | None:
-        tables = self._settings().tools
-        return next((table for name, table in tables.items() if glob(name).fullmatch(key)), None)
 
     def _check(
         self, limits: Mapping[str, int], count: _UsageCount, whose: str, of_whom: str
@@ -161,6 +158,11 @@ class UsageLimits:
                 if idle != name:
                     del counts[idle]
         return count
+
+
+def _limits_of_tool(key: str, settings: LimitSettings) -> ToolLimitTable | None:
+    tables = settings.tools.items()
+    return next((table for name, table in tables if glob(name).fullmatch(key)), None)
 
 
 @contextmanager

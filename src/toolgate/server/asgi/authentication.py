@@ -7,7 +7,7 @@ from toolgate.base.ids import new_id
 from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import AccessError, CredentialError, ForbiddenError
 from toolgate.security.access import PresentedCredentials
-from toolgate.server.asgi.headers import header
+from toolgate.server.asgi.headers import header, headers_of
 from toolgate.server.asgi.messages import Scope
 from toolgate.settings import Settings
 from toolgate.types import Caller, Identity, Json
@@ -70,18 +70,19 @@ def presented_credentials(
         is_relay: Whether it is a `toolgate stdio`, whose Authorization shows that it may relay.
     """
     peer = scope.get("client")
+    headers = {name: value.decode("latin-1") for name, value in headers_of(scope).items()}
     return PresentedCredentials(
-        authorization=None if is_relay else header(scope, b"authorization"),
-        meta_token=meta.get("token") or (header(scope, b"x-toolgate-token") if is_relay else None),
+        authorization=None if is_relay else headers.get(b"authorization"),
+        meta_token=meta.get("token") or (headers.get(b"x-toolgate-token") if is_relay else None),
         path_project=path_project(scope["path"]),
-        header_project=header(scope, b"x-toolgate-project"),
+        header_project=headers.get(b"x-toolgate-project"),
         meta_project=meta.get("projectId"),
-        local_key=header(scope, b"x-toolgate-key"),
+        local_key=headers.get(b"x-toolgate-key"),
         client=client,
-        conversation=header(scope, b"x-toolgate-thread")
-        or (header(scope, b"mcp-session-id") or "").rpartition(".")[2],
+        conversation=headers.get(b"x-toolgate-thread")
+        or headers.get(b"mcp-session-id", "").rpartition(".")[2],
         address=str(peer[0]) if peer else "",
-        folder=header(scope, b"x-toolgate-folder") or "",
+        folder=headers.get(b"x-toolgate-folder", ""),
         is_relay=is_relay,
     )
 

@@ -52,9 +52,9 @@ class RequestContext:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
-        REQUEST_ID.set(request_id_of(header(scope, b"x-request-id")))
-        parent = header(scope, b"traceparent")
+        client_id, parent = header(scope, b"x-request-id"), header(scope, b"traceparent")
         join_trace(trace_of(parent, parent and header(scope, b"tracestate")))
+        REQUEST_ID.set(request_id_of(client_id))
         CALLER.set(None)
         began = perf_counter()
         response = ResponseMonitor(send)

@@ -134,7 +134,7 @@ class McpEndpoint:
                 request = None
                 headers: list[tuple[bytes, bytes]] = scope["headers"]
                 if self._fast_path.accepts_headers(headers):
-                    request = self._fast_path.parse(message, headers, scope[_CALLER])
+                    request = self._fast_path.parse(message, meta, headers, scope[_CALLER])
                 if request is not None:
                     await self._fast_path.serve(request, receive, send, request_id)
                 else:

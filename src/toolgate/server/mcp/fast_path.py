@@ -14,6 +14,7 @@ import anyio.lowlevel
 from toolgate.base.json_text import dumps
 from toolgate.errors import CannotAskError
 from toolgate.gateway.gateway import Gateway
+from toolgate.gateway.visible_catalog import Authorized
 from toolgate.server.asgi.authentication import IS_RELAYED
 from toolgate.server.asgi.json_parser import BadMessageError, error_bytes
 from toolgate.server.asgi.messages import Receive, Send
@@ -28,7 +29,7 @@ from toolgate.server.mcp.result_shape import (
     rpc_error,
     shape,
 )
-from toolgate.types import MODERN_VERSION, Caller, Era, Json, json_object
+from toolgate.types import MODERN_VERSION, Caller, Era, Json
 
 __all__ = ["FastPath", "FastPathRequest"]
 
@@ -55,13 +56,13 @@ _PLAIN_HEADER = frozenset(range(0x20, 0x7F))
 
 @dataclass(frozen=True, kw_only=True)
 class FastPathRequest:
-    """A request that the lane answers."""
+    """A request that the fast path answers."""
 
     request_id: str | int
     """Its JSON-RPC id."""
 
     method: str
-    """One of the lane's."""
+    """One of those that the fast path answers."""
 
     params: Json
     """Its parameters."""
@@ -69,32 +70,25 @@ class FastPathRequest:
     caller: Caller
     """Who asks."""
 
+    authorized: Authorized | None
+    """The tool that is called, if the caller may use one of this name."""
+
 
 class FastPathPeer:
     """A modern client that wants nothing but the result."""
 
-    def __init__(self, declared: Json) -> None:
-        self._declared = declared
+    era: Era = "modern"
+    """Only modern requests take the fast path."""
 
-    @property
-    def era(self) -> Era:
-        """Always modern."""
-        return "modern"
+    wants_progress = False
+    """Requests with a progress token do not take the fast path."""
 
-    @property
-    def capabilities(self) -> Json:
+    log_level: str | None = None
+    """Requests with a log level do not take the fast path."""
+
+    def __init__(self, capabilities: Json) -> None:
+        self.capabilities = capabilities
         """What the client declared with this request."""
-        return self._declared
-
-    @property
-    def wants_progress(self) -> bool:
-        """Never, in the lane."""
-        return False
-
-    @property
-    def log_level(self) -> str | None:
-        """None, in the lane."""
-        return None
 
     async def progress(self, params: Json) -> None:
         """Dropped."""
@@ -147,14 +141,13 @@ class FastPath:
         )
 
     def parse(
-        self, message: object, headers: list[tuple[bytes, bytes]], caller: Caller
+        self, message: Json, meta: Json, headers: list[tuple[bytes, bytes]], caller: Caller
     ) -> FastPathRequest | None:
-        """The request in a message; None when the SDK has to look at it."""
-        body = json_object(message)
-        params = body.get("params")
-        method, request_id = body.get("method"), body.get("id")
+        """The request in a message with its `_meta`; None when the SDK has to answer it."""
+        params = message.get("params")
+        method, request_id = message.get("method"), message.get("id")
         if (
-            body.get("jsonrpc") != "2.0"
+            message.get("jsonrpc") != "2.0"
             or method not in _METHODS
             or isinstance(request_id, bool)
             or not isinstance(request_id, (str, int))
@@ -162,7 +155,6 @@ class FastPath:
         ):
             return None
         params = cast("Json", params)
-        meta = json_object(params.get("_meta"))
         if (
             meta.get(PROTOCOL_VERSION) != MODERN_VERSION
             or not isinstance(meta.get(CLIENT_CAPABILITIES), dict)
@@ -171,10 +163,23 @@ class FastPath:
             or LOG_LEVEL in meta
         ):
             return None
-        if not self._agrees(cast("str", method), params, headers, caller):
+        if not _agrees(cast("str", method), params, headers):
             return None
+        authorized = None
+        if method == "tools/call":
+            authorized = self._gateway.visible.authorize_name(caller, params["name"])
+            if (
+                authorized is not None
+                and authorized.entry.repeats_arguments_in_headers
+                and not IS_RELAYED.get()
+            ):
+                return None
         return FastPathRequest(
-            request_id=request_id, method=cast("str", method), params=params, caller=caller
+            request_id=request_id,
+            method=cast("str", method),
+            params=params,
+            caller=caller,
+            authorized=authorized,
         )
 
     async def serve(
@@ -207,7 +212,10 @@ class FastPath:
             check_call(request.params)
             declared = request.params["_meta"][CLIENT_CAPABILITIES]
             result = await self._gateway.call(
-                request.caller, request.params, FastPathPeer(declared)
+                request.caller,
+                request.params,
+                FastPathPeer(declared),
+                authorized=request.authorized,
             )
             return 200, (head, dumps(shape(result, request.method, "modern")), b"}")
         except BadMessageError as error:
@@ -224,34 +232,6 @@ class FastPath:
         if instructions := self._gateway.listing.instructions(caller):
             discovery["instructions"] = instructions
         return discovery
-
-    def _agrees(
-        self, method: str, params: Json, headers: list[tuple[bytes, bytes]], caller: Caller
-    ) -> bool:
-        """Whether the headers say the same as the body, or are not asked to."""
-        name_header = None
-        for key, value in headers:
-            if key == b"mcp-method" and value != method.encode():
-                return False
-            if key == b"mcp-name":
-                name_header = value
-        if method != "tools/call":
-            return True
-        tool = params.get("name")
-        if (
-            not isinstance(tool, str)
-            or name_header is None
-            or not _PLAIN_HEADER.issuperset(name_header)
-        ):
-            return False
-        return (
-            name_header.decode("ascii") == tool
-            and not tool.startswith("=?")
-            and (
-                IS_RELAYED.get()
-                or not self._gateway.listing.repeats_arguments_in_headers(caller, tool)
-            )
-        )
 
 
 class _FastPathResponse:
@@ -337,6 +317,26 @@ class _FastPathResponse:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+def _agrees(method: str, params: Json, headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether the headers that name method and tool say the same as the body."""
+    name_header = None
+    for key, value in headers:
+        if key == b"mcp-method" and value != method.encode():
+            return False
+        if key == b"mcp-name":
+            name_header = value
+    if method != "tools/call":
+        return True
+    tool = params.get("name")
+    if (
+        not isinstance(tool, str)
+        or name_header is None
+        or not _PLAIN_HEADER.issuperset(name_header)
+    ):
+        return False
+    return name_header.decode("ascii") == tool and not tool.startswith("=?")
 
 
 def _frame() -> tuple[bytes, bytes]:

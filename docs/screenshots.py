@@ -16,7 +16,7 @@ import aiohttp
 import anyio
 import anyio.to_thread
 
-from tests.chat.place import scripted
+from tests.chat.chat_gateway import scripted
 from tests.real.setup import Browser, ensure_browser
 from toolgate.errors import ToolgateError
 from toolgate.evaluation.results import evaluations_file, note_evaluations

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tests.chat.place import (
+from tests.chat.chat_gateway import (
     LOOK_UP,
     WITH_DOCUMENTS,
     add_guide,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.chat.place import (
+from tests.chat.chat_gateway import (
     LOOK_UP,
     RETRIEVER,
     WITH_DOCUMENTS,

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.chat.place import (
+from tests.chat.chat_gateway import (
     LOOK_UP,
     WITH_DOCUMENTS,
     add_guide,

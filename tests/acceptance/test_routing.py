@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.chat.place import (
+from tests.chat.chat_gateway import (
     LOOK_UP,
     RETRIEVER,
     WITH_DOCUMENTS,

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from tests.chat.place import (
+from tests.chat.chat_gateway import (
     RETRIEVER,
-    Place,
+    ChatGateway,
     add_guide,
     chatting,
     check_pairs,
@@ -74,7 +74,7 @@ def ask(sql: str, text: str = "") -> Json:
 
 
 @asynccontextmanager
-async def assistant(folder: Path, *steps: Json, **more: Any) -> AsyncIterator[Place]:
+async def assistant(folder: Path, *steps: Json, **more: Any) -> AsyncIterator[ChatGateway]:
     """A gateway with two guides, a database, and a model that says these things."""
     path = folder / "database.db"
     with closing(sqlite3.connect(path)) as database:
@@ -94,7 +94,7 @@ async def assistant(folder: Path, *steps: Json, **more: Any) -> AsyncIterator[Pl
         yield place
 
 
-def answered(place: Place) -> Json:
+def answered(place: ChatGateway) -> Json:
     """What the model was sent for its last answer."""
     return next(body for body in reversed(place.model.chats) if body.get("tools"))
 

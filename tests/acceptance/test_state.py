@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from tests.chat.place import (
+from tests.chat.chat_gateway import (
     GUIDE,
     LOOK_UP,
     RETRIEVER,

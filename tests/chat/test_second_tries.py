@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.chat.place import Place, chatting, contents
+from tests.chat.chat_gateway import ChatGateway, chatting, contents
 from toolgate.intents import Intent, IntentSet, Keywords
 from toolgate.intents.rules import PackRules
 from toolgate.settings import PackSettings, Settings
@@ -49,7 +49,7 @@ def ide() -> FakeUpstream:
 
 
 @asynccontextmanager
-async def at_work(server: FakeUpstream, *steps: Json, **chat: object) -> AsyncIterator[Place]:
+async def at_work(server: FakeUpstream, *steps: Json, **chat: object) -> AsyncIterator[ChatGateway]:
     settings = Settings(packs=PackSettings(disable=("schema",)))
     async with chatting(*steps, servers={"ide": server}, settings=settings, chat=chat) as place:
         place.app.recognizer.replace_intents(IntentSet(version="test", intents=INTENTS))

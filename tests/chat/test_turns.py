@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from tests.chat.place import chatting, check_pairs, contents, offered, roles, streamed_text
+from tests.chat.chat_gateway import chatting, check_pairs, contents, offered, roles, streamed_text
 from tests.limits import HANG_S
 from toolgate.store import AuditFilter
 from toolgate.telemetry.cost import cost_report

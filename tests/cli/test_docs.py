@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Command, Serve
-from tests.documents.places import docx, pdf
+from tests.documents.libraries import docx, pdf
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS, USAGE_ERROR
 
 VPN = "# VPN\n\nThe token comes from IT.\n\n## Reset\n\nCall the desk to reset the token.\n"

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Command, Serve, Serving
 from tests.limits import HANG_S
-from tests.packs.writing import SALES, write
+from tests.packs.pack_files import SALES, write_files
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import find_running
 from toolgate.cli.terminal._context import SharedOptions, set_shared_options
@@ -28,12 +28,12 @@ def has(serving: Serving, key: str) -> bool:
 def test_a_running_gateway_keeps_what_works_and_switches_packs_off(
     folder: Path, serve: Serve, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sales = write(folder / "packs" / "sales", SALES)
+    sales = write_files(folder / "packs" / "sales", SALES)
     serving = serve()
     serving.line("sales  ready")
     assert has(serving, "sales:order")
 
-    write(sales, {"tools/orders.py": "def ("})
+    write_files(sales, {"tools/orders.py": "def ("})
     assert "orders.py:1: SyntaxError" in serving.line("The previous version is in use.")
     (row,) = [row for row in command("pack", "list", "--json").json if row["name"] == "sales"]
     assert row["is_kept"]
@@ -42,7 +42,7 @@ def test_a_running_gateway_keeps_what_works_and_switches_packs_off(
     # Elsewhere the same gateway answers, unless there are packs that it does not have.
     set_shared_options(SharedOptions(config=folder / "toolgate.toml"))
     for place, files in (("none", {}), ("own", {"packs/stock/intents/stock.txt": "how many\n"})):
-        monkeypatch.chdir(write(folder / place, {"notes.txt": "x", **files}))
+        monkeypatch.chdir(write_files(folder / place, {"notes.txt": "x", **files}))
         running = anyio.run(find_running, load_settings())
         assert (running is None) is bool(files)
     monkeypatch.chdir(folder)

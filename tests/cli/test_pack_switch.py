@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import Command
-from tests.packs.writing import SALES, write
+from tests.packs.pack_files import SALES, write_files
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._context import SharedOptions, set_shared_options
 
@@ -15,7 +15,7 @@ from toolgate.cli.terminal._context import SharedOptions, set_shared_options
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with a pack and a configuration that has comments."""
-    write(tmp_path / "packs" / "sales", SALES)
+    write_files(tmp_path / "packs" / "sales", SALES)
     (tmp_path / "toolgate.toml").write_text(
         "# mine\n[packs] # ours\n\n[serve]\nport = 0\n", "utf-8"
     )
@@ -63,7 +63,7 @@ def test_a_pack_that_is_not_there_cannot_be_switched(place: Path, command: Comma
 
 def test_doctor_names_the_file_of_a_pack_that_cannot_be_used(place: Path, command: Command) -> None:
     good = command("doctor")
-    write(place / "packs" / "sales", {"intents/orders.toml": "tool = = 1"})
+    write_files(place / "packs" / "sales", {"intents/orders.toml": "tool = = 1"})
     bad = command("doctor")
 
     assert "ok       packs: 2 packs enabled: sales, schema." in good.out
@@ -82,7 +82,7 @@ def test_dev_stands_over_the_configuration(place: Path) -> None:
 
 
 def test_a_module_that_cannot_be_loaded_is_listed(place: Path, command: Command) -> None:
-    write(place / "packs" / "sales", {"tools/broken.py": "\nimport no_such_module_here\n"})
+    write_files(place / "packs" / "sales", {"tools/broken.py": "\nimport no_such_module_here\n"})
     path = place / "packs" / "sales" / "tools" / "broken.py"
     said = f"{path}:2: ModuleNotFoundError: No module named 'no_such_module_here'."
 
@@ -96,7 +96,7 @@ def test_a_module_that_cannot_be_loaded_is_listed(place: Path, command: Command)
 def test_what_code_of_a_pack_prints_is_no_answer(place: Path, command: Command) -> None:
     loud = f"print('LOUD')\n{SALES['tools/orders.py']}"
     loud = loud.replace("    return", "    print('LOUD')\n    return")
-    write(place / "packs" / "sales", {"tools/orders.py": loud})
+    write_files(place / "packs" / "sales", {"tools/orders.py": loud})
 
     listed = command("pack", "list", "--json")
     called = command("call", "sales:order", "--arg", "number=7")

@@ -15,8 +15,8 @@ import anyio.to_thread
 import pytest
 
 import toolgate.testing
-from tests.chat.place import scripted
-from tests.console.places import notes
+from tests.chat.chat_gateway import scripted
+from tests.console.console_client import notes
 from tests.limits import HANG_S
 from tests.real.setup import Browser, ensure_browser
 from toolgate.server.http import serve

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from tests.chat.place import LOOK_UP, WITH_DOCUMENTS, add_guide, chatting, grading
-from tests.chat.test_doors import weather
-from tests.console.places import said_in
+from tests.chat.chat_gateway import LOOK_UP, WITH_DOCUMENTS, add_guide, chatting, grading
+from tests.chat.test_openai_api import weather
+from tests.console.console_client import visible_text
 from toolgate.console.pages.chat import as_shown
 
 pytestmark = pytest.mark.anyio
@@ -17,13 +17,13 @@ async def test_a_thread_shows_what_was_asked_called_and_answered() -> None:
     async with chatting(calling, {"text": "Sun, I was told."}, servers=weather()) as place:
         await place.say("The forecast?", thread="t/1")
         async with place.session.get(f"{place.url}/console/chat") as answer:
-            assert "t/1" in said_in(await answer.text())
+            assert "t/1" in visible_text(await answer.text())
         address = f"{place.url}/console/thread?name=t/1"
         async with place.session.get(address) as answer:
             assert answer.status == 200
             text = await answer.text()
         assert "<b>Rome" not in text
-        told = said_in(text)
+        told = visible_text(text)
         for word in ("User", "The forecast?", "Calls", "Assistant", "Sun, I was told."):
             assert word in told, told
         async with place.session.get(f"{place.url}/console/thread?name=none") as answer:
@@ -44,7 +44,7 @@ async def test_the_settings_of_a_thread_are_changed_on_its_page() -> None:
             async with place.session.post(
                 address, data=typed, cookies=cookies, allow_redirects=False
             ) as answer:
-                return answer.status, said_in(await answer.text())
+                return answer.status, visible_text(await answer.text())
 
         status, told = await sent(history="no", top_k="3", tools_enabled="none", model="main")
         assert status == 303, told
@@ -68,7 +68,7 @@ async def test_documents_of_an_answer_are_laid_out() -> None:
         await place.say("What does the guide say?", thread="t")
         async with place.session.get(f"{place.url}/console/thread?name=t") as answer:
             text = await answer.text()
-        told = said_in(text)
+        told = visible_text(text)
         assert '<ol class="documents">' in text
         assert "from GUIDES" in told
         assert "guide.md" in told

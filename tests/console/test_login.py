@@ -7,7 +7,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from tests.console.places import Place, notes, opened, said_in
+from tests.console.console_client import Console, notes, open_console, visible_text
 from tests.limits import HANG_S
 from toolgate.security.authn import identity_of
 from toolgate.settings import LogSettings, Settings
@@ -19,33 +19,33 @@ REQUIRED = Settings(auth="required")
 ADMIN = Caller.local()
 
 
-async def token(place: Place, name: str, *roles: str) -> str:
+async def token(place: Console, name: str, *roles: str) -> str:
     made = await place.app.gateway.admin.create_token(ADMIN, name, roles=roles)
     return made.secret
 
 
-async def log_in(place: Place, secret: str) -> None:
+async def log_in(place: Console, secret: str) -> None:
     csrf = await place.csrf()
     answer = await place.client.post("/console/login", data={"csrf": csrf, "token": secret})
-    assert answer.status_code == 303, said_in(answer.text)
+    assert answer.status_code == 303, visible_text(answer.text)
 
 
 async def test_nobody_sees_a_page_before_logging_in() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         for path in ("", "servers", "audit", "tool?key=notes:add", "audit/export"):
             answer = await place.client.get(f"/console/{path}")
             assert answer.status_code == 303
             assert answer.headers["location"].startswith("/console/login")
         assert (await place.client.get("/console/events")).status_code == 401
         wrong = await place.send("login", 401, token="tg_00000000_wrong")
-        assert "not known here" in said_in(wrong.text)
+        assert "not known here" in visible_text(wrong.text)
 
 
 async def test_a_session_is_worth_what_its_token_is_worth() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         secret = await token(place, "anna", "admin")
         await log_in(place, secret)
-        assert "Logged in as anna" in said_in(await place.page())
+        assert "Logged in as anna" in visible_text(await place.page())
         [session] = await place.app.store.sessions.list_all()
         assert secret.encode() not in session.sealed
         assert secret not in repr(session)
@@ -56,7 +56,7 @@ async def test_a_session_is_worth_what_its_token_is_worth() -> None:
 async def test_the_log_says_who_opened_a_page(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="toolgate.server")
     wanted = replace(REQUIRED, log=LogSettings(requests="on"))
-    async with opened(settings=wanted) as place:
+    async with open_console(settings=wanted) as place:
         secret = await token(place, "anna", "admin")
         await place.client.get("/console/login")
         await log_in(place, secret)
@@ -68,7 +68,7 @@ async def test_the_log_says_who_opened_a_page(caplog: pytest.LogCaptureFixture) 
 
 
 async def test_what_was_typed_before_another_tab_logged_in_is_kept() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         secret = await token(place, "anna", "admin")
         await log_in(place, secret)
         typed = {"csrf": await place.csrf(), "name": "web<1>"}
@@ -77,33 +77,33 @@ async def test_what_was_typed_before_another_tab_logged_in_is_kept() -> None:
         ours = {"sec-fetch-site": "same-origin"}
         late = await place.client.post("/console/projects", data=typed, headers=ours)
         assert late.status_code == 403
-        told = said_in(late.text)
+        told = visible_text(late.text)
         assert "Nothing was saved The page is from before you last logged in" in told
         assert "web<1>" in told
         again = dict(re.findall(r'name="(\w+)" value="([^"]*)">', late.text.partition("<main")[2]))
         again = {name: html.unescape(value) for name, value in again.items()}
         done = await place.client.post("/console/projects", data=again, headers=ours)
-        assert "web<1>" in said_in(done.text), "now it is the name that is wrong"
+        assert "web<1>" in visible_text(done.text), "now it is the name that is wrong"
         assert done.status_code == 400
         asked = {"csrf": await place.csrf(), "token": secret}
         asked["sent"] = '["projects", [["name", "web<2>"]]]'
         late = await place.client.post("/console/login", data=asked)
-        assert "web<2>" in said_in(late.text), "nor at the page that asked who it is"
+        assert "web<2>" in visible_text(late.text), "nor at the page that asked who it is"
         elsewhere = await place.client.post("/console/projects", data=typed)
         assert 'name="name"' not in elsewhere.text, "of other sites nothing is taken over"
 
 
 async def test_a_session_can_be_ended_by_somebody_else() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         await log_in(place, await token(place, "anna", "admin"))
         [session] = await place.app.store.sessions.list_all()
-        assert "anna" in said_in(await place.page("sessions"))
+        assert "anna" in visible_text(await place.page("sessions"))
         await place.app.store.sessions.delete(session.session_id)
         assert (await place.client.get("/console")).status_code == 303
 
 
 async def test_nothing_that_was_typed_is_lost_when_a_session_ends() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         secret = await token(place, "anna", "admin")
         await log_in(place, secret)
         csrf = re.search(r'name="csrf" value="(\w+)"', await place.page("projects"))
@@ -114,14 +114,14 @@ async def test_nothing_that_was_typed_is_lost_when_a_session_ends() -> None:
             "/console/projects", data={"csrf": csrf[1], "name": "web<1>"}
         )
         assert late.status_code == 401
-        assert "Your input is saved" in said_in(late.text)
+        assert "Your input is saved" in visible_text(late.text)
         fields = dict(re.findall(r'name="(csrf|sent|next)" value="([^"]*)"', late.text))
         sent = fields["sent"].replace("&#34;", '"').replace("&lt;", "<").replace("&gt;", ">")
         again = await place.client.post(
             "/console/login", data={"csrf": fields["csrf"], "sent": sent, "token": secret}
         )
         assert again.status_code == 200
-        assert "Your input is saved" in said_in(again.text)
+        assert "Your input is saved" in visible_text(again.text)
         assert 'name="name" value="web&lt;1&gt;"' in again.text
         new = re.search(r'name="csrf" value="(\w+)"', again.text)
         assert new is not None
@@ -130,7 +130,7 @@ async def test_nothing_that_was_typed_is_lost_when_a_session_ends() -> None:
 
 
 async def test_what_the_address_of_a_form_said_is_kept_too() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         secret = await token(place, "anna", "admin")
         await log_in(place, secret)
         await place.app.store.sessions.delete(
@@ -145,9 +145,9 @@ async def test_what_the_address_of_a_form_said_is_kept_too() -> None:
 
 
 async def test_a_member_sees_only_what_a_member_may() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         await log_in(place, await token(place, "ben", "member"))
-        home = said_in(await place.page())
+        home = visible_text(await place.page())
         assert "Tools" in home
         assert "Tokens" not in home
         assert "Audit" not in home
@@ -161,7 +161,7 @@ async def test_a_member_sees_only_what_a_member_may() -> None:
             "why",
             "projects",
         ):
-            assert "with the roles member" in said_in(await place.page(path, status=403))
+            assert "with the roles member" in visible_text(await place.page(path, status=403))
         answer = await place.client.get("/console/audit/export")
         assert answer.status_code == 403
 
@@ -169,7 +169,7 @@ async def test_a_member_sees_only_what_a_member_may() -> None:
 async def test_a_member_sees_the_calls_of_nobody_else() -> None:
     server = notes()
     server.silent.add("tools/call")
-    async with opened({"notes": server}, REQUIRED) as place:
+    async with open_console({"notes": server}, REQUIRED) as place:
         made = await place.app.gateway.admin.create_token(ADMIN, "ben", roles=["member"])
         ben = Caller(
             caller_id=f"token:{made.row.token_id}",
@@ -188,59 +188,59 @@ async def test_a_member_sees_the_calls_of_nobody_else() -> None:
 
 
 async def test_somebody_without_a_permission_sees_no_tool() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         await log_in(place, await token(place, "carl"))
         assert "No tools available to you yet" in await place.page("tools")
         assert "Adds a note" not in await place.page("tool", status=404, key="notes:add")
-        assert "notes" not in said_in(await place.page("servers"))
+        assert "notes" not in visible_text(await place.page("servers"))
 
 
 async def test_why_somebody_cannot_see_a_tool_is_told_gate_by_gate() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         await log_in(place, await token(place, "anna", "admin"))
         await token(place, "carl")
-        told = said_in(await place.page("why", tool="notes:add", token="carl"))
+        told = visible_text(await place.page("why", tool="notes:add", token="carl"))
         assert "carl cannot see notes:add" in told
         assert "Rules denied" in told
-        found = said_in(await place.page("search?as=carl", q="add a note"))
+        found = visible_text(await place.page("search?as=carl", q="add a note"))
         assert "Withheld from carl" in found
         await place.send("token", name="carl", do="allow", patterns="notes:add")
-        told = said_in(await place.page("why", tool="notes:add", token="carl"))
+        told = visible_text(await place.page("why", tool="notes:add", token="carl"))
         assert "carl can see and run notes:add" in told
-        assert "carl yes" in said_in(await place.page("tool", key="notes:add"))
+        assert "carl yes" in visible_text(await place.page("tool", key="notes:add"))
 
 
 async def test_a_search_is_seen_as_in_a_project() -> None:
-    async with opened({"notes": notes(), "other": notes()}, REQUIRED) as place:
+    async with open_console({"notes": notes(), "other": notes()}, REQUIRED) as place:
         await log_in(place, await token(place, "anna", "admin"))
         await token(place, "carl", "member")
         wanted = {"servers": ["other"], "shared_servers": False}
         await place.app.gateway.admin.save_project(ADMIN, "web", settings=wanted, new=True)
-        told = said_in(await place.page("search", q="add a note"))
+        told = visible_text(await place.page("search", q="add a note"))
         assert "notes:add" in told
         page = await place.page("search?in=web", q="add a note")
         assert "<option selected>web</option>" in page
-        assert "other:add" in said_in(page)
-        assert "notes:add" not in said_in(page)
+        assert "other:add" in visible_text(page)
+        assert "notes:add" not in visible_text(page)
         page = await place.page("search?as=carl&in=web", 400, q="add a note")
-        assert "Failed." in said_in(page)
+        assert "Failed." in visible_text(page)
 
 
 async def test_where_no_token_is_asked_for_it_is_said_what_rules_would_do() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         await token(place, "anna", "member")
         await place.send("token", name="anna", do="deny", patterns="notes:add")
-        assert "They apply once" in said_in(await place.page("token", name="anna"))
-        told = said_in(await place.page("why", tool="notes:add", token="anna"))
+        assert "They apply once" in visible_text(await place.page("token", name="anna"))
+        told = visible_text(await place.page("why", tool="notes:add", token="anna"))
         assert "anna can see and run notes:add" in told
         assert "No token is required" in told
         assert 'With auth = "required" it would not pass: deny notes:add to token:anna' in told
-        told = said_in(await place.page("why", tool="notes:find", token="anna"))
+        told = visible_text(await place.page("why", tool="notes:find", token="anna"))
         assert 'With auth = "required" it would pass: allow' in told
 
 
 async def test_a_token_is_shown_once() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         await log_in(place, await token(place, "anna", "admin"))
         made = await place.send("tokens", 200, name="ben", roles="member")
         found = re.search(r'<code id="secret">(tg_\S+?)</code>', made.text)
@@ -251,11 +251,11 @@ async def test_a_token_is_shown_once() -> None:
         again = await place.send("token", 200, name="ben", do="rotate", grace="0")
         assert found[1] not in again.text
         await place.send("token", name="ben", do="revoke")
-        assert "revoked" in said_in(await place.page("token", name="ben"))
+        assert "revoked" in visible_text(await place.page("token", name="ben"))
 
 
 async def test_logging_out_ends_the_session() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         await log_in(place, await token(place, "anna", "admin"))
         csrf = re.search(r'name="csrf" value="(\w+)"', await place.page())
         assert csrf is not None
@@ -278,7 +278,7 @@ LOGIN_FORMS = {
 @pytest.mark.parametrize("path", ["login", "servers", "logins/begin"])
 async def test_forms_of_anonymous_users_are_small(form: str, path: str) -> None:
     """Anyone can send these without a token, so they may cost nothing."""
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         answer = await place.client.post(
             f"/console/{path}",
             content=form.encode(),
@@ -289,7 +289,7 @@ async def test_forms_of_anonymous_users_are_small(form: str, path: str) -> None:
 
 
 async def test_users_may_send_large_forms() -> None:
-    async with opened(settings=REQUIRED) as place:
+    async with open_console(settings=REQUIRED) as place:
         await log_in(place, await token(place, "anna", "admin"))
         answer = await place.client.post(
             "/console/projects", data={"csrf": await place.csrf(), "name": "<" * 200_000}
@@ -301,6 +301,6 @@ async def test_users_may_send_large_forms() -> None:
 
 
 async def test_a_saved_form_that_is_nested_without_end_is_ignored() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         answer = await place.send("login", sent='["x",' + "[" * 60_000)
     assert answer.headers["location"].endswith("/console")

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.console.places import HOSTILE, notes, opened, said_in
+from tests.console.console_client import HOSTILE, notes, open_console, visible_text
 from tests.limits import HANG_S
 from toolgate.base import plugins
 from toolgate.cli.evaluation._measure import read_labelled
@@ -30,7 +30,7 @@ PAGES = (
 
 
 async def test_every_page_of_a_new_gateway_says_what_to_do_next() -> None:
-    async with opened({}) as place:
+    async with open_console({}) as place:
         assert "Add the first server" in await place.page()
         assert "No servers connected yet" in await place.page("servers")
         assert "No tools available to you yet" in await place.page("tools")
@@ -40,7 +40,7 @@ async def test_every_page_of_a_new_gateway_says_what_to_do_next() -> None:
 
 
 async def test_every_page_can_be_read_without_scripts_and_styles() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         for path in PAGES:
             page = await place.page(path)
             assert page.count("<h1") == 1, path
@@ -50,12 +50,12 @@ async def test_every_page_can_be_read_without_scripts_and_styles() -> None:
 
 async def test_texts_of_servers_are_never_markup() -> None:
     """HTML, scripts, bidirectional text, 100 kB."""
-    async with opened(settings=Settings(quarantine="off")) as place:
+    async with open_console(settings=Settings(quarantine="off")) as place:
         for path in ("tools", "tool?key=notes:odd", "search?q=gnp+exe"):
             page = await place.page(path)
             assert "<script>alert" not in page
             assert "\u202e" not in page
-            assert "49 " not in said_in(page)[:200]
+            assert "49 " not in visible_text(page)[:200]
             assert len(page) < 200_000, path
         page = await place.page("tool", key="notes:odd")
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
@@ -66,33 +66,33 @@ async def test_texts_of_servers_are_never_markup() -> None:
             data={"csrf": await place.csrf(), "key": "notes:odd"},
         )  # fmt: skip
         assert "<script>alert" not in result.text
-        assert HOSTILE[:20] in said_in(result.text)
+        assert HOSTILE[:20] in visible_text(result.text)
 
 
 async def test_a_tool_is_run_with_what_was_typed() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         done = await place.send(
             "tool", 200, key="notes:add", a0="hello\r\nworld", a1="one\ntwo", a2="", a3=""
         )
-        assert "added 'hello\\nworld' ['one', 'two']" in said_in(done.text)
+        assert "added 'hello\\nworld' ['one', 'two']" in visible_text(done.text)
         done = await place.send("tool", 200, key="notes:add", raw='{"text": "raw"}', a0="field")
-        assert "added 'raw' None" in said_in(done.text)
+        assert "added 'raw' None" in visible_text(done.text)
         done = await place.send("tool", 200, key="notes:fail")
-        assert "The tool returned an error" in said_in(done.text)
+        assert "The tool returned an error" in visible_text(done.text)
 
 
 async def test_what_was_typed_stays_when_it_does_not_fit() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         done = await place.send("tool", 400, key="notes:add", a0="keep <this>", a2="many")
-        assert "is no whole number" in said_in(done.text)
+        assert "is no whole number" in visible_text(done.text)
         assert 'value="keep &lt;this&gt;"' in done.text or ">keep &lt;this&gt;<" in done.text
         assert 'value="many"' in done.text
         done = await place.send("tool", 400, key="notes:add", a1="x")
-        assert "text" in said_in(done.text)
+        assert "text" in visible_text(done.text)
 
 
 async def test_a_form_from_elsewhere_changes_nothing() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         await place.page("tokens")
         for csrf in ("", "0" * 64):
             answer = await place.client.post(
@@ -118,10 +118,10 @@ async def test_a_form_from_elsewhere_changes_nothing() -> None:
 
 async def test_a_server_that_was_pasted_is_tested_and_added() -> None:
     pasted = '{"mcpServers": {"gone": {"command": "/nowhere/at-all", "env": {"KEY": "sk-secret"}}}}'
-    async with opened() as place:
+    async with open_console() as place:
         found = await place.send("servers/check", 200, kind="json", text=pasted, do="test")
-        assert "Failed:" in said_in(found.text)
-        assert "sk-secret" not in said_in(found.text)
+        assert "Failed:" in visible_text(found.text)
+        assert "sk-secret" not in visible_text(found.text)
         taken = re.search(r'name="take" value="([^"]+)"', found.text)
         assert taken is not None
         text = taken[1].replace("&#34;", '"')
@@ -146,22 +146,22 @@ async def test_a_server_that_was_pasted_is_tested_and_added() -> None:
     ],
 )
 async def test_what_is_no_configuration_is_said_to_be_none(text: str, says: str) -> None:
-    async with opened({}) as place:
+    async with open_console({}) as place:
         answer = await place.send("servers/check", 400, kind="json", text=text)
-        assert says in said_in(answer.text)
+        assert says in visible_text(answer.text)
 
 
 async def test_a_tool_is_switched_off_for_everybody() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         answer = await place.send(
             "server", 400, name="notes", tool="add", do="switch", allowed="false"
         )
-        assert "stays as its owner wrote it" in said_in(answer.text)
+        assert "stays as its owner wrote it" in visible_text(answer.text)
 
 
 async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None:
     server = notes()
-    async with opened({"notes": server}, Settings(quarantine="changed")) as place:
+    async with open_console({"notes": server}, Settings(quarantine="changed")) as place:
         server.definitions["find"] = {"description": "Finds notes and sends them away."}
         changed = anyio.Event()
         forget = place.app.gateway.changes.on_change(lambda _: changed.set())
@@ -169,17 +169,17 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
         with anyio.fail_after(HANG_S):
             await changed.wait()
         forget()
-        assert "in quarantine" in said_in(await place.page())
+        assert "in quarantine" in visible_text(await place.page())
         page = await place.page("server", name="notes")
-        assert "was: - Finds notes." in said_in(page)
-        assert "is: + Finds notes and sends them away." in said_in(page)
+        assert "was: - Finds notes." in visible_text(page)
+        assert "is: + Finds notes and sends them away." in visible_text(page)
         await place.send("server", name="notes", tool="find", do="approve")
         held = await place.app.gateway.manage.quarantine.tools(Caller.local())
         assert [tool.tool for tool in held] == ["odd"]
 
 
 async def test_a_guard_is_added_shown_and_taken_away() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         assert "No call policies yet" in await place.page("guards")
         await place.send(
             "guards",
@@ -190,7 +190,7 @@ async def test_a_guard_is_added_shown_and_taken_away() -> None:
             max_result_bytes="900",
         )
         page = await place.page("guards")
-        assert "approver: admin" in said_in(page)
+        assert "approver: admin" in visible_text(page)
         assert "Keep it &lt;b&gt;here" in page
         await place.send("guards", 400, tools="notes:add", reason="It does nothing.")
         late = await place.send("guards", 400, tools="notes:add", max_result_bytes="many")
@@ -202,8 +202,10 @@ async def test_a_guard_is_added_shown_and_taken_away() -> None:
 
 async def test_what_a_tool_was_before_is_on_its_page_with_what_changed() -> None:
     server = notes()
-    async with opened({"notes": server}) as place:
-        assert "Unchanged since first seen" in said_in(await place.page("tool", key="notes:find"))
+    async with open_console({"notes": server}) as place:
+        assert "Unchanged since first seen" in visible_text(
+            await place.page("tool", key="notes:find")
+        )
         for text in ("Finds notes by their words.", "Finds notes by <b>words</b>."):
             server.definitions["find"] = {"description": text}
             changed = anyio.Event()
@@ -214,7 +216,7 @@ async def test_what_a_tool_was_before_is_on_its_page_with_what_changed() -> None
             forget()
         page = await place.page("tool", key="notes:find")
         assert "<b>words" not in page
-        told = said_in(page)
+        told = visible_text(page)
         last = told.index("is: + Finds notes by <b>words</b>.")
         assert last < told.index("was: - Finds notes. is: + Finds notes by their words.")
         answer = await place.client.get("/api/v1/tools/versions", params={"key": "notes:find"})
@@ -226,7 +228,7 @@ async def test_what_a_tool_was_before_is_on_its_page_with_what_changed() -> None
 
 
 async def test_two_people_who_edit_one_project_are_told() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         await place.send("projects", name="web")
         page = await place.page("project", name="web")
         state = re.search(r'name="state" value="(\w+)"', page)
@@ -236,8 +238,8 @@ async def test_two_people_who_edit_one_project_are_told() -> None:
         late = await place.send(
             "project", 400, **form | {"optimization": "off", "pinned": "notes:add"}
         )
-        assert "was changed by someone else" in said_in(late.text)
-        assert "Saved value: bm25" in said_in(late.text)
+        assert "was changed by someone else" in visible_text(late.text)
+        assert "Saved value: bm25" in visible_text(late.text)
         assert "notes:add</textarea>" in late.text
         state = re.search(r'name="state" value="(\w+)"', late.text)
         assert state is not None
@@ -256,7 +258,7 @@ async def test_saving_a_project_keeps_the_search_of_a_plugin(
         "_installed",
         lambda kind: {"mine": plugin} if kind == "search" else installed(kind),
     )
-    async with opened() as place:
+    async with open_console() as place:
         await place.send("projects", name="web")
         await place.app.gateway.admin.save_project(
             Caller.local(), "web", settings={"optimization": "mine"}
@@ -281,53 +283,55 @@ async def test_saving_a_project_keeps_the_search_of_a_plugin(
 
 
 async def test_the_audit_reads_as_a_chain_and_is_verified() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         await place.page("search", q="add a note to the notebook")
         await place.send("tool", 200, key="notes:add", a0="x")
         await place.app.recorder.flush()
         page = await place.page("audit", action="call")
         link = re.search(r'href="/console/(audit/chain\?id=\w+)"', page)
         assert link is not None
-        chain = said_in((await place.client.get(f"/console/{link[1]}")).text)
+        chain = visible_text((await place.client.get(f"/console/{link[1]}")).text)
         expected = ("Query", "add a note to the notebook", "Results", "chosen", "Called", "Result")
         for word in expected:
             assert word in chain, chain
         verified = await place.send("audit/verify", 200)
-        assert "The audit is intact" in said_in(verified.text)
+        assert "The audit is intact" in visible_text(verified.text)
         lines = (await place.client.get("/console/audit/export")).text.splitlines()
         assert len(lines) == 3
 
 
 async def test_the_audit_says_what_was_changed_and_who_did_it() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         made = await place.app.gateway.admin.create_token(Caller.local(), "anna", roles=["admin"])
         anna = Caller.local(caller_id=f"token:{made.row.token_id}", client="desk")
         await place.app.gateway.discovery.discover(anna, DiscoverRequest(queries=("add a note",)))
         await place.app.recorder.flush()
         page = await place.page("audit")
-        assert "token create anna" in said_in(page)
-        assert "anna desk" in said_in(page)
+        assert "token create anna" in visible_text(page)
+        assert "anna desk" in visible_text(page)
         link = re.search(r'href="/console/(audit/chain\?id=\w+)"', page)
         assert link is not None
-        assert "by anna with desk" in said_in(await place.page(link[1]))
+        assert "by anna with desk" in visible_text(await place.page(link[1]))
 
 
 async def test_a_pack_is_checked_on_the_page_of_intents() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         page = await place.page("intents")
-        assert "toolgate pack enable NAME" in said_in(page)
+        assert "toolgate pack enable NAME" in visible_text(page)
         assert 'href="/console/intents?check=schema#checked"' in page
-        told = said_in(await place.page("intents", check="schema"))
+        told = visible_text(await place.page("intents", check="schema"))
         assert re.search(r"schema : (nothing is wrong|\d+ errors)", told), told
         assert "also trains on the prompts" in told
-        assert "also trains on the prompts" not in said_in(await place.page("intents", check="no"))
+        assert "also trains on the prompts" not in visible_text(
+            await place.page("intents", check="no")
+        )
 
 
 async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
     server = notes()
     server.silent.add("tools/call")
-    async with opened({"notes": server}) as place, anyio.create_task_group() as tasks:
-        assert "No running calls" in said_in(await place.page())
+    async with open_console({"notes": server}) as place, anyio.create_task_group() as tasks:
+        assert "No running calls" in visible_text(await place.page())
         began, ended = anyio.Event(), anyio.Event()
         changes = [began, ended]
         forget = place.app.gateway.calls.on_running(lambda: changes.pop(0).set())
@@ -336,7 +340,7 @@ async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
         with anyio.fail_after(HANG_S):
             await began.wait()
             for path in ("", "running"):
-                assert "notes:find local desk for" in said_in(await place.page(path))
+                assert "notes:find local desk for" in visible_text(await place.page(path))
             answer = await place.client.get("/api/v1/running")
             [call] = answer.json()["running"]
             assert call["tool"] == "notes:find"
@@ -345,25 +349,25 @@ async def test_calls_that_run_are_on_the_first_page_until_they_end() -> None:
             with anyio.CancelScope(shield=True):
                 await ended.wait()
                 forget()
-                assert "No running calls" in said_in(await place.page("running"))
+                assert "No running calls" in visible_text(await place.page("running"))
 
 
 async def test_names_with_slashes_and_quotes_have_pages() -> None:
     name = "a/b?c=\"d\"&'e'#f"
     tools = {name: notes().tools["find"]}
-    async with opened({"odd": FakeUpstream(tools)}) as place:
+    async with open_console({"odd": FakeUpstream(tools)}) as place:
         page = await place.page("tools")
         link = re.search(r'class="key" href="/console/(tool\?key=[^"]+)"', page)
         assert link is not None
         answer = await place.client.get(f"/console/{link[1]}")
         assert answer.status_code == 200
-        assert name in said_in(answer.text)
+        assert name in visible_text(answer.text)
 
 
 async def test_the_page_of_logins_shows_what_is_kept_and_forgets_it() -> None:
     """A console page for logins at servers; no secret is on it."""
     spec = ServerSpec(name="mail", kind="http", options={"url": "http://127.0.0.1:9/mcp"})
-    async with opened() as place:
+    async with open_console() as place:
         await place.app._catalog.add(spec)
         logins = place.app.logins
         await logins.give(Caller.local(), "mail", headers={"X-Key": "hidden-value"}, env={})
@@ -379,25 +383,25 @@ async def test_the_page_of_logins_shows_what_is_kept_and_forgets_it() -> None:
 
 
 async def test_other_weights_are_for_this_view_alone() -> None:
-    async with opened() as place:
+    async with open_console() as place:
         plain = await place.page("search", q="add a note")
-        assert "Weights for this view" in said_in(plain)
-        other = said_in(await place.page("search", q="add a note", dense_weight="0"))
+        assert "Weights for this view" in visible_text(plain)
+        other = visible_text(await place.page("search", q="add a note", dense_weight="0"))
         assert "Weights apply to hybrid search only" in other
-        wrong = said_in(await place.page("search", 400, q="add a note", dense_weight="many"))
+        wrong = visible_text(await place.page("search", 400, q="add a note", dense_weight="many"))
         assert "Weights are numbers from 0 to 1" in wrong
-        assert "custom weights" not in said_in(await place.page("search", q="add a note"))
+        assert "custom weights" not in visible_text(await place.page("search", q="add a note"))
 
 
 async def test_marks_are_downloaded_as_an_evaluation_set(tmp_path: Path) -> None:
     settings = Settings(optimization="bm25", audit=AuditSettings(keep_queries=True))
-    async with opened(settings=settings) as place:
-        refused = said_in(await place.page("evaluation/marks", 400))
+    async with open_console(settings=settings) as place:
+        refused = visible_text(await place.page("evaluation/marks", 400))
         assert "no request with a tool that worked" in refused
         await place.page("search", q="add a note")
         await place.send("search", key="notes:add", q="add a note", limit="5", mark="right")
         answer = await place.client.get("/console/evaluation/marks")
-        assert answer.status_code == 200, said_in(answer.text)
+        assert answer.status_code == 200, visible_text(answer.text)
         with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
             packed.extractall(tmp_path)
         found = read_labelled(tmp_path / "marks")
@@ -411,13 +415,13 @@ async def test_evaluations_are_shown_over_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
-    async with opened() as place:
-        assert "No measurements yet" in said_in(await place.page("evaluation"))
+    async with open_console() as place:
+        assert "No measurements yet" in visible_text(await place.page("evaluation"))
         for share in (0.5, 0.75):
             rows = [("<b>set</b>", "hybrid", 4, {"R@5": share, "MRR": 0.4})]
             note_evaluations("tools", rows, path=evaluations_file())
         page = await place.page("evaluation")
         assert "<b>set" not in page
-        told = said_in(page)
+        told = visible_text(page)
         assert "R@5 0.750 +0.250" in told
         assert "R@5 0.500 , MRR 0.400" in told

@@ -14,8 +14,8 @@ import anyio.from_thread
 import psycopg
 import pytest
 
-from tests.console.places import Place, said_in
-from tests.console.places import opened as console
+from tests.console.console_client import Console, visible_text
+from tests.console.console_client import open_console as console
 from tests.limits import HANG_S
 from tests.postgres import PostgresServer
 from toolgate.settings import AuditSettings, ServeSettings, Settings
@@ -28,7 +28,7 @@ ADMIN = Caller.local()
 SOON = Settings(serve=ServeSettings(console_wait_s=0.3))
 
 
-def opened(url: str, settings: Settings = SOON) -> AbstractAsyncContextManager[Place]:
+def opened(url: str, settings: Settings = SOON) -> AbstractAsyncContextManager[Console]:
     """A console over a store that is somewhere, for which it does not wait long."""
     return console(settings=settings, store_url=url)
 
@@ -43,7 +43,7 @@ def locked(path: Path) -> Generator[None]:
 
 
 @asynccontextmanager
-async def held(place: Place) -> AsyncGenerator[None]:
+async def held(place: Console) -> AsyncGenerator[None]:
     """Nothing is read or written as long as this lasts."""
     store = place.app.store
     assert isinstance(store, SqlAccess)
@@ -69,7 +69,7 @@ def fields_of(page: str) -> dict[str, str]:
     return dict(found)
 
 
-async def names(place: Place) -> list[str]:
+async def names(place: Console) -> list[str]:
     return [one.name for one in await place.app.gateway.admin.projects(ADMIN)]
 
 
@@ -79,25 +79,25 @@ async def test_a_form_at_a_locked_file_is_not_saved_and_can_be_sent_again(tmp_pa
         csrf = await place.csrf()
         with locked(path):
             answer = await place.send("projects", 503, csrf=csrf, name="typed")
-            told = said_in(Place.checked(answer))
+            told = visible_text(Console.checked(answer))
             assert "Nothing was saved The store is slow." in told
             assert "did not answer within 0.3 s" in told
             assert "name typed" in told
-            assert "typed" not in said_in(await place.page("projects"))
+            assert "typed" not in visible_text(await place.page("projects"))
         assert "typed" not in await names(place)
         again = fields_of(answer.text)
         with locked(path):
             config = '{"command": "sleep", "args": ["1"], "env": {"API_KEY": "hush-1234"}}'
             wanted = f'{{"name": "sleeper", "config": {config}}}'
             answer = await place.send("servers/save", 503, csrf=csrf, take=wanted)
-            told = said_in(answer.text)
+            told = visible_text(answer.text)
             assert "Nothing was saved" in told
             assert '"sleep"' in told
             assert "hush-1234" not in told
             assert html.unescape(fields_of(answer.text)["take"]) == wanted
             assert place.app.gateway.servers.status(ADMIN, "sleeper") is None
         done = await place.client.post("/console/projects", data=again)
-        assert done.status_code == 303, said_in(done.text)
+        assert done.status_code == 303, visible_text(done.text)
         assert "typed" in await names(place)
 
 
@@ -109,7 +109,7 @@ async def test_a_form_at_a_locked_table_is_not_saved(postgres: PostgresServer) -
         with psycopg.connect(url) as other:
             other.execute("LOCK TABLE projects IN EXCLUSIVE MODE")
             answer = await place.send("projects", 503, csrf=csrf, name="typed")
-            assert "Nothing was saved The store is slow." in said_in(answer.text)
+            assert "Nothing was saved The store is slow." in visible_text(answer.text)
             other.rollback()
         await place.send("projects", csrf=csrf, name="later")
         found = await names(place)
@@ -122,7 +122,7 @@ async def test_a_page_says_that_the_store_is_slow() -> None:
         await place.page("projects")
         async with held(place):
             page = await place.page("audit", 503, period="all")
-            told = said_in(page)
+            told = visible_text(page)
             assert "The store is slow" in told
             assert "Nothing was saved" in told
             assert 'href="/console/audit?period=all">Try again' in page
@@ -134,7 +134,7 @@ async def test_the_first_form_of_a_process_says_so_too() -> None:
     async with opened("sqlite://") as place:
         async with held(place):
             answer = await place.send("projects", 503, csrf="0" * 64, name="typed")
-            assert "Nothing was saved" in said_in(answer.text)
+            assert "Nothing was saved" in visible_text(answer.text)
             assert fields_of(answer.text) == {"csrf": "0" * 64, "name": "typed"}
         await place.send("projects", 403, csrf="0" * 64, name="typed")
         assert "typed" not in await names(place)
@@ -146,7 +146,7 @@ async def test_logging_in_at_a_slow_store_shows_no_token() -> None:
         csrf = await place.csrf()
         async with held(place):
             answer = await place.send("login", 503, csrf=csrf, token=made.secret)
-            assert made.secret not in said_in(answer.text)
+            assert made.secret not in visible_text(answer.text)
             assert fields_of(answer.text)["token"] == made.secret
             assert answer.headers["cache-control"] == "no-store"
         done = await place.client.post("/console/login", data=fields_of(answer.text))
@@ -159,7 +159,7 @@ async def test_what_a_tool_gave_is_shown_whatever_the_store_does() -> None:
         csrf = await place.csrf()
         async with held(place):
             answer = await place.send("tool", 200, csrf=csrf, key="notes:add", a0="hello")
-            assert "added 'hello'" in said_in(answer.text)
+            assert "added 'hello'" in visible_text(answer.text)
 
 
 async def test_a_form_waits_no_longer_for_the_audit_either() -> None:
@@ -169,7 +169,7 @@ async def test_a_form_waits_no_longer_for_the_audit_either() -> None:
         csrf = await place.csrf()
         async with held(place):
             answer = await place.send("projects", 503, csrf=csrf, name="web")
-            assert "Nothing was saved The store is slow." in said_in(answer.text)
+            assert "Nothing was saved The store is slow." in visible_text(answer.text)
         assert await place.app.recorder.flush()
         assert "web" not in await names(place)
 
@@ -182,12 +182,12 @@ async def test_a_store_that_is_gone_is_said_and_what_was_typed_stays() -> None:
         for _ in range(3):
             await place.app.store.close()
         answer = await place.send("projects", 503, csrf=csrf, name="web")
-        told = said_in(answer.text)
+        told = visible_text(answer.text)
         assert "Nothing was saved" in told
         assert "did not work" in told
         assert fields_of(answer.text)["name"] == "web"
         answer = await place.send("tool", 503, csrf=csrf, key="notes:add", a0="hello")
-        told = said_in(answer.text)
+        told = visible_text(answer.text)
         assert "It may have run" in told
         assert "Check the page before you send it again" in told
         assert "a0 hello" in told

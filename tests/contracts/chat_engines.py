@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from tests.chat.place import chatting, check_pairs, contents
+from tests.chat.chat_gateway import chatting, check_pairs, contents
 from toolgate.base.plugins import make
 from toolgate.chat import Engine
 from toolgate.testing import FakeUpstream, text_result

@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.packs.writing import SALES, write
+from tests.packs.pack_files import SALES, write_files
 from toolgate.intents import builtin_pack_folder
 from toolgate.testing.contracts.packs import PackContract
 
@@ -33,7 +33,7 @@ def test_a_broken_pack_fails_where_it_is_broken(
     tmp_path: Path, files: dict[str, str | bytes], duty: str
 ) -> None:
     class Sales(PackContract):
-        folder = write(write(tmp_path / "sales", SALES), files)
+        folder = write_files(write_files(tmp_path / "sales", SALES), files)
 
     check = getattr(Sales(), duty)
     with pytest.raises(AssertionError):
@@ -43,4 +43,4 @@ def test_a_broken_pack_fails_where_it_is_broken(
 class TestSmall(PackContract):
     @pytest.fixture(autouse=True)
     def _written(self, tmp_path: Path) -> None:
-        type(self).folder = write(tmp_path / "sales", SALES)
+        type(self).folder = write_files(tmp_path / "sales", SALES)

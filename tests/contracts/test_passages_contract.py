@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.store.passages.places import in_store
+from tests.store.passages.passage_indexes import open_index
 from toolgate.store import SqlAccess
 from toolgate.store.passages import PassageIndex, PassageKey, PassageMatch, VectorCollection
 from toolgate.store.passages.sqlite import Options, SqlitePassages
@@ -80,10 +80,10 @@ CONTRACT = PassageContract()
 async def test_the_contract_finds_it(
     broken: Callable[[SqlAccess, Options], PassageIndex], test: Callable[[PassageIndex], Any]
 ) -> None:
-    async with in_store("sqlite://", "sqlite") as sound:
+    async with open_index("sqlite://", "sqlite") as sound:
         assert isinstance(sound, SqlitePassages)
         await test(sound)
-    async with in_store("sqlite://", "sqlite") as sound:
+    async with open_index("sqlite://", "sqlite") as sound:
         assert isinstance(sound, SqlitePassages)
         with pytest.raises((AssertionError, pytest.fail.Exception)):
             await test(broken(sound.store, Options()))

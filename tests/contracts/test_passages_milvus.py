@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.store.passages.places import index_in
+from tests.store.passages.passage_indexes import make_index
 from toolgate.store.passages import METRICS, Metric, PassageIndex, VectorCollection
 from toolgate.testing.contracts.passages import DOCUMENTS, PassageContract, new_shelf
 
@@ -12,7 +12,7 @@ SHELVES = {metric: new_shelf(metric) for metric in METRICS}
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> PassageIndex:
     """One for all tests: opening it takes longer than they do."""
-    return index_in("milvus", folder=tmp_path_factory.mktemp("milvus"))
+    return make_index("milvus", folder=tmp_path_factory.mktemp("milvus"))
 
 
 @pytest.mark.real

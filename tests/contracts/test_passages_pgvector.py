@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.postgres import PostgresServer
-from tests.store.passages.places import in_store
+from tests.store.passages.passage_indexes import open_index
 from toolgate.store.passages import PassageIndex, VectorCollection
 from toolgate.testing.contracts.passages import (
     COLLECTION,
@@ -21,7 +21,7 @@ from toolgate.testing.contracts.passages import (
 class TestWithPgvector(PassageContract):
     @pytest.fixture
     async def index(self, postgres: PostgresServer) -> AsyncGenerator[PassageIndex]:
-        async with in_store(postgres.new_schema(), "pgvector", hnsw_from=20) as index:
+        async with open_index(postgres.new_schema(), "pgvector", hnsw_from=20) as index:
             yield index
 
     async def test_a_large_shelf_is_searched_by_its_index(self, index: PassageIndex) -> None:
@@ -43,6 +43,6 @@ class TestWithPgvector(PassageContract):
 class TestWithoutPgvector(PassageContract):
     @pytest.fixture
     async def index(self, postgres: PostgresServer) -> AsyncGenerator[PassageIndex]:
-        async with in_store(postgres.new_schema(), "pgvector", extension=False) as index:
+        async with open_index(postgres.new_schema(), "pgvector", extension=False) as index:
             yield index
             assert "switched off" in index.notice

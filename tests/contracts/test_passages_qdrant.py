@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.passages.places import index_in
+from tests.store.passages.passage_indexes import make_index
 from toolgate.errors import StoreError
 from toolgate.store.passages import PassageIndex
 from toolgate.testing.contracts.passages import PassageContract, new_shelf, some_vectors
@@ -13,7 +13,7 @@ from toolgate.testing.contracts.passages import PassageContract, new_shelf, some
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> PassageIndex:
     """One for all tests: opening it takes longer than they do."""
-    return index_in("qdrant", folder=tmp_path_factory.mktemp("qdrant"))
+    return make_index("qdrant", folder=tmp_path_factory.mktemp("qdrant"))
 
 
 @pytest.mark.real
@@ -26,7 +26,7 @@ class TestQdrant(PassageContract):
 @pytest.mark.real
 @pytest.mark.anyio
 async def test_a_server_that_is_not_there_is_said_and_asked_again(tmp_path: Path) -> None:
-    index = index_in("qdrant", folder=tmp_path, url="http://127.0.0.1:9")
+    index = make_index("qdrant", folder=tmp_path, url="http://127.0.0.1:9")
     for _ in range(2):
         with pytest.raises(StoreError, match="The vectors in qdrant cannot be reached"):
             await index.nearest(new_shelf(), some_vectors(1)[0], limit=1)

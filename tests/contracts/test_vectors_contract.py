@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.store.vectors.places import opened
+from tests.store.vectors.vector_stores import open_store
 from toolgate.store.vectors import TextLink, TextMatch, VectorSpace
 from toolgate.store.vectors.sqlite import SqliteVectors
 from toolgate.testing.contracts.vectors import VectorContract
@@ -102,7 +102,7 @@ async def test_a_broken_place_fails_in_the_test_that_names_its_fault(
 ) -> None:
     url = f"sqlite:///{tmp_path / 'toolgate.db'}"
     async with AsyncExitStack() as stack:
-        stores = iter([await stack.enter_async_context(opened(url)) for _ in range(4)])
+        stores = iter([await stack.enter_async_context(open_store(url)) for _ in range(4)])
         wants_many = "make_vectors" in test.__code__.co_varnames
         given: Any = (lambda: broken(next(stores))) if wants_many else broken(next(stores))
 

@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from tests.postgres import PostgresServer
-from tests.store.vectors.places import opened, vectors_in
+from tests.store.vectors.vector_stores import open_store, vectors_in
 from toolgate.testing.contracts.vectors import MakeVectors, VectorContract
 
 
@@ -17,7 +17,7 @@ class Postgres(VectorContract):
     async def make_vectors(self, postgres: PostgresServer) -> AsyncGenerator[MakeVectors]:
         url = postgres.new_schema()
         async with AsyncExitStack() as stack:
-            stores = iter([await stack.enter_async_context(opened(url)) for _ in range(5)])
+            stores = iter([await stack.enter_async_context(open_store(url)) for _ in range(5)])
             yield lambda: vectors_in(next(stores), "pgvector", extension=self.extension)
 
 

@@ -7,7 +7,7 @@ import zipfile
 
 import pytest
 
-from tests.documents.places import docx, pdf
+from tests.documents.libraries import docx, pdf
 from toolgate.base.installation import install_hint
 from toolgate.documents import ConvertedDocument, convert, is_supported, supported_formats
 from toolgate.errors import DocumentError, MissingExtraError

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from anyio import create_task_group
 
-from tests.documents.places import Letters, doc, library_in, rendered
+from tests.documents.libraries import Letters, doc, library_in, rendered
 from toolgate.documents import DocumentLibrary, RetrieveRequest, retrieve
 from toolgate.errors import ArgumentError, DocumentError, EmbedderError, SettingError, StoreError
 from toolgate.settings import DocumentSettings

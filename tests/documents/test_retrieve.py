@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from anyio import fail_after
 
-from tests.documents.places import Asked, Letters, doc, library_in, rendered
+from tests.documents.libraries import Asked, Letters, doc, library_in, rendered
 from tests.limits import HANG_S
 from tests.postgres import PostgresServer
 from toolgate.documents import (

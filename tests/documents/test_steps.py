@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.documents.places import Asked, rendered, shipped
+from tests.documents.libraries import Asked, rendered, shipped
 from toolgate.documents import ConversationMessage, grade, rephrase, select
 
 pytestmark = pytest.mark.anyio

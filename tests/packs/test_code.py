@@ -14,7 +14,7 @@ import anyio.lowlevel
 import pytest
 
 from tests.limits import HANG_S
-from tests.packs.writing import SALES, write
+from tests.packs.pack_files import SALES, write_files
 from toolgate.app.app import App, open_app
 from toolgate.base.installation import install_hint
 from toolgate.errors import RpcError
@@ -58,7 +58,7 @@ async def gateway(
     **options: Any,
 ) -> AsyncGenerator[App]:
     """A gateway with one pack, settled."""
-    write(folder, {"pack.toml": 'name = "sales"\n[variables]\nCOMPANY = "Acme"\n', **files})
+    write_files(folder, {"pack.toml": 'name = "sales"\n[variables]\nCOMPANY = "Acme"\n', **files})
     packs = PackSettings(paths=(str(folder),), disable=("schema",), **options)
     async with memory_app(servers or {}, Settings(packs=packs), wait_s=HANG_S) as app:
         yield app
@@ -133,7 +133,7 @@ async def test_a_tool_asks_the_chat_model_that_is_configured_at_that_time(tmp_pa
         packs = PackSettings(paths=(str(tmp_path),), disable=("schema",))
         return Settings(packs=packs, models=models)
 
-    write(tmp_path, {"pack.toml": 'name = "sales"', "tools/summary.py": SUMMARY})
+    write_files(tmp_path, {"pack.toml": 'name = "sales"', "tools/summary.py": SUMMARY})
     async with memory_app({}, settings(None), wait_s=HANG_S) as app:
         answers = [await call(app, "sales__summary", text="a long story")]
         for said in ("short", "shorter"):
@@ -345,7 +345,7 @@ async def test_a_pack_brings_servers_along(tmp_path: Path) -> None:
 
 async def test_a_command_for_a_server_that_code_adds_finds_it(tmp_path: Path) -> None:
     source = 'async def register(mcp):\n    await mcp.add_server("far", "http://127.0.0.1:9/mcp")\n'
-    write(tmp_path / "net", {"pack.toml": 'name = "net"', "proxies/far.py": source})
+    write_files(tmp_path / "net", {"pack.toml": 'name = "net"', "proxies/far.py": source})
     settings = Settings(
         packs=PackSettings(paths=(str(tmp_path / "net"),), disable=("schema",)),
         store=StoreSettings(url="sqlite://"),
@@ -376,12 +376,12 @@ async def test_a_server_of_the_configuration_goes_before_a_pack(tmp_path: Path) 
 async def test_changed_tools_are_there_without_a_restart(tmp_path: Path) -> None:
     source = SALES["tools/orders.py"]
     async with gateway(tmp_path, {"tools/orders.py": source}) as app:
-        write(tmp_path, {"tools/orders.py": source.replace("def order(", "def purchase(")})
+        write_files(tmp_path, {"tools/orders.py": source.replace("def order(", "def purchase(")})
         await app.packs.refresh()
         await settled(app, {"sales:purchase"})
         assert await call(app, "sales__purchase", number=1) == "order 1"
 
-        write(tmp_path, {"tools/orders.py": "def ("})
+        write_files(tmp_path, {"tools/orders.py": "def ("})
         await app.packs.refresh()
         assert keys(app) == ["sales:purchase"], "what worked before still does"
         assert await call(app, "sales__purchase", number=2) == "order 2"
@@ -434,7 +434,7 @@ def register(mcp):
                 tasks.start_soon(call_slowly)
                 await first.CALLED.wait()
                 tasks.start_soon(call_on)
-                write(tmp_path, {"tools/slow.py": slow.replace("VERSION", "two")})
+                write_files(tmp_path, {"tools/slow.py": slow.replace("VERSION", "two")})
                 await app.packs.refresh()
                 await settled(app, {"sales:slow", "sales:version", "sales:registered"})
                 while answers[-1:] != ["two"]:
@@ -459,8 +459,8 @@ async def test_new_options_are_there_without_a_restart(tmp_path: Path) -> None:
 
 
 async def test_a_gateway_starts_whatever_its_packs_are_like(tmp_path: Path) -> None:
-    write(tmp_path / "bad", {"pack.toml": "name = ["})
-    write(tmp_path / "worse", {"pack.toml": b"\0", "tools/x.py": "raise BaseException('x')"})
+    write_files(tmp_path / "bad", {"pack.toml": "name = ["})
+    write_files(tmp_path / "worse", {"pack.toml": b"\0", "tools/x.py": "raise BaseException('x')"})
     settings = Settings(packs=PackSettings(paths=(str(tmp_path), str(tmp_path / "gone"))))
 
     async with memory_app({}, settings) as app:

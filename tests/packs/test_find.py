@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from tests.packs.writing import write
+from tests.packs.pack_files import write_files
 from toolgate.packs import Packs, PackSet, find_packs
 from toolgate.settings import PackSettings
 
@@ -19,7 +19,9 @@ def found(settings: PackSettings, cwd: Path) -> PackSet:
 
 def small(folder: Path, name: str = "") -> Path:
     about = f'name = "{name}"' if name else ""
-    return write(folder, {"pack.toml": about, f"intents/{folder.name}.txt": f"do {folder.name}"})
+    return write_files(
+        folder, {"pack.toml": about, f"intents/{folder.name}.txt": f"do {folder.name}"}
+    )
 
 
 def used(packs: PackSet) -> list[str]:
@@ -30,7 +32,7 @@ def test_a_path_is_a_pack_or_holds_packs(tmp_path: Path) -> None:
     small(tmp_path / "one")
     small(tmp_path / "many" / "two")
     small(tmp_path / "many" / "three")
-    write(tmp_path / "many", {"readme.txt": "no pack", "notes/x.md": "no pack"})
+    write_files(tmp_path / "many", {"readme.txt": "no pack", "notes/x.md": "no pack"})
 
     packs = found(
         PackSettings(paths=(str(tmp_path / "one"), str(tmp_path / "many"))), tmp_path / "here"
@@ -92,7 +94,7 @@ def test_of_two_packs_with_one_name_the_first_is_used(tmp_path: Path) -> None:
 
 def test_an_intent_of_two_packs_belongs_to_the_first(tmp_path: Path) -> None:
     first, second = small(tmp_path / "a"), small(tmp_path / "b")
-    write(second, {"intents/A.txt": "do it too"})
+    write_files(second, {"intents/A.txt": "do it too"})
 
     packs = found(PackSettings(paths=(str(first), str(second))), tmp_path)
 
@@ -107,7 +109,7 @@ def test_an_intent_of_two_packs_belongs_to_the_first(tmp_path: Path) -> None:
 def test_a_pack_is_found_where_a_package_brings_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(
+    write_files(
         tmp_path / "site",
         {
             "acme_pack/__init__.py": "raise RuntimeError('imported')",

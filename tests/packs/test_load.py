@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.packs.writing import SALES, write
+from tests.packs.pack_files import SALES, write_files
 from toolgate.errors import PackError
 from toolgate.packs import load_pack
 
 
 def test_a_folder_says_all_of_a_pack(tmp_path: Path) -> None:
-    pack = load_pack(write(tmp_path / "sales", SALES))
+    pack = load_pack(write_files(tmp_path / "sales", SALES))
 
     assert (pack.name, pack.version, pack.description) == ("sales", "2", "Orders and refunds.")
     assert [intent.name for intent in pack.intents] == ["orders", "refunds"]
@@ -26,7 +26,7 @@ def test_a_folder_says_all_of_a_pack(tmp_path: Path) -> None:
 def test_the_layout_of_the_source_documents_is_a_pack(tmp_path: Path) -> None:
     """Source document 000: `embeddings/` and `rules/` with manifests, names in any case."""
     pack = load_pack(
-        write(
+        write_files(
             tmp_path / "ide",
             {
                 "embeddings/embeddings.list": "# prompts\nrelations.txt\n\nVALUELISTS.txt\nx.npy\n",
@@ -50,14 +50,16 @@ def test_the_layout_of_the_source_documents_is_a_pack(tmp_path: Path) -> None:
 
 
 def test_a_folder_of_prompts_alone_is_a_pack(tmp_path: Path) -> None:
-    pack = load_pack(write(tmp_path / "small", {"refunds.txt": "money back", "x.de.txt": "hallo"}))
+    pack = load_pack(
+        write_files(tmp_path / "small", {"refunds.txt": "money back", "x.de.txt": "hallo"})
+    )
 
     assert pack.prompts == {"refunds": {"": ("money back",)}, "x": {"de": ("hallo",)}}
 
 
 def test_prompts_and_keywords_of_one_name_are_one_intent(tmp_path: Path) -> None:
     pack = load_pack(
-        write(
+        write_files(
             tmp_path,
             {
                 "pack.toml": 'name = "p"',
@@ -75,7 +77,7 @@ def test_prompts_and_keywords_of_one_name_are_one_intent(tmp_path: Path) -> None
 
 
 def test_intents_for_developers_come_only_when_asked_for(tmp_path: Path) -> None:
-    write(
+    write_files(
         tmp_path,
         {
             "pack.toml": 'name = "p"',
@@ -120,11 +122,11 @@ BROKEN: list[tuple[str, str | bytes, str]] = [
 def test_a_file_that_cannot_be_used_is_left_out_and_named(
     tmp_path: Path, name: str, content: str | bytes, said: str
 ) -> None:
-    write(
+    write_files(
         tmp_path,
         {"pack.toml": 'name = "p"', "intents/good.txt": "good", "rules/good.md": "good rules"},
     )
-    write(tmp_path, {name: content})
+    write_files(tmp_path, {name: content})
 
     pack = load_pack(tmp_path)
 
@@ -134,7 +136,7 @@ def test_a_file_that_cannot_be_used_is_left_out_and_named(
 
 
 def test_a_manifest_that_names_a_missing_file_keeps_the_others(tmp_path: Path) -> None:
-    write(
+    write_files(
         tmp_path,
         {
             "pack.toml": 'name = "p"',
@@ -173,7 +175,7 @@ def test_a_manifest_that_names_a_missing_file_keeps_the_others(tmp_path: Path) -
 def test_a_pack_whose_own_file_is_wrong_cannot_be_used(
     tmp_path: Path, text: str | bytes, said: str
 ) -> None:
-    write(tmp_path, {"pack.toml": text, "intents/good.txt": "good"})
+    write_files(tmp_path, {"pack.toml": text, "intents/good.txt": "good"})
 
     with pytest.raises(PackError) as raised:
         load_pack(tmp_path)
@@ -188,13 +190,13 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_every_change_of_a_file_is_another_fingerprint(tmp_path: Path) -> None:
-    write(tmp_path, SALES)
+    write_files(tmp_path, SALES)
     first = load_pack(tmp_path)
-    write(tmp_path, {"rules/refunds.md": "# Other\n"})
+    write_files(tmp_path, {"rules/refunds.md": "# Other\n"})
     rules = load_pack(tmp_path)
-    write(tmp_path, {"tools/orders.py": "x = 1\n"})
+    write_files(tmp_path, {"tools/orders.py": "x = 1\n"})
     tools = load_pack(tmp_path)
-    write(tmp_path, {"tools/__pycache__/orders.pyc": "x", ".git/index": "x"})
+    write_files(tmp_path, {"tools/__pycache__/orders.pyc": "x", ".git/index": "x"})
 
     assert len({first.fingerprint, rules.fingerprint, tools.fingerprint}) == 3
     assert first.code == rules.code != tools.code
@@ -203,7 +205,7 @@ def test_every_change_of_a_file_is_another_fingerprint(tmp_path: Path) -> None:
 
 def test_pipes_folders_and_odd_names_are_left_out(tmp_path: Path) -> None:
     """A pipe that nobody writes to must not stop the gateway."""
-    write(tmp_path, {"pack.toml": 'name = "p"', "intents/good.txt": "good"})
+    write_files(tmp_path, {"pack.toml": 'name = "p"', "intents/good.txt": "good"})
     os.mkfifo(tmp_path / "intents" / "pipe.txt")
     (tmp_path / "intents" / "zero.txt").symlink_to("/dev/zero")
     (tmp_path / "intents" / "folder.txt").mkdir()

@@ -7,7 +7,7 @@ import anyio
 import pytest
 
 from tests.limits import HANG_S
-from tests.packs.writing import SALES, write
+from tests.packs.pack_files import SALES, write_files
 from toolgate.packs import Packs, PackSet
 from toolgate.settings import PackSettings
 from toolgate.upstream import ToolServices
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.anyio
 
 async def reading(folder: Path, files: Mapping[str, str | bytes] = SALES) -> Packs:
     """Packs over one folder, read once; their code may run."""
-    write(folder, files)
+    write_files(folder, files)
     settings = PackSettings(paths=(str(folder),), disable=("schema",))
     packs = Packs(settings, cwd=folder.parent, services=lambda _: ToolServices())
     await packs.refresh()
@@ -37,7 +37,7 @@ async def test_a_change_is_told_with_all_packs_at_once(tmp_path: Path) -> None:
 
     packs.on_change(listen)
     before = packs.current
-    write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
+    write_files(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
 
     assert await packs.refresh()
     assert not await packs.refresh()
@@ -69,7 +69,7 @@ async def test_a_broken_file_keeps_the_version_before(
     (server,) = packs.specs((), has_connections=False)
     good = packs.current.packs[0]
 
-    write(tmp_path / "sales", {name: content, "unsupported.txt": "where is my parcel\n"})
+    write_files(tmp_path / "sales", {name: content, "unsupported.txt": "where is my parcel\n"})
     assert await packs.refresh()
 
     (state,) = [each for each in packs.current.states if each.name == "sales"]
@@ -79,7 +79,7 @@ async def test_a_broken_file_keeps_the_version_before(
     assert said in problem
     assert packs.specs((), has_connections=False) == [server]
 
-    write(tmp_path / "sales", {name: SALES[name]})
+    write_files(tmp_path / "sales", {name: SALES[name]})
     assert await packs.refresh()
 
     (state,) = [each for each in packs.current.states if each.name == "sales"]
@@ -91,7 +91,7 @@ async def test_a_broken_file_keeps_the_version_before(
 
 async def test_a_pack_that_starts_broken_is_used_as_far_as_it_goes(tmp_path: Path) -> None:
     packs = await reading(tmp_path / "sales", {**SALES, "intents/orders.toml": "="})
-    write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
+    write_files(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
 
     assert await packs.refresh()
 
@@ -100,7 +100,7 @@ async def test_a_pack_that_starts_broken_is_used_as_far_as_it_goes(tmp_path: Pat
 
 
 async def test_one_broken_pack_leaves_the_others_alone(tmp_path: Path) -> None:
-    write(tmp_path / "packs" / "bad", {"pack.toml": "name = ["})
+    write_files(tmp_path / "packs" / "bad", {"pack.toml": "name = ["})
     packs = await reading(tmp_path / "packs" / "sales")
     await packs.reload(PackSettings(paths=(str(tmp_path / "packs"),), disable=("schema",)))
 
@@ -112,7 +112,7 @@ async def test_one_broken_pack_leaves_the_others_alone(tmp_path: Path) -> None:
 async def test_packs_come_and_go_with_their_folders(tmp_path: Path) -> None:
     packs = Packs(PackSettings(disable=("schema",)), cwd=tmp_path)
     await packs.refresh()
-    write(tmp_path / "packs" / "sales", SALES)
+    write_files(tmp_path / "packs" / "sales", SALES)
     assert await packs.refresh()
     assert [pack.name for pack in packs.current.packs] == ["sales"]
 
@@ -133,7 +133,7 @@ async def test_what_is_watched_is_read_once_it_is_still(tmp_path: Path) -> None:
     with anyio.fail_after(HANG_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(lambda: packs.watch(stop=stop, interval_s=0.02))
-            write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
+            write_files(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n"})
             await changed.wait()
             stop.set()
 
@@ -141,7 +141,9 @@ async def test_what_is_watched_is_read_once_it_is_still(tmp_path: Path) -> None:
 async def test_changed_prompts_leave_the_server_of_a_pack_running(tmp_path: Path) -> None:
     packs = await reading(tmp_path / "sales")
     before = packs.specs((), has_connections=False)
-    write(tmp_path / "sales", {"intents/refunds.txt": "pay me back\n", "rules/refunds.md": "new"})
+    write_files(
+        tmp_path / "sales", {"intents/refunds.txt": "pay me back\n", "rules/refunds.md": "new"}
+    )
 
     assert await packs.refresh()
 

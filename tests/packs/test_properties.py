@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.packs.writing import write
+from tests.packs.pack_files import write_files
 from toolgate.errors import PackError
 from toolgate.intents import KeywordStage
 from toolgate.packs import Pack, load_pack
@@ -41,7 +41,7 @@ CONTENT = st.one_of(
 )
 def test_any_files_are_a_pack_or_an_error_that_names_one(files: dict[str, bytes]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder), files)
+        write_files(Path(folder), files)
         failed = ""
         pack = Pack(name="", folder=Path(folder), fingerprint="")
         try:

@@ -11,7 +11,7 @@ import anyio.to_thread
 import pytest
 from openai import AsyncOpenAI, NotFoundError
 
-from tests.chat.place import chatting, streamed_text
+from tests.chat.chat_gateway import chatting, streamed_text
 from tests.limits import HANG_S
 from tests.real.setup import Installed
 from toolgate.testing import FakeUpstream, text_result

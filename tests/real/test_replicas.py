@@ -21,7 +21,7 @@ from tests.real.processes import (
     gateway,
     listening,
 )
-from tests.server.doors import INITIALIZE, headers_for, modern
+from tests.server.http_gateway import INITIALIZE, headers_for, modern
 from toolgate.types import Json
 
 pytestmark = [pytest.mark.real, pytest.mark.anyio]

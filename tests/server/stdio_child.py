@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from tests.server.fake import FakeGateway, fake_app
+from tests.server.fake_gateway import FakeGateway, fake_app
 from toolgate.server.stdio import attach_stdio, serve_stdio
 from toolgate.types import Json, Peer
 

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from tests.limits import HANG_S
-from tests.server.doors import INITIALIZE, headers_for, modern, post
+from tests.server.http_gateway import INITIALIZE, headers_for, modern, post
 from toolgate.app.app import App
 from toolgate.server.http import serve
 from toolgate.settings import LimitSettings, PermissionTable, ProjectTable, Settings

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.limits import HANG_S
-from tests.server.doors import Place, headers_for, listening, modern, post
+from tests.server.http_gateway import ListeningGateway, headers_for, listening, modern, post
 from toolgate.server import connections
 from toolgate.server.asgi import http_parser
 from toolgate.server.connections import ClientConnections, ConnectionLimits
@@ -45,7 +45,9 @@ class Client:
 
 
 @asynccontextmanager
-async def clients(place: Place, count: int, sent: bytes = HALF) -> AsyncIterator[list[Client]]:
+async def clients(
+    place: ListeningGateway, count: int, sent: bytes = HALF
+) -> AsyncIterator[list[Client]]:
     """ClientConnections over which the same bytes were sent."""
     opened: list[Client] = []
     try:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.documents.places import pdf
+from tests.documents.libraries import pdf
 from toolgate.app.app import open_app
 from toolgate.cli.client._local_gateway import in_process
 from toolgate.settings import DocumentSettings, Settings, StoreSettings

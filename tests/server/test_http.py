@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from tests.limits import HANG_S
-from tests.server.doors import INITIALIZE, headers_for, listening, modern, post, until
-from tests.server.fake import FakeGateway, fake_app
+from tests.server.fake_gateway import FakeGateway, fake_app
+from tests.server.http_gateway import INITIALIZE, headers_for, listening, modern, post, until
 from toolgate.errors import PortTakenError, RpcError
 from toolgate.server.http import serve
 from toolgate.server.mcp import fast_path

@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from tests.limits import HANG_S
-from tests.server.doors import INITIALIZE, headers_for, listening, modern, post
+from tests.server.http_gateway import INITIALIZE, headers_for, listening, modern, post
 from toolgate.server.asgi.json_limits import count_json
 from toolgate.server.asgi.json_parser import BadMessageError, parse_json
 from toolgate.server.mcp.summarize_body import summarize_body

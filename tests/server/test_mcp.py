@@ -12,10 +12,11 @@ from mcp.client.subscriptions import ToolsListChanged, listen
 from mcp.shared.exceptions import MCPError
 
 from tests.limits import HANG_S
-from tests.server.doors import (
+from tests.server.fake_gateway import FakeGateway
+from tests.server.http_gateway import (
     INITIALIZE,
     META,
-    Place,
+    ListeningGateway,
     headers_for,
     listening,
     modern,
@@ -23,7 +24,6 @@ from tests.server.doors import (
     texts,
     until,
 )
-from tests.server.fake import FakeGateway
 
 pytestmark = [
     pytest.mark.anyio,
@@ -34,7 +34,7 @@ ERAS = pytest.mark.parametrize("mode", ["auto", "legacy"])
 
 
 @asynccontextmanager
-async def client(place: Place, mode: Any, **options: Any) -> AsyncIterator[Client]:
+async def client(place: ListeningGateway, mode: Any, **options: Any) -> AsyncIterator[Client]:
     with anyio.fail_after(HANG_S):
         async with Client(f"{place.url}/mcp", mode=mode, **options) as connected:
             yield connected
@@ -46,7 +46,7 @@ async def reached(mode: Any, **options: Any) -> AsyncIterator[tuple[Client, Fake
         yield connected, place.gateway
 
 
-async def handshake(place: Place) -> dict[str, str]:
+async def handshake(place: ListeningGateway) -> dict[str, str]:
     """Headers of a fresh session of the handshake era."""
     opened = await post(place.url, INITIALIZE, {"Accept": "application/json, text/event-stream"})
     session = {

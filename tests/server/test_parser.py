@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from tests.limits import HANG_S
-from tests.server.doors import headers_for, listening, modern
+from tests.server.http_gateway import headers_for, listening, modern
 from toolgate.server.asgi.http_parser import MAX_HEAD_BYTES
 
 pytestmark = pytest.mark.anyio

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.limits import HANG_S
-from tests.server.doors import INITIALIZE, headers_for, listening, modern, post
+from tests.server.http_gateway import INITIALIZE, headers_for, listening, modern, post
 
 pytestmark = pytest.mark.anyio
 

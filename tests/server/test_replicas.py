@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from tests.limits import HANG_S
-from tests.server.doors import INITIALIZE, headers_for, modern, post
-from tests.store.places import BOTH, url_of
+from tests.server.http_gateway import INITIALIZE, headers_for, modern, post
+from tests.store.stores import BOTH, url_of
 from toolgate.app.app import App
 from toolgate.server.http import serve
 from toolgate.settings import ApprovalSettings, GuardTable, PermissionTable, Settings

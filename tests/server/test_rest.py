@@ -5,14 +5,14 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.server.doors import Place, listening
-from tests.server.fake import FakeGateway
+from tests.server.fake_gateway import FakeGateway
+from tests.server.http_gateway import ListeningGateway, listening
 
 pytestmark = pytest.mark.anyio
 
 
 async def ask(
-    place: Place, method: str, path: str, body: Any = None, **headers: str
+    place: ListeningGateway, method: str, path: str, body: Any = None, **headers: str
 ) -> tuple[int, Any]:
     async with (
         aiohttp.ClientSession() as http,

@@ -23,8 +23,8 @@ from mcp.client.subscriptions import ToolsListChanged, listen
 from mcp.shared.exceptions import MCPError
 
 from tests.limits import HANG_S
-from tests.server.doors import INITIALIZE, headers_for, listening, modern, texts, until
-from tests.server.fake import FakeGateway, fake_app
+from tests.server.fake_gateway import FakeGateway, fake_app
+from tests.server.http_gateway import INITIALIZE, headers_for, listening, modern, texts, until
 from tests.telemetry.spans import attributes, collected
 from toolgate.server.mcp import pipes
 from toolgate.server.mcp import relay as _relay

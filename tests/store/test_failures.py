@@ -19,8 +19,8 @@ from anyio import create_task_group
 from sqlalchemy import event, text
 
 from tests.limits import HANG_S
-from tests.store.places import begun, made, run_sql, url_of
 from tests.store.released import AUDIT, SERVER, SNAPSHOT
+from tests.store.stores import make_sql_store, run_sql, transaction, url_of
 from toolgate.errors import StoreError
 from toolgate.store import AuditFilter, Retention, StoredResult
 from toolgate.store.sqlite import Options, build
@@ -43,7 +43,7 @@ def file_size_limit(limit_bytes: int) -> Generator[None]:
 
 
 async def test_a_disk_that_takes_no_more_is_reported_and_works_again(tmp_path: Path) -> None:
-    store = made(f"sqlite:///{tmp_path / 'toolgate.db'}")
+    store = make_sql_store(f"sqlite:///{tmp_path / 'toolgate.db'}")
     await store.open()
     await store.audit.append([sample_record(0)])
     many = [sample_record(minute, query="x" * 1000) for minute in range(1, 1000)]
@@ -60,7 +60,7 @@ async def test_a_disk_that_takes_no_more_is_reported_and_works_again(tmp_path: P
 
 
 async def test_a_full_database_is_reported_and_works_again(tmp_path: Path) -> None:
-    store = made(f"sqlite:///{tmp_path / 'toolgate.db'}")
+    store = make_sql_store(f"sqlite:///{tmp_path / 'toolgate.db'}")
     await store.open()
     limit = {"pages": 30}
 
@@ -81,7 +81,7 @@ async def test_a_full_database_is_reported_and_works_again(tmp_path: Path) -> No
 
 
 async def test_a_clean_up_gives_space_back_to_the_disk(tmp_path: Path) -> None:
-    store = made(f"sqlite:///{tmp_path / 'toolgate.db'}")
+    store = make_sql_store(f"sqlite:///{tmp_path / 'toolgate.db'}")
     await store.open()
     await store.audit.append([sample_record(minute, query="x" * 1000) for minute in range(1000)])
     before = (await store.sizes())["total"]
@@ -114,7 +114,7 @@ async def test_a_locked_file_fails_the_request_and_not_the_loop(tmp_path: Path) 
 
 async def test_the_loop_runs_on_while_a_write_waits_for_a_lock(tmp_path: Path) -> None:
     file = tmp_path / "toolgate.db"
-    store = made(f"sqlite:///{file}")
+    store = make_sql_store(f"sqlite:///{file}")
     await store.open()
     order: list[str] = []
 
@@ -164,7 +164,7 @@ anyio.run(use, f"sqlite:///{folder}/toolgate.db")
 async def test_a_file_that_may_only_be_read_is_reported() -> None:
     """As another user: nothing is forbidden to root, who alone may enter pytest's folders."""
     with tempfile.TemporaryDirectory() as folder:
-        store = made(f"sqlite:///{folder}/toolgate.db")
+        store = make_sql_store(f"sqlite:///{folder}/toolgate.db")
         await store.open()
         await store.audit.append([sample_record(1)])
         await store.close()
@@ -183,7 +183,7 @@ async def test_a_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("not a folder", encoding="utf-8")
 
     with pytest.raises(StoreError, match=r"[Nn]ot a directory"):
-        await made(f"sqlite:///{tmp_path / 'file' / 'toolgate.db'}").open()
+        await make_sql_store(f"sqlite:///{tmp_path / 'file' / 'toolgate.db'}").open()
 
 
 async def test_a_file_that_is_no_database_is_reported_and_left_alone(tmp_path: Path) -> None:
@@ -191,7 +191,7 @@ async def test_a_file_that_is_no_database_is_reported_and_left_alone(tmp_path: P
     file.write_text("my diary " * 1000, encoding="utf-8")
 
     with pytest.raises(StoreError, match="not a database"):
-        await made(f"sqlite:///{file}").open()
+        await make_sql_store(f"sqlite:///{file}").open()
 
     assert file.read_text(encoding="utf-8") == "my diary " * 1000
 
@@ -199,7 +199,7 @@ async def test_a_file_that_is_no_database_is_reported_and_left_alone(tmp_path: P
 async def test_damage_is_found_and_a_backup_repairs_it(tmp_path: Path) -> None:
     """The damaged file is put aside, not thrown away."""
     file = tmp_path / "data" / "toolgate.db"
-    store = made(f"sqlite:///{file}")
+    store = make_sql_store(f"sqlite:///{file}")
     await store.open()
     await store.audit.append([sample_record(minute, query="x" * 500) for minute in range(500)])
     await store.backup(tmp_path / "backup.db")
@@ -207,7 +207,7 @@ async def test_damage_is_found_and_a_backup_repairs_it(tmp_path: Path) -> None:
     damaged = bytearray(file.read_bytes())
     damaged[len(damaged) // 2 : len(damaged) // 2 + 20_000] = b"\x55" * 20_000
     file.write_bytes(damaged)
-    store = made(f"sqlite:///{file}")
+    store = make_sql_store(f"sqlite:///{file}")
 
     assert (await store.check()).problems
     rows = await store.restore(tmp_path / "backup.db")
@@ -219,7 +219,7 @@ async def test_damage_is_found_and_a_backup_repairs_it(tmp_path: Path) -> None:
 
 
 async def test_a_backup_never_replaces_the_store_itself(tmp_path: Path) -> None:
-    store = made(f"sqlite:///{tmp_path / 'toolgate.db'}")
+    store = make_sql_store(f"sqlite:///{tmp_path / 'toolgate.db'}")
     await store.open()
 
     with pytest.raises(StoreError, match="would replace the store itself"):
@@ -230,7 +230,7 @@ async def test_a_backup_never_replaces_the_store_itself(tmp_path: Path) -> None:
 
 
 async def test_a_backup_that_fails_leaves_no_file_and_the_old_one(tmp_path: Path) -> None:
-    store = made(f"sqlite:///{tmp_path / 'toolgate.db'}")
+    store = make_sql_store(f"sqlite:///{tmp_path / 'toolgate.db'}")
     await store.open()
     await store.audit.append([sample_record(minute, query="x" * 1000) for minute in range(1000)])
     (tmp_path / "backup").write_bytes(b"the one before")
@@ -249,7 +249,7 @@ async def test_a_connection_that_postgres_ends_costs_no_later_request(
 ) -> None:
     """A restart of the database server, as far as we can see."""
     url = url_of("postgres", request)
-    store = made(url)
+    store = make_sql_store(url)
     await store.open()
     await store.servers.save(SERVER)
     async with create_task_group() as group:
@@ -269,7 +269,7 @@ async def test_a_connection_that_postgres_ends_costs_no_later_request(
 
 
 async def test_a_postgres_that_is_not_there_is_reported() -> None:
-    store = made("postgresql://ann:secret@127.0.0.1:9/nothing")
+    store = make_sql_store("postgresql://ann:secret@127.0.0.1:9/nothing")
 
     with pytest.raises(StoreError) as caught:
         await store.open()
@@ -327,9 +327,9 @@ async def test_a_kill_at_any_moment_leaves_nothing_half_written(tmp_path: Path) 
             os.kill(child, signal.SIGKILL)
         acknowledged |= set(lines)
 
-    store = made(url)
+    store = make_sql_store(url)
     await store.open()
-    with begun(url) as connection:
+    with transaction(url) as connection:
         counts = text("SELECT request_id, count(*) FROM audit GROUP BY request_id")
         rows = connection.execute(counts).all()
         written = {row[0]: row[1] for row in rows}

@@ -15,8 +15,8 @@ from alembic.script import ScriptDirectory
 from anyio import create_task_group
 from sqlalchemy import Connection, inspect, text
 
-from tests.store.places import BOTH, begun, made, run_sql, url_of
 from tests.store.released import AUDIT, BUILDERS, RESULT, SECRET, SERVER, SNAPSHOT
+from tests.store.stores import BOTH, make_sql_store, run_sql, transaction, url_of
 from toolgate import __version__
 from toolgate.errors import SettingError, StoreVersionError
 from toolgate.store import AuditFilter, Store, StoreMaintenance, make_store
@@ -94,7 +94,7 @@ def test_new_databases_have_the_tables_that_migrations_make(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     """Our decision: serving loads no Alembic, so new databases are made without it."""
-    with begun(url_of(kind, request)) as connection:
+    with transaction(url_of(kind, request)) as connection:
         schema_version.create(connection)
         made_at_once = described(connection)
         rows = connection.execute(text("SELECT project_id FROM projects")).scalars().all()
@@ -122,9 +122,9 @@ async def test_a_store_of_any_released_schema_keeps_everything(
 ) -> None:
     """Decision 45."""
     url = url_of(kind, request)
-    with begun(url) as connection:
+    with transaction(url) as connection:
         BUILDERS[revision](connection)
-    store = made(url)
+    store = make_sql_store(url)
 
     await store.upgrade()
     await store.open()
@@ -140,20 +140,20 @@ async def test_an_older_file_is_copied_and_migrated_when_it_is_opened(
 ) -> None:
     """Decision 45. The copy is what it was, and private."""
     url = url_of("sqlite", request)
-    with begun(url) as connection:
+    with transaction(url) as connection:
         BUILDERS["0001"](connection)
-    store = made(url)
+    store = make_sql_store(url)
 
     await store.open()
 
     await assert_nothing_lost(store)
     assert (await store.check()).schema == "next"
     await store.close()
-    with begun(url) as connection:
+    with transaction(url) as connection:
         assert connection.execute(text("SELECT title FROM projects")).scalars().all() == ["none"]
     copy = tmp_path / "data" / "toolgate.db.0001.bak"
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    with begun(f"sqlite:///{copy}") as connection:
+    with transaction(f"sqlite:///{copy}") as connection:
         assert schema_version.read_status(connection).found == "0001"
 
 
@@ -163,19 +163,19 @@ async def test_a_step_that_fails_leaves_the_file_as_it_was(
 ) -> None:
     """Tables are part of the transaction."""
     url = url_of("sqlite", request)
-    with begun(url) as connection:
+    with transaction(url) as connection:
         BUILDERS["0001"](connection)
     step = schema_version.MIGRATIONS / "versions" / "next.py"
     step.write_text(NEXT + "\n    raise OSError('no space left on device')\n", encoding="utf-8")
 
     with pytest.raises(Exception, match="no space left"):
-        await made(url).open()
+        await make_sql_store(url).open()
 
-    with begun(url) as connection:
+    with transaction(url) as connection:
         assert schema_version.read_status(connection).found == "0001"
         assert "title" not in str(inspect(connection).get_columns("projects"))
     step.write_text(NEXT, encoding="utf-8")
-    store = made(url)
+    store = make_sql_store(url)
     await store.open()
     await assert_nothing_lost(store)
     await store.close()
@@ -188,16 +188,16 @@ async def test_an_older_postgres_is_refused_until_it_was_upgraded(
 ) -> None:
     """Decision 45: other gateways may be using it. Several upgrades at once do it once."""
     url = url_of("postgres", request)
-    with begun(url) as connection:
+    with transaction(url) as connection:
         BUILDERS["0001"](connection)
 
     with pytest.raises(StoreVersionError) as caught:
-        await made(url).open()
+        await make_sql_store(url).open()
     assert "'0001'" in caught.value.failed
     assert "'next'" in caught.value.failed
     assert "toolgate db upgrade" in caught.value.hint
 
-    stores = [made(url) for _ in range(3)]
+    stores = [make_sql_store(url) for _ in range(3)]
     done: list[str | None] = []
 
     async def upgrade(store: StoreMaintenance) -> None:
@@ -220,20 +220,20 @@ async def test_a_backup_of_an_older_schema_is_upgraded_by_restoring_it(
 ) -> None:
     """Before an upgrade one makes a backup, so it has to work without one."""
     url = url_of(kind, request)
-    with begun(url) as connection:
+    with transaction(url) as connection:
         BUILDERS["0001"](connection)
-    store = made(url)
+    store = make_sql_store(url)
     backup = tmp_path / "backup.db"
     await store.backup(backup)
     await store.close()
 
-    elsewhere = made(f"sqlite:///{tmp_path / 'elsewhere.db'}")
+    elsewhere = make_sql_store(f"sqlite:///{tmp_path / 'elsewhere.db'}")
     await elsewhere.restore(backup)
 
     await assert_nothing_lost(elsewhere)
     assert (await elsewhere.check()).schema == "next"
     await elsewhere.close()
-    with begun(f"sqlite:///{backup}") as connection:
+    with transaction(f"sqlite:///{backup}") as connection:
         assert schema_version.read_status(connection).found == "0001"
 
 
@@ -247,7 +247,7 @@ async def test_a_newer_schema_is_refused_with_both_versions_and_left_alone(
     """Decision 45."""
     url = url_of(kind, request)
     present = tables.REVISIONS[-1]
-    store = made(url)
+    store = make_sql_store(url)
     await store.open()
     run_sql(url, "UPDATE toolgate_schema SET version_num = '9999'")
 
@@ -265,7 +265,7 @@ async def test_a_backup_brings_an_older_program_back(
 ) -> None:
     """A file that is too new is put aside, not thrown away."""
     url = url_of("sqlite", request)
-    store = made(url)
+    store = make_sql_store(url)
     await store.open()
     await store.servers.save(SERVER)
     await store.backup(tmp_path / "backup.db")
@@ -276,7 +276,7 @@ async def test_a_backup_brings_an_older_program_back(
     assert (await store.check()).problems == ()
     assert await store.servers.select("default") == [SERVER]
     [aside] = (tmp_path / "data").glob("*.damaged")
-    with begun(f"sqlite:///{aside}") as connection:
+    with transaction(f"sqlite:///{aside}") as connection:
         assert schema_version.read_status(connection).found == "9999"
     await store.close()
 
@@ -288,10 +288,10 @@ async def test_tables_of_another_program_are_left_alone(
     """A wrong address must not mix two programs' data."""
     url = url_of(kind, request)
     run_sql(url, "CREATE TABLE servers (id INTEGER)")
-    store = made(url)
+    store = make_sql_store(url)
 
     backup = tmp_path / "backup.db"
-    other = made(f"sqlite:///{backup}")
+    other = make_sql_store(f"sqlite:///{backup}")
     await other.open()
     await other.close()
 
@@ -300,7 +300,7 @@ async def test_tables_of_another_program_are_left_alone(
     with pytest.raises(StoreVersionError, match="another program"):
         await store.restore(backup)
 
-    with begun(url) as connection:
+    with transaction(url) as connection:
         assert inspect(connection).get_table_names() == ["servers"]
     await store.close()
 
@@ -311,7 +311,7 @@ async def test_tables_under_other_names_do_not_matter(
 ) -> None:
     url = url_of(kind, request)
     run_sql(url, "CREATE TABLE invoices (id INTEGER)")
-    store = made(url)
+    store = make_sql_store(url)
 
     await store.open()
 
@@ -322,7 +322,7 @@ async def test_tables_under_other_names_do_not_matter(
 @BOTH
 async def test_a_check_names_what_is_missing(kind: str, request: pytest.FixtureRequest) -> None:
     url = url_of(kind, request)
-    store = made(url)
+    store = make_sql_store(url)
     await store.open()
     run_sql(url, "DROP TABLE secrets")
     run_sql(url, "ALTER TABLE audit RENAME COLUMN query TO request")
@@ -341,13 +341,13 @@ async def test_files_and_folders_are_for_their_owner_alone(tmp_path: Path) -> No
     previous = os.umask(0)
     try:
         file = tmp_path / "new" / "data" / "toolgate.db"
-        store = made(f"sqlite:///{file}")
+        store = make_sql_store(f"sqlite:///{file}")
         await store.open()
         await store.secret("x")
         modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in file.parent.iterdir()}
         await store.close()
         file.chmod(0o644)
-        await made(f"sqlite:///{file}").open()
+        await make_sql_store(f"sqlite:///{file}").open()
     finally:
         os.umask(previous)
 

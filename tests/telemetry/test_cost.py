@@ -5,7 +5,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from tests.console.places import said_in
+from tests.console.console_client import visible_text
 from tests.limits import HANG_S
 from tests.telemetry.test_metrics import opened
 from toolgate.gateway.meta_tools import DiscoverRequest
@@ -56,8 +56,8 @@ async def test_the_console_the_interface_and_the_account_agree() -> None:
             await app.gateway.calls.execute(ME, "a:good", {"x": 1})
         answer = (await client.get("/api/v1/cost?days=1")).json()
         use = (await client.get("/api/v1/tools/usage?days=1")).json()
-        page = said_in((await client.get("/console/cost")).text)
-        home = said_in((await client.get("/console")).text)
+        page = visible_text((await client.get("/console/cost")).text)
+        home = visible_text((await client.get("/console")).text)
         await client.get("/console/search?q=good")
         assert (await client.get("/api/v1/cost?days=1")).json()["tasks"] == answer["tasks"]
     [task] = answer["tasks"]
@@ -80,28 +80,28 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
             await app.gateway.calls.execute(ME, "a:good", {"x": 1})
         await app.recorder.flush()
         first = await client.get("/console/cost")
-        assert "Counting continues in the background" in said_in(first.text)
+        assert "Counting continues in the background" in visible_text(first.text)
         assert first.headers["refresh"] == "2"
         with anyio.fail_after(HANG_S):
-            while "in the background" in said_in((await client.get("/console/cost")).text):
+            while "in the background" in visible_text((await client.get("/console/cost")).text):
                 pass
         later = await client.get("/console/cost")
-        assert "in 1 conversation" in said_in(later.text)
+        assert "in 1 conversation" in visible_text(later.text)
         assert "refresh" not in later.headers
         home = await client.get("/console")
-        assert "Calls in the last hour – Counting…" in said_in(home.text)
+        assert "Calls in the last hour – Counting…" in visible_text(home.text)
         assert home.headers["refresh"] == "2"
         with anyio.fail_after(HANG_S):
-            while "Counting…" in said_in((await client.get("/console")).text):
+            while "Counting…" in visible_text((await client.get("/console")).text):
                 pass
         home = await client.get("/console")
-        assert "3 calls, none failed" in said_in(home.text)
+        assert "3 calls, none failed" in visible_text(home.text)
         assert "refresh" not in home.headers
         # Nobody looked for long: what was counted then is not said of now.
         monkeypatch.setattr("toolgate.console.counts_cache._SHOWN_FOR_S", 0)
         for path in ("", "/cost"):
             page = await client.get(f"/console{path}")
-            assert "ounting" in said_in(page.text)
+            assert "ounting" in visible_text(page.text)
             assert page.headers["refresh"] == "2"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.chat.place import chatting
+from tests.chat.chat_gateway import chatting
 from tests.telemetry.spans import attributes, by_name, collected
 from toolgate.settings import TraceSettings
 from toolgate.testing import FakeUpstream, memory_app

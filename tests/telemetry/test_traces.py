@@ -8,7 +8,7 @@ import re
 import httpx2
 import pytest
 
-from tests.server.doors import INITIALIZE, headers_for, modern
+from tests.server.http_gateway import INITIALIZE, headers_for, modern
 from tests.telemetry.spans import by_name, collected
 from tests.telemetry.test_metrics import opened, scraped
 from toolgate.base.logs import JsonLines

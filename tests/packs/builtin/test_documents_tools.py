@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.documents.places import Asked
+from tests.documents.libraries import Asked
 from tests.limits import HANG_S
-from tests.security.access.places import caller
+from tests.security.access.fake_catalog import caller
 from toolgate.app.app import App, open_app
 from toolgate.documents import NewDocument, RetrieveRequest
 from toolgate.errors import ForbiddenError, UnknownToolError

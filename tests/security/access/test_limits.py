@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.security.access.places import caller
+from tests.security.access.fake_catalog import caller
 from toolgate.errors import LimitError
 from toolgate.security.access import UsageLimits
 from toolgate.settings import LimitSettings, ToolLimitTable

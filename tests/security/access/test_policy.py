@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.security.access.places import Place, Tool, caller, server
+from tests.security.access.fake_catalog import FakeCatalog, Tool, caller, server
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.security.access import (
     AccessRule,
@@ -35,8 +35,8 @@ def rows(heading: str) -> list[list[str]]:
 EXAMPLES = rows("| line | rules | caller | tool | allowed |")
 
 
-def example_place() -> Place:
-    place = Place()
+def example_place() -> FakeCatalog:
+    place = FakeCatalog()
     hints = {
         "get": {"read_only": True, "destructive": False},
         "set": {"destructive": False},
@@ -51,7 +51,7 @@ def example_place() -> Place:
     return place
 
 
-def seen(policy: Policy, who: Caller, place: Place) -> int:
+def seen(policy: Policy, who: Caller, place: FakeCatalog) -> int:
     """How many tools a caller sees."""
     mask = policy.mask(who, place.snapshot)
     assert mask is not None
@@ -168,7 +168,7 @@ def test_a_project_can_claim_servers_and_several_can_claim_one() -> None:
 
 
 def test_marks_of_a_server_that_is_not_trusted_count_for_nothing() -> None:
-    place = Place()
+    place = FakeCatalog()
     tool = Tool(key="a:get", read_only=True, destructive=False)
     place.reload([server("a", trust=False)], [tool])
     policy = Policy(
@@ -339,7 +339,7 @@ def test_a_mask_says_the_same_as_the_decision_about_each_tool(
     shares: bool,
     data: st.DataObject,
 ) -> None:
-    place = Place()
+    place = FakeCatalog()
     servers = sorted({tool.server for tool in tools})
     place.reload(
         [
@@ -375,7 +375,7 @@ def test_a_mask_says_the_same_as_the_decision_about_each_tool(
 def test_another_allow_hides_nothing_and_another_deny_shows_nothing(
     rules: list[AccessRule], more: AccessRule, asker: Caller
 ) -> None:
-    place = Place()
+    place = FakeCatalog()
     place.reload(
         [server("a"), server("b")],
         [Tool(key=f"{name}:{tool}") for name in "ab" for tool in ("x", "xy", "z")],
@@ -395,7 +395,7 @@ def test_another_allow_hides_nothing_and_another_deny_shows_nothing(
 
 def test_a_pattern_of_many_stars_is_quick() -> None:
     """What an administrator types must not stop the gateway."""
-    place = Place()
+    place = FakeCatalog()
     place.reload([server("a")], [Tool(key="a:" + "x" * 200)])
     rule = AccessRule(effect="allow", who="everyone", kind="tool", pattern="*x" * 60 + "y")
     policy = Policy(place, PolicyInputs(required=True, rules=(rule,)))

@@ -8,13 +8,13 @@ import anyio
 import pytest
 
 from tests.limits import HANG_S
-from tests.security.credentials.places import (
+from tests.security.credentials.login_gateway import (
     HERE,
     browse,
     caller,
     gateway,
     log_in,
-    said,
+    result_text,
     spec_of,
     until_listed,
 )
@@ -57,7 +57,7 @@ async def test_a_server_that_wants_a_login_says_how_and_works_after_it(
         view = await log_in(app, caller())
         assert (view.state, view.form, view.renews) == ("good", "oauth", True)
         await until_listed(app)
-        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
     assert authorization.asked[0]["resource"] == notes.url, "tokens are for this server (RFC 8707)"
 
 
@@ -84,7 +84,7 @@ async def test_a_token_that_is_refused_early_is_renewed_and_the_call_runs(
         await log_in(app, caller())
         await until_listed(app)
         authorization.expire_tokens()
-        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
 
 
 async def test_a_caller_who_goes_away_does_not_lose_the_renewed_token(
@@ -108,7 +108,7 @@ async def test_a_caller_who_goes_away_does_not_lose_the_renewed_token(
                 await asked.wait()
             tasks.cancel_scope.cancel()
         go_on.set()
-        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
         [view] = await app.logins.list(caller())
         assert view.state == "good"
 
@@ -131,7 +131,7 @@ async def test_a_login_that_is_not_renewed_any_more_asks_for_a_new_one_and_tries
         assert (view.state, view.reason) == ("ended", "invalid_grant")
         authorization.refuses_refresh = ""
         await log_in(app, caller())
-        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
 
 
 async def test_an_authorization_server_that_is_away_for_a_moment_ends_no_login(
@@ -144,7 +144,7 @@ async def test_an_authorization_server_that_is_away_for_a_moment_ends_no_login(
         authorization.fails = [503]
         with pytest.raises(UnreachableError, match="503"):
             await app.gateway.calls.execute(caller(), "notes:whoami", {})
-        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
 
 
 async def test_more_rights_are_asked_for_when_a_server_misses_them(
@@ -158,7 +158,7 @@ async def test_more_rights_are_asked_for_when_a_server_misses_them(
             await app.gateway.calls.execute(caller(), "notes:whoami", {})
         view = await log_in(app, caller())
         assert set(view.scopes) == {"read", "write"}
-        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
 
 
 # Each user with a login of their own
@@ -176,7 +176,7 @@ async def test_each_user_calls_by_a_login_and_a_connection_of_their_own(
             await app.gateway.calls.execute(ben, "notes:whoami", {})
         await log_in(app, ben)
         for who, name in ((anna, "anna"), (ben, "ben"), (anna, "anna")):
-            assert said(await app.gateway.calls.execute(who, "notes:whoami", {})) == name
+            assert result_text(await app.gateway.calls.execute(who, "notes:whoami", {})) == name
         assert notes.callers == ["anna", "ben", "anna"]
         assert [view.subject for view in await app.logins.list(ben)] == ["user:ben"]
 
@@ -195,7 +195,7 @@ async def test_a_user_who_logs_out_is_not_let_in_by_anybody_elses_login(
         assert authorization.revoked, "the authorization server was told (RFC 7009)"
         with pytest.raises(LoginNeededError):
             await app.gateway.calls.execute(ben, "notes:whoami", {})
-        assert said(await app.gateway.calls.execute(anna, "notes:whoami", {})) == "anna"
+        assert result_text(await app.gateway.calls.execute(anna, "notes:whoami", {})) == "anna"
 
 
 async def test_each_project_calls_by_its_own_login(
@@ -207,8 +207,8 @@ async def test_each_project_calls_by_its_own_login(
         await until_listed(app)
         authorization.user = "robot"
         await log_in(app, web, project="data")
-        assert said(await app.gateway.calls.execute(web, "notes:whoami", {})) == "anna"
-        assert said(await app.gateway.calls.execute(data, "notes:whoami", {})) == "robot"
+        assert result_text(await app.gateway.calls.execute(web, "notes:whoami", {})) == "anna"
+        assert result_text(await app.gateway.calls.execute(data, "notes:whoami", {})) == "robot"
 
 
 async def test_nobody_logs_in_for_somebody_else_or_for_all_without_the_right(
@@ -237,8 +237,10 @@ async def test_a_user_gives_a_header_of_their_own_where_the_settings_ask_for_one
         for who, key in ((anna, "key-of-anna"), (ben, "key-of-ben")):
             await app.logins.give(who, "notes", headers={"Authorization": key}, env={})
         await until_listed(app, anna)
-        assert said(await app.gateway.calls.execute(ben, "notes:whoami", {})) == "key-of-ben"
-        assert said(await app.gateway.calls.execute(anna, "notes:whoami", {})) == "key-of-anna"
+        assert result_text(await app.gateway.calls.execute(ben, "notes:whoami", {})) == "key-of-ben"
+        assert (
+            result_text(await app.gateway.calls.execute(anna, "notes:whoami", {})) == "key-of-anna"
+        )
         notes.accepts = {"key-of-ben"}
         with pytest.raises(LoginNeededError, match="credentials set notes"):
             await app.gateway.calls.execute(anna, "notes:whoami", {})
@@ -260,10 +262,16 @@ async def test_the_gateway_itself_gets_a_token_and_another_when_it_is_refused(
     )
     async with gateway(spec) as app:
         await until_listed(app)
-        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "client:robot"
+        assert (
+            result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {}))
+            == "client:robot"
+        )
         assert len(authorization.asked) == 1
         authorization.expire_tokens()
-        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "client:robot"
+        assert (
+            result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {}))
+            == "client:robot"
+        )
         assert len(authorization.asked) == 2
 
 
@@ -291,7 +299,7 @@ async def test_the_token_of_a_caller_is_exchanged_and_never_sent_to_the_server(
             result = await app.gateway._catalog.request(
                 "notes", "tools/call", {"name": "whoami", "arguments": {}}, caller=who, peer=None
             )
-            assert said(result) == name
+            assert result_text(result) == name
         with pytest.raises(LoginNeededError, match="identity provider"):
             await app.gateway._catalog.request(
                 "notes", "tools/call", {"name": "whoami"}, caller=caller("carl"), peer=None
@@ -400,7 +408,7 @@ async def test_a_client_may_name_itself_by_a_document(
     async with gateway(spec_of(notes), settings=settings) as app:
         await log_in(app, caller())
         await until_listed(app)
-        assert said(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
+        assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
         app.logins.base = "https://gateway.example"
         assert (app.logins.document() or {})["client_id"] == document
     assert not authorization.clients

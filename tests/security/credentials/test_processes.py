@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.credentials.places import caller, gateway, said, until_listed
+from tests.security.credentials.login_gateway import caller, gateway, result_text, until_listed
 from toolgate.errors import LoginNeededError
 from toolgate.settings import Settings
 from toolgate.types import CredentialSpec, ServerSpec
@@ -47,13 +47,13 @@ async def test_each_user_has_a_process_with_variables_of_their_own(tmp_path: Pat
         anna, ben = caller("anna", roles=("member",)), caller("ben", roles=("member",))
         await app.logins.give(anna, "notes", headers={}, env={"API_KEY": "of anna"})
         await until_listed(app, anna)
-        first = said(await app.gateway.calls.execute(anna, "notes:key", {}))
+        first = result_text(await app.gateway.calls.execute(anna, "notes:key", {}))
         with pytest.raises(LoginNeededError, match="credentials set notes"):
             await app.gateway.calls.execute(ben, "notes:key", {})
         await app.logins.give(ben, "notes", headers={}, env={"API_KEY": "of ben"})
-        second = said(await app.gateway.calls.execute(ben, "notes:key", {}))
+        second = result_text(await app.gateway.calls.execute(ben, "notes:key", {}))
         assert (first.split(" in ")[0], second.split(" in ")[0]) == ("of anna", "of ben")
         assert first.split(" in ")[1] != second.split(" in ")[1]
         await app.logins.give(anna, "notes", headers={}, env={"API_KEY": "another"})
-        third = said(await app.gateway.calls.execute(anna, "notes:key", {}))
+        third = result_text(await app.gateway.calls.execute(anna, "notes:key", {}))
         assert third.startswith("another in ")

@@ -7,8 +7,15 @@ import anyio
 import pytest
 
 from tests.limits import HANG_S
-from tests.security.credentials.places import caller, gateway, log_in, said, spec_of, until_listed
-from tests.store.places import BOTH, url_of
+from tests.security.credentials.login_gateway import (
+    caller,
+    gateway,
+    log_in,
+    result_text,
+    spec_of,
+    until_listed,
+)
+from tests.store.stores import BOTH, url_of
 from toolgate.app.app import App
 from toolgate.errors import CredentialError, LoginNeededError, UnreachableError
 from toolgate.security.access import PresentedCredentials
@@ -50,7 +57,9 @@ async def test_a_login_in_one_replica_holds_in_all_and_is_renewed_by_one(
         answers: list[str] = []
 
         async def call(app: App) -> None:
-            answers.append(said(await app.gateway.calls.execute(caller(), "notes:whoami", {})))
+            answers.append(
+                result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {}))
+            )
 
         with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as tasks:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from tests.limits import HANG_S
-from tests.store.places import made, run_sql, url_of
-from tests.store.vectors.places import opened, vectors_in
-from tests.store.vectors.test_kept import searching
+from tests.store.stores import make_sql_store, run_sql, url_of
+from tests.store.vectors.test_persistence import searching
+from tests.store.vectors.vector_stores import open_store, vectors_in
 from toolgate.errors import StoreError
 from toolgate.store import SqlAccess
 from toolgate.store.vectors import VectorSpace, VectorStore
@@ -66,7 +66,7 @@ async def test_a_killed_process_leaves_whole_batches(
         process.send_signal(signal.SIGKILL)
         process.wait(HANG_S)
 
-    async with opened(url) as store:
+    async with open_store(url) as store:
         vectors = vectors_in(store, place)
         hashes = [hash_of(number) for number in range(100 * 512)]
         found = await loaded(vectors, SPACE, hashes)
@@ -84,7 +84,7 @@ def loop_s() -> float:
 
 
 async def test_a_full_disk_keeps_what_was_there_and_raises(tmp_path: Path) -> None:
-    async with opened("sqlite://") as store:  # one connection, so that the limit holds for all
+    async with open_store("sqlite://") as store:  # one connection, so that the limit holds for all
         vectors = vectors_in(store, "sqlite")
         await vectors.save(SPACE, [hash_of(1)], some_rows(1))
 
@@ -109,9 +109,9 @@ async def test_a_backup_of_postgres_brings_its_vectors_along(
     """And what the extension searches is made anew from them."""
     url = request.getfixturevalue("postgres").new_schema()
     hashes, rows = [hash_of(number) for number in range(50)], some_rows(50)
-    async with opened(url) as store:
+    async with open_store(url) as store:
         await vectors_in(store, "pgvector").save(SPACE, hashes, rows)
-        source = made(url)
+        source = make_sql_store(url)
         await source.backup(tmp_path / "backup.db")
         await source.audit.append([sample_record(1)])
         await source.restore(tmp_path / "backup.db")
@@ -123,7 +123,7 @@ async def test_a_backup_of_postgres_brings_its_vectors_along(
         query = rows[7].astype(np.float32)
         assert (await vectors.nearest(SPACE, query, limit=1))[0].text_hash == hashes[7]
         assert len(await loaded(vectors, SPACE, hashes)) == 50
-    async with opened(f"sqlite:///{tmp_path / 'backup.db'}") as store:
+    async with open_store(f"sqlite:///{tmp_path / 'backup.db'}") as store:
         found = await loaded(vectors_in(store, "sqlite"), SPACE, hashes)
         assert found[hashes[3]].tobytes() == rows[3].tobytes()
 
@@ -134,7 +134,7 @@ async def test_the_index_of_a_model_is_the_one_that_source_document_003_asks_for
 ) -> None:
     """HNSW, m = 16, ef_construction = 64, cosine; and the planner can use it."""
     url = request.getfixturevalue("postgres").new_schema()
-    async with opened(url) as store:
+    async with open_store(url) as store:
         vectors = vectors_in(store, "pgvector")
         hashes, rows = [hash_of(number) for number in range(3_000)], some_rows(3_000)
         await vectors.save(SPACE, hashes, rows)
@@ -167,7 +167,7 @@ async def test_without_the_extension_a_notice_says_what_to_do(
     *, extension: bool, request: pytest.FixtureRequest
 ) -> None:
     url = request.getfixturevalue("postgres").new_schema()
-    async with opened(url) as store:
+    async with open_store(url) as store:
         vectors: VectorStore = vectors_in(store, "pgvector", extension=extension)
         await vectors.save(SPACE, [hash_of(1)], some_rows(1))
 
@@ -192,7 +192,7 @@ async def test_rows_of_another_dimension_are_not_of_this_model(tmp_path: Path) -
 
 async def test_reading_5000_vectors_costs_less_than_a_tenth_of_a_second(tmp_path: Path) -> None:
     """Processor time, so that a busy machine does not count."""
-    async with opened(f"sqlite:///{tmp_path / 'toolgate.db'}") as store:
+    async with open_store(f"sqlite:///{tmp_path / 'toolgate.db'}") as store:
         vectors = vectors_in(store, "sqlite")
         hashes, rows = [hash_of(number) for number in range(5_000)], some_rows(5_000, 256)
         space = VectorSpace(model="m", dim=256)

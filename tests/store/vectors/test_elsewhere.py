@@ -8,9 +8,9 @@ import pytest
 
 from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.hashing import HashingEmbedder
-from tests.store.places import url_of
-from tests.store.vectors.places import opened
-from tests.store.vectors.test_kept import PATIENT, WEATHER, Failing, vectors_at
+from tests.store.stores import url_of
+from tests.store.vectors.test_persistence import PATIENT, WEATHER, Failing, vectors_at
+from tests.store.vectors.vector_stores import open_store
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.strategies.hybrid import Options, build
 from toolgate.testing.contracts.search import sample_tools
@@ -39,7 +39,7 @@ REQUESTS = [
 
 async def test_answers_are_those_of_an_index_in_memory(url: str) -> None:
     """Up to what is beyond the nearest few hundred, of which there are none here."""
-    async with opened(url) as store:
+    async with open_store(url) as store:
         memory = build(IN_MEMORY, embedder=HashingEmbedder())
         there = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=vectors_at(url, store))
         for strategy in (memory, there):
@@ -58,7 +58,7 @@ async def test_answers_are_those_of_an_index_in_memory(url: str) -> None:
 
 
 async def test_a_restart_embeds_nothing_and_loads_nothing(url: str) -> None:
-    async with opened(url) as store:
+    async with open_store(url) as store:
         first = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=vectors_at(url, store))
         await first.update(sample_tools())
         await first.wait_until_saved()
@@ -77,7 +77,7 @@ async def test_a_restart_embeds_nothing_and_loads_nothing(url: str) -> None:
 
 async def test_a_catalog_that_shrinks_comes_back_into_memory(url: str) -> None:
     embedder = HashingEmbedder()
-    async with opened(url) as store:
+    async with open_store(url) as store:
         strategy = build(ELSEWHERE, embedder=embedder, vectors=vectors_at(url, store))
         await strategy.update(sample_tools())
         await strategy.wait_until_saved()
@@ -93,7 +93,7 @@ async def test_a_catalog_that_shrinks_comes_back_into_memory(url: str) -> None:
 
 
 async def test_words_answer_when_the_database_does_not(url: str) -> None:
-    async with opened(url) as store:
+    async with open_store(url) as store:
         place = Failing(vectors_at(url, store))
         strategy = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
@@ -118,7 +118,7 @@ async def test_only_allowed_tools_are_found_however_far_they_are(url: str) -> No
         for n in range(900)
     ]
     odd = SearchableTool(key="s:x", server="s", name="x", description="Zebra crossing.")
-    async with opened(url) as store:
+    async with open_store(url) as store:
         strategy = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=vectors_at(url, store))
         await strategy.update([*tools, odd])
         await strategy.wait_until_saved()
@@ -138,7 +138,7 @@ async def test_what_cannot_be_kept_is_searched_by_words_until_it_can(
     """A vector that is not in the database is nowhere."""
     monkeypatch.setattr("toolgate.search.semantic.vector_cache._REST_S", 0.0)
     monkeypatch.setattr("toolgate.search.semantic.embedding_queue._SETTLE_AGAIN_S", 0.01)
-    async with opened(url) as store:
+    async with open_store(url) as store:
         place = Failing(vectors_at(url, store), "save")
         strategy = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())

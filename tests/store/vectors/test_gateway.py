@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.conftest import SMALL_SERVER
 from tests.limits import HANG_S
-from tests.store.places import url_of
+from tests.store.stores import url_of
 from toolgate.app.app import App
 from toolgate.errors import ForbiddenError, SettingError, UnknownServerError
 from toolgate.gateway.meta_tools import DiscoverRequest

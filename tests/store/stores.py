@@ -1,4 +1,4 @@
-"""Places where a store can be, for tests that hold for SQLite and for PostgreSQL."""
+"""Stores in SQLite and PostgreSQL, for tests that run on both."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from toolgate.store import make_store
 from toolgate.store.postgres import PostgresStore
 from toolgate.store.sqlite import SqliteStore
 
-__all__ = ["BOTH", "begun", "made", "run_sql", "url_of"]
+__all__ = ["BOTH", "make_sql_store", "run_sql", "transaction", "url_of"]
 
 BOTH = pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 
@@ -23,7 +23,7 @@ def url_of(kind: str, request: pytest.FixtureRequest) -> str:
     return f"sqlite:///{request.getfixturevalue('tmp_path') / 'data' / 'toolgate.db'}"
 
 
-def made(url: str) -> SqliteStore | PostgresStore:
+def make_sql_store(url: str) -> SqliteStore | PostgresStore:
     """A store, not open."""
     store = make_store(url)
     assert isinstance(store, (SqliteStore, PostgresStore))
@@ -31,9 +31,9 @@ def made(url: str) -> SqliteStore | PostgresStore:
 
 
 @contextmanager
-def begun(url: str) -> Generator[Connection]:
+def transaction(url: str) -> Generator[Connection]:
     """A transaction of our own, whatever the schema is."""
-    store = made(url)
+    store = make_sql_store(url)
     if isinstance(store, SqliteStore):
         store._path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -45,5 +45,5 @@ def begun(url: str) -> Generator[Connection]:
 
 def run_sql(url: str, statement: str, **values: Any) -> None:
     """Run one statement."""
-    with begun(url) as connection:
+    with transaction(url) as connection:
         connection.execute(text(statement), values)

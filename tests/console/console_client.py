@@ -1,4 +1,4 @@
-"""A console to look at without a browser: a gateway in memory, and somebody with cookies."""
+"""The console of a gateway in memory, requested over ASGI with cookies but no browser."""
 
 import html
 import re
@@ -58,7 +58,7 @@ def notes(**more: Json) -> FakeUpstream:
 
 
 @dataclass
-class Place:
+class Console:
     """A console that is open."""
 
     app: App
@@ -77,7 +77,7 @@ class Place:
         """Send a form as the page has it, with its hidden token."""
         csrf = fields.pop("csrf", None) or await self.csrf()
         response = await self.client.post(f"/console/{path}", data={"csrf": csrf, **fields})
-        assert response.status_code == status, said_in(response.text)
+        assert response.status_code == status, visible_text(response.text)
         return response
 
     async def csrf(self) -> str:
@@ -101,18 +101,18 @@ class Place:
         return text
 
 
-def said_in(text: str) -> str:
+def visible_text(text: str) -> str:
     """What a page says, without its markup."""
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
 @asynccontextmanager
-async def opened(
+async def open_console(
     servers: dict[str, object] | None = None,
     settings: Settings | None = None,
     *,
     store_url: str = "sqlite://",
-) -> AsyncGenerator[Place]:
+) -> AsyncGenerator[Console]:
     """A console over a gateway in memory, or over a store that is somewhere."""
     wanted = replace(settings or Settings(), allow_other_users=True)
     given = {"notes": notes()} if servers is None else servers
@@ -122,4 +122,4 @@ async def opened(
         async with httpx2.AsyncClient(
             transport=transport, base_url="http://127.0.0.1:7420", follow_redirects=False
         ) as client:
-            yield Place(app=app, door=door, client=client)
+            yield Console(app=app, door=door, client=client)

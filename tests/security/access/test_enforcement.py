@@ -12,9 +12,9 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.chat.place import Scripted, scripted
+from tests.chat.chat_gateway import Scripted, scripted
 from tests.limits import HANG_S
-from tests.security.access.places import caller
+from tests.security.access.fake_catalog import caller
 from toolgate.app.app import App, open_app
 from toolgate.chat import TurnRequest
 from toolgate.errors import CatalogError, ToolgateError, UnknownToolError

@@ -1,4 +1,4 @@
-"""Catalogs for decisions: servers and tools without anything behind them."""
+"""A catalog of servers and tools without connections, for access decisions."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -28,8 +28,8 @@ class Snapshot:
 
 
 @dataclass
-class Place:
-    """Where tools are; give it others with `become`."""
+class FakeCatalog:
+    """Servers and tools that `reload` replaces."""
 
     specs: list[ServerSpec] = field(default_factory=list)
     snapshot: Snapshot = field(default_factory=lambda: Snapshot(0, ()))

@@ -17,8 +17,15 @@ import pytest
 from yarl import URL
 
 from tests.limits import HANG_S
-from tests.security.credentials.places import caller, gateway, log_in, said, spec_of, until_listed
-from tests.server.doors import headers_for, modern, post
+from tests.security.credentials.login_gateway import (
+    caller,
+    gateway,
+    log_in,
+    result_text,
+    spec_of,
+    until_listed,
+)
+from tests.server.http_gateway import headers_for, modern, post
 from toolgate.app.app import App
 from toolgate.base.logs import JsonLines
 from toolgate.errors import RpcError, ToolgateError
@@ -255,7 +262,7 @@ async def test_a_client_that_cannot_gets_an_error_with_the_address(
         message = modern("tools/call", {"name": "notes__whoami", "arguments": {}})
         answer = await post(place.url, message, headers_for(message))
         assert answer.result["isError"] is True
-        assert f"{place.url}/oauth/login/" in said(answer.result)
+        assert f"{place.url}/oauth/login/" in result_text(answer.result)
 
 
 async def test_a_client_of_the_handshake_era_gets_the_error_that_its_era_has(

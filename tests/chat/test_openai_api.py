@@ -3,7 +3,7 @@
 import anyio
 import pytest
 
-from tests.chat.place import chatting, check_pairs, contents, roles, streamed_text
+from tests.chat.chat_gateway import chatting, check_pairs, contents, roles, streamed_text
 from tests.limits import HANG_S
 from toolgate.settings import GuardTable, ModelTable, Settings
 from toolgate.testing import FakeUpstream, text_result

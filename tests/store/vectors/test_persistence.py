@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.hashing import HashingEmbedder
-from tests.store.places import BOTH, run_sql, url_of
-from tests.store.vectors.places import opened, vectors_in
+from tests.store.stores import BOTH, run_sql, url_of
+from tests.store.vectors.vector_stores import open_store, vectors_in
 from toolgate.errors import EmbedderError, StoreError
 from toolgate.models.embedders import TextKind, Vectors
 from toolgate.search import SearchableTool, SearchRequest
@@ -49,7 +49,7 @@ async def searching(
 ) -> AsyncGenerator[tuple[HybridSearch, HashingEmbedder]]:
     """A gateway's search over a store, settled; ended with the block."""
     embedder = embedder or HashingEmbedder()
-    async with opened(url) as store:
+    async with open_store(url) as store:
         strategy = build(PATIENT, embedder=embedder, vectors=vectors_at(url, store))
         await strategy.update(sample_tools() if tools is None else tools)
         await strategy.wait_until_saved()
@@ -148,7 +148,7 @@ async def test_damaged_vectors_are_computed_again_and_repaired(url: str, damage:
 
 
 async def test_links_follow_the_tools(url: str) -> None:
-    async with searching(url) as (strategy, _), opened(url) as store:
+    async with searching(url) as (strategy, _), open_store(url) as store:
         vectors = vectors_at(url, store)
         linked = await vectors.links(DEFAULT_PROJECT)
         assert {f"{server}:{tool}" for server in linked for tool in linked[server]} == set(
@@ -178,13 +178,13 @@ async def test_a_forgotten_server_is_computed_again_by_the_next_start_or_a_refre
         # Nothing of it is written along with others.
         await strategy.update([*sample_tools(), replace(sample_tools()[0], key="n:n", server="n")])
         await strategy.wait_until_saved()
-        async with opened(url) as store:
+        async with open_store(url) as store:
             assert "weather" not in await vectors_at(url, store).links(DEFAULT_PROJECT)
 
         embedder.documents.clear()
         assert await strategy.refresh(["weather"]) > 0
         await strategy.wait_until_saved()
-        async with opened(url) as store:
+        async with open_store(url) as store:
             assert "weather" in await vectors_at(url, store).links(DEFAULT_PROJECT)
         assert all(text.startswith("weather") for text in embedder.documents)
         assert (await strategy.search(WEATHER)).hits[0].key == before[0].key
@@ -227,7 +227,7 @@ async def test_a_place_that_fails_is_told_once_and_stops_nothing(
 ) -> None:
     """A full disk, a lock, a database that went away."""
     url = url_of("sqlite", request)
-    async with opened(url) as store:
+    async with open_store(url) as store:
         place = Failing(vectors_at(url, store), *names)
         strategy = build(PATIENT, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
@@ -257,7 +257,7 @@ async def test_what_could_not_be_written_is_written_when_that_works_again(
 ) -> None:
     monkeypatch.setattr("toolgate.search.semantic.vector_cache._REST_S", 0.0)
     monkeypatch.setattr("toolgate.search.semantic.embedding_queue._SETTLE_AGAIN_S", 0.01)
-    async with opened(url) as store:
+    async with open_store(url) as store:
         place = Failing(vectors_at(url, store), "save")
         strategy = build(PATIENT, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
@@ -292,7 +292,7 @@ async def test_what_was_computed_when_the_gateway_stops_is_kept(url: str) -> Non
         for n in range(100)
     ]
     embedder = Stops()
-    async with opened(url) as store:
+    async with open_store(url) as store:
         strategy = build(
             Options(embedding_wait_s=0), embedder=embedder, vectors=vectors_at(url, store)
         )
@@ -312,7 +312,7 @@ async def test_an_embedder_that_fails_is_seen_in_the_status(url: str) -> None:
         async def embed(self, texts: Sequence[str], kind: TextKind) -> NDArray[np.float32]:
             raise EmbedderError("The model is not there.", hint="Install it.")
 
-    async with opened(url) as store:
+    async with open_store(url) as store:
         strategy = build(
             Options(embedding_wait_s=0.05), embedder=Broken(), vectors=vectors_at(url, store)
         )
@@ -334,7 +334,7 @@ async def test_other_programs_find_the_table_they_expect(
 ) -> None:
     """Source document 003: one row for each tool, with its text, its hash and its model."""
     url = url_of(kind, request)
-    async with searching(url) as (strategy, _), opened(url) as store:
+    async with searching(url) as (strategy, _), open_store(url) as store:
 
         def read(driver: Any) -> list[Any]:
             return driver.execute(

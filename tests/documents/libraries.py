@@ -1,4 +1,4 @@
-"""Libraries in memory, models that say what a test tells them, and files made on the spot."""
+"""Document libraries in memory, scripted models, and generated PDF and DOCX files."""
 
 import io
 import zipfile
@@ -11,7 +11,7 @@ import numpy as np
 import pypdf
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
-from tests.store.vectors.places import opened
+from tests.store.vectors.vector_stores import open_store
 from toolgate.base.plugins import make
 from toolgate.documents import DocumentLibrary, NewDocument
 from toolgate.errors import EmbedderError, SettingError
@@ -131,7 +131,7 @@ async def library_in(
     url: str = "sqlite://", *, embedders: Mapping[str, Embedder] | None = None, **settings: object
 ) -> AsyncGenerator[tuple[DocumentLibrary, Bench]]:
     """A library over a store; its model is `letters` unless a collection has another."""
-    async with opened(url) as store:
+    async with open_store(url) as store:
         bench = Bench(store, store.vector_backend, embedders or {"letters": Letters()})
         chosen = replace(DocumentSettings(model="letters"), **settings)
         yield DocumentLibrary(store.documents, bench, settings=lambda: chosen), bench

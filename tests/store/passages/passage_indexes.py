@@ -1,21 +1,21 @@
-"""Places for vectors of passages in tests."""
+"""Open indexes of passages for tests."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.store.vectors.places import opened
+from tests.store.vectors.vector_stores import open_store
 from toolgate.base.plugins import make
 from toolgate.store import SqlAccess, StoredCollection
 from toolgate.store.passages import PassageIndex
 from toolgate.testing.contracts.passages import COLLECTION
 from toolgate.types import PluginSpec
 
-__all__ = ["in_store", "index_in"]
+__all__ = ["make_index", "open_index"]
 
 
-def index_in(
+def make_index(
     name: str, store: SqlAccess | None = None, *, folder: Path | None = None, **options: Any
 ) -> PassageIndex:
     """The place that settings would make."""
@@ -24,9 +24,9 @@ def index_in(
 
 
 @asynccontextmanager
-async def in_store(url: str, name: str, **options: Any) -> AsyncGenerator[PassageIndex]:
+async def open_index(url: str, name: str, **options: Any) -> AsyncGenerator[PassageIndex]:
     """A place in a store that has the collection of the contract."""
-    async with opened(url) as store:
+    async with open_store(url) as store:
         await store.documents.save_collection(
             StoredCollection(
                 collection_id=COLLECTION,
@@ -40,4 +40,4 @@ async def in_store(url: str, name: str, **options: Any) -> AsyncGenerator[Passag
                 shelf_id="s1",
             )
         )
-        yield index_in(name, store, **options)
+        yield make_index(name, store, **options)

@@ -1,4 +1,4 @@
-"""Ways to reach a gateway through real doors."""
+"""Serve a gateway over HTTP on a free port, and send it requests."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -11,13 +11,13 @@ import anyio
 import orjson
 
 from tests.limits import HANG_S
-from tests.server.fake import FakeGateway, fake_app
+from tests.server.fake_gateway import FakeGateway, fake_app
 from toolgate.server.http import serve
 from toolgate.types import Json
 
 
 @dataclass
-class Place:
+class ListeningGateway:
     """A gateway that listens."""
 
     url: str
@@ -29,7 +29,7 @@ class Place:
 @asynccontextmanager
 async def listening(
     gateway: FakeGateway | None = None, *, key: str = "", port: int = 0, **serve_settings: Any
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[ListeningGateway]:
     """A gateway behind a real socket on a free port."""
     gateway = gateway or FakeGateway()
     app = fake_app(gateway, **serve_settings)
@@ -52,7 +52,7 @@ async def listening(
         with anyio.fail_after(HANG_S):
             url = await ready
         try:
-            yield Place(url=url, gateway=gateway, ended=ended, reloads=reloads)
+            yield ListeningGateway(url=url, gateway=gateway, ended=ended, reloads=reloads)
         finally:
             tasks.cancel_scope.cancel()
 
@@ -92,7 +92,7 @@ def headers_for(message: Json) -> dict[str, str]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answered:
+class Response:
     """What came for a POST."""
 
     status: int
@@ -116,7 +116,7 @@ class Answered:
 
 async def post(
     url: str, message: Any, headers: dict[str, str] | None = None, *, drop: Sequence[str] = ()
-) -> Answered:
+) -> Response:
     """POST a message, or bytes as they are, to `/mcp`; follows a stream to its end."""
     sent = dict(headers or {})
     if isinstance(message, dict) and "method" in message and not headers:
@@ -136,7 +136,7 @@ async def post(
             messages = [orjson.loads(line[5:]) for line in lines if line.startswith(b"data:")]
         else:
             messages = [orjson.loads(raw)] if raw[:1] in (b"{", b"[") else []
-        return Answered(
+        return Response(
             status=response.status, headers=response.headers, messages=messages, body=raw
         )
 

@@ -1,4 +1,4 @@
-"""A small gateway in memory, for the doors to stand before."""
+"""A gateway in memory that tests serve over HTTP and stdio."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Packs of a test, written in few words."""
+"""Write the files of packs for tests."""
 
 import os
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from pathlib import Path
 _moments = count(1)
 
 
-def write(folder: Path, files: Mapping[str, str | bytes]) -> Path:
+def write_files(folder: Path, files: Mapping[str, str | bytes]) -> Path:
     """Write files below a folder; each has a time of its own, as files of people have."""
     for name, content in files.items():
         path = folder / name

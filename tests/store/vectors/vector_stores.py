@@ -1,9 +1,9 @@
-"""Places for vectors in tests: a store of each kind, open, and its vectors."""
+"""Open stores of tools' vectors in SQLite and PostgreSQL."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from tests.store.places import made
+from tests.store.stores import make_sql_store
 from toolgate.base.plugins import make
 from toolgate.store import SqlAccess
 from toolgate.store.postgres import PostgresStore
@@ -11,7 +11,7 @@ from toolgate.store.sqlite import SqliteStore
 from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
-__all__ = ["opened", "vectors_in"]
+__all__ = ["open_store", "vectors_in"]
 
 
 def vectors_in(store: SqlAccess, kind: str, **options: object) -> VectorStore:
@@ -21,9 +21,9 @@ def vectors_in(store: SqlAccess, kind: str, **options: object) -> VectorStore:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncGenerator[SqliteStore | PostgresStore]:
+async def open_store(url: str) -> AsyncGenerator[SqliteStore | PostgresStore]:
     """A store that is open for a block."""
-    store = made(url)
+    store = make_sql_store(url)
     await store.open()
     try:
         yield store

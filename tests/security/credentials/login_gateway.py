@@ -1,4 +1,4 @@
-"""A gateway with a server that wants logins, and a person with a browser."""
+"""A gateway whose server requires a login, and a user with a browser."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -16,7 +16,16 @@ from toolgate.settings import Settings, StoreSettings
 from toolgate.testing.authorization import ProtectedServer
 from toolgate.types import Caller, CredentialSpec, Identity, ServerSpec
 
-__all__ = ["HERE", "browse", "caller", "gateway", "log_in", "said", "spec_of", "until_listed"]
+__all__ = [
+    "HERE",
+    "browse",
+    "caller",
+    "gateway",
+    "log_in",
+    "result_text",
+    "spec_of",
+    "until_listed",
+]
 
 HERE = "http://127.0.0.1:9/callback"
 """An address on the machine of who logs in; nobody listens there, answers are read off."""
@@ -80,6 +89,6 @@ async def until_listed(app: App, who: Caller | None = None) -> None:
         forget()
 
 
-def said(result: dict[str, Any]) -> str:
+def result_text(result: dict[str, Any]) -> str:
     """What a tool answered."""
     return result["content"][0]["text"]

@@ -84,7 +84,7 @@ async def scripted(*steps: Json, **more: Any) -> AsyncIterator[Scripted]:
 
 
 @dataclass
-class Place:
+class ChatGateway:
     """A gateway that listens."""
 
     url: str
@@ -187,7 +187,7 @@ async def chatting(
     model: Mapping[str, Any] | None = None,
     models: Mapping[str, ModelTable] | None = None,
     fallback: Json | None = None,
-) -> AsyncIterator[Place]:
+) -> AsyncIterator[ChatGateway]:
     """A gateway whose model `main` says what the steps say.
 
     Args:
@@ -215,7 +215,7 @@ async def chatting(
             serving(app) as url,
             aiohttp.ClientSession() as session,
         ):
-            yield Place(url, app, double, session)
+            yield ChatGateway(url, app, double, session)
 
 
 @asynccontextmanager
@@ -280,7 +280,7 @@ LOOK_UP: Json = {
 WITH_DOCUMENTS = Settings(packs=PackSettings(enable=("documents",)))
 
 
-async def add_guide(place: Place, text: str = GUIDE, name: str = "GUIDES") -> None:
+async def add_guide(place: ChatGateway, text: str = GUIDE, name: str = "GUIDES") -> None:
     """A collection with one document."""
     documents = place.app.gateway.documents
     await documents.make(Caller.local(), name, description="Guides of the database")

@@ -18,7 +18,6 @@ from toolgate.errors import (
     RpcError,
     UnreachableError,
 )
-from toolgate.security.outbound import open_session
 from toolgate.testing.contracts.upstream import (
     MAX_MESSAGE_BYTES,
     MakeWire,
@@ -30,12 +29,6 @@ from toolgate.testing.echo_server import EchoServer, serve_http
 from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Json
 from toolgate.upstream import Wire
 from toolgate.upstream.transports.http import HttpWire, Options, build
-
-
-@pytest.fixture
-async def http() -> AsyncGenerator[aiohttp.ClientSession]:
-    async with open_session() as session:
-        yield session
 
 
 def wire_to(http: aiohttp.ClientSession, url: str, **headers: str) -> HttpWire:

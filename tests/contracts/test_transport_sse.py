@@ -11,7 +11,6 @@ from aiohttp import web
 
 from tests.limits import HANG_S
 from toolgate.errors import ConnectionLostError, InvalidAnswerError, UnreachableError
-from toolgate.security.outbound import open_session
 from toolgate.testing.contracts.upstream import (
     MAX_MESSAGE_BYTES,
     MakeWire,
@@ -22,12 +21,6 @@ from toolgate.testing.echo_server import EchoServer, serve_sse
 from toolgate.types import Json
 from toolgate.upstream import Wire
 from toolgate.upstream.transports.sse import Options, SseWire, build
-
-
-@pytest.fixture
-async def http() -> AsyncGenerator[aiohttp.ClientSession]:
-    async with open_session() as session:
-        yield session
 
 
 def wire_to(http: aiohttp.ClientSession, url: str, **headers: str) -> SseWire:

@@ -41,18 +41,6 @@ pytestmark = pytest.mark.anyio
 SHARED = Settings(auth="required")
 
 
-@pytest.fixture
-async def authorization() -> AsyncGenerator[AuthorizationServer]:
-    async with AuthorizationServer().running() as server:
-        yield server
-
-
-@pytest.fixture
-async def notes(authorization: AuthorizationServer) -> AsyncGenerator[ProtectedServer]:
-    async with ProtectedServer(authorization).running() as server:
-        yield server
-
-
 @dataclass
 class Place:
     """A gateway that listens."""

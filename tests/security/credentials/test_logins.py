@@ -1,6 +1,5 @@
 """Logins at servers: found, made, shown, renewed, ended."""
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from typing import Any
 
@@ -34,18 +33,6 @@ from toolgate.testing.authorization import AuthorizationServer, ProtectedServer
 pytestmark = pytest.mark.anyio
 
 SHARED = Settings(auth="required")
-
-
-@pytest.fixture
-async def authorization() -> AsyncGenerator[AuthorizationServer]:
-    async with AuthorizationServer().running() as server:
-        yield server
-
-
-@pytest.fixture
-async def notes(authorization: AuthorizationServer) -> AsyncGenerator[ProtectedServer]:
-    async with ProtectedServer(authorization).running() as server:
-        yield server
 
 
 async def test_a_server_that_wants_a_login_says_how_and_works_after_it(

@@ -303,7 +303,7 @@ class Catalog:
         return build_entries(
             name,
             tools=[tool for tool in listing.tools if tool.get("name") not in quarantined],
-            held=quarantined,
+            quarantined=quarantined,
             prompts=listing.prompts,
             resources=listing.resources,
             templates=listing.templates,

@@ -43,16 +43,16 @@ class CatalogEntry:
     """SHA-256 of what the server sent; changes when anything of it changes."""
 
     repeatable: bool = False
-    """Marked read-only or idempotent: a call that was cut off may be sent again."""
+    """Annotated as read-only or idempotent: an interrupted call may be sent again."""
 
     read_only: bool = False
-    """Marked so that it changes nothing."""
+    """Annotated as read-only."""
 
     destructive: bool = True
-    """Whether it may destroy something: what is not marked otherwise is taken for that."""
+    """Whether it may destroy something; assumed unless annotated otherwise."""
 
     internal: bool = False
-    """Whether it is part of others, and hidden from who has no right to such tools."""
+    """Whether only other tools use it; hidden from callers without the right `internal`."""
 
     @property
     def repeats_arguments_in_headers(self) -> bool:
@@ -94,7 +94,7 @@ class ServerEntries:
     """Sentences about entries that could not be used."""
 
     quarantined: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Tools that are held back until somebody decides: name and why."""
+    """Quarantined tools: name and reason."""
 
     @cached_property
     def by_key(self) -> Mapping[str, CatalogEntry]:
@@ -242,7 +242,7 @@ def build_entries(
     instructions: str = "",
     listed_at: str | None = None,
     left_out: tuple[str, ...] = (),
-    held: Mapping[str, str] | None = None,
+    quarantined: Mapping[str, str] | None = None,
     max_name_chars: int = 48,
     flat: bool = False,
 ) -> ServerEntries:
@@ -256,7 +256,7 @@ def build_entries(
         instructions=instructions,
         listed_at=listed_at,
         left_out=left_out,
-        quarantined=held or {},
+        quarantined=quarantined or {},
     )
 
 

@@ -72,14 +72,14 @@ class CallService:
         """Files that only the tools of a pack may change."""
 
     def running(self, caller: Caller) -> list[RunningCall]:
-        """The calls that run now, the longest first: of all for who manages, else one's own."""
+        """The running calls, the longest first: all for administrators, else the caller's own."""
         calls = self._calls_in_progress.calls()
         if self._visible.manages(caller):
             return calls
         return [call for call in calls if call.caller_id == caller.caller_id]
 
     def on_running(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called when a call begins or ends; gives what ends that."""
+        """Register a listener for starts and ends of calls. Returns a function that removes it."""
         return self._calls_in_progress.on_change(listener)
 
     async def execute(
@@ -135,7 +135,7 @@ class CallService:
     async def run_unchecked(
         self, caller: Caller, call: Authorized, params: Json, peer: Peer | None
     ) -> Json:
-        """The same for arguments that were not checked: if it fails by them, that is told."""
+        """Run a tool whose arguments were not checked; if they made it fail, the result says so."""
         entry = call.entry
         try:
             result = await self.run(caller, call, params, peer)

@@ -16,7 +16,7 @@ __all__ = ["AccessControl", "ResultStorage", "SearchParts", "ServerEditor", "Ser
 
 
 class AccessControl(Protocol):
-    """Who asks, what they may do, and how much; given by `app`."""
+    """Who asks, what they may do, and how much; implemented by `app`."""
 
     @property
     def policy(self) -> Policy:
@@ -56,22 +56,22 @@ class SearchParts:
 
 
 class ServerEditor(Protocol):
-    """Who knows how servers are configured and kept; given by `app`."""
+    """Changes the configuration of servers; implemented by `app`."""
 
     async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
         """Add a server, in the store or, with `save`, in the configuration file."""
         ...
 
     async def remove(self, project_id: str, name: str) -> None:
-        """Remove a server that is kept in the store or the configuration file."""
+        """Remove a server from the store or the configuration file."""
         ...
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
-        """Switch a server on or off."""
+        """Enable or disable a server."""
         ...
 
     async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
-        """Take a tool of a server away from everybody, or give it back."""
+        """Allow or deny a tool of a server to everybody."""
         ...
 
 

@@ -17,7 +17,7 @@ __all__ = ["ServerStatusService"]
 
 
 class ServerStatusService:
-    """Tells callers how the servers are."""
+    """Shows callers the state of the servers."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ServerStatusService:
         return self._as_seen_by(caller, self._catalog.statuses())
 
     def status(self, caller: Caller, name: str) -> ServerStatus | None:
-        """State of one server; None: there is none of this name that the caller may see."""
+        """State of one server; None: the caller sees no such server."""
         status = self._catalog.status(name)
         return next(iter(self._as_seen_by(caller, [] if status is None else [status])), None)
 
@@ -50,11 +50,11 @@ class ServerStatusService:
         ]
 
     async def wait_ready(self, timeout_s: float) -> None:
-        """Wait until every server is listed or has failed, at most so many seconds."""
+        """Wait until every server is listed or has failed, for at most `timeout_s` seconds."""
         await self._catalog.wait_listed(timeout_s)
 
     def _as_seen_by(self, caller: Caller, statuses: Sequence[ServerStatus]) -> list[ServerStatus]:
-        """The states of servers with what concerns the caller."""
+        """The states of visible servers; only administrators see projects and quarantined tools."""
         visible = [
             status
             for status in statuses

@@ -19,15 +19,17 @@ _CHANGES: Final = frozenset(
 )
 """Words in the names of tools that change files."""
 
-_PLACE: Final = re.compile(r"path|file|uri|source|dest|target|from$|to$|^name$", re.IGNORECASE)
+_PATH_ARGUMENT: Final = re.compile(
+    r"path|file|uri|source|dest|target|from$|to$|^name$", re.IGNORECASE
+)
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_LONGEST: Final = 4_096
-_DEEPEST: Final = 6
+_MAX_PATH_CHARS: Final = 4_096
+_MAX_DEPTH: Final = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protection:
-    """What one pack keeps for its own tools."""
+    """The files that only the tools of one pack may change."""
 
     pack: str
     """Its name, which is that of its server too."""
@@ -40,33 +42,33 @@ class Protection:
 
 
 class Protections:
-    """What all packs keep for their own tools; can be exchanged as a whole at any time."""
+    """The protected files of all packs; can be replaced at any time."""
 
     def __init__(self) -> None:
         """Protect nothing yet."""
-        self._kept: tuple[Protection, ...] = ()
+        self._protections: tuple[Protection, ...] = ()
 
     def take(self, protections: Iterable[Protection]) -> None:
-        """Go by these from now on."""
-        self._kept = tuple(each for each in protections if each.suffixes)
+        """Replace the protections."""
+        self._protections = tuple(protection for protection in protections if protection.suffixes)
 
     def refusal(self, server: str, tool: str, arguments: object, *, read_only: bool) -> str:
-        """Why a call must not be made; empty where it may.
+        """Why a call is refused; empty: it is not.
 
         Args:
-            server: Whose tool it is; tools of the pack itself may all.
-            tool: Its own name; what it does to files is told by its words.
-            arguments: Of the call; files are looked for where paths are expected.
-            read_only: Whether the tool is marked so.
+            server: The server of the tool; tools of the pack itself are never refused.
+            tool: Its name on that server; its words say whether it changes files.
+            arguments: The arguments; those whose names suggest paths are checked.
+            read_only: Whether the tool is annotated as read-only.
         """
-        if not self._kept or read_only or not _changes(tool):
+        if not self._protections or read_only or not _changes(tool):
             return ""
-        for place in _places(arguments, "", 0):
-            for kept in self._kept:
-                if kept.pack != server and place.lower().endswith(kept.suffixes):
+        for path in _paths(arguments, "", 0):
+            for protection in self._protections:
+                if protection.pack != server and path.lower().endswith(protection.suffixes):
                     return (
-                        f"{place} is not changed as text: its kind of file belongs to the pack "
-                        f"{kept.pack!r}. {kept.hint}"
+                        f"{path} is not changed as text: its kind of file belongs to the pack "
+                        f"{protection.pack!r}. {protection.hint}"
                     ).rstrip()
         return ""
 
@@ -75,15 +77,15 @@ def _changes(tool: str) -> bool:
     return any(word.lower() in _CHANGES for word in _WORDS.findall(tool))
 
 
-def _places(value: object, key: str, depth: int) -> Iterator[str]:
+def _paths(value: object, key: str, depth: int) -> Iterator[str]:
     """The texts of arguments that may be paths."""
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         return
     if isinstance(value, dict):
         for name, inner in cast("Json", value).items():
-            yield from _places(inner, name, depth + 1)
+            yield from _paths(inner, name, depth + 1)
     elif isinstance(value, list):
         for inner in cast("list[object]", value):
-            yield from _places(inner, key, depth + 1)
-    elif isinstance(value, str) and len(value) <= _LONGEST and _PLACE.search(key):
+            yield from _paths(inner, key, depth + 1)
+    elif isinstance(value, str) and len(value) <= _MAX_PATH_CHARS and _PATH_ARGUMENT.search(key):
         yield value.split("?", 1)[0].strip()

@@ -20,7 +20,7 @@ class ServerForwarder:
     def __init__(self, *, catalog: Catalog, receipts: Receipts, guards: CallGuardChain) -> None:
         self._catalog = catalog
         self._receipts = receipts
-        self._passage = guards
+        self._guards = guards
 
     async def forward(
         self,
@@ -32,16 +32,16 @@ class ServerForwarder:
         params: Json,
         peer: Peer | None,
     ) -> Json:
-        """The answer of a server to a request, as the guards let it through.
+        """The answer of a server to a request, after the call policies.
 
         Args:
-            caller: Who asks.
-            action: What the audit calls it: `read`, `prompt`.
-            server: Which server is asked.
-            key: What it is about, `server:name` or `server:uri`.
-            method: Of MCP.
-            params: With the name or URI that the server knows.
-            peer: The client, if it can be asked meanwhile.
+            caller: Who sends the request.
+            action: Its name in the audit: `read`, `prompt`.
+            server: The name of the server.
+            key: Its target, `server:name` or `server:uri`.
+            method: The MCP method.
+            params: Parameters, with the name or URI on that server.
+            peer: The client, if the server can ask it something.
         """
         async with self._receipts.around(caller, action, server, key) as done:
             result = await self._catalog.request(
@@ -49,11 +49,11 @@ class ServerForwarder:
                 method,
                 params,
                 caller=caller,
-                peer=self._passage.for_server(caller, server).peer(key, peer),
+                peer=self._guards.for_server(caller, server).peer(key, peer),
             )
             done(result)
-            # The guards of now: they may have changed while the server was working.
-            guards = self._passage.for_server(caller, server)
+            # The present guards: they may have changed while the server was working.
+            guards = self._guards.for_server(caller, server)
             result, notes = await guards.result(key, result)
             done(result, notes)
             return result

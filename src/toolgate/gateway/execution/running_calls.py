@@ -1,4 +1,4 @@
-"""The running calls: tool, caller, start time."""
+"""Tracks running calls: tool, caller, start time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,73 +18,73 @@ class RunningCall:
     """Its key."""
 
     caller_id: str
-    """Who calls."""
+    """The id of the caller."""
 
     client: str
-    """With which program; empty: not known."""
+    """Its client program; empty: unknown."""
 
     project_id: str
-    """Where."""
+    """The project of the caller."""
 
     for_s: float
     """Seconds since it was sent."""
 
 
 class Running:
-    """Holds the calls that run now."""
+    """The calls that are running."""
 
     def __init__(self) -> None:
         self._calls: dict[_Call, float] = {}
         self._listeners: list[Callable[[], None]] = []
 
     def call(self, caller: Caller, key: str) -> "_Call":
-        """Hold a call of a tool as long as the block lasts."""
+        """Count a call of a tool as running while the block runs."""
         return _Call(self, caller, key)
 
     def calls(self) -> list[RunningCall]:
-        """Those that run now, the longest first."""
-        now = monotonic()
+        """The running calls, the longest-running first."""
+        now_s = monotonic()
         return [
             RunningCall(
                 tool=call.key,
                 caller_id=call.caller.caller_id,
                 client=call.caller.client or "",
                 project_id=call.caller.project_id,
-                for_s=round(now - began, 3),
+                for_s=round(now_s - began, 3),
             )
             for call, began in self._calls.items()
         ]
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Have a function called when a call begins or ends; gives what ends that."""
+        """Register a listener for starts and ends of calls. Returns a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
     def begin(self, call: "_Call") -> None:
-        """It has been sent."""
+        """A call has been sent."""
         self._calls[call] = monotonic()
         for listener in self._listeners:
             listener()
 
     def end(self, call: "_Call") -> None:
-        """It was answered, or given up."""
+        """A call was answered or abandoned."""
         del self._calls[call]
         for listener in self._listeners:
             listener()
 
 
 class _Call:
-    """One call, in every call: no generator, no value that nobody asks for."""
+    """The context of one call. A class instead of a generator, because every call pays for it."""
 
-    __slots__ = ("_of", "caller", "key")
+    __slots__ = ("_running", "caller", "key")
 
-    def __init__(self, of: Running, caller: Caller, key: str) -> None:
-        self._of = of
+    def __init__(self, running: Running, caller: Caller, key: str) -> None:
+        self._running = running
         self.caller = caller
         self.key = key
 
     def __enter__(self) -> None:
-        self._of.begin(self)
+        self._running.begin(self)
 
     def __exit__(
         self,
@@ -92,4 +92,4 @@ class _Call:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._of.end(self)
+        self._running.end(self)

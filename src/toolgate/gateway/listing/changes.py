@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Something that clients may want to hear of."""
+    """A change of which clients may be notified."""
 
     kind: Literal["tools", "prompts", "resources", "resource"]
     """Which list is different; `resource`: one resource has new content."""
@@ -83,16 +83,16 @@ class ChangeNotifier:
             self.notify(Change(kind=kind))
 
     def packs_changed(self) -> None:
-        """Packs have changed, so there may be rules now, or none any more."""
+        """Packs have changed, so the meta-tools for rules may have changed."""
         self.notify(Change(kind="tools"))
 
     def notify(self, change: Change) -> None:
-        """Tell every listener."""
+        """Notify every listener."""
         for listener in list(self._listeners):
             listener(change)
 
     def resource_updated(self, server: str, uri: str) -> None:
-        """A server has said that one of its resources has new content."""
+        """A server announced that one of its resources has new content."""
         resources = self._catalog.snapshot.resources
         explicit = f"toolgate://{server}/{uri}"
         renamed = explicit in resources and resources[explicit].server == server
@@ -105,7 +105,7 @@ class ChangeNotifier:
             self._spawn(self._index.update_to(snapshot.version, snapshot.tools))
             listed_all, self._listed_all = self._listed_all, self._listing.lists_all()
             if listed_all is False and not self._listed_all and not self._listing.pinned():
-                return  # the meta-tools are what they were
+                return  # the meta-tools are listed before and after
         self.notify(Change(kind=kind))
 
     def _on_server_state(self) -> None:

@@ -354,6 +354,19 @@ def build_0018(connection: Connection) -> None:
     schema_version.migrate(connection, to="0018")
 
 
+def build_0019(connection: Connection) -> None:
+    """With a signed restore, and a process that writes the audit."""
+    build_0018(connection)
+    schema_version.migrate(connection, to="0019")
+    for statement in (
+        "INSERT INTO audit_anchors (seq, kind, chain, at, key_id, signature, detail) VALUES"
+        " (2, 'restored', 'c', '2026-11-23T12:00:00.000Z', 'k', 's', '{}')",
+        "INSERT INTO audit_writers (writer_id, started_at, seen_at) VALUES"
+        " ('w1', '2026-11-23T12:00:00.000Z', '2026-11-23T12:00:00.000Z')",
+    ):
+        connection.execute(text(statement))
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -373,5 +386,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0016": build_0016,
     "0017": build_0017,
     "0018": build_0018,
+    "0019": build_0019,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -1,11 +1,13 @@
 """The audit trail of every discovery and call."""
 
 from toolgate.audit.chain_signer import (
+    AuditRestore,
     AuditVerification,
     ChainFault,
     ChainSigner,
     sign_chain_end,
     sign_periodically,
+    sign_restore,
     verify_audit,
 )
 from toolgate.audit.export_formats import EXPORT_FORMATS, as_json_line, as_ocsf
@@ -18,6 +20,7 @@ from toolgate.audit.sinks import FileSink, Sink, SyslogSink, sinks_of
 
 __all__ = [
     "EXPORT_FORMATS",
+    "AuditRestore",
     "AuditSink",
     "AuditVerification",
     "ChainFault",
@@ -38,6 +41,7 @@ __all__ = [
     "run_housekeeping",
     "sign_chain_end",
     "sign_periodically",
+    "sign_restore",
     "sinks_of",
     "verify_audit",
 ]

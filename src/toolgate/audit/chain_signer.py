@@ -17,16 +17,20 @@ from typing import Final, Literal
 import anyio
 import anyio.to_thread
 
+from toolgate.audit.restores import AuditRestore, BranchStart, branch_starts, expected_anchors
 from toolgate.base.ids import utc_now
 from toolgate.errors import StoreError
 from toolgate.store import AuditAnchor, AuditChainEnds, AuditChainLink, Store
+from toolgate.types import AuditRecord
 
 __all__ = [
+    "AuditRestore",
     "AuditVerification",
     "ChainFault",
     "ChainSigner",
     "sign_chain_end",
     "sign_periodically",
+    "sign_restore",
     "verify_audit",
 ]
 
@@ -66,15 +70,33 @@ class ChainSigner:
         """The last record that a clean-up is to remove, signed."""
         return self._signed("cut", seq, chain)
 
-    def _signed(self, kind: Literal["end", "cut"], seq: int, chain: str) -> AuditAnchor:
-        at = utc_now()
+    def sign_restored(self, seq: int, chain: str, start: BranchStart) -> AuditAnchor:
+        """The end of the chain after a restore, signed.
+
+        Earlier signatures of records that are not in the backup are no longer expected.
+        """
+        # A clock that went back must not leave earlier signatures on the new branch.
+        latest = max((anchor.at for anchor in self.written()), default="")
+        return self._signed("restored", seq, chain, at=max(utc_now(), latest), detail=start.text())
+
+    def _signed(
+        self,
+        kind: Literal["end", "cut", "restored"],
+        seq: int,
+        chain: str,
+        *,
+        at: str = "",
+        detail: str = "",
+    ) -> AuditAnchor:
+        at = at or utc_now()
         anchor = AuditAnchor(
             seq=seq,
             kind=kind,
             chain=chain,
             at=at,
             key_id=self.key_id,
-            signature=self._mac(kind, seq, chain, at),
+            signature=self._mac(kind, seq, chain, at, detail),
+            detail=detail,
         )
         self._write(anchor)
         return anchor
@@ -85,7 +107,7 @@ class ChainSigner:
 
     def is_genuine(self, anchor: AuditAnchor) -> bool:
         """Whether the signature is right."""
-        expected = self._mac(anchor.kind, anchor.seq, anchor.chain, anchor.at)
+        expected = self._mac(anchor.kind, anchor.seq, anchor.chain, anchor.at, anchor.detail)
         # Constant time: the comparison must not reveal the signature byte by byte.
         return self.is_mine(anchor) and hmac.compare_digest(expected, anchor.signature)
 
@@ -101,10 +123,10 @@ class ChainSigner:
                 continue
         return anchors
 
-    def _mac(self, kind: str, seq: int, chain: str, at: str) -> str:
+    def _mac(self, kind: str, seq: int, chain: str, at: str, detail: str) -> str:
         # The kind is signed too, or the end of a chain could be passed off as a clean-up.
-        text = f"{kind}\n{seq}\n{chain}\n{at}".encode()
-        return hmac.new(self._key, text, hashlib.sha256).hexdigest()
+        text = f"{kind}\n{seq}\n{chain}\n{at}" + (f"\n{detail}" if detail else "")
+        return hmac.new(self._key, text.encode(), hashlib.sha256).hexdigest()
 
     def _write(self, anchor: AuditAnchor) -> None:
         if self._file is None:
@@ -121,10 +143,14 @@ class ChainSigner:
     def _thin_out(self, file: Path) -> None:
         """Keep the file within its size; every place that stays proves all before it."""
         anchors = self.written()
-        cut = max((anchor.seq for anchor in anchors if anchor.kind == "cut"), default=0)
-        remaining = [anchor for anchor in anchors if anchor.seq >= cut]
+        foreign = {anchor for anchor in anchors if not self.is_genuine(anchor)}
+        expected = expected_anchors(set(anchors) - foreign) | foreign
+        cut = max((anchor.seq for anchor in expected if anchor.kind == "cut"), default=0)
+        remaining = [anchor for anchor in anchors if anchor in expected and anchor.seq >= cut]
         half = len(remaining) // 2
-        remaining = [*remaining[:half:2], *remaining[half:]]
+        thinned = {*remaining[:half:2], *remaining[half:]}
+        # Restores say which signatures in the database no longer count.
+        remaining = [anchor for anchor in anchors if anchor in thinned or anchor.kind == "restored"]
         text = "".join(json.dumps(asdict(anchor)) + "\n" for anchor in remaining)
         # Replaced in one step, so a crash leaves the old file or the new one.
         partial = file.with_name(f"{file.name}.partial")
@@ -175,13 +201,21 @@ class AuditVerification:
     foreign: int
     """Signed places of other keys, which cannot be checked here."""
 
+    restores: tuple[AuditRestore, ...]
+    """The backups that this audit was restored from, the last one first."""
+
     faults: tuple[ChainFault, ...]
     """What is wrong, at most 100."""
 
     @property
+    def is_verifiable(self) -> bool:
+        """Whether the key fits: signatures by other keys alone prove nothing."""
+        return self.signed > 0 or not self.foreign
+
+    @property
     def is_whole(self) -> bool:
-        """Whether nothing is wrong."""
-        return not self.faults
+        """Whether it was checked and nothing is wrong."""
+        return self.is_verifiable and not self.faults
 
 
 async def verify_audit(store: Store, sealer: ChainSigner) -> AuditVerification:
@@ -209,7 +243,7 @@ async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> Au
             check.fault("forged", anchor.seq, "", "The signature of this place is not genuine.")
         elif sealer.is_mine(anchor):
             anchors.add(anchor)
-    check.expect(anchors)
+    check.expect(expected_anchors(anchors))
     while links := await store.audit.chain_links(check.seq, limit=_PAGE):
         await anyio.to_thread.run_sync(check.go, links)
     # Records that were written while the check ran are none of its business.
@@ -222,6 +256,7 @@ async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> Au
         signed=check.signed,
         signed_through=check.signed_through,
         foreign=sum(not sealer.is_mine(anchor) for anchor in stored),
+        restores=tuple(start.restore for start in branch_starts(anchors)),
         faults=tuple(sorted(check.faults, key=lambda fault: fault.seq)[:_MOST_FAULTS]),
     )
 
@@ -307,15 +342,42 @@ class _Check:
             self.fault("rewritten", last, "", "The end is not what the store noted of it.")
 
 
-async def sign_chain_end(store: Store, sealer: ChainSigner, *, after: int) -> int:
-    """Sign the end of the chain, if it is beyond a place; gives the signed place.
+async def sign_restore(
+    store: Store, sealer: ChainSigner, *, file: str, record: AuditRecord
+) -> AuditAnchor:
+    """Record that the store was restored from a backup, and sign where its audit goes on.
+
+    Without it the audit would seem cut off: later records were signed, and are no longer there.
+
+    Args:
+        store: The restored store, opened.
+        sealer: Who signs.
+        file: Name of the backup.
+        record: Says that it was restored.
 
     Raises:
         StoreError: The store does not work.
     """
     ends = await store.audit.chain_ends()
-    if ends.last <= after:
-        return after
+    anchors = [anchor for anchor in await store.audit.anchors() if sealer.is_genuine(anchor)]
+    parent = max((anchor.at for anchor in anchors if anchor.kind == "restored"), default="")
+    await store.audit.append([record])
+    last = await store.audit.chain_ends()
+    start = BranchStart.make(file=file, through=ends.last, parent=parent)
+    anchor = sealer.sign_restored(last.last, last.last_chain, start)
+    await store.audit.save_anchor(anchor)
+    return anchor
+
+
+async def sign_chain_end(store: Store, sealer: ChainSigner, *, after: int) -> int:
+    """Sign the end of the chain, unless it is at the given position; gives the signed position.
+
+    Raises:
+        StoreError: The store does not work.
+    """
+    ends = await store.audit.chain_ends()
+    if ends.last in {0, after}:  # below `after` it was restored
+        return ends.last
     await store.audit.save_anchor(sealer.sign_end(ends.last, ends.last_chain))
     return ends.last
 

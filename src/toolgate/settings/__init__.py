@@ -26,6 +26,7 @@ from toolgate.settings.folders import (
     learned_dir,
     own_credentials,
     proxies,
+    read_audit_key,
     run_dir,
 )
 from toolgate.settings.jsonc import spans as json_spans
@@ -160,6 +161,7 @@ __all__ = [
     "parse_document",
     "project_folder",
     "proxies",
+    "read_audit_key",
     "read_document",
     "read_text",
     "redact",

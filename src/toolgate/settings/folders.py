@@ -26,6 +26,7 @@ __all__ = [
     "learned_dir",
     "own_credentials",
     "proxies",
+    "read_audit_key",
     "run_dir",
 ]
 
@@ -107,15 +108,33 @@ def run_dir(environ: Mapping[str, str] | None = None) -> Path:
     return data_dir(environ) / "run"
 
 
-def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
-    """The key that signs the audit: `TOOLGATE_AUDIT_KEY` in hex, else a file made at first use.
+def read_audit_key(environ: Mapping[str, str] | None = None) -> bytes | None:
+    """The key that signs the audit: `TOOLGATE_AUDIT_KEY` in hex, else the file of it, if any.
 
     Raises:
-        SettingError: The variable is no key, or the file cannot be read or made.
+        SettingError: The variable or the file holds no key, or the file cannot be read.
     """
-    text = (current_environment() if environ is None else environ).get("TOOLGATE_AUDIT_KEY")
+    text = _of(environ).get("TOOLGATE_AUDIT_KEY")
     if text:
         return _key_of(text, "TOOLGATE_AUDIT_KEY")
+    path = audit_files(environ)[0]
+    try:
+        return _key_of(path.read_text(encoding="utf-8").strip(), str(path))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unusable_key(path, error) from error
+
+
+def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
+    """As `read_audit_key`; the file is made where there is neither it nor the variable.
+
+    Raises:
+        SettingError: The variable or the file holds no key, or the file cannot be read or made.
+    """
+    key = read_audit_key(environ)
+    if key is not None:
+        return key
     path = audit_files(environ)[0]
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -130,10 +149,14 @@ def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
                 temporary.unlink()
         return _key_of(path.read_text(encoding="utf-8").strip(), str(path))
     except OSError as error:
-        raise SettingError(
-            f"The key of the audit, {path}, cannot be used: {error.strerror or error}.",
-            hint="Let it be read and written, or set TOOLGATE_AUDIT_KEY to 64 hex digits.",
-        ) from error
+        raise _unusable_key(path, error) from error
+
+
+def _unusable_key(path: Path, error: OSError) -> SettingError:
+    return SettingError(
+        f"The key of the audit, {path}, cannot be used: {error.strerror or error}.",
+        hint="Let it be read and written, or set TOOLGATE_AUDIT_KEY to 64 hex digits.",
+    )
 
 
 def credential_key(environ: Mapping[str, str] | None = None) -> tuple[str, str]:

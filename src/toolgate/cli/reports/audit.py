@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from secrets import token_bytes
 from typing import Annotated
 
 import anyio
@@ -26,7 +27,7 @@ from toolgate.cli.terminal._output import (
     spinner,
 )
 from toolgate.errors import ArgumentError
-from toolgate.settings import audit_files, audit_key
+from toolgate.settings import audit_files, read_audit_key
 from toolgate.store import AuditFilter, StoreMaintenance, make_store
 from toolgate.types import AuditRecord
 
@@ -204,7 +205,7 @@ def verify(
 ) -> int:
     """Verify that no record was changed, removed or moved since it was written.
 
-    Exit status 1 if the verification fails, 3 if there are no records.
+    Exit status 1 if the verification fails or the key is missing, 3 if there are no records.
     """
     return anyio.run(_verify, as_json)
 
@@ -230,22 +231,36 @@ async def _verify(as_json: bool) -> int:
     if not isinstance(store, StoreMaintenance) or not await store.exists():
         note("There is no audit log yet.")
         return NO_RESULT
+    key = read_audit_key()
     await store.open()
     try:
         with spinner("Verifying the audit log"):
-            result = await verify_audit(store, ChainSigner(audit_key(), file=audit_files()[1]))
+            # Without the key the chain of hashes is checked, which proves little by itself.
+            signer = ChainSigner(key or token_bytes(32), file=audit_files()[1])
+            result = await verify_audit(store, signer)
     finally:
         await store.close()
+    is_verifiable = key is not None and result.is_verifiable
+    is_whole = is_verifiable and result.is_whole
     if as_json:
-        print_json(asdict(result) | {"whole": result.is_whole})
-        return SUCCESS if result.is_whole else FAILED
+        print_json(asdict(result) | {"verifiable": is_verifiable, "whole": is_whole})
+        return SUCCESS if is_whole else FAILED
+    for restore in result.restores:
+        print_text(f"Restored from {restore.file} at {local_time(restore.at)}.")
     for fault in result.faults:
         print_text(f"{fault.kind}: {fault.text}")
     if result.unchained:
         note(f"{plural(result.unchained, 'record')} from before signing: not verified.")
     if result.foreign:
         note(f"{plural(result.foreign, 'signature')} by other keys: not verified.")
-    if not result.is_whole:
+    if not is_verifiable and result.records:
+        reason = f"its key {audit_files()[0]} is missing" if key is None else "its key is another"
+        note(
+            f"The audit log cannot be verified: {reason}."
+            " Copy audit.key back, or set TOOLGATE_AUDIT_KEY."
+        )
+        return FAILED
+    if result.faults:
         note(f"{plural(result.records, 'record')} checked. The audit log was changed or damaged.")
         return FAILED
     if not result.records:

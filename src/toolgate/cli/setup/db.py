@@ -8,15 +8,16 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.base.ids import utc_now
+from toolgate.audit import ChainSigner, sign_restore
+from toolgate.base.ids import new_id, utc_now
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._open_gateway import find_running
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError, ConfigError, StoreError, ToolgateError
-from toolgate.settings import data_dir
+from toolgate.settings import audit_files, audit_key, data_dir
 from toolgate.store import Store, StoreMaintenance, make_store
-from toolgate.types import Json
+from toolgate.types import AuditRecord, Json
 
 __all__ = ["app"]
 
@@ -144,6 +145,7 @@ async def _restore(file: Path, as_json: bool) -> int:
             if before is not None:  # nothing was changed
                 await anyio.Path(before).unlink()
             raise
+        await _sign_restore(store, file)
     if as_json:
         backup_path = str(before) if before else None
         print_json({"store": store.url, "file": str(file), "rows": rows, "before": backup_path})
@@ -155,6 +157,23 @@ async def _restore(file: Path, as_json: bool) -> int:
     if running is not None:
         note("Restart the running gateway: it still uses the previous content.")
     return SUCCESS
+
+
+async def _sign_restore(store: Store, file: Path) -> None:
+    """Sign that the audit goes on from a backup; otherwise it would seem cut off."""
+    record = AuditRecord(
+        record_id=new_id(),
+        at=utc_now(),
+        action="db_restore",
+        client="cli",
+        detail={"file": str(file)},
+    )
+    try:
+        await store.open()
+        signer = ChainSigner(audit_key(), file=audit_files()[1])
+        await sign_restore(store, signer, file=str(file), record=record)
+    except ToolgateError as error:
+        note(f"The restore was not signed, so the audit cannot be verified from here on: {error}")
 
 
 async def _backup_current(upkeep: StoreMaintenance) -> Path | None:

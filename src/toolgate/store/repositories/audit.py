@@ -109,8 +109,9 @@ class AuditAnchor:
     seq: int
     """The place."""
 
-    kind: Literal["end", "cut"]
-    """Whether it was the end of the chain, or the last record that a clean-up was to remove."""
+    kind: Literal["end", "cut", "restored"]
+    """Whether it was the end of the chain, the last record that a cleanup was to remove, or the end
+    of the chain after a restore."""
 
     chain: str
     """The hash of the record there, and so all before it."""
@@ -122,7 +123,10 @@ class AuditAnchor:
     """Which key."""
 
     signature: str
-    """HMAC-SHA256 in hex over the fields before."""
+    """HMAC-SHA256 in hex over the other fields but `key_id`."""
+
+    detail: str = ""
+    """Of a restore: from which file, and where the restored chain ended, as JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,7 +144,8 @@ def last_doomed(connection: Connection, *, oldest: str, max_bytes: int) -> tuple
 def cut(connection: Connection, through: int, limit: int) -> int:
     """Remove some of the records up to a number, the oldest first; gives how many.
 
-    What was signed about them goes along, but for the end of what is removed.
+    What was signed about them goes along, but for the end of what is removed and for restores,
+    which say what else was signed about a chain that no longer exists.
     """
     state, audit = tables.audit_state, tables.audit
     doomed = select(audit.c.seq, audit.c.chain).where(audit.c.seq <= through)
@@ -155,7 +156,8 @@ def cut(connection: Connection, through: int, limit: int) -> int:
     connection.execute(update(state).values(removed_seq=last.seq, removed_chain=last.chain))
     connection.execute(delete(audit).where(audit.c.seq <= last.seq))
     signed = tables.audit_anchors
-    connection.execute(delete(signed).where(signed.c.seq < last.seq))
+    outdated = signed.c.seq < last.seq, signed.c.kind != "restored"
+    connection.execute(delete(signed).where(*outdated))
     return len(rows)
 
 

@@ -24,6 +24,7 @@ from toolgate.store.engine.tables._audit import (
     audit_outcome,
     audit_rest,
     audit_state,
+    audit_writers,
     schema_versions,
     statements,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "audit_outcome",
     "audit_rest",
     "audit_state",
+    "audit_writers",
     "credential_keys",
     "credentials",
     "detections",

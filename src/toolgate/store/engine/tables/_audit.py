@@ -25,6 +25,7 @@ __all__ = [
     "audit_outcome",
     "audit_rest",
     "audit_state",
+    "audit_writers",
     "schema_versions",
     "statements",
 ]
@@ -134,6 +135,17 @@ audit_anchors = Table(
     Column("at", TEXT, nullable=False),
     Column("key_id", TEXT, nullable=False),
     Column("signature", TEXT, nullable=False),
+    Column("detail", Text, nullable=False, server_default=""),
+)
+
+
+# The processes that write records, for as long as they run; a killed one leaves its row behind.
+audit_writers = Table(
+    "audit_writers",
+    metadata,
+    Column("writer_id", TEXT, primary_key=True),
+    Column("started_at", TEXT, nullable=False),
+    Column("seen_at", TEXT, nullable=False),
 )
 
 

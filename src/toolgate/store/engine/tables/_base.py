@@ -41,6 +41,7 @@ REVISIONS = (
     "0016",
     "0017",
     "0018",
+    "0019",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 

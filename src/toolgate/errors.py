@@ -196,6 +196,8 @@ class AccessError(ToolgateError):
     """The caller may not, or may not yet."""
 
     code = "access"
+    caller_id = ""
+    """Who was refused, for the audit; empty if that is unknown."""
 
 
 class CredentialError(AccessError):
@@ -209,6 +211,7 @@ class CredentialError(AccessError):
         *,
         was_presented: bool = True,
         was_issued: bool = False,
+        caller_id: str = "",
         wait_s: float = 0.0,
         allowed: str = "",
         hint: str = "",
@@ -216,6 +219,7 @@ class CredentialError(AccessError):
         super().__init__(failed, allowed=allowed, hint=hint)
         self.was_presented = was_presented
         """Whether a credential came at all."""
+        self.caller_id = caller_id
         self.was_issued = was_issued
         """Whether it is genuine but expired or revoked, and so not a guess."""
         self.wait_s = wait_s

@@ -1,7 +1,7 @@
 """A small MCP server on stdio, of the handshake era, that starts in no time: standard library only.
 
-`--never` never answers, `--dies` ends with an error, `--mark FILE` makes a file at its start;
-`SMALL_SECRET` is written to standard error.
+`--never` never answers, and nor does a call with the text "never"; `--dies` ends with an error,
+`--mark FILE` makes a file at its start; `SMALL_SECRET` is written to standard error.
 """
 
 # ruff: noqa: T201, TID251, PTH123, PLW1514 - a program of its own, which speaks on its streams
@@ -81,9 +81,11 @@ def main() -> None:
         sys.exit(3)
     for line in sys.stdin:
         message = json.loads(line)
-        if "id" not in message or "--never" in sys.argv:
+        params = message.get("params") or {}
+        is_ignored = (params.get("arguments") or {}).get("text") == "never"
+        if "id" not in message or "--never" in sys.argv or is_ignored:
             continue
-        result = answer(message["method"], message.get("params") or {})
+        result = answer(message["method"], params)
         body: dict[str, Any] = {"jsonrpc": "2.0", "id": message["id"]}
         if result is None:
             body["error"] = {"code": -32601, "message": "Method not found"}

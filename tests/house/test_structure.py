@@ -48,7 +48,7 @@ CROWDED_PACKAGES: dict[str, int] = {
     "store/sql": 21,
     "upstream": 17,
 }
-LONG_MODULES: dict[str, int] = {"app/app.py": 737, "server/rest/routes.py": 753}
+LONG_MODULES: dict[str, int] = {"app/app.py": 690, "server/rest/routes.py": 753}
 LONG_FUNCTIONS: dict[str, int] = {"app/app.py:open_app": 287}
 LARGE_CLASSES: dict[str, int] = {
     "server/rest/routes.py:RestApi": 35,

@@ -60,6 +60,7 @@ class Permissions:
             required=required,
             projects=lambda: self.admin.project_names(),
             local=self._make("local", {}),
+            on_refusal=receipts.login_refused,
         )
         """Tells who asks."""
         self.admin = AccessAdmin(

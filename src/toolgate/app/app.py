@@ -22,6 +22,7 @@ from typing import Any, Literal
 import anyio
 
 from toolgate.app.access_control import Permissions
+from toolgate.app.audit_factory import INSTALLATION_KEY, open_audit
 from toolgate.app.document_factory import DocumentFactory
 from toolgate.app.search_factory import SearchFactory
 from toolgate.app.server_registry import ServerRegistry
@@ -29,13 +30,8 @@ from toolgate.audit import (
     ChainSigner,
     FanoutRecorder,
     Receipts,
-    Recorder,
-    Sink,
     retention_of,
     run_housekeeping,
-    sign_chain_end,
-    sign_periodically,
-    sinks_of,
 )
 from toolgate.base.plugins import make
 from toolgate.base.signing import Signer
@@ -44,7 +40,7 @@ from toolgate.catalog.scanner import Quarantine
 from toolgate.chat import ChatService, Engine, TurnServices
 from toolgate.databases.connections import Connections, SchemaHistory
 from toolgate.documents import DocumentLibrary
-from toolgate.errors import ConfigError, SettingError, StoreError
+from toolgate.errors import ConfigError, StoreError
 from toolgate.gateway.execution import Protection, Protections
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.parts import ResultStorage, SearchParts, ServerParts
@@ -69,12 +65,9 @@ from toolgate.security.credentials import (
 )
 from toolgate.security.guards import Approvals, CallGuardChain, CallGuards, secret_scanner
 from toolgate.settings import (
-    AuditSettings,
     CurrentSettings,
     GuardTable,
     Settings,
-    audit_files,
-    audit_key,
     base_environment,
     default_store_url,
     home_dir,
@@ -95,8 +88,6 @@ from toolgate.upstream import (
 __all__ = ["App", "open_app"]
 
 log = logging.getLogger(__name__)
-
-_INSTALLATION_KEY = "installation"
 
 
 class App:
@@ -268,10 +259,9 @@ async def open_app(
         store = make_store(settings.store.url or default_store_url())
         await store.open()
         stack.push_async_callback(store.close)
-        signer = Signer(await store.secret(_INSTALLATION_KEY))
-        sealer = _sealer(settings, await store.secret(_INSTALLATION_KEY))
-        recorder = _recorder(settings.audit, store)
-        stack.push_async_callback(_seal_at_the_end, store, recorder, sealer)
+        signer = Signer(await store.secret(INSTALLATION_KEY))
+        audit = await open_audit(stack, settings, store)
+        recorder, sealer = audit.recorder, audit.signer
         schemas = SchemaHistory(Connections(settings.connections), store)
         stack.push_async_callback(schemas.connections.aclose)
         services = _Services(wires or {}, current)
@@ -353,7 +343,9 @@ async def open_app(
             is_closed=is_closed,
             server=lambda name: catalog.spec(name),
             mask=lambda value: secret_scanner().mask_json(value, Counter()),
+            process=audit.writer_id,
         )
+        stack.callback(receipts.flush)
         permissions = Permissions(settings, store, catalog, receipts)
         stack.push_async_callback(permissions.aclose)
         following = CredentialWatcher(desk.vault, changed=fleet.relogin)
@@ -492,7 +484,6 @@ async def open_app(
             )
         )
         stack.push_async_callback(_end, house)
-        stack.push_async_callback(_end, asyncio.create_task(sign_periodically(store, sealer)))
         stack.push_async_callback(_end, asyncio.create_task(schemas.watch()))
         if wait_s:
             await gateway.servers.wait_ready(wait_s)
@@ -527,44 +518,6 @@ async def open_app(
             # The shutdown has to end children even when it is itself being cancelled.
             with anyio.CancelScope(shield=True):
                 await stack.aclose()
-
-
-def _sealer(settings: Settings, installation_key: bytes) -> ChainSigner:
-    """Who signs the audit; a store in memory is over before anybody can change it."""
-    if (settings.store.url or default_store_url()) == "sqlite://":
-        return ChainSigner(installation_key)
-    try:
-        most = settings.audit.signed_max_mb * 2**20
-        return ChainSigner(audit_key(), file=audit_files()[1], max_bytes=most)
-    except SettingError as error:
-        if not isinstance(error.__cause__, OSError):
-            raise
-        # A container may have no folder to write to: what is signed is then no proof against who
-        # has the database, and that is said.
-        log.warning("audit is signed with a key from the store", extra={"reason": str(error)})
-        return ChainSigner(installation_key)
-
-
-def _recorder(settings: AuditSettings, store: Store) -> FanoutRecorder:
-    """Who writes the audit, wherever it is to be.
-
-    Raises:
-        SettingError: A place is not said where, or is none.
-        MissingExtraError: A library for it is not installed.
-    """
-    places: list[Sink] = [store.audit] if "store" in settings.sinks else []
-    places += sinks_of(settings)
-    is_on = settings.enabled and bool(places)
-    return FanoutRecorder([Recorder(place, enabled=is_on) for place in places or [store.audit]])
-
-
-async def _seal_at_the_end(store: Store, recorder: FanoutRecorder, sealer: ChainSigner) -> None:
-    await recorder.aclose()
-    if recorder.status().written:
-        try:
-            await sign_chain_end(store, sealer, after=0)
-        except StoreError as error:
-            log.warning("audit not signed", extra={"reason": str(error)})
 
 
 def _embedder(search_factory: SearchFactory) -> Embedder | None:

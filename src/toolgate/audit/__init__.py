@@ -1,5 +1,6 @@
 """The audit trail of every discovery and call."""
 
+from toolgate.audit.aggregation import AGGREGATED_ACTIONS
 from toolgate.audit.chain_signer import (
     AuditRestore,
     AuditVerification,
@@ -17,12 +18,15 @@ from toolgate.audit.receipts import AuditSink, OutcomeReporter, Receipts
 from toolgate.audit.recorder import Recorder, RecorderStatus
 from toolgate.audit.search_comparison import SearchReport, compare_searches
 from toolgate.audit.sinks import FileSink, Sink, SyslogSink, sinks_of
+from toolgate.audit.writers import AuditWriter
 
 __all__ = [
+    "AGGREGATED_ACTIONS",
     "EXPORT_FORMATS",
     "AuditRestore",
     "AuditSink",
     "AuditVerification",
+    "AuditWriter",
     "ChainFault",
     "ChainSigner",
     "FanoutRecorder",

@@ -21,7 +21,7 @@ from toolgate.audit.restores import AuditRestore, BranchStart, branch_starts, ex
 from toolgate.base.ids import utc_now
 from toolgate.errors import StoreError
 from toolgate.store import AuditAnchor, AuditChainEnds, AuditChainLink, Store
-from toolgate.types import AuditRecord
+from toolgate.types import AuditRecord, Json
 
 __all__ = [
     "AuditRestore",
@@ -216,6 +216,10 @@ class AuditVerification:
     def is_whole(self) -> bool:
         """Whether it was checked and nothing is wrong."""
         return self.is_verifiable and not self.faults
+
+    def as_json(self) -> Json:
+        """As REST and the command line answer it."""
+        return asdict(self) | {"verifiable": self.is_verifiable, "whole": self.is_whole}
 
 
 async def verify_audit(store: Store, sealer: ChainSigner) -> AuditVerification:

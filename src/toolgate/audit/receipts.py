@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 import anyio.to_thread
 
+from toolgate.audit.aggregation import AggregatedEvent, EventAggregator
 from toolgate.base import json_text
 from toolgate.base.ids import new_id, utc_now
 from toolgate.base.logs import REQUEST_ID
@@ -33,6 +34,9 @@ _MOST_KEPT = 32_768
 # Names of arguments whose shape is recorded, and characters of each. Chosen.
 _MOST_NAMES = 20
 _LONGEST_NAME = 32
+
+_LISTING = "tools/list"
+_OTHER_CLIENTS = AggregatedEvent(action="list", target=_LISTING, client="other clients")
 
 
 class AuditSink(Protocol):
@@ -78,6 +82,7 @@ class Receipts:
         is_closed: Callable[[str], bool] = lambda _: False,
         server: Callable[[str], ServerSpec | None] = lambda _: None,
         mask: Callable[[object], object] = lambda value: value,
+        process: str = "",
     ) -> None:
         """Write to a sink.
 
@@ -87,12 +92,15 @@ class Receipts:
             is_closed: Whether nothing may happen in a project that cannot be recorded.
             server: How a server is configured.
             mask: A value without the secrets in it.
+            process: Written into intents, so that those of a killed process can be closed.
         """
         self._sink = sink
         self._keep_queries = keep_queries
         self._is_closed = is_closed
         self._server = server
         self._mask = mask
+        self._process: Json = {"process": process} if process else {}
+        self._aggregator = EventAggregator(sink.record)
         self._discoveries: dict[tuple[str, str, str], deque[tuple[str, frozenset[str]]]] = {}
 
     def discovery(
@@ -139,6 +147,34 @@ class Receipts:
         if len(self._discoveries) > _REMEMBERED:
             del self._discoveries[next(iter(self._discoveries))]
 
+    def tools_listed(self, caller: Caller) -> None:
+        """Count a `tools/list`: one record for each client and minute."""
+        event = AggregatedEvent(
+            action="list",
+            target=_LISTING,
+            project_id=caller.project_id,
+            caller_id=caller.caller_id,
+            client=caller.client,
+        )
+        self._aggregator.add(event, overflow=_OTHER_CLIENTS)
+
+    def login_refused(self, reason: str, *, address: str, caller_id: str, entry_point: str) -> None:
+        """Count a refused login: one record for each reason, address and minute.
+
+        Args:
+            reason: `no_token`, `wrong_token` or `wrong_project`.
+            address: IP address of the client.
+            caller_id: Who the token belongs to; empty if that is unknown.
+            entry_point: Such as `mcp` or `console`.
+        """
+        event = AggregatedEvent(action="login", target=address, status=reason, caller_id=caller_id)
+        overflow = AggregatedEvent(action="login", target="other addresses", status=reason)
+        self._aggregator.add(event, overflow=overflow, source=entry_point)
+
+    def flush(self) -> None:
+        """Record what was counted and not recorded yet."""
+        self._aggregator.flush()
+
     def simple(
         self,
         caller: Caller,
@@ -184,7 +220,10 @@ class Receipts:
             self.simple(caller, action, began=began, detail=detail)
             return
         # The intent is written first: a crash in the block leaves a trace of the attempt.
-        fields = _of(caller, action) | {"phase": "intent", "detail": _traced(detail)}
+        fields = _of(caller, action) | {
+            "phase": "intent",
+            "detail": _traced(detail) | self._process,
+        }
         async with _Receipt(self._sink, fields, None, must_be_kept=True, keeps=None):
             yield
 
@@ -254,7 +293,7 @@ class Receipts:
             "target": target,
             "digest": digest,
         }
-        details = fields["detail"] = _traced(detail or {})
+        details = fields["detail"] = _traced(detail or {}) | self._process
         spec = self._server(server)
         # Names can be reused after a server is removed; the id cannot.
         if spec is not None and spec.server_id:

@@ -241,6 +241,7 @@ class Console:
             client=CONSOLE,
             conversation=f"console {cookie[:8]}",
             address=peer.host if peer else "",
+            entry_point="console",
         )
         if not self._app.gateway.admission.required:
             return await self._app.gateway.admission.admit(credentials)

@@ -62,7 +62,7 @@ class ConsoleSessions:
             CredentialError: The token is worth nothing.
         """
         credentials = PresentedCredentials(
-            authorization=f"Bearer {token}", client=CONSOLE, address=address
+            authorization=f"Bearer {token}", client=CONSOLE, address=address, entry_point="console"
         )
         identity = await self._admission.identify(credentials)
         cookie, nonce = self.new_cookie(), token_bytes(_NONCE_BYTES)

@@ -327,6 +327,7 @@ class _ServiceBuilder:
             menu=self._menu,
             prompts=prompts,
             intent_service=self._intent_service,
+            receipts=self._receipts,
         )
 
     def intents(self) -> IntentRequests:

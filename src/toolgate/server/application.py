@@ -16,7 +16,7 @@ import anyio
 from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import CredentialError
 from toolgate.server.asgi.api_gate import ApiGate
-from toolgate.server.asgi.authentication import METADATA_PATH, path_project
+from toolgate.server.asgi.authentication import METADATA_PATH, path_project, presented_credentials
 from toolgate.server.asgi.console_endpoint import ConsoleEndpoint
 from toolgate.server.asgi.cors import Cors
 from toolgate.server.asgi.errors import send_error
@@ -157,6 +157,7 @@ class HttpApplication:
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = await self._local_users.refusal(scope)
         if error is not None:
+            self._admission.note_refusal(error, presented_credentials(scope, {}))
             await self._refuse(scope, receive, send, error)
             return
         path: str = scope["path"]

@@ -61,6 +61,12 @@ _ALL = (
         description="Requests refused before any server was called, by reason.",
     ),
     Metric(
+        name="toolgate_login_refusals",
+        kind="counter",
+        labels=("reason",),
+        description="Refused logins by reason: no_token, wrong_token, wrong_project.",
+    ),
+    Metric(
         name="toolgate_result_bytes",
         kind="counter",
         labels=("server",),

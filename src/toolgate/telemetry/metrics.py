@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import anyio
 
 from toolgate.app.app import App
+from toolgate.audit import AGGREGATED_ACTIONS
 from toolgate.base.tracing import time_stages
 from toolgate.errors import ToolgateError
 from toolgate.telemetry.metric_names import BUCKETS
@@ -226,7 +227,8 @@ class Metrics:
         """Count an outcome of the audit."""
         kind = (record.action, record.status, record.server)
         cell = self._cells_by_record.get(kind) or self._cell(kind)
-        cell.requests += 1
+        is_aggregated = record.action in AGGREGATED_ACTIONS
+        cell.requests += record.detail["count"] if is_aggregated else 1
         if record.duration_ms is not None:
             seconds = record.duration_ms / 1000
             cell.seconds += seconds

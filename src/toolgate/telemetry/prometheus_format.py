@@ -93,6 +93,11 @@ class PrometheusCollector(Collector):
         yield self._histogram("toolgate_request_duration_seconds", durations)
         yield self._counter("toolgate_calls", calls.values)
         yield self._counter("toolgate_refusals", refusals.values)
+        reasons = self._metrics.app.gateway.admission.refusals
+        logins: dict[Labels, float] = {
+            (reason,): reasons[reason] for reason in ("no_token", "wrong_token", "wrong_project")
+        }
+        yield self._counter("toolgate_login_refusals", logins)
         yield self._counter("toolgate_result_bytes", size.values)
 
     def _of_servers(self) -> Iterator[Metric]:

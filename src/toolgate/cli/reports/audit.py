@@ -13,7 +13,14 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.audit import EXPORT_FORMATS, ChainSigner, SearchReport, compare_searches, verify_audit
+from toolgate.audit import (
+    AGGREGATED_ACTIONS,
+    EXPORT_FORMATS,
+    ChainSigner,
+    SearchReport,
+    compare_searches,
+    verify_audit,
+)
 from toolgate.base.ids import utc_text
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
@@ -58,6 +65,9 @@ _ACTIONS = (
     "turn",
     "approve",
     "approval",
+    "list",
+    "login",
+    "db_restore",
 )
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
@@ -66,7 +76,7 @@ Action = Annotated[
     typer.Option(
         "--action",
         metavar="ACTION",
-        help="discover, describe, call, read, prompt, complete or mark.",
+        help="Such as discover, call, list (tools/list) or login (refused logins).",
     ),
 ]
 Server = Annotated[str | None, typer.Option("--server", metavar="NAME", help="Name of a server.")]
@@ -243,7 +253,7 @@ async def _verify(as_json: bool) -> int:
     is_verifiable = key is not None and result.is_verifiable
     is_whole = is_verifiable and result.is_whole
     if as_json:
-        print_json(asdict(result) | {"verifiable": is_verifiable, "whole": is_whole})
+        print_json(result.as_json() | {"verifiable": is_verifiable, "whole": is_whole})
         return SUCCESS if is_whole else FAILED
     for restore in result.restores:
         print_text(f"Restored from {restore.file} at {local_time(restore.at)}.")
@@ -398,6 +408,8 @@ async def _records(selection: AuditFilter, limit: int | None = None) -> AsyncGen
 def _row(record: AuditRecord) -> tuple[str, ...]:
     duration = "-" if record.duration_ms is None else f"{record.duration_ms:.0f} ms"
     subject = record.target or record.query or record.server or "-"
+    if record.action in AGGREGATED_ACTIONS:
+        subject += f" ({plural(record.detail.get('count', 1), 'time')})"
     status = record.status if record.phase == "outcome" else "started"
     return local_time(record.at), record.action, subject, status, duration, record.client or "-"
 

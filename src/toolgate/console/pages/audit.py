@@ -8,7 +8,7 @@ import anyio
 import orjson
 from starlette.responses import Response, StreamingResponse
 
-from toolgate.audit import AuditVerification, verify_audit
+from toolgate.audit import AGGREGATED_ACTIONS, AuditVerification, verify_audit
 from toolgate.base.ids import utc_text
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
@@ -23,10 +23,11 @@ _EXPORTED = 1000
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
 _ACTIONS = (
     "discover", "describe", "call", "approval", "enrich", "detect", "read", "prompt", "turn",
-    "retrieve", "approve", "mark", "server_add", "server_remove", "token_create", "token_revoke",
-    "permission_add", "permission_remove", "project_save", "guard_add",
+    "list", "login", "retrieve", "approve", "mark", "server_add", "server_remove", "token_create",
+    "token_revoke", "permission_add", "permission_remove", "project_save", "guard_add",
+    "db_restore",
 )  # fmt: skip
-_SUBJECTS = ("token", "project", "server", "collection", "guard", "tool", "who", "name")
+_SUBJECTS = ("token", "project", "server", "collection", "guard", "tool", "who", "name", "file")
 """Fields that say what was changed, the first that there is."""
 
 
@@ -56,6 +57,8 @@ async def _list(visit: Visit) -> Response:
 def _subject(record: AuditRecord) -> str:
     """What a record is about."""
     subject = record.target or record.query or record.server
+    if record.action in AGGREGATED_ACTIONS:
+        return f"{subject} ({record.detail.get('count', 1)}×)"
     details = (record.detail.get(name) for name in _SUBJECTS)
     return subject or next(
         (str(detail) for detail in details if isinstance(detail, str) and detail), ""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from toolgate.audit import Receipts
 from toolgate.base import json_text
 from toolgate.catalog import (
     Catalog,
@@ -64,6 +65,7 @@ class ListingService:
         menu: Menu,
         prompts: PromptService,
         intent_service: IntentService,
+        receipts: Receipts,
     ) -> None:
         self._settings = settings
         self._catalog = catalog
@@ -74,6 +76,7 @@ class ListingService:
         self._menu = menu
         self._prompts = prompts
         self._guide = intent_service
+        self._receipts = receipts
 
     @property
     def total_tokens(self) -> int:
@@ -106,6 +109,7 @@ class ListingService:
 
     async def list_tools(self, caller: Caller) -> bytes:
         """What `tools/list` shows, as a JSON array: by mode the real tools or the meta-tools."""
+        self._receipts.tools_listed(caller)
         mask = self._access.mask(caller, self._catalog.snapshot)
         allowed = None if mask is None else mask.tobytes()
         meta = self.policy.meta_tools(caller)

@@ -3,14 +3,16 @@
 import hmac
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from toolgate.base.names import UNASSIGNED
 from toolgate.base.tracing import observe
-from toolgate.errors import CredentialError, ForbiddenError
+from toolgate.errors import AccessError, CredentialError, ForbiddenError
 from toolgate.security.access.login_failures import LoginFailures
 from toolgate.security.authn import Authenticator
 from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity
@@ -54,12 +56,30 @@ class PresentedCredentials:
     address: str = ""
     """IP address of the client, by which wrong tokens are counted."""
 
+    entry_point: str = ""
+    """What was asked, such as `mcp`, `rest` or `console`; for the audit."""
+
     folder: str = ""
     """The header `X-Toolgate-Folder`, percent-encoded; counts only for programs of the same user.
     """
 
     is_relay: bool = False
     """Whether it is a `toolgate stdio` of the same user."""
+
+
+class RefusalListener(Protocol):
+    """Learns of each refused login."""
+
+    def __call__(self, reason: str, *, address: str, caller_id: str, entry_point: str) -> None:
+        """Take note of it; never waits, never fails.
+
+        Args:
+            reason: `no_token`, `wrong_token` or `wrong_project`.
+            address: IP address of the client.
+            caller_id: Who the token belongs to; empty if that is unknown.
+            entry_point: Such as `mcp` or `console`.
+        """
+        ...
 
 
 class Admission:
@@ -72,6 +92,7 @@ class Admission:
         required: bool,
         projects: Callable[[], Collection[str]],
         local: Authenticator | None = None,
+        on_refusal: RefusalListener | None = None,
     ) -> None:
         self._authenticators = authenticators
         self._projects = projects
@@ -81,6 +102,9 @@ class Admission:
         self.required = required
         """Whether a credential is needed."""
         self._failures = LoginFailures()
+        self._on_refusal = on_refusal
+        self.refusals: Counter[str] = Counter()
+        """Refused logins since the start, by reason."""
 
     @property
     def issuers(self) -> tuple[str, ...]:
@@ -96,8 +120,41 @@ class Admission:
             CredentialError: A credential is needed and none came, or it is worth nothing.
             ForbiddenError: The project does not exist, or is not the caller's.
         """
+        try:
+            return await self.authenticate(presented)
+        except AccessError as error:
+            self.note_refusal(error, presented)
+            raise
+
+    async def authenticate(self, presented: PresentedCredentials) -> Caller:
+        """As `admit`; a refusal is not noted, since some requests are answered without a caller.
+
+        Raises:
+            CredentialError: A credential is needed and none came, or it is worth nothing.
+            ForbiddenError: The project does not exist, or is not the caller's.
+        """
         with observe("identity"):
-            return self.caller_of(await self.identify(presented), presented)
+            identity = await self._identify(presented)
+            try:
+                return self.caller_of(identity, presented)
+            except ForbiddenError as error:
+                error.caller_id = identity.caller_id
+                raise
+
+    def note_refusal(self, error: AccessError, presented: PresentedCredentials) -> None:
+        """Count and record a refused login."""
+        if not isinstance(error, CredentialError):
+            reason = "wrong_project"
+        else:
+            reason = "wrong_token" if error.was_presented else "no_token"
+        self.refusals[reason] += 1
+        if self._on_refusal is not None:
+            self._on_refusal(
+                reason,
+                address=presented.address,
+                caller_id=error.caller_id,
+                entry_point=presented.entry_point,
+            )
 
     def caller_of(self, identity: Identity, presented: PresentedCredentials) -> Caller:
         """Somebody who is known, in the project that a request names.
@@ -121,6 +178,13 @@ class Admission:
         Raises:
             CredentialError: A credential is needed and none came, or it is worth nothing.
         """
+        try:
+            return await self._identify(presented)
+        except CredentialError as error:
+            self.note_refusal(error, presented)
+            raise
+
+    async def _identify(self, presented: PresentedCredentials) -> Identity:
         if not self.required:
             return LOCAL
         if presented.local_key and self._local is not None:

@@ -73,12 +73,14 @@ class TokenAuthenticator:
             raise CredentialError(
                 f"The token {token.prefix}… was revoked.",
                 was_issued=True,
+                caller_id=identity_of(token).caller_id,
                 hint="Ask for another one, or make it: toolgate tokens create NAME",
             )
         if token.expires_at is not None and token.expires_at <= utc_now():
             raise CredentialError(
                 f"The token {token.prefix}… has expired, at {token.expires_at}.",
                 was_issued=True,
+                caller_id=identity_of(token).caller_id,
                 hint=f"Renew it: toolgate tokens rotate {token.name}",
             )
         self._note_use(token.token_id)

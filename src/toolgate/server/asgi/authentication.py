@@ -42,6 +42,8 @@ METADATA_PATH = "/.well-known/oauth-protected-resource"
 
 _GIVEN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _PROJECT_PATH = "/mcp/p/"
+# First segments of paths, as the audit and people call what is behind them.
+_ENTRY_POINTS = {"mcp": "mcp", "api": "rest", "v1": "openai", "metrics": "metrics"}
 
 
 def request_id_of(client_id: str | None) -> str:
@@ -82,6 +84,7 @@ def presented_credentials(
         conversation=headers.get(b"x-toolgate-thread")
         or headers.get(b"mcp-session-id", "").rpartition(".")[2],
         address=str(peer[0]) if peer else "",
+        entry_point=_ENTRY_POINTS.get(scope["path"][1:].partition("/")[0], ""),
         folder=headers.get(b"x-toolgate-folder", ""),
         is_relay=is_relay,
     )

@@ -204,10 +204,11 @@ class McpEndpoint:
         A refusal is answered at once and completely: some clients wait for ever otherwise.
         """
         try:
-            caller = await self._admission.admit(credentials)
+            caller = await self._admission.authenticate(credentials)
         except AccessError as error:
             anonymous = self._anonymous_caller(scope, credentials, message, error)
             if anonymous is None:
+                self._admission.note_refusal(error, credentials)
                 await self.refuse(scope, send, error, message)
                 return False
             caller = anonymous

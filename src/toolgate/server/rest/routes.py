@@ -459,11 +459,7 @@ class RestApi:
         """`GET audit/verify`: whether any record was changed, removed or moved."""
         self._gateway.visible.must_manage(call.caller)
         verification = await verify_audit(self._app.store, self._app.sealer)
-        return 200, {
-            **dataclasses.asdict(verification),
-            "verifiable": verification.is_verifiable,
-            "whole": verification.is_whole,
-        }
+        return 200, verification.as_json()
 
     # The index
 

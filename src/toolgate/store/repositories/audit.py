@@ -12,6 +12,7 @@ __all__ = [
     "AuditChainLink",
     "AuditFilter",
     "AuditRepository",
+    "AuditWriterRow",
     "ConversationCost",
     "MinuteCount",
     "ToolUsage",
@@ -130,6 +131,20 @@ class AuditAnchor:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AuditWriterRow:
+    """A process that writes the audit."""
+
+    writer_id: str
+    """Opaque; its intents have it as `process` in their detail."""
+
+    started_at: str
+    """UTC, ISO 8601."""
+
+    seen_at: str
+    """When it was last known to run; UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class MinuteCount:
     """The calls of one minute."""
 
@@ -232,6 +247,22 @@ class AuditRepository(Protocol):
 
     async def save_anchor(self, anchor: AuditAnchor) -> None:
         """Insert a signed position; an existing one is left as it is."""
+        ...
+
+    async def writers(self) -> list[AuditWriterRow]:
+        """The processes that write the audit, or did when they were killed."""
+        ...
+
+    async def save_writer(self, row: AuditWriterRow) -> None:
+        """Insert or replace a process."""
+        ...
+
+    async def remove_writer(self, writer_id: str) -> None:
+        """Delete a process; one that does not exist is no error."""
+        ...
+
+    async def open_intents(self, since: str) -> list[AuditRecord]:
+        """Intents since a time that no outcome follows, at most 1,000."""
         ...
 
     async def minute_counts(self, since: str) -> list[MinuteCount]:

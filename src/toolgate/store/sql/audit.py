@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, delete, select
 
 from toolgate.store.engine import tables
 from toolgate.store.engine.database import SqlDatabase
@@ -13,6 +13,7 @@ from toolgate.store.repositories.audit import (
     AuditChainEnds,
     AuditChainLink,
     AuditFilter,
+    AuditWriterRow,
     ConversationCost,
     MinuteCount,
     ToolUsage,
@@ -77,6 +78,28 @@ class SqlAudit:
         """Insert a signed position; an existing one is left as it is."""
         statement = self._database.insert(tables.audit_anchors).on_conflict_do_nothing()
         await self._database.execute(statement, vars(anchor))
+
+    async def writers(self) -> list[AuditWriterRow]:
+        """The processes that write the audit, or did when they were killed."""
+        query = select(tables.audit_writers)
+        return await self._database.fetch_all(query, lambda row: AuditWriterRow(**row))
+
+    async def save_writer(self, row: AuditWriterRow) -> None:
+        """Insert or replace a process."""
+        insert = self._database.insert(tables.audit_writers)
+        statement = insert.on_conflict_do_update(
+            index_elements=["writer_id"], set_={"seen_at": insert.excluded.seen_at}
+        )
+        await self._database.execute(statement, vars(row))
+
+    async def remove_writer(self, writer_id: str) -> None:
+        """Delete a process; one that does not exist is no error."""
+        table = tables.audit_writers
+        await self._database.execute(delete(table).where(table.c.writer_id == writer_id))
+
+    async def open_intents(self, since: str) -> list[AuditRecord]:
+        """Intents since a time that no outcome follows, at most 1,000."""
+        return await self._database.read(lambda opened: audit_search.open_intents(opened, since))
 
     async def minute_counts(self, since: str) -> list[MinuteCount]:
         """Calls of each minute since a time, without minutes that had none."""

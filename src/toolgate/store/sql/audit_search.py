@@ -19,11 +19,14 @@ from toolgate.store.sql import row_mapping
 from toolgate.store.sql.audit_reports import SUCCEEDED
 from toolgate.types import AuditRecord
 
-__all__ = ["search"]
+__all__ = ["open_intents", "search"]
 
 _PLAIN: Final = ("project_id", "caller_id", "action", "server", "status", "phase", "target")
 _MAX_COUNTED: Final = 3_000
 """Records that are counted to choose an index; counting more costs more than it saves."""
+
+_MAX_OPEN: Final = 1_000
+"""Intents without an outcome that are closed at a time: more calls than a process runs at once."""
 
 _MAX_ROWS: Final = 10_000
 """Records that one query gives at most; as `AuditFilter.limit` says."""
@@ -105,3 +108,19 @@ def _count(connection: Connection, condition: ColumnElement[bool]) -> int:
     )
     counted = connection.execute(select(func.count()).select_from(counted_rows.subquery()))
     return int(counted.scalar_one())
+
+
+def open_intents(connection: Connection, since: str) -> list[AuditRecord]:
+    """Intents since a time that no outcome follows."""
+    table = tables.audit
+    recent = table.c.at >= since
+    # EXCEPT sorts both sides once; a join would look for each intent, without an index.
+    missing = (
+        select(table.c.record_id)
+        .where(recent, table.c.phase == "intent")
+        .except_(select(table.c.parent_id).where(recent, table.c.phase == "outcome"))
+        .limit(_MAX_OPEN)
+    )
+    ids = list(connection.execute(missing).scalars())
+    rows = connection.execute(select(table).where(table.c.record_id.in_(ids))).mappings()
+    return [row_mapping.audit_from(row) for row in rows]

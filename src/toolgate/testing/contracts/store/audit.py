@@ -9,6 +9,7 @@ from toolgate.base.ids import new_id
 from toolgate.errors import StoreError
 from toolgate.store import (
     AuditFilter,
+    AuditWriterRow,
     PrunedCounts,
     Retention,
     Store,
@@ -115,6 +116,28 @@ class AuditContract(StoreFixtures):
         records = await store.audit.select(filters)
 
         assert [int(record.record_id, 16) for record in records] == minutes
+
+    async def test_intents_without_an_outcome_are_found(self, store: Store) -> None:
+        """What a killed process leaves; earlier ones are not looked for."""
+        intents = [sample_record(minute, phase="intent") for minute in range(4)]
+        outcome = sample_record(9, parent_id=intents[2].record_id)
+        await store.audit.append([*intents, outcome])
+
+        found = await store.audit.open_intents(intents[1].at)
+
+        assert sorted(found, key=lambda record: record.at) == [intents[1], intents[3]]
+
+    async def test_a_process_is_renewed_and_removed(self, store: Store) -> None:
+        """Its start stays what it was."""
+        first = AuditWriterRow(writer_id="w1", started_at=NOW, seen_at=NOW)
+        later = AuditWriterRow(writer_id="w1", started_at=NOW, seen_at="2031-01-01T00:00:00.000Z")
+        await store.audit.save_writer(first)
+        await store.audit.save_writer(later)
+        assert await store.audit.writers() == [later]
+
+        await store.audit.remove_writer("w1")
+        await store.audit.remove_writer("w1")
+        assert await store.audit.writers() == []
 
     async def test_a_batch_that_cannot_be_written_leaves_nothing(self, store: Store) -> None:
         """The store works on."""

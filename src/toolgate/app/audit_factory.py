@@ -1,0 +1,113 @@
+"""Builds what writes, signs and completes the audit of a gateway."""
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from toolgate.audit import (
+    AuditWriter,
+    ChainSigner,
+    FanoutRecorder,
+    Recorder,
+    Sink,
+    sign_chain_end,
+    sign_periodically,
+    sinks_of,
+)
+from toolgate.errors import SettingError, StoreError
+from toolgate.settings import (
+    AuditSettings,
+    Settings,
+    audit_files,
+    audit_key,
+    default_store_url,
+    run_dir,
+)
+from toolgate.store import Store
+
+__all__ = ["INSTALLATION_KEY", "AuditParts", "open_audit"]
+
+log = logging.getLogger(__name__)
+
+INSTALLATION_KEY = "installation"
+"""Name of the secret that all gateways of a store share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditParts:
+    """What writes and signs the audit."""
+
+    recorder: FanoutRecorder
+    """Takes the records."""
+
+    signer: ChainSigner
+    """Signs their chain."""
+
+    writer_id: str
+    """This process, as its intents name it; empty if nobody could close them."""
+
+
+async def open_audit(stack: AsyncExitStack, settings: Settings, store: Store) -> AuditParts:
+    """The audit of a gateway; closing the stack writes, signs and ends it.
+
+    Raises:
+        SettingError: A place for records is not said, or does not exist; or the key is none.
+        MissingExtraError: A library for a place is not installed.
+        StoreError: The store cannot be read.
+    """
+    signer = _signer(settings, await store.secret(INSTALLATION_KEY))
+    recorder = _recorder(settings.audit, store)
+    is_memory = _is_memory(settings)
+    writer = AuditWriter(store, recorder, folder=None if is_memory else run_dir())
+    is_kept = settings.audit.enabled and "store" in settings.audit.sinks and not is_memory
+    if is_kept:
+        stack.push_async_callback(writer.stop)
+    stack.push_async_callback(_sign_at_the_end, store, recorder, signer)
+    stack.push_async_callback(_end, asyncio.create_task(sign_periodically(store, signer)))
+    if is_kept:
+        stack.push_async_callback(_end, asyncio.create_task(writer.run()))
+    writer_id = writer.writer_id if is_kept else ""
+    return AuditParts(recorder=recorder, signer=signer, writer_id=writer_id)
+
+
+def _is_memory(settings: Settings) -> bool:
+    return (settings.store.url or default_store_url()) == "sqlite://"
+
+
+def _signer(settings: Settings, installation_key: bytes) -> ChainSigner:
+    """Who signs the audit; a store in memory is over before anybody can change it."""
+    if _is_memory(settings):
+        return ChainSigner(installation_key)
+    try:
+        max_bytes = settings.audit.signed_max_mb * 2**20
+        return ChainSigner(audit_key(), file=audit_files()[1], max_bytes=max_bytes)
+    except SettingError as error:
+        if not isinstance(error.__cause__, OSError):
+            raise
+        # A container may have no folder to write to: what is signed is then no proof against who
+        # has the database, and that is said.
+        log.warning("audit is signed with a key from the store", extra={"reason": str(error)})
+        return ChainSigner(installation_key)
+
+
+def _recorder(settings: AuditSettings, store: Store) -> FanoutRecorder:
+    """What writes the audit to all its places."""
+    places: list[Sink] = [store.audit] if "store" in settings.sinks else []
+    places += sinks_of(settings)
+    is_on = settings.enabled and bool(places)
+    return FanoutRecorder([Recorder(place, enabled=is_on) for place in places or [store.audit]])
+
+
+async def _sign_at_the_end(store: Store, recorder: FanoutRecorder, signer: ChainSigner) -> None:
+    await recorder.aclose()
+    if recorder.status().written:
+        try:
+            await sign_chain_end(store, signer, after=0)
+        except StoreError as error:
+            log.warning("audit not signed", extra={"reason": str(error)})
+
+
+async def _end(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

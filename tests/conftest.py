@@ -5,6 +5,7 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -61,3 +62,24 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(sock, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect_locally)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fit_once() -> Iterator[None]:
+    """Fit equal sets of prompts once per process, since many tests load the shipped packs."""
+    from toolgate.intents.semantic import stage
+
+    fit = stage.fit
+    models: dict[str, Any] = {}
+
+    def cached_fit(training_set: Any, texts: Any, names: Any) -> Any:
+        content = (training_set.intents, training_set.texts, training_set.owners)
+        vectors = [(matrix.shape, sha256(matrix.tobytes()).digest()) for matrix in (texts, names)]
+        key = repr((content, vectors))
+        if key not in models:
+            models[key] = fit(training_set, texts, names)
+        return models[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stage, "fit", cached_fit)
+        yield

@@ -3,7 +3,10 @@
 import sqlite3
 from typing import Any, Final
 
-__all__ = ["fault_of_statement", "hint_of"]
+__all__ = ["SQLITE_VALUE_MB", "fault_of_statement", "hint_of"]
+
+SQLITE_VALUE_MB: Final = 1
+"""MB of a value or a row that a statement may read or make in SQLite."""
 
 _CLASSES: Final = frozenset({"0A", "21", "22", "23", "25", "2F", "42", "44", "54"})
 """Classes of SQLSTATE that are about a statement: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
@@ -41,6 +44,11 @@ def fault_of_statement(error: BaseException) -> str:
 
 def hint_of(error: BaseException) -> str:
     """What the database advises, as a sentence; empty where it says nothing."""
+    if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG:
+        return (
+            f"A value or a row may have {SQLITE_VALUE_MB} MB: make shorter values, or leave out "
+            "the columns with longer ones."
+        )
     diagnosis: Any = getattr(error, "diag", None)
     hint: object = getattr(diagnosis, "message_hint", None)
     return f"{hint.rstrip('.')}." if isinstance(hint, str) and hint else ""

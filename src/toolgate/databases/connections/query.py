@@ -18,6 +18,7 @@ from typing import Any, Final, cast
 import orjson
 import sqlalchemy as sa
 
+from toolgate.databases.connections.errors import SQLITE_VALUE_MB
 from toolgate.databases.connections.values import plain
 
 __all__ = [
@@ -30,8 +31,11 @@ __all__ = [
 ]
 
 _LONGEST_VALUE: Final = 32_000
-_SQLITE_LARGEST: Final = 64 * 2**20
-"""Bytes of a value that SQLite may make; a statement asks for 1 GB with 20 characters."""
+_SQLITE_LARGEST: Final = SQLITE_VALUE_MB * 2**20
+"""Bytes of a value that SQLite may make; a statement asks for 1 GB with 20 characters.
+
+A function that makes a value runs inside one step, where no look at the clock can stop it.
+"""
 
 _STEPS: Final = 10_000
 """Steps of SQLite between two looks at the clock."""

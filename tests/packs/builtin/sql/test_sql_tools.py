@@ -143,6 +143,27 @@ async def test_rows_bytes_and_time_are_capped(tmp_path: Path, shop: Path) -> Non
     assert failed["error"] == "database"
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "randomblob(2000000)",
+        "hex(zeroblob(1000000))",
+        "replace(hex(zeroblob(1000)), '0', hex(zeroblob(1000)))",
+    ],
+)
+async def test_a_value_beyond_1_mb_is_not_made_in_sqlite(
+    tmp_path: Path, shop: Path, value: str
+) -> None:
+    """Regression: values of up to 64 MB were made, inside one step that no deadline can stop."""
+    async with gateway(tmp_path, connection("shop", sqlite_url(shop))) as app:
+        text, _ = await call(app, "query", sql=f"select length({value}) as x")
+        _, smaller = await call(app, "query", sql="select length(hex(zeroblob(400000))) as x")
+
+    assert text.startswith("ERROR ")
+    assert "A value or a row may have 1 MB: make shorter values" in text
+    assert smaller["rows"] == [{"x": 800_000}]
+
+
 async def test_plans_tables_connections_and_sessions_are_told(tmp_path: Path, shop: Path) -> None:
     stock = run(tmp_path / "stock.db", "CREATE TABLE shelves (id INT)")
     text = connection("shop", sqlite_url(shop), 'description = "What was sold"\n')

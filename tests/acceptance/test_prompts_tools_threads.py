@@ -136,7 +136,7 @@ async def test_pr_4_an_empty_text_is_an_error(tmp_path: Path, text: str) -> None
 async def test_pr_5_what_a_project_puts_in_place_is_its_own_and_stays(tmp_path: Path) -> None:
     store = make_store(f"sqlite:///{tmp_path / 'prompts.db'}")
     await store.open()
-    await store.projects.add("team")
+    await store.projects.add_references(["team"])
     await Prompts(store.prompts).replace("team", "basic-default", "For the team.")
     later = Prompts(store.prompts)
 

@@ -28,6 +28,7 @@ from toolgate.store.sql.servers import SqlServers
 from toolgate.store.sql.usage import SqlUsage
 from toolgate.store.sqlite import SqliteStore
 from toolgate.testing.contracts.store import StoreContract
+from toolgate.testing.contracts.store.samples import SAMPLE_PROJECT
 from toolgate.types import AuditRecord
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +47,7 @@ def store_with(topic: str, repository: Callable[[SqlDatabase], object]) -> type[
 
 class MixesProjects(SqlCatalog):
     async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
-        return [*await super().snapshots("default"), *await super().snapshots("other")]
+        return [*await super().snapshots(SAMPLE_PROJECT), *await super().snapshots("other")]
 
 
 class ForgetsTheAlias(SqlServers):
@@ -119,7 +120,7 @@ class MixesUsage(SqlUsage):
 class BacksUpHalf(SqliteStore):
     async def restore(self, source: Path) -> dict[str, int]:
         rows = await super().restore(source)
-        await self.catalog.delete_snapshot("default", "git")
+        await self.catalog.delete_snapshot(SAMPLE_PROJECT, "git")
         return rows
 
 
@@ -196,6 +197,7 @@ async def test_a_broken_store_fails_in_the_test_that_names_its_fault(
     stores = [broken(tmp_path / "toolgate.db") for _ in range(2)]
     for store in stores:
         await store.open()
+    await stores[0].projects.add_references([SAMPLE_PROJECT])
     filled: dict[str, tuple[Any, ...]] = {
         "other": (stores[1],),
         "folder": (tmp_path,),

@@ -368,7 +368,7 @@ async def test_a_request_that_cannot_be_answered_says_why(
 async def test_projects_never_see_each_others_collections() -> None:
     async with library_in() as (library, bench):
         store: Any = bench.store
-        await store.projects.add("shop")
+        await store.projects.add_references(["shop"])
         await fill(library, "one", "abc")
         await library.make("shop", "one")
         assert [each.documents for each in await library.collections("shop")] == [0]

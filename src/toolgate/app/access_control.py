@@ -81,6 +81,7 @@ class Permissions:
         """Looks after tokens, projects and permissions."""
         self._catalog = catalog
         self._book.on_change(self._refresh)
+        self._book.refer_to(settings.project)
         self._refresh()
 
     async def open(self) -> None:
@@ -103,14 +104,19 @@ class Permissions:
         for one in self._authenticators:
             await one.aclose()
 
-    def reload(self, settings: Settings) -> None:
-        """Take other settings over; `auth` and `authn` stay as they were started with.
+    async def reload(self, settings: Settings) -> None:
+        """Apply other settings; `auth` and `authn` stay as they were at the start.
 
         Raises:
-            SettingError: A rule is none; nothing was changed.
+            SettingError: A rule is invalid; nothing was changed.
         """
         rules = tuple(rules_of_file(settings.permission))
         self._settings, self._rules_of_file = settings, rules
+        self._book.refer_to(settings.project)
+        try:
+            await self._book.refresh()
+        except StoreError as error:  # tried again while the gateway runs
+            log.warning("projects cannot be written", extra={"error": str(error)})
         self._refresh()
 
     def project(self, name: str) -> ProjectTable:

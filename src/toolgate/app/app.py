@@ -185,7 +185,7 @@ class App:
         await self._catalog.reload(await self._registry.specs(fixed))
         await self.search_factory.reload(prepared)
         self.recognizer.use_embedder(_embedder(self.search_factory))
-        self.permissions.reload(fixed)
+        await self.permissions.reload(fixed)
         self._guards.reload(_guards_of(fixed, self.permissions))
         watched = self.settings.quarantine
         self.current_settings.replace(fixed)

@@ -145,7 +145,6 @@ class ServerRegistry:
         await self._catalog.add(spec)
         row = StoredServer(server_id=server_id, project_id=project_id, name=name, config=config)
         try:
-            await self._store.projects.add(project_id)  # one that stands in a file has no row yet
             await self._store.servers.save(await self._sealed.seal(row))
         except (StoreError, SettingError):
             await self._catalog.remove(name)

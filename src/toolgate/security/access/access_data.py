@@ -1,7 +1,7 @@
 """Projects, tokens, rules and guards in memory, kept in step with the store."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import anyio
@@ -62,6 +62,8 @@ class AccessData:
         self.snapshot = AccessSnapshot()
         """The present state."""
         self._used: dict[str, str] = {}
+        self._references: frozenset[str] = frozenset()
+        self._has_written_references = False
         self._listeners: list[Callable[[], None]] = []
         self._reading = anyio.Lock()
 
@@ -78,14 +80,22 @@ class AccessData:
         if token_id not in self._used:  # within seconds of the last writing, the first is enough
             self._used[token_id] = utc_now()
 
+    def refer_to(self, projects: Collection[str]) -> None:
+        """Let rows refer to projects of files; written by the next `refresh`."""
+        self._references, self._has_written_references = frozenset(projects), False
+
     async def refresh(self) -> None:
-        """Reload if the store has changed.
+        """Reload if the store has changed, and write references to projects of files.
 
         Raises:
             StoreError: It cannot be read; what was known stays.
         """
         async with acquired(self._reading):
             version = await self._store.access.version()
+            # Also after a change: another process may have deleted them, or restored a backup.
+            if not self._has_written_references or version != self.snapshot.version:
+                await self._store.projects.add_references(self._references)
+                self._has_written_references = True
             if version == self.snapshot.version:
                 return
             tokens = await self._store.access.tokens()

@@ -129,12 +129,15 @@ class StoredGuard:
 class ProjectRepository(Protocol):
     """Projects. Each method is one transaction."""
 
-    async def add(self, project_id: str) -> None:
-        """Create a project; nothing happens when it exists. The default one always does."""
+    async def add_references(self, project_ids: Collection[str]) -> None:
+        """Let rows refer to projects that are defined elsewhere, as in `toolgate.toml`.
+
+        Nothing changes for projects that exist.
+        """
         ...
 
     async def list_all(self) -> list[StoredProject]:
-        """All projects by name, the default one too."""
+        """All projects that are defined here, by name, with the default one."""
         ...
 
     async def save(self, project: StoredProject) -> None:

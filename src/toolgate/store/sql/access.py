@@ -20,6 +20,9 @@ from toolgate.store.sql import row_mapping
 
 __all__ = ["SqlAccessRules", "SqlProjects", "count_change"]
 
+_REFERENCE = "null"
+"""The settings of a project that is only referred to, as JSON."""
+
 _STATE_ID = 1
 """The only row of `access_state`."""
 
@@ -56,16 +59,24 @@ class SqlProjects:
     def __init__(self, database: SqlDatabase) -> None:
         self._database = database
 
-    async def add(self, project_id: str) -> None:
-        """Create a project; nothing happens when it exists."""
-        row = {"project_id": escape_text(project_id), "created_at": utc_now()}
-        statement = self._database.insert(tables.projects).on_conflict_do_nothing()
-        await self._database.execute(statement, row)
+    async def add_references(self, project_ids: Collection[str]) -> None:
+        """Let rows refer to projects that are defined elsewhere."""
+        rows = [
+            {
+                "project_id": escape_text(project_id),
+                "created_at": utc_now(),
+                "settings": _REFERENCE,
+            }
+            for project_id in project_ids
+        ]
+        if rows:
+            statement = self._database.insert(tables.projects).on_conflict_do_nothing()
+            await self._database.execute(statement, rows)
 
     async def list_all(self) -> list[StoredProject]:
-        """All projects by name, the default one too."""
+        """All projects that are defined here, by name, with the default one."""
         table = tables.projects
-        query = select(table).order_by(table.c.project_id)
+        query = select(table).where(table.c.settings != _REFERENCE).order_by(table.c.project_id)
         return await self._database.fetch_all(query, row_mapping.project_from)
 
     async def save(self, project: StoredProject) -> None:

@@ -38,13 +38,26 @@ class AccessContract(StoreFixtures):
 
     async def test_projects_come_back_with_what_they_set(self, store: Store) -> None:
         """Saving again replaces the settings; the default project is always there."""
-        await store.projects.save(StoredProject(project_id="web", settings={"read_only": True}))
-        await store.projects.save(StoredProject(project_id="web", settings={"note": HOSTILE[1:9]}))
+        await store.projects.save(StoredProject(project_id="shop", settings={"read_only": True}))
+        await store.projects.save(StoredProject(project_id="shop", settings={"note": HOSTILE[1:9]}))
 
         projects = {project.project_id: project for project in await store.projects.list_all()}
-        assert set(projects) == {DEFAULT_PROJECT, "web"}
-        assert projects["web"].settings == {"note": HOSTILE[1:9]}
-        assert projects["web"].created_at
+        assert set(projects) == {DEFAULT_PROJECT, "shop"}
+        assert projects["shop"].settings == {"note": HOSTILE[1:9]}
+        assert projects["shop"].created_at
+
+    async def test_references_are_no_projects(self, store: Store) -> None:
+        """A project of a file has a row only so that others may refer to it."""
+        await store.projects.add_references(["tools", HOSTILE])
+        await store.projects.add_references(["tools"])
+        assert [project.project_id for project in await store.projects.list_all()] == [
+            DEFAULT_PROJECT
+        ]
+        await store.projects.save(StoredProject(project_id="tools", settings={"read_only": True}))
+        await store.projects.add_references(["tools"])
+        [_, saved] = await store.projects.list_all()
+        assert (saved.project_id, saved.settings) == ("tools", {"read_only": True})
+        assert await store.projects.delete(HOSTILE)
 
     async def test_what_nobody_waits_for_any_more_is_not_kept(self, store: Store) -> None:
         """Who was told that nothing was saved may rely on it, however late the database is."""
@@ -78,11 +91,11 @@ class AccessContract(StoreFixtures):
 
     async def test_a_project_goes_with_its_servers(self, store: Store) -> None:
         """And says whether it was there."""
-        await store.projects.save(StoredProject(project_id="web"))
-        await store.servers.save(sample_server("git", project_id="web"))
+        await store.projects.save(StoredProject(project_id="shop"))
+        await store.servers.save(sample_server("git", project_id="shop"))
 
-        assert await store.projects.delete("web")
-        assert not await store.projects.delete("web")
+        assert await store.projects.delete("shop")
+        assert not await store.projects.delete("shop")
         assert await store.servers.select(None) == []
 
     async def test_tokens_come_back_as_they_were(self, store: Store) -> None:
@@ -93,7 +106,7 @@ class AccessContract(StoreFixtures):
             prefix="tg_abc",
             digest="0" * 64,
             user="anna@example.org",
-            projects=("web", "*"),
+            projects=("shop", "*"),
             roles=("member",),
             groups=("g",),
             read_only=True,
@@ -190,8 +203,8 @@ class AccessContract(StoreFixtures):
         """Replicas look at the number to know that they have to read."""
         versions = [await store.access.version()]
         for change in (
-            store.projects.save(StoredProject(project_id="web")),
-            store.servers.save(sample_server("git", project_id="web")),
+            store.projects.save(StoredProject(project_id="shop")),
+            store.servers.save(sample_server("git", project_id="shop")),
             store.access.save_token(sample_token("t1", "anna")),
             store.access.save_permissions(
                 [
@@ -204,7 +217,7 @@ class AccessContract(StoreFixtures):
             store.access.save_guard(StoredGuard(guard_id="g1", settings={}, created_at=NOW)),
             store.access.delete_guards(["g1"]),
             store.access.delete_token("t1"),
-            store.projects.delete("web"),
+            store.projects.delete("shop"),
         ):
             await change
             versions.append(await store.access.version())

@@ -9,8 +9,13 @@ from toolgate.store import (
     Store,
 )
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
-from toolgate.testing.contracts.store.samples import HOSTILE, NOW, decide_approval, sample_approval
-from toolgate.types import DEFAULT_PROJECT
+from toolgate.testing.contracts.store.samples import (
+    HOSTILE,
+    NOW,
+    SAMPLE_PROJECT,
+    decide_approval,
+    sample_approval,
+)
 
 __all__ = ["ApprovalContract"]
 
@@ -77,7 +82,7 @@ class ApprovalContract(StoreFixtures):
             (ApprovalFilter(state="rejected"), ["a2"]),
             (ApprovalFilter(after="a3", limit=1), ["a2"]),
             (ApprovalFilter(caller_id="nobody"), []),
-            (ApprovalFilter(project_id=DEFAULT_PROJECT, caller_id="local"), ["a3", "a2", "a1"]),
+            (ApprovalFilter(project_id=SAMPLE_PROJECT, caller_id="local"), ["a3", "a2", "a1"]),
         ):
             approvals = await store.approvals.select(wanted_ones, now=NOW)
             assert [approval.approval_id for approval in approvals] == ids

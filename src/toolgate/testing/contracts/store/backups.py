@@ -13,12 +13,12 @@ from toolgate.store import (
 )
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import (
+    SAMPLE_PROJECT,
     fill_store,
     sample_record,
     sample_server,
     store_contents,
 )
-from toolgate.types import DEFAULT_PROJECT
 
 __all__ = ["BackupContract"]
 
@@ -37,7 +37,7 @@ class BackupContract(StoreFixtures):
         await store.backup(tmp_path / "backup.db")
         await store.audit.append([sample_record(9)])
         await store.servers.save(sample_server("later"))
-        await store.catalog.delete_snapshot(DEFAULT_PROJECT, "git")
+        await store.catalog.delete_snapshot(SAMPLE_PROJECT, "git")
 
         rows = await store.restore(tmp_path / "backup.db")
 

@@ -14,11 +14,11 @@ from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import (
     HOSTILE,
     NOW,
+    SAMPLE_PROJECT,
     sample_fingerprint,
     sample_server,
     sample_snapshot,
 )
-from toolgate.types import DEFAULT_PROJECT
 
 __all__ = ["CatalogContract"]
 
@@ -29,7 +29,7 @@ class CatalogContract(StoreFixtures):
 
     async def test_listings_come_back_by_server_and_project(self, store: Store) -> None:
         """Bytes as they were."""
-        await store.projects.add("other")
+        await store.projects.add_references(["other"])
         listings = [
             sample_snapshot("git", listing=bytes(range(256)) * 5000),
             sample_snapshot("time"),
@@ -37,10 +37,10 @@ class CatalogContract(StoreFixtures):
         for listing in (*listings, sample_snapshot("git", project_id="other")):
             await store.catalog.save_snapshot(listing)
 
-        assert await store.catalog.snapshots(DEFAULT_PROJECT) == listings
+        assert await store.catalog.snapshots(SAMPLE_PROJECT) == listings
 
-        await store.catalog.delete_snapshot(DEFAULT_PROJECT, "git")
-        assert await store.catalog.snapshots(DEFAULT_PROJECT) == [sample_snapshot("time")]
+        await store.catalog.delete_snapshot(SAMPLE_PROJECT, "git")
+        assert await store.catalog.snapshots(SAMPLE_PROJECT) == [sample_snapshot("time")]
         assert len(await store.catalog.snapshots("other")) == 1
 
     async def test_a_listing_is_written_again_only_when_its_digest_changed(
@@ -51,11 +51,11 @@ class CatalogContract(StoreFixtures):
         await store.catalog.save_snapshot(sample_snapshot("git"))
 
         await store.catalog.save_snapshot(sample_snapshot("git", listed_at=later))
-        assert await store.catalog.snapshots(DEFAULT_PROJECT) == [sample_snapshot("git")]
+        assert await store.catalog.snapshots(SAMPLE_PROJECT) == [sample_snapshot("git")]
 
         changed = sample_snapshot("git", listed_at=later, listing=b"{}", digest="two")
         await store.catalog.save_snapshot(changed)
-        assert await store.catalog.snapshots(DEFAULT_PROJECT) == [changed]
+        assert await store.catalog.snapshots(SAMPLE_PROJECT) == [changed]
 
     async def test_a_definition_that_is_replaced_is_kept_as_a_version(self, store: Store) -> None:
         """Of those that are said to change and do; the newest 20, for as long as is allowed."""
@@ -66,7 +66,7 @@ class CatalogContract(StoreFixtures):
         await store.catalog.save_fingerprints(
             [sample_fingerprint("log"), sample_fingerprint(HOSTILE)], changed={"log"}
         )
-        assert await store.catalog.tool_versions(DEFAULT_PROJECT, "git", "log") == []
+        assert await store.catalog.tool_versions(SAMPLE_PROJECT, "git", "log") == []
         for day in range(1, 25):
             body = f'{{"day":{day}}}'.encode()
             changed = sample_fingerprint(
@@ -76,7 +76,7 @@ class CatalogContract(StoreFixtures):
                 [changed, sample_fingerprint("other")], changed={"log", HOSTILE}
             )
 
-        versions = await store.catalog.tool_versions(DEFAULT_PROJECT, "git", "log")
+        versions = await store.catalog.tool_versions(SAMPLE_PROJECT, "git", "log")
         assert len(versions) == 20
         newest = ToolVersion(
             definition=b'{"day":23}',
@@ -85,13 +85,13 @@ class CatalogContract(StoreFixtures):
             replaced_at=later % 24,
         )
         assert versions[0] == newest
-        assert await store.catalog.tool_versions(DEFAULT_PROJECT, "git", HOSTILE) == []
+        assert await store.catalog.tool_versions(SAMPLE_PROJECT, "git", HOSTILE) == []
 
         pruned = await store.prune(Retention(tool_version_days=2), now=later % 26)
         assert pruned == PrunedCounts(tool_versions=19)
-        assert await store.catalog.tool_versions(DEFAULT_PROJECT, "git", "log") == [newest]
-        await store.catalog.delete_fingerprints(DEFAULT_PROJECT, "git")
-        assert await store.catalog.tool_versions(DEFAULT_PROJECT, "git", "log") == []
+        assert await store.catalog.tool_versions(SAMPLE_PROJECT, "git", "log") == [newest]
+        await store.catalog.delete_fingerprints(SAMPLE_PROJECT, "git")
+        assert await store.catalog.tool_versions(SAMPLE_PROJECT, "git", "log") == []
 
     async def test_tools_come_back_as_they_were_seen_last(self, store: Store) -> None:
         """By server and name; those of another project or server are not among them."""
@@ -101,17 +101,17 @@ class CatalogContract(StoreFixtures):
         )
         other = sample_fingerprint("log", server="other")
         await store.catalog.save_fingerprints([hostile, log, other])
-        assert await store.catalog.fingerprints(DEFAULT_PROJECT, "git") == sorted(
+        assert await store.catalog.fingerprints(SAMPLE_PROJECT, "git") == sorted(
             [log, hostile], key=lambda tool: tool.tool
         )
-        assert len(await store.catalog.fingerprints(DEFAULT_PROJECT)) == 3
+        assert len(await store.catalog.fingerprints(SAMPLE_PROJECT)) == 3
         assert await store.catalog.fingerprints("another") == []
 
         decided = replace(hostile, state="accepted", accepted=b"{}", decided_by="anna")
         await store.catalog.save_fingerprints([decided])
-        assert decided in await store.catalog.fingerprints(DEFAULT_PROJECT, "git")
-        await store.catalog.delete_fingerprints(DEFAULT_PROJECT, "git")
-        assert await store.catalog.fingerprints(DEFAULT_PROJECT) == [other]
+        assert decided in await store.catalog.fingerprints(SAMPLE_PROJECT, "git")
+        await store.catalog.delete_fingerprints(SAMPLE_PROJECT, "git")
+        assert await store.catalog.fingerprints(SAMPLE_PROJECT) == [other]
 
     async def test_only_old_listings_of_servers_that_are_gone_go(self, store: Store) -> None:
         """Servers in the store and those that the caller names still exist."""
@@ -125,9 +125,9 @@ class CatalogContract(StoreFixtures):
         )
 
         pruned = await store.prune(
-            Retention(), now=NOW, configured=[(DEFAULT_PROJECT, "configured")]
+            Retention(), now=NOW, configured=[(SAMPLE_PROJECT, "configured")]
         )
 
         assert pruned == PrunedCounts(snapshots=1)
-        left = [snapshot.server for snapshot in await store.catalog.snapshots(DEFAULT_PROJECT)]
+        left = [snapshot.server for snapshot in await store.catalog.snapshots(SAMPLE_PROJECT)]
         assert left == ["configured", "seen", "stored"]

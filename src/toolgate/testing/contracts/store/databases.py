@@ -11,8 +11,7 @@ from toolgate.store import (
     StoredStatement,
 )
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
-from toolgate.testing.contracts.store.samples import HOSTILE, NOW, sample_schema
-from toolgate.types import DEFAULT_PROJECT
+from toolgate.testing.contracts.store.samples import HOSTILE, NOW, SAMPLE_PROJECT, sample_schema
 
 __all__ = ["DatabaseContract"]
 
@@ -26,7 +25,7 @@ class DatabaseContract(StoreFixtures):
         first = StoredStatement(
             statement_id="1",
             at="2026-07-01T10:00:00.000Z",
-            project_id=DEFAULT_PROJECT,
+            project_id=SAMPLE_PROJECT,
             caller_id="ann",
             conversation="t",
             connection="shop",
@@ -42,9 +41,9 @@ class DatabaseContract(StoreFixtures):
         for statement in (first, second, other, second):
             await store.statements.append(statement)
 
-        assert await store.statements.select(DEFAULT_PROJECT) == [other, second, first]
-        assert await store.statements.select(DEFAULT_PROJECT, caller_id="ann", limit=1) == [second]
-        assert await store.statements.select(DEFAULT_PROJECT, since=second.at) == [other, second]
+        assert await store.statements.select(SAMPLE_PROJECT) == [other, second, first]
+        assert await store.statements.select(SAMPLE_PROJECT, caller_id="ann", limit=1) == [second]
+        assert await store.statements.select(SAMPLE_PROJECT, since=second.at) == [other, second]
         assert await store.statements.select("other") == []
 
         pruned = await store.prune(Retention(statement_days=1), now="2026-07-03T00:00:00.000Z")
@@ -57,30 +56,30 @@ class DatabaseContract(StoreFixtures):
         for version in (sample_schema(1), sample_schema(2, connection=HOSTILE), sample_schema(2)):
             assert await store.schemas.add(version)
 
-        assert await store.schemas.latest(DEFAULT_PROJECT, "shop") == sample_schema(2)
-        assert await store.schemas.latest(DEFAULT_PROJECT, HOSTILE) == sample_schema(
+        assert await store.schemas.latest(SAMPLE_PROJECT, "shop") == sample_schema(2)
+        assert await store.schemas.latest(SAMPLE_PROJECT, HOSTILE) == sample_schema(
             2, connection=HOSTILE
         )
         assert await store.schemas.latest("another", "shop") is None
-        versions = await store.schemas.versions(DEFAULT_PROJECT, "shop", limit=10)
+        versions = await store.schemas.versions(SAMPLE_PROJECT, "shop", limit=10)
         assert versions == [sample_schema(2, content=b""), sample_schema(1, content=b"")]
-        assert await store.schemas.versions(DEFAULT_PROJECT, "shop", limit=1) == versions[:1]
+        assert await store.schemas.versions(SAMPLE_PROJECT, "shop", limit=1) == versions[:1]
 
     async def test_a_version_of_a_schema_is_numbered_once(self, store: Store) -> None:
         """Of two processes that see the same change, one is told that it came too late."""
         assert await store.schemas.add(sample_schema(1))
         assert not await store.schemas.add(sample_schema(1, digest="other"))
 
-        assert await store.schemas.latest(DEFAULT_PROJECT, "shop") == sample_schema(1)
+        assert await store.schemas.latest(SAMPLE_PROJECT, "shop") == sample_schema(1)
 
     async def test_a_version_of_a_schema_is_seen_again(self, store: Store) -> None:
         """The latest moment stays, in whatever order they come."""
         await store.schemas.add(sample_schema(1))
         for day in ("03", "02"):
             at = f"2026-07-{day}T12:00:00.000Z"
-            await store.schemas.mark_seen(DEFAULT_PROJECT, "shop", 1, at)
+            await store.schemas.mark_seen(SAMPLE_PROJECT, "shop", 1, at)
 
-        schema = await store.schemas.latest(DEFAULT_PROJECT, "shop")
+        schema = await store.schemas.latest(SAMPLE_PROJECT, "shop")
         assert schema == sample_schema(1, seen_at="2026-07-03T12:00:00.000Z")
 
     async def test_old_versions_of_schemas_go_but_never_a_last_one(self, store: Store) -> None:
@@ -92,6 +91,6 @@ class DatabaseContract(StoreFixtures):
         assert pruned == PrunedCounts(schemas=1)
         pruned = await store.prune(Retention(schema_max_bytes=1), now=NOW)
         assert pruned == PrunedCounts(schemas=2)
-        left = await store.schemas.versions(DEFAULT_PROJECT, "shop", limit=10)
+        left = await store.schemas.versions(SAMPLE_PROJECT, "shop", limit=10)
         assert [version.number for version in left] == [22]
-        assert await store.schemas.latest(DEFAULT_PROJECT, "old") is not None
+        assert await store.schemas.latest(SAMPLE_PROJECT, "old") is not None

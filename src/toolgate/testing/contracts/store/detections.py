@@ -12,8 +12,7 @@ from toolgate.store import (
     Store,
 )
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
-from toolgate.testing.contracts.store.samples import HOSTILE, NOW, sample_detection
-from toolgate.types import DEFAULT_PROJECT
+from toolgate.testing.contracts.store.samples import HOSTILE, NOW, SAMPLE_PROJECT, sample_detection
 
 __all__ = ["DetectionContract"]
 
@@ -48,11 +47,11 @@ class DetectionContract(StoreFixtures):
         assert await minutes(project_id="other") == [5]
         assert await minutes(outcomes=("none", "unsure")) == [4]
         assert await minutes(since=detections[4].at) == [5, 4]
-        assert await minutes(project_id=DEFAULT_PROJECT, below=0.2) == [1, 0]
+        assert await minutes(project_id=SAMPLE_PROJECT, below=0.2) == [1, 0]
         counts = await store.detections.counts(DetectionFilter())
         assert [(count.project_id, count.outcome, count.intent) for count in counts] == [
-            (DEFAULT_PROJECT, "found", "refunds"),
-            (DEFAULT_PROJECT, "none", ""),
+            (SAMPLE_PROJECT, "found", "refunds"),
+            (SAMPLE_PROJECT, "none", ""),
             ("other", "found", "refunds"),
         ]
         assert [(count.count, count.remembered) for count in counts] == [(4, 0), (1, 1), (1, 0)]
@@ -68,7 +67,7 @@ class DetectionContract(StoreFixtures):
         left = await store.detections.select(DetectionFilter())
         assert 0 < len(left) < 6
         assert pruned == PrunedCounts(detections=10 - len(left))
-        assert await store.detections.clear(DEFAULT_PROJECT) == len(left)
+        assert await store.detections.clear(SAMPLE_PROJECT) == len(left)
         await store.detections.append([sample_detection(1)])
         pruned = await store.prune(Retention(detection_days=1), now="2026-08-19T12:00:00.000Z")
         assert pruned == PrunedCounts(detections=1)

@@ -4,10 +4,8 @@ from collections.abc import AsyncGenerator, Callable
 
 import pytest
 
-from toolgate.store import (
-    Store,
-    make_store,
-)
+from toolgate.store import Store, make_store
+from toolgate.testing.contracts.store.samples import SAMPLE_PROJECT
 
 __all__ = ["StoreFixtures"]
 
@@ -27,9 +25,10 @@ class StoreFixtures:
 
     @pytest.fixture
     async def store(self, make: Callable[[], Store]) -> AsyncGenerator[Store]:
-        """The store under test, open."""
+        """The store under test, open, with a reference to the project of the samples."""
         store = make()
         await store.open()
+        await store.projects.add_references([SAMPLE_PROJECT])
         yield store
         await store.close()
 

@@ -30,11 +30,11 @@ class OpeningContract(StoreFixtures):
         assert isinstance(store, StoreMaintenance)
 
     async def test_a_new_store_is_empty(self, store: Store) -> None:
-        """Nothing but the default project."""
+        """Nothing but the default project, and the reference to that of the samples."""
         sizes = await store.sizes()
 
         assert sizes.pop("total") > 0
-        assert sizes.pop("projects") == 1
+        assert sizes.pop("projects") == 2
         assert set(sizes.values()) == {0}
 
     async def test_what_was_kept_is_there_after_opening_again(

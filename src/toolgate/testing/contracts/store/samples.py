@@ -26,12 +26,13 @@ from toolgate.store import (
     ToolFingerprint,
     UsageFilter,
 )
-from toolgate.types import DEFAULT_PROJECT, AuditRecord
+from toolgate.types import AuditRecord
 
 __all__ = [
     "COUNTED",
     "HOSTILE",
     "NOW",
+    "SAMPLE_PROJECT",
     "WRITER",
     "append_turn",
     "audit_records",
@@ -55,6 +56,9 @@ __all__ = [
     "store_contents",
 ]
 
+
+SAMPLE_PROJECT = "file-project"
+"""The project of all samples: defined in a file, so that the store has only a reference to it."""
 
 HOSTILE = "\x00 \x1a0000 \ud800 é 🚀 '\"; DROP TABLE audit; --"
 """What a client may send as the value of any text."""
@@ -121,7 +125,7 @@ def sample_token(token_id: str, name: str) -> StoredToken:
 
 def sample_credential(subject: str) -> StoredCredential:
     """A login at the server `git`."""
-    key = CredentialKey(project_id=DEFAULT_PROJECT, server="git", subject=subject, kind="login")
+    key = CredentialKey(project_id=SAMPLE_PROJECT, server="git", subject=subject, kind="login")
     return StoredCredential(key=key, key_id="k1", sealed=bytes(range(256)))
 
 
@@ -149,7 +153,7 @@ def sample_session(session_id: str, minute: int, **changes: object) -> StoredSes
 def sample_server(name: str, **changes: object) -> StoredServer:
     """A stored server."""
     server = StoredServer(
-        server_id=new_id(), project_id=DEFAULT_PROJECT, name=name, config={"command": "git"}
+        server_id=new_id(), project_id=SAMPLE_PROJECT, name=name, config={"command": "git"}
     )
     return replace(server, **changes)
 
@@ -157,7 +161,7 @@ def sample_server(name: str, **changes: object) -> StoredServer:
 def sample_snapshot(server: str, **changes: object) -> StoredSnapshot:
     """What a server listed."""
     snapshot = StoredSnapshot(
-        project_id=DEFAULT_PROJECT,
+        project_id=SAMPLE_PROJECT,
         server=server,
         listing=b'{"tools":[]}' * 100,
         digest="one",
@@ -170,7 +174,7 @@ def sample_result(handle: str, **changes: object) -> StoredResult:
     """A large result."""
     result = StoredResult(
         handle=handle,
-        project_id=DEFAULT_PROJECT,
+        project_id=SAMPLE_PROJECT,
         caller_id="local",
         body=b"text",
         expires_at="2026-07-28T13:00:00.000Z",
@@ -183,7 +187,7 @@ def sample_search(minute: int, **changes: object) -> StoredSearch:
     search = StoredSearch(
         search_id=f"{minute:032x}",
         at=f"2026-07-28T{minute // 60:02d}:{minute % 60:02d}:00.000Z",
-        project_id=DEFAULT_PROJECT,
+        project_id=SAMPLE_PROJECT,
         caller_id="local",
         model="bundled",
         vector=bytes(range(256)) * 2,
@@ -198,7 +202,7 @@ def sample_detection(minute: int, **changes: object) -> StoredDetection:
     detection = StoredDetection(
         detection_id=f"{minute:032x}",
         at=f"2026-07-28T{minute // 60:02d}:{minute % 60:02d}:00.000Z",
-        project_id=DEFAULT_PROJECT,
+        project_id=SAMPLE_PROJECT,
         caller_id="local",
         door="detect",
         outcome="found",
@@ -212,7 +216,7 @@ def sample_detection(minute: int, **changes: object) -> StoredDetection:
 def sample_fingerprint(tool: str, **changed: Any) -> ToolFingerprint:
     """An accepted tool of the server `git`."""
     values: dict[str, Any] = {
-        "project_id": DEFAULT_PROJECT,
+        "project_id": SAMPLE_PROJECT,
         "server": "git",
         "digest": "d",
         "definition": b'{"name":"log"}',
@@ -226,7 +230,7 @@ def sample_fingerprint(tool: str, **changed: Any) -> ToolFingerprint:
 def sample_schema(number: int, **changes: object) -> StoredSchema:
     """A version of a database schema."""
     version = StoredSchema(
-        project_id=DEFAULT_PROJECT,
+        project_id=SAMPLE_PROJECT,
         connection="shop",
         number=number,
         digest=f"d{number}",
@@ -244,7 +248,7 @@ def sample_use(minute: int, of: int, **changes: object) -> StoredUse:
         use_id=f"{minute:032x}",
         search_id=f"{of:032x}",
         at=f"2026-07-28T{minute // 60:02d}:{minute % 60:02d}:00.000Z",
-        project_id=DEFAULT_PROJECT,
+        project_id=SAMPLE_PROJECT,
         tool="git:log",
         outcome="ok",
     )
@@ -254,7 +258,7 @@ def sample_use(minute: int, of: int, **changes: object) -> StoredUse:
 def sample_thread(thread_id: str) -> StoredThread:
     """A chat thread."""
     return StoredThread(
-        thread_id=thread_id, project_id=DEFAULT_PROJECT, caller_id="local", name=HOSTILE
+        thread_id=thread_id, project_id=SAMPLE_PROJECT, caller_id="local", name=HOSTILE
     )
 
 
@@ -279,7 +283,7 @@ def sample_approval(number: int, **fields: Any) -> StoredApproval:
     """A call that waits for approval."""
     defaults: dict[str, Any] = {
         "binding": "b",
-        "project_id": DEFAULT_PROJECT,
+        "project_id": SAMPLE_PROJECT,
         "caller_id": "local",
         "who": "local",
         "tool": "git:push",
@@ -300,7 +304,7 @@ async def decide_approval(
 
 async def fill_store(store: Store) -> None:
     """Write a little of everything."""
-    await store.projects.add("other")
+    await store.projects.add_references(["other"])
     await store.servers.save(sample_server("git", server_id="1", alias=HOSTILE))
     await store.catalog.save_snapshot(sample_snapshot("git"))
     await store.results.save(sample_result("one"))
@@ -311,11 +315,11 @@ async def fill_store(store: Store) -> None:
 async def store_contents(store: Store) -> list[object]:
     """What `fill_store` wrote, as it is read back."""
     return [
-        await store.servers.select(DEFAULT_PROJECT),
-        await store.catalog.snapshots(DEFAULT_PROJECT),
+        await store.servers.select(SAMPLE_PROJECT),
+        await store.catalog.snapshots(SAMPLE_PROJECT),
         await store.results.get("one"),
         await store.audit.select(AuditFilter()),
-        await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT)),
+        await store.usage.select(UsageFilter(project_id=SAMPLE_PROJECT)),
         {name: rows for name, rows in (await store.sizes()).items() if name in COUNTED},
     ]
 

@@ -12,9 +12,9 @@ from toolgate.store import (
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
 from toolgate.testing.contracts.store.samples import (
     HOSTILE,
+    SAMPLE_PROJECT,
     sample_server,
 )
-from toolgate.types import DEFAULT_PROJECT
 
 __all__ = ["ServerContract"]
 
@@ -33,8 +33,8 @@ class ServerContract(StoreFixtures):
         await store.servers.save(time)
         await store.servers.save(git)
 
-        assert await store.servers.select(DEFAULT_PROJECT) == [git, time]
-        assert json.dumps((await store.servers.select(DEFAULT_PROJECT))[1].config) == json.dumps(
+        assert await store.servers.select(SAMPLE_PROJECT) == [git, time]
+        assert json.dumps((await store.servers.select(SAMPLE_PROJECT))[1].config) == json.dumps(
             time.config
         )
 
@@ -45,13 +45,11 @@ class ServerContract(StoreFixtures):
 
         await store.servers.save(replace(git, name="vcs", alias="git"))
 
-        assert await store.servers.select(DEFAULT_PROJECT) == [
-            replace(git, name="vcs", alias="git")
-        ]
+        assert await store.servers.select(SAMPLE_PROJECT) == [replace(git, name="vcs", alias="git")]
 
     async def test_a_name_is_taken_once_per_project(self, store: Store) -> None:
         """The second is refused and changes nothing; another project may use the name."""
-        await store.projects.add("other")
+        await store.projects.add_references(["other"])
         git = sample_server("git")
         await store.servers.save(git)
 
@@ -59,15 +57,15 @@ class ServerContract(StoreFixtures):
             await store.servers.save(sample_server("git"))
         await store.servers.save(sample_server("git", project_id="other"))
 
-        assert await store.servers.select(DEFAULT_PROJECT) == [git]
+        assert await store.servers.select(SAMPLE_PROJECT) == [git]
 
     async def test_a_server_of_an_unknown_project_is_refused(self, store: Store) -> None:
         """Rows without a tenant would belong to nobody."""
         with pytest.raises(StoreError):
             await store.servers.save(sample_server("git", project_id="nobody"))
 
-        await store.projects.add("nobody")
-        await store.projects.add("nobody")
+        await store.projects.add_references(["nobody"])
+        await store.projects.add_references(["nobody"])
         await store.servers.save(sample_server("git", project_id="nobody"))
 
     async def test_deleting_a_server_says_whether_there_was_one(self, store: Store) -> None:
@@ -78,11 +76,11 @@ class ServerContract(StoreFixtures):
 
         assert await store.servers.delete(git.server_id)
         assert not await store.servers.delete(git.server_id)
-        assert await store.servers.select(DEFAULT_PROJECT) == [time]
+        assert await store.servers.select(SAMPLE_PROJECT) == [time]
 
     async def test_servers_of_all_projects_can_be_read_at_once(self, store: Store) -> None:
         """By project and name."""
-        await store.projects.add("other")
+        await store.projects.add_references(["other"])
         here, there = sample_server("time"), sample_server("git", project_id="other")
         await store.servers.save(there)
         await store.servers.save(here)

@@ -10,8 +10,13 @@ from toolgate.store import (
     StoredSpending,
 )
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
-from toolgate.testing.contracts.store.samples import HOSTILE, append_turn, minute_at, sample_thread
-from toolgate.types import DEFAULT_PROJECT
+from toolgate.testing.contracts.store.samples import (
+    HOSTILE,
+    SAMPLE_PROJECT,
+    append_turn,
+    minute_at,
+    sample_thread,
+)
 
 __all__ = ["ThreadContract"]
 
@@ -41,11 +46,11 @@ class ThreadContract(StoreFixtures):
         )
         assert (late.thread_id, late.running) == ("t1", "three")
         await store.threads.append_messages("t1", (), ends="two", now=minute_at(52))
-        thread = await other.threads.get(DEFAULT_PROJECT, "local", HOSTILE)
+        thread = await other.threads.get(SAMPLE_PROJECT, "local", HOSTILE)
         assert thread is not None
         assert thread.running == "three"  # only its own end sets it free
         await store.threads.append_messages("t1", (), ends="three", now=minute_at(53))
-        assert (await other.threads.select(DEFAULT_PROJECT, "local"))[0].running == ""
+        assert (await other.threads.select(SAMPLE_PROJECT, "local"))[0].running == ""
 
     async def test_messages_are_numbered_in_the_order_in_which_they_are_kept(
         self, store: Store, other: Store
@@ -114,7 +119,7 @@ class ThreadContract(StoreFixtures):
         assert await store.threads.artifacts("t1", ["a1", "a0", "a2"]) in (messages, messages[::-1])
         assert await store.threads.artifacts("t1", []) == []
         assert await store.threads.spending("t1") == [cost] * 3
-        thread = await store.threads.get(DEFAULT_PROJECT, "local", HOSTILE)
+        thread = await store.threads.get(SAMPLE_PROJECT, "local", HOSTILE)
         assert thread is not None
         assert (thread.state, thread.last_number) == (state, 4)
         assert await store.threads.drop_turn("t1", "one") == 4
@@ -129,19 +134,19 @@ class ThreadContract(StoreFixtures):
         assert saved.settings == settings
         await append_turn(store, "t1", "one", state={"from": 1})
         assert await store.threads.clear("t1", now=minute_at(2)) == 2
-        thread = await store.threads.get(DEFAULT_PROJECT, "local", HOSTILE)
+        thread = await store.threads.get(SAMPLE_PROJECT, "local", HOSTILE)
         assert thread is not None
         assert (thread.settings, thread.state, thread.thread_id) == (settings, {}, "t1")
-        assert await store.threads.get(DEFAULT_PROJECT, "other", HOSTILE) is None
+        assert await store.threads.get(SAMPLE_PROJECT, "other", HOSTILE) is None
         assert await store.threads.delete("t1")
         assert not await store.threads.delete("t1")
-        assert await store.threads.select(DEFAULT_PROJECT, None) == []
+        assert await store.threads.select(SAMPLE_PROJECT, None) == []
 
     async def test_texts_of_prompts_are_kept_in_every_version(self, store: Store) -> None:
         """Of one prompt all, oldest first; of all prompts the last."""
         versions = [
             StoredPrompt(
-                project_id=DEFAULT_PROJECT,
+                project_id=SAMPLE_PROJECT,
                 name=name,
                 version=version,
                 text=text,
@@ -156,6 +161,6 @@ class ThreadContract(StoreFixtures):
         ]
         for version in versions:
             await store.prompts.add(version)
-        assert await store.prompts.versions(DEFAULT_PROJECT, "basic") == versions[:2]
-        assert await store.prompts.versions(DEFAULT_PROJECT, None) == versions[1:]
+        assert await store.prompts.versions(SAMPLE_PROJECT, "basic") == versions[:2]
+        assert await store.prompts.versions(SAMPLE_PROJECT, None) == versions[1:]
         assert await store.prompts.versions("other", None) == []

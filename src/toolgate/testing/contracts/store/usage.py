@@ -13,8 +13,12 @@ from toolgate.store import (
     UsageFilter,
 )
 from toolgate.testing.contracts.store.fixtures import StoreFixtures
-from toolgate.testing.contracts.store.samples import HOSTILE, sample_search, sample_use
-from toolgate.types import DEFAULT_PROJECT
+from toolgate.testing.contracts.store.samples import (
+    HOSTILE,
+    SAMPLE_PROJECT,
+    sample_search,
+    sample_use,
+)
 
 __all__ = ["UsageContract"]
 
@@ -34,7 +38,7 @@ class UsageContract(StoreFixtures):
         await store.usage.append([first, second], uses[:1])
         await store.usage.append([], uses[1:])
 
-        searches = await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT))
+        searches = await store.usage.select(UsageFilter(project_id=SAMPLE_PROJECT))
         assert searches == [UsageEntry(search=second), UsageEntry(search=first, uses=tuple(uses))]
 
     async def test_the_usage_log_gives_the_searches_that_are_wanted(self, store: Store) -> None:
@@ -47,7 +51,7 @@ class UsageContract(StoreFixtures):
 
         async def numbers(**filters: object) -> list[int]:
             logged = await store.usage.select(
-                replace(UsageFilter(project_id=DEFAULT_PROJECT), **filters)
+                replace(UsageFilter(project_id=SAMPLE_PROJECT), **filters)
             )
             return [int(entry.search.search_id, 16) for entry in logged]
 
@@ -62,12 +66,12 @@ class UsageContract(StoreFixtures):
     async def test_a_use_waits_for_its_search(self, store: Store) -> None:
         """They are written by turns; what is written twice is there once."""
         await store.usage.append([], [sample_use(2, 1)])
-        assert await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT)) == []
+        assert await store.usage.select(UsageFilter(project_id=SAMPLE_PROJECT)) == []
 
         for _ in range(2):
             await store.usage.append([sample_search(1)], [sample_use(2, 1)])
 
-        searches = await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT, with_uses=True))
+        searches = await store.usage.select(UsageFilter(project_id=SAMPLE_PROJECT, with_uses=True))
         assert searches == [UsageEntry(search=sample_search(1), uses=(sample_use(2, 1),))]
 
     async def test_a_batch_of_usage_is_written_whole_or_not_at_all(self, store: Store) -> None:
@@ -87,8 +91,8 @@ class UsageContract(StoreFixtures):
             [sample_use(3, 1), sample_use(4, 2, project_id="other")],
         )
 
-        assert await store.usage.clear(DEFAULT_PROJECT) == 1
-        assert await store.usage.clear(DEFAULT_PROJECT) == 0
+        assert await store.usage.clear(SAMPLE_PROJECT) == 1
+        assert await store.usage.clear(SAMPLE_PROJECT) == 0
 
         sizes = await store.sizes()
         assert (sizes["usage_searches"], sizes["usage_uses"]) == (1, 1)
@@ -106,7 +110,7 @@ class UsageContract(StoreFixtures):
         pruned = await store.prune(
             Retention(usage_max_bytes=10_000), now="2026-07-28T12:00:00.000Z"
         )
-        remaining = await store.usage.select(UsageFilter(project_id=DEFAULT_PROJECT))
+        remaining = await store.usage.select(UsageFilter(project_id=SAMPLE_PROJECT))
         assert 5 <= len(remaining) <= 14
         assert remaining[0].search == searches[59]
         assert pruned.usage == 60 - len(remaining) + 20

@@ -113,7 +113,8 @@ class ToolgateError(Exception):
     """Base of the tree; catching it catches everything that Toolgate raises on purpose.
 
     A message has up to three sentences: what failed and what came (`failed`), what is allowed
-    (`allowed`), what to do next (`hint`). No secret is ever part of it.
+    (`allowed`), what to do next (`hint`). No secret is ever part of it. Addresses, paths and what
+    servers wrote go into `detail`, which only administrators and logs get.
     """
 
     code: ClassVar[str] = "toolgate"
@@ -122,11 +123,23 @@ class ToolgateError(Exception):
     retryable: bool = False
     """Whether the same request can succeed later although the caller changes nothing."""
 
-    def __init__(self, failed: str, *, allowed: str = "", hint: str = "") -> None:
+    def __init__(self, failed: str, *, detail: str = "", allowed: str = "", hint: str = "") -> None:
         super().__init__(" ".join(part for part in (failed, allowed, hint) if part))
         self.failed = failed
+        self.detail = detail
         self.allowed = allowed
         self.hint = hint
+
+    def summary(self, *, with_detail: bool) -> str:
+        """What failed and what is allowed, for answers that carry the hint separately."""
+        parts = (self.failed, self.detail if with_detail else "", self.allowed)
+        return " ".join(part for part in parts if part) or str(self)
+
+    @property
+    def full_text(self) -> str:
+        """The message with its detail, for administrators and logs."""
+        parts = (self.failed, self.detail, self.allowed, self.hint)
+        return " ".join(part for part in parts if part)
 
 
 class ConfigError(ToolgateError):

@@ -77,6 +77,9 @@ class FakeGateway:
         """One double stands for all services of a gateway."""
         return self
 
+    def manages(self, caller: Caller) -> bool:
+        return True
+
     manage = changes = discovery = calls = resources = prompts = servers = listing = visible
 
     async def list_tools(self, caller: Caller) -> bytes:

@@ -91,7 +91,7 @@ class Permissions:
         except StoreError as error:
             if self.admission.required:
                 raise
-            log.warning("projects cannot be read", extra={"error": str(error)})
+            log.warning("projects cannot be read", extra={"error": error.full_text})
         self._looking = asyncio.create_task(self._book.watch(), name="toolgate access")
 
     async def aclose(self) -> None:

@@ -437,7 +437,7 @@ async def open_app(
             try:
                 await registry.follow(current())
             except (ConfigError, StoreError) as error:
-                log.warning("stored servers not taken over", extra={"error": str(error)})
+                log.warning("stored servers not taken over", extra={"error": error.full_text})
 
         def servers_changed() -> None:
             task = asyncio.create_task(follow())

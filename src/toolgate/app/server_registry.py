@@ -60,7 +60,7 @@ class ServerRegistry:
         try:
             stored = self._rows = await self._store.servers.select(None)
         except StoreError as error:
-            log.warning("stored servers cannot be read", extra={"error": str(error)})
+            log.warning("stored servers cannot be read", extra={"error": error.full_text})
             stored = []
         for row in stored:
             if row.name in places:

@@ -29,7 +29,7 @@ class StoredListings:
         try:
             rows = await self._store.catalog.snapshots(self._project_id)
         except StoreError as error:
-            log.warning("stored listings cannot be read", extra={"error": str(error)})
+            log.warning("stored listings cannot be read", extra={"error": error.full_text})
             return []
         listings: list[tuple[str, Listing, str]] = []
         for row in rows:

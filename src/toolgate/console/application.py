@@ -303,17 +303,18 @@ class Console:
             status = 429
         elif isinstance(error, CatalogError):
             status = 404
-        failed = " ".join(part for part in (error.failed, error.allowed) if part) or str(error)
-        return self._failed(visit, status, failed, error.hint)
+        summary = error.summary(with_detail=visit.is_known and visit.manages)
+        return self._failed(visit, status, summary, error.hint)
 
     def _unfinished(
         self, visit: Visit, path: str, route: Route | None, error: StoreError, waited: StoreDeadline
     ) -> Response:
         """Say that the store is slow or gone, what is certain, and keep what was typed."""
-        failed = "The store is slow." if waited.was_slow else error.failed
+        stopped = error.summary(with_detail=visit.is_known and visit.manages)
+        failed = "The store is slow." if waited.was_slow else stopped
         again = _with_query(visit, path)
-        log.warning("page without store", extra={"path": path, "error": str(error)})
-        reasons = [error.failed, error.hint] if waited.was_slow else [error.hint]
+        log.warning("page without store", extra={"path": path, "error": error.full_text})
+        reasons = [stopped, error.hint] if waited.was_slow else [error.hint]
         if visit.request.method in {"GET", "HEAD"}:
             hint = " ".join(filter(None, [*reasons, "Nothing was saved."]))
             return self._failed(visit, 503, failed, hint, again=again)

@@ -145,7 +145,8 @@ class CallService:
             advice = await self._advice_on_failure(caller, entry, params)
             if advice is None:
                 raise
-            return _with_advice(error_result(error), advice)
+            is_manager = self._visible.manages(caller)
+            return _with_advice(error_result(error, is_manager=is_manager), advice)
         if result.get("isError") is not True:
             return result
         advice = await self._advice_on_failure(caller, entry, params)
@@ -267,10 +268,10 @@ def _with_advice(result: Json, advice: Advice) -> Json:
     return {**result, "content": content}
 
 
-def error_result(error: ToolgateError) -> Json:
+def error_result(error: ToolgateError, *, is_manager: bool) -> Json:
     """A result that tells the model what went wrong and what it can do."""
     return {
-        "content": [{"type": "text", "text": str(error)}],
+        "content": [{"type": "text", "text": error.full_text if is_manager else str(error)}],
         "isError": True,
         "_meta": _error_meta(error),
     }

@@ -187,7 +187,7 @@ class Gateway:
         except RpcError:
             raise
         except (UpstreamError, HandleError, LimitError, GuardError, StoreError) as error:
-            return error_result(error)
+            return error_result(error, is_manager=self.visible.manages(caller))
 
     async def _call_meta(self, caller: Caller, name: str, params: Json, peer: Peer | None) -> Json:
         arguments = params.get("arguments")
@@ -227,7 +227,7 @@ class Gateway:
         except RpcError:
             raise
         except ToolgateError as error:
-            return error_result(error)
+            return error_result(error, is_manager=self.visible.manages(caller))
 
     async def _execute_meta(
         self, caller: Caller, request: ExecuteRequest, params: Json, peer: Peer | None

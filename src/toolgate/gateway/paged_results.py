@@ -71,7 +71,7 @@ class PagedResults:
         try:
             paged = await page_result(result, page_tokens=settings.page_tokens, save=save)
         except StoreError as error:
-            log.warning("large result not stored", extra={"error": str(error)})
+            log.warning("large result not stored", extra={"error": error.full_text})
             return result  # whole and long is better than cut
         is_first = paged is not result and self._listing.note_paged()
         is_listed = "result_read" in self._settings().meta_tools

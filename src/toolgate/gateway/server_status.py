@@ -70,6 +70,21 @@ class ServerStatusService:
         snapshot = self._catalog.snapshot
         mask = self._access.mask(caller, snapshot)
         return [
-            replace(status, held=0, tools=self._visible.tool_count(snapshot, status.name, mask))
+            replace(
+                _public(status),
+                tools=self._visible.tool_count(snapshot, status.name, mask),
+            )
             for status in visible
         ]
+
+
+def _public(status: ServerStatus) -> ServerStatus:
+    """What callers who do not manage the gateway may know of a server."""
+    return replace(
+        status,
+        held=0,
+        last_error=status.last_error and "It cannot be reached; administrators see why.",
+        stderr_tail=(),
+        pid=None,
+        source="",
+    )

@@ -91,8 +91,8 @@ class VisibleCatalog:
         state = next((s for s in self._catalog.statuses() if s.name == server), None)
         if state is not None and state.state == "down" and not state.tools:
             raise ServerDownError(
-                f"Server {server!r} is down, and its tools were never listed. "
-                f"Last error: {state.last_error}",
+                f"Server {server!r} is down, and its tools were never listed.",
+                detail=f"Last error: {state.last_error}",
                 hint="It is being tried again. See: toolgate doctor",
             )
         if server in self._catalog.never_listed():

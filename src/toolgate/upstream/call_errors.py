@@ -26,10 +26,10 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
             f"Server {name!r} was removed or restarted while the call ran.",
             hint="Call again, after checking whether it took effect.",
         )
-    why = f" Last error: {status.last_error}" if status.last_error else ""
     soon = f" in {status.retry_in_s:g} s" if status.retry_in_s is not None else " now"
     return ServerDownError(
-        f"Server {name!r} is {status.state}; nothing was sent.{why}",
+        f"Server {name!r} is {status.state}; nothing was sent.",
+        detail=f"Last error: {status.last_error}" if status.last_error else "",
         hint=f"It is being tried again{soon}. See: toolgate doctor",
     )
 

@@ -22,14 +22,8 @@ from toolgate.errors import (
     ToolgateError,
     UpstreamError,
 )
-from toolgate.types import (
-    Caller,
-    Json,
-    Peer,
-    ServerSpec,
-    ServerState,
-    ServerStatus,
-)
+from toolgate.security.guards import secret_mask
+from toolgate.types import Caller, Json, Peer, ServerSpec, ServerState, ServerStatus
 from toolgate.upstream.base import Wire
 from toolgate.upstream.call import ASKABLE_CAPABILITIES, ClientCall, Deadline, wait_for_any
 from toolgate.upstream.call_errors import check_content, may_have_run_error, server_down_error
@@ -105,6 +99,7 @@ class UpstreamServer:
         self._health = CallHealth()
         self._started_at: str | None = None
         self._retry_at: float | None = None
+        self._mask = secret_mask(spec.options)
         self._stderr: tuple[str, ...] = ()
         """What the child before the present one wrote last, and how it ended."""
         self._subscriptions: set[str] = set()
@@ -180,7 +175,8 @@ class UpstreamServer:
     ) -> ServerStatus:
         """What is known of it, with what is listed of it as the catalog knows."""
         session = self.main
-        retry_in_s = None if self._retry_at is None else max(0.0, self._retry_at - monotonic())
+        stderr = (*self._stderr, *(session.wire.stderr_tail if session else ()))[-_TAIL_LINES:]
+        pause_s = None if self._retry_at is None else max(0.0, self._retry_at - monotonic())
         return ServerStatus(
             name=self.name,
             kind=self.spec.kind,
@@ -192,16 +188,14 @@ class UpstreamServer:
             prompts=prompts,
             resources=resources,
             listed_at=listed_at,
-            last_error=self.last_error,
-            stderr_tail=(*self._stderr, *(session.wire.stderr_tail if session else ()))[
-                -_TAIL_LINES:
-            ],
+            last_error=self._mask(self.last_error or "") or None,
+            stderr_tail=tuple(map(self._mask, stderr)),
             started_at=self._started_at,
             restarts=self.restarts,
             latency_ms=self._health.latency_ms,
             pid=session.wire.pid if session else None,
             source=self.spec.source,
-            retry_in_s=round(retry_in_s, 1) if retry_in_s is not None else None,
+            retry_in_s=None if pause_s is None else round(pause_s, 1),
         )
 
     async def settled(self) -> None:
@@ -284,7 +278,7 @@ class UpstreamServer:
         if self._subscriptions:
             self._spawn(self._resubscribe())
         try:
-            reason = await self._until_it_ends(session)
+            reason = self._mask(await self._until_it_ends(session))
         finally:
             self._up.clear()
             self._set_state("connecting")

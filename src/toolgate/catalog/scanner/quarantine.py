@@ -209,7 +209,7 @@ class Quarantine:
             try:
                 await self._store.catalog.delete_fingerprints(self._project_id, server)
             except StoreError as error:
-                log.warning("tools seen not forgotten", extra={"error": str(error)})
+                log.warning("tools seen not forgotten", extra={"error": error.full_text})
 
     def _holds(self, row: ToolFingerprint) -> bool:
         """A decision holds in every mode but `off`; the modes differ in what they ask about."""
@@ -220,7 +220,7 @@ class Quarantine:
             try:
                 rows = await self._store.catalog.fingerprints(self._project_id)
             except StoreError as error:
-                log.warning("tools seen cannot be read", extra={"error": str(error)})
+                log.warning("tools seen cannot be read", extra={"error": error.full_text})
                 return {}
             self._rows_by_server = {}
             for row in rows:
@@ -248,7 +248,7 @@ class Quarantine:
         try:
             await self._store.catalog.save_fingerprints(rows, changed=changed)
         except StoreError as error:
-            log.warning("tools seen not stored", extra={"error": str(error)})
+            log.warning("tools seen not stored", extra={"error": error.full_text})
             return False
         return True
 

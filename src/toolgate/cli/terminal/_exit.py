@@ -96,7 +96,8 @@ def _replace_unencodable(stream: TextIO) -> None:
 
 def _indented(error: BaseException) -> str:
     """The message with later lines indented, since text of servers must not look like ours."""
-    return "\n    ".join(sanitize(str(error)).splitlines())
+    text = error.full_text if isinstance(error, ToolgateError) else str(error)
+    return "\n    ".join(sanitize(text).splitlines())
 
 
 def _first_error(error: BaseException) -> BaseException:

@@ -76,7 +76,7 @@ class ServerManagement:
             try:
                 await index.forget(name)
             except StoreError as error:  # the clean-up deletes them later
-                log.warning("vectors were not removed", extra={"error": str(error)})
+                log.warning("vectors were not removed", extra={"error": error.full_text})
 
     async def enable(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:  # noqa: FBT001
         """Enable or disable a server.

@@ -125,7 +125,9 @@ class AccessData:
                     await self.write_uses()
             except StoreError as error:
                 if not is_failing:
-                    log.warning("permissions cannot be read again", extra={"error": str(error)})
+                    log.warning(
+                        "permissions cannot be read again", extra={"error": error.full_text}
+                    )
                 is_failing = True
             else:
                 is_failing = False
@@ -136,7 +138,7 @@ class AccessData:
         try:
             await self._store.access.touch_tokens(used)
         except StoreError as error:
-            log.warning("use of tokens cannot be noted", extra={"error": str(error)})
+            log.warning("use of tokens cannot be noted", extra={"error": error.full_text})
 
 
 def project_table(settings: Json) -> ProjectTable:

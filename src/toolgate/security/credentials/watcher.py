@@ -63,7 +63,7 @@ class CredentialWatcher:
             try:
                 await self.refresh()
             except StoreError as error:
-                log.warning("logins cannot be read", extra={"error": str(error)})
+                log.warning("logins cannot be read", extra={"error": error.full_text})
             if not self._again:
                 return
 

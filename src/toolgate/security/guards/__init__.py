@@ -3,7 +3,7 @@
 from toolgate.security.guards.approvals import Approvals, Clearance, hash_of
 from toolgate.security.guards.call_guard import CallGuard, CallGuards, GuardedTool
 from toolgate.security.guards.guard_chain import CallGuardChain, GuardedCall
-from toolgate.security.guards.secret_detection import SecretScanner, secret_scanner
+from toolgate.security.guards.secret_detection import SecretScanner, secret_mask, secret_scanner
 
 __all__ = [
     "Approvals",
@@ -15,5 +15,6 @@ __all__ = [
     "GuardedTool",
     "SecretScanner",
     "hash_of",
+    "secret_mask",
     "secret_scanner",
 ]

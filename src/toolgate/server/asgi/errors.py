@@ -1,10 +1,12 @@
 """Error responses of the REST APIs, as problem details (RFC 9457)."""
 
 from toolgate.base.logs import REQUEST_ID
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.server.asgi.authentication import CALLER
 from toolgate.server.asgi.messages import Send, send_json
 from toolgate.types import Json
 
-__all__ = ["send_error"]
+__all__ = ["sees_details", "send_error"]
 
 
 async def send_error(
@@ -39,3 +41,9 @@ async def send_error(
         "error": error,
     }
     await send_json(send, status, problem, kind=b"application/problem+json")
+
+
+def sees_details(visible: VisibleCatalog) -> bool:
+    """Whether whoever sent the current request may read the details of errors."""
+    caller = CALLER.get()
+    return caller is not None and visible.manages(caller)

@@ -40,7 +40,7 @@ from toolgate.server.asgi.authentication import (
     presented_credentials,
     refusal_status,
 )
-from toolgate.server.asgi.errors import send_error
+from toolgate.server.asgi.errors import sees_details, send_error
 from toolgate.server.asgi.headers import header
 from toolgate.server.asgi.json_body import HttpError, json_body
 from toolgate.server.asgi.json_parser import BadMessageError
@@ -202,7 +202,7 @@ class RestApi:
                 send,
                 _status_of(error),
                 error.code,
-                " ".join(part for part in (error.failed, error.allowed) if part) or str(error),
+                error.summary(with_detail=sees_details(self._gateway.visible)),
                 hint=error.hint,
                 retryable=error.retryable,
                 approval=_approval_of(error),

@@ -194,7 +194,9 @@ class SqlDatabase:
             yield
         except (SQLAlchemyError, *self._driver_errors, OSError) as error:
             raise StoreError(
-                f"The store {self._url} did not work: {_reason(error)}.", hint=_hint(error)
+                "The store did not work.",
+                detail=f"{self._url}: {_reason(error)}.",
+                hint=_hint(error),
             ) from error
 
 

@@ -77,6 +77,9 @@ class FakeGateway:
         """One double stands for all services of a gateway."""
         return self
 
+    def has_unlisted(self) -> bool:
+        return False
+
     def manages(self, caller: Caller) -> bool:
         return True
 
@@ -287,5 +290,8 @@ def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
         store=None,
         signer=Signer(bytes(32)),
         logins=SimpleNamespace(base=""),
-        recorder=SimpleNamespace(on_outcome=lambda listener: lambda: None),
+        recorder=SimpleNamespace(
+            on_outcome=lambda listener: lambda: None,
+            status=lambda: SimpleNamespace(failing_since=None),
+        ),
     )

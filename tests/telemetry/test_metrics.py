@@ -113,7 +113,7 @@ async def test_who_waits_for_the_store_is_counted() -> None:
             with anyio.fail_after(HANG_S):
                 await held.wait()
             for _ in range(3):
-                tasks.start_soon(app.store.projects.add, "web")
+                tasks.start_soon(app.store.projects.add_references, ["web"])
             with anyio.fail_after(HANG_S):
                 while app.store.waiting()["write"] < 3:
                     await anyio.lowlevel.checkpoint()

@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 # Records written at a time. Chosen.
 _BATCH = 500
 # Seconds between attempts while the store does not work. Chosen.
+_MAX_WAIT_S = 5.0
+"""Seconds that a request waits until its record is written, where none may go unrecorded. Chosen:
+longer than any write of a healthy database, shorter than the patience of clients."""
+
 _LONGEST_PAUSE_S = 5.0
 
 
@@ -176,7 +180,17 @@ class Recorder:
         if self._writer is None:
             self._start()
         patience = current_deadline()
-        await (waiter if patience is None else patience.until(waiter))
+        try:
+            with anyio.fail_after(_MAX_WAIT_S):
+                await (waiter if patience is None else patience.until(waiter))
+        except TimeoutError as error:
+            # A database that hangs fails no write by itself.
+            late = StoreError(
+                f"The audit was not written within {_MAX_WAIT_S:g} seconds.",
+                hint="The record is tried again. See whether the database answers.",
+            )
+            self._note_failure(late)
+            raise late from error
 
     def _start(self) -> None:
         try:

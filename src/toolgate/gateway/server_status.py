@@ -49,6 +49,10 @@ class ServerStatusService:
             if self._access.decide(caller, "server", spec.name).allowed
         ]
 
+    def has_unlisted(self) -> bool:
+        """Whether a server is starting whose tools were never listed."""
+        return bool(self._catalog.never_listed())
+
     async def wait_ready(self, timeout_s: float) -> None:
         """Wait until every server is listed or has failed, for at most `timeout_s` seconds."""
         await self._catalog.wait_listed(timeout_s)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from toolgate.app.readiness import unready_reason
 from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import CredentialError
 from toolgate.server.asgi.api_gate import ApiGate
@@ -170,8 +171,7 @@ class HttpApplication:
         elif path == "/healthz":
             await send_json(send, 200, {"status": "ok"})
         elif path == "/readyz":
-            is_ready = not self._requests.is_draining
-            await send_json(send, 200 if is_ready else 503, {"ready": is_ready})
+            await self._answer_readiness(send)
         elif path.startswith(METADATA_PATH) and (metadata := self._mcp.metadata(scope)):
             # The answer repeats the host; a page that rebound its name must not choose it.
             refusal = self._host_check.check(scope)
@@ -188,6 +188,13 @@ class HttpApplication:
         else:
             message = f"There is nothing at {path[:100]!r}; MCP clients use /mcp."
             await send_json(send, 404, {"error": {"code": "not_found", "message": message}})
+
+    async def _answer_readiness(self, send: Send) -> None:
+        reason = "Shutting down." if self._requests.is_draining else unready_reason(self._app)
+        if reason:
+            await send_json(send, 503, {"ready": False, "reason": reason})
+        else:
+            await send_json(send, 200, {"ready": True})
 
     def _api_of(self, path: str) -> Callable[[Scope, Receive, Send], Awaitable[None]] | None:
         if path.startswith("/api/v1/"):

@@ -165,6 +165,11 @@ _ALL = (
         description="Store operations in the queue: read, write.",
     ),
     Metric(
+        name="toolgate_store_up",
+        kind="gauge",
+        description="1 if the store answers; 0 if the values that come from it are the last known.",
+    ),
+    Metric(
         name="toolgate_search_service_left_alone",
         kind="gauge",
         labels=("search",),

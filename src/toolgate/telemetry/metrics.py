@@ -5,6 +5,7 @@ somebody asks. Labels are bounded: of names that others choose so many are told 
 `other`.
 """
 
+import asyncio
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -19,7 +20,7 @@ import anyio
 from toolgate.app.app import App
 from toolgate.audit import AGGREGATED_ACTIONS
 from toolgate.base.tracing import time_stages
-from toolgate.errors import ToolgateError
+from toolgate.errors import StoreError, ToolgateError
 from toolgate.telemetry.metric_names import BUCKETS
 from toolgate.types import LOCAL, AuditRecord, Caller, Json
 
@@ -35,6 +36,8 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
+# Seconds that a scrape waits for the store; scrapers give up after ten. Chosen.
+_MAX_REFRESH_S = 1.0
 _MOST_NAMES = 200
 """Servers, stages, statuses and actions that are told apart, of each."""
 _MOST_FOUND = 2_000
@@ -172,6 +175,9 @@ class Metrics:
         self.index: Json = {}
         self.quarantined = self.waiting = 0
         self.queued: Mapping[str, int] = {}
+        self.is_store_up = True
+        """Whether the store answered the last question about it."""
+        self._refreshing: asyncio.Task[None] | None = None
         self._collector: Any = None
 
     @property
@@ -197,9 +203,27 @@ class Metrics:
                 stop()
 
     async def text(self) -> tuple[str, bytes]:
-        """All of it, as Prometheus reads it: the type of the answer, and the answer."""
-        await self.refresh()
+        """All of it, as Prometheus reads it: the type of the answer, and the answer.
+
+        Values of a store that does not answer are the last known.
+        """
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._try_refresh(), name="toolgate metrics")
+        await asyncio.wait({self._refreshing}, timeout=_MAX_REFRESH_S)
+        if self._refreshing.done():
+            self._refreshing = None
+        else:
+            self.is_store_up = False
         return self.collector.content_type, self.collector.text()
+
+    async def _try_refresh(self) -> None:
+        try:
+            await self.refresh()
+        except ToolgateError as error:
+            log.warning("numbers were not refreshed", extra={"reason": error.full_text})
+            self.is_store_up = not isinstance(error, StoreError)
+        else:
+            self.is_store_up = True
 
     async def refresh(self) -> None:
         """Look at what cannot be seen without waiting."""
@@ -214,10 +238,7 @@ class Metrics:
     async def keep_fresh(self, every_s: float, stop: anyio.Event) -> None:
         """Look again and again: what sends the numbers by itself cannot wait."""
         while not stop.is_set():
-            try:
-                await self.refresh()
-            except ToolgateError as error:
-                log.warning("numbers were not refreshed", extra={"reason": str(error)})
+            await self._try_refresh()
             with anyio.move_on_after(every_s):
                 await stop.wait()
 

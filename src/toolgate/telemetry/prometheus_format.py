@@ -66,6 +66,7 @@ class PrometheusCollector(Collector):
             (kind,): number for kind, number in self._metrics.queued.items()
         }
         yield self._gauge("toolgate_store_waiting", queued)
+        yield self._gauge("toolgate_store_up", {(): float(self._metrics.is_store_up)})
         tracer = self._metrics.tracer
         sent, dropped = (tracer.sent, tracer.dropped) if tracer is not None else (0, 0)
         yield self._counter("toolgate_spans_sent", {(): sent})

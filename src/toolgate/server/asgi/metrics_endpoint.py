@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from toolgate.app.app import App
-from toolgate.errors import AccessError, StoreError
+from toolgate.errors import AccessError
 from toolgate.server.asgi.authentication import (
     CALLER,
     challenge_headers,
@@ -45,11 +45,7 @@ class MetricsEndpoint:
                 body = {"error": {"code": error.code, "message": str(error)}}
                 await send_json(send, refusal_status(error), body, headers=headers)
                 return
-        try:
-            content_type, body = await metrics.text()
-        except StoreError as error:
-            await send_text(send, 503, str(error))
-            return
+        content_type, body = await metrics.text()
         headers = [(b"content-type", content_type.encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})

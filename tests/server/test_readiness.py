@@ -1,0 +1,123 @@
+"""What load balancers and scrapers see while servers start and while the store does not answer."""
+
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+
+import anyio
+import httpx2
+import psycopg
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.limits import HANG_S
+from tests.postgres import PostgresServer
+from toolgate.app.app import App, open_app
+from toolgate.audit import recorder
+from toolgate.server.http import build_app
+from toolgate.settings import AuditSettings, Settings, StoreSettings
+from toolgate.testing import FakeUpstream, memory_app
+from toolgate.types import Caller, ServerSpec
+
+pytestmark = pytest.mark.anyio
+
+ME = Caller.local()
+SETTINGS = Settings(allow_other_users=True, audit=AuditSettings(on_failure="closed"))
+
+
+@asynccontextmanager
+async def client_of(app: App) -> AsyncGenerator[httpx2.AsyncClient]:
+    application = build_app(app)
+    transport = httpx2.ASGITransport(app=application)  # pyright: ignore[reportArgumentType]
+    async with (
+        application.running(),
+        httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client,
+    ):
+        yield client
+
+
+@contextmanager
+def locked(url: str, *tables: str) -> Generator[None]:
+    """Let every statement about these tables hang."""
+    with psycopg.connect(url) as connection:
+        for table in tables:
+            connection.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE".encode())
+        yield
+        connection.rollback()
+
+
+async def value_of(client: httpx2.AsyncClient, name: str) -> float:
+    with anyio.fail_after(HANG_S):
+        answer = await client.get("/metrics")
+    assert answer.status_code == 200
+    families = text_string_to_metric_families(answer.text)
+    return next(family.samples[0].value for family in families if family.name == name)
+
+
+async def wait_ready(client: httpx2.AsyncClient, status: int) -> httpx2.Response:
+    with anyio.fail_after(HANG_S):
+        while (answer := await client.get("/readyz")).status_code != status:
+            await anyio.sleep(0.01)
+    return answer
+
+
+async def test_a_gateway_is_ready_when_the_tools_of_its_servers_are_known() -> None:
+    upstream = FakeUpstream()
+    spec = ServerSpec(name="a", kind="inprocess", options={"target": upstream})
+    settings = replace(SETTINGS, servers=(spec,), store=StoreSettings(url="sqlite://"))
+    async with (
+        open_app(settings, hold=True, wires={"a": upstream}) as app,
+        client_of(app) as client,
+    ):
+        early = await client.get("/readyz")
+        app.connect()
+        ready = await wait_ready(client, 200)
+
+    assert early.status_code == 503
+    assert early.json() == {
+        "ready": False,
+        "reason": "Tools of servers that are starting are not known yet.",
+    }
+    assert ready.json() == {"ready": True}
+
+
+async def test_metrics_keep_their_last_values_while_the_store_hangs(
+    postgres: PostgresServer,
+) -> None:
+    url = postgres.new_schema()
+    async with (
+        memory_app({"a": FakeUpstream()}, SETTINGS, store_url=url) as app,
+        client_of(app) as client,
+    ):
+        assert await value_of(client, "toolgate_store_up") == 1
+        with locked(url, "approvals"):
+            assert await value_of(client, "toolgate_tools") > 0
+            assert await value_of(client, "toolgate_store_up") == 0
+        with anyio.fail_after(HANG_S):
+            while await value_of(client, "toolgate_store_up") == 0:
+                await anyio.sleep(0.05)
+
+
+async def test_a_gateway_that_must_record_is_not_ready_while_it_cannot(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A database that hangs fails nothing by itself, so the wait has a limit."""
+    monkeypatch.setattr(recorder, "_MAX_WAIT_S", 0.2)
+    url = postgres.new_schema()
+    call = {"name": "a__echo", "arguments": {"text": "hi"}}
+    async with (
+        memory_app({"a": FakeUpstream()}, SETTINGS, store_url=url) as app,
+        client_of(app) as client,
+    ):
+        with locked(url, "audit"):
+            with anyio.fail_after(HANG_S):
+                refused = await app.gateway.call(ME, call, None)
+            unready = await wait_ready(client, 503)
+        with anyio.fail_after(HANG_S):
+            while (await app.gateway.call(ME, call, None)).get("isError"):
+                await anyio.sleep(0.05)
+        await wait_ready(client, 200)
+
+    assert refused["isError"]
+    assert "not written within 0.2 seconds" in refused["content"][0]["text"]
+    assert "audit log cannot be written" in unready.json()["reason"]

@@ -220,6 +220,9 @@ class ServerStatus:
     last_error: str | None = None
     """One sentence about the last failure; None if there was none."""
 
+    login_hint: str = ""
+    """How to log in at it, while it is down because nobody has; empty otherwise."""
+
     stderr_tail: tuple[str, ...] = ()
     """The last lines a stdio server wrote to its standard error."""
 

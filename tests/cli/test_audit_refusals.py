@@ -47,8 +47,8 @@ def test_refused_logins_are_recorded_at_every_entry_point(
         metrics = client.get("/metrics", headers={"authorization": f"Bearer {admin}"}).text
     assert serving.end() == 0
 
-    listed = command("audit", "list", "--action", "login", "--json")
-    shown = command("audit", "list", "--action", "login")
+    listed = command("audit", "list", "--action", "login_refused", "--json")
+    shown = command("audit", "list", "--action", "login_refused")
 
     records = {record["status"]: record for record in listed.json}
     assert len(listed.json) == 3

@@ -51,6 +51,8 @@ NOWHERE = OutboundSettings()
         ("192.168.1.1", PRIVATE),
         ("100.64.0.1", PRIVATE),
         ("fd00::1", PRIVATE),
+        ("fec0::1", PRIVATE),
+        ("feff::1", PRIVATE),
         ("127.0.0.1", LOOPBACK),
         ("127.9.9.9", LOOPBACK),
         ("0.0.0.0", LOOPBACK),

@@ -12,7 +12,7 @@ from toolgate.types import DEFAULT_PROJECT, AuditRecord, Json
 
 __all__ = ["AGGREGATED_ACTIONS", "AggregatedEvent", "EventAggregator"]
 
-AGGREGATED_ACTIONS: Final = frozenset({"list", "login"})
+AGGREGATED_ACTIONS: Final = frozenset({"list", "login_refused"})
 """Actions whose records stand for `detail.count` events."""
 
 _WINDOW_S: Final = 60.0

@@ -167,8 +167,10 @@ class Receipts:
             caller_id: Who the token belongs to; empty if that is unknown.
             entry_point: Such as `mcp` or `console`.
         """
-        event = AggregatedEvent(action="login", target=address, status=reason, caller_id=caller_id)
-        overflow = AggregatedEvent(action="login", target="other addresses", status=reason)
+        event = AggregatedEvent(
+            action="login_refused", target=address, status=reason, caller_id=caller_id
+        )
+        overflow = AggregatedEvent(action="login_refused", target="other addresses", status=reason)
         self._aggregator.add(event, overflow=overflow, source=entry_point)
 
     def flush(self) -> None:

@@ -82,12 +82,15 @@ class ServerStatusService:
         ]
 
 
+_UNREACHABLE = "It cannot be reached; administrators see why."
+
+
 def _public(status: ServerStatus) -> ServerStatus:
     """What callers who do not manage the gateway may know of a server."""
     return replace(
         status,
         held=0,
-        last_error=status.last_error and "It cannot be reached; administrators see why.",
+        last_error=status.last_error and (status.login_hint or _UNREACHABLE),
         stderr_tail=(),
         pid=None,
         source="",

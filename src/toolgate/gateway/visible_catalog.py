@@ -92,6 +92,7 @@ class VisibleCatalog:
         if state is not None and state.state == "down" and not state.tools:
             raise ServerDownError(
                 f"Server {server!r} is down, and its tools were never listed.",
+                allowed=state.login_hint,
                 detail=f"Last error: {state.last_error}",
                 hint="It is being tried again. See: toolgate doctor",
             )

@@ -153,6 +153,9 @@ def level_of(address: str) -> int:
         return LINK_LOCAL
     if ip.is_private or (isinstance(ip, IPv4Address) and ip in _SHARED) or ip.is_reserved:
         return PRIVATE
+    # fec0::/10, which RFC 3879 deprecates and networks still use.
+    if isinstance(ip, IPv6Address) and ip.is_site_local:
+        return PRIVATE
     return PUBLIC
 
 

@@ -29,6 +29,7 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
     soon = f" in {status.retry_in_s:g} s" if status.retry_in_s is not None else " now"
     return ServerDownError(
         f"Server {name!r} is {status.state}; nothing was sent.",
+        allowed=status.login_hint,
         detail=f"Last error: {status.last_error}" if status.last_error else "",
         hint=f"It is being tried again{soon}. See: toolgate doctor",
     )

@@ -189,6 +189,7 @@ class UpstreamServer:
             resources=resources,
             listed_at=listed_at,
             last_error=self._mask(self.last_error or "") or None,
+            login_hint=str(self._login) if self._login and self.state == "down" else "",
             stderr_tail=tuple(map(self._mask, stderr)),
             started_at=self._started_at,
             restarts=self.restarts,

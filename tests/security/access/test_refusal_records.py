@@ -39,7 +39,7 @@ async def test_a_revoked_token_is_recorded_with_its_owner() -> None:
             with pytest.raises(CredentialError):
                 await app.gateway.admission.admit(credentials)
 
-    [refusal] = [record for record in records if record.action == "login"]
+    [refusal] = [record for record in records if record.action == "login_refused"]
     assert (refusal.target, refusal.status) == ("192.0.2.1", "wrong_token")
     assert refusal.caller_id == f"token:{token.row.token_id}"
     assert refusal.detail["count"] == 3
@@ -55,7 +55,7 @@ async def test_a_flood_of_refused_logins_leaves_few_records() -> None:
                 await app.gateway.admission.admit(PresentedCredentials(address=address))
         assert app.gateway.admission.refusals["no_token"] == 100_000
 
-    logins = [record for record in records if record.action == "login"]
+    logins = [record for record in records if record.action == "login_refused"]
     assert len(logins) == 65
     assert sum(record.detail["count"] for record in logins) == 100_000
     [others] = [record for record in logins if record.target == "other addresses"]

@@ -67,6 +67,7 @@ _ACTIONS = (
     "approval",
     "list",
     "login",
+    "login_refused",
     "db_restore",
 )
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

@@ -23,9 +23,9 @@ _EXPORTED = 1000
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
 _ACTIONS = (
     "discover", "describe", "call", "approval", "enrich", "detect", "read", "prompt", "turn",
-    "list", "login", "retrieve", "approve", "mark", "server_add", "server_remove", "token_create",
-    "token_revoke", "permission_add", "permission_remove", "project_save", "guard_add",
-    "db_restore",
+    "list", "login", "login_refused", "retrieve", "approve", "mark", "server_add",
+    "server_remove", "token_create", "token_revoke", "permission_add", "permission_remove",
+    "project_save", "guard_add", "db_restore",
 )  # fmt: skip
 _SUBJECTS = ("token", "project", "server", "collection", "guard", "tool", "who", "name", "file")
 """Fields that say what was changed, the first that there is."""

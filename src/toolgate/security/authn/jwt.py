@@ -183,7 +183,7 @@ class JwtAuthenticator:
             )
         key = await self._key(str(header.get("kid") or ""))
         try:
-            return jwt.decode(
+            claims = jwt.decode(
                 credential,
                 key.key,
                 algorithms=list(options.algorithms),
@@ -202,6 +202,10 @@ class JwtAuthenticator:
         except (jwt.PyJWTError, ValueError, TypeError) as error:
             reason = "its signature or its claims are wrong"
             raise _bad(reason, "Get a fresh one from your identity provider.") from error
+        if not claims.get("sub"):
+            # All such tokens of a provider would be one caller, with each other's sessions.
+            raise _bad("it names no subject (sub)", "Have the identity provider include sub.")
+        return claims
 
     async def _key(self, kid: str) -> Any:
         """The key that a token names; keys are fetched again when it is a new one.
@@ -284,7 +288,7 @@ class JwtAuthenticator:
 
     def _identity(self, claims: Json) -> Identity:
         options = self._options
-        subject = str(claims.get("sub") or claims.get("client_id") or "")
+        subject = str(claims["sub"])
         # With the issuer: the same `sub` at two providers is two people.
         mark = hashlib.sha256(f"{options.issuer}\0{subject}".encode()).hexdigest()[:24]
         projects = [

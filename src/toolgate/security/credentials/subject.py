@@ -27,7 +27,9 @@ def subject_of(spec: ServerSpec, caller: Caller) -> str:
         case "project":
             return subject_of_project(caller.project_id)
         case "user":
-            user = caller.identity.user
+            # A user at a provider may choose the name that a token has here: only the caller id,
+            # made of issuer and `sub`, is theirs alone.
+            user = "" if caller.identity.kind == "jwt" else caller.identity.user
             return f"{_USER}{user}" if user else f"{_CALLER}{caller.caller_id}"
 
 

@@ -106,7 +106,7 @@ def test_doctor_names_the_server_that_dies_with_what_it_wrote(
     done = command("doctor")
     assert done.status == FAILED
     assert "PROBLEM  server bad: " in done.out
-    assert "Its last output: small server last words" in done.out
+    assert "Its last output: small server [secret masked]" in done.out
 
 
 def test_doctor_says_who_has_the_port(command: Command, folder: Path) -> None:

@@ -274,7 +274,7 @@ async def test_a_postgres_that_is_not_there_is_reported() -> None:
     with pytest.raises(StoreError) as caught:
         await store.open()
 
-    assert "Connection refused" in str(caught.value)
+    assert "connection refused" in str(caught.value)
     assert "correct store.url" in str(caught.value)
     assert "secret" not in str(caught.value)
     await store.close()

@@ -275,6 +275,7 @@ class Recorder:
         while self._waiters:
             _, waiter = self._waiters.popleft()
             if not waiter.done():
-                failure = StoreError(f"The audit could not be written. {error}")
+                reason = f" {error}" if isinstance(error, StoreError) else ""
+                failure = StoreError(f"The audit could not be written.{reason}", detail=str(error))
                 failure.__cause__ = error
                 waiter.set_exception(failure)

@@ -36,5 +36,9 @@ class Check:
 def failed_check(name: str, error: ToolgateError) -> Check:
     hint = " ".join(part for part in (error.allowed, error.hint) if part)
     return Check(
-        name=name, state="problem", found=error.failed, hint=hint, details={"code": error.code}
+        name=name,
+        state="problem",
+        found=" ".join(filter(None, (error.failed, error.detail))),
+        hint=hint,
+        details={"code": error.code},
     )

@@ -194,7 +194,7 @@ class SqlDatabase:
             yield
         except (SQLAlchemyError, *self._driver_errors, OSError) as error:
             raise StoreError(
-                "The store did not work.",
+                f"The store did not work{_public_reason(error)}.",
                 detail=f"{self._url}: {_reason(error)}.",
                 hint=_hint(error),
             ) from error
@@ -214,6 +214,17 @@ def _reason(error: Exception) -> str:
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     lines = str(cause).strip().splitlines()
     return lines[0].rstrip(".") if lines else type(cause).__name__
+
+
+def _public_reason(error: Exception) -> str:
+    """A reason that every caller may read: it names no host, user or path."""
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+    if isinstance(cause, sqlite3.Error):
+        return f": {_reason(error)}"
+    if isinstance(cause, OSError) and cause.strerror:
+        return f": {cause.strerror.lower()}"
+    reason = _reason(error).lower()
+    return next((f": {words}" for words in _HINTS if words in reason), "")
 
 
 def _hint(error: Exception) -> str:

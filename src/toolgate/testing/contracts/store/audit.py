@@ -146,7 +146,7 @@ class AuditContract(StoreFixtures):
         with pytest.raises(StoreError) as caught:
             await store.audit.append([sample_record(1), broken, sample_record(3)])
 
-        assert "action" in str(caught.value)
+        assert "action" in caught.value.full_text
         assert await store.audit.select(AuditFilter()) == []
         await store.audit.append([sample_record(1)])
         assert await store.audit.select(AuditFilter()) == [sample_record(1)]

@@ -15,6 +15,7 @@ from toolgate.errors import (
     ConnectionLostError,
     InvalidAnswerError,
     OptionError,
+    RpcError,
     UnreachableError,
 )
 from toolgate.settings import base_environment
@@ -27,7 +28,7 @@ from toolgate.testing.contracts.upstream import (
 )
 from toolgate.types import Json
 from toolgate.upstream import OrphanGuard, Wire
-from toolgate.upstream.transports import stdio
+from toolgate.upstream.transports import _duplex, stdio
 from toolgate.upstream.transports.stdio import Options, StdioWire, build
 
 
@@ -152,6 +153,43 @@ async def test_whatever_a_child_prints_between_messages_is_ignored(start: Start)
 
     assert await ask(wire) == {"fine": True}
     assert wire.stray_messages == 12
+
+
+def error_line(code: int) -> str:
+    """A line of a child that sends an error without an id."""
+    return (
+        f'print(json.dumps({{"jsonrpc":"2.0","id":None,"error":{{"code":{code},"message":"m"}}}}))'
+    )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("code", [-32700, -32601, -32000])
+async def test_an_error_without_an_id_fails_no_request_that_is_answered(
+    start: Start, code: int
+) -> None:
+    """Some servers answer notifications with errors."""
+    wire = await start(
+        "message = read()",
+        error_line(code),
+        "sys.stdout.flush()",
+        "answer(message, fine=True)",
+        "serve()",
+    )
+
+    assert await ask(wire) == {"fine": True}
+
+
+@pytest.mark.anyio
+async def test_a_request_that_could_not_be_read_fails_with_the_error(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_duplex, "_GRACE_S", 0.01)
+    wire = await start("read()", error_line(-32700), "sys.stdout.flush()", "serve()")
+
+    with pytest.raises(RpcError) as caught:
+        await ask(wire)
+
+    assert caught.value.rpc_code == -32700
 
 
 @pytest.mark.anyio

@@ -40,6 +40,12 @@ log = logging.getLogger(__name__)
 MOST_WAITING_NEWS = 1000
 """Progress reports of one call that may wait for a slow receiver; older ones are dropped then."""
 
+_UNREADABLE = frozenset({-32700, -32600})
+"""Codes of errors about a message that could not be read (JSON-RPC 2.0, section 5.1)."""
+
+_GRACE_S = 2.0
+"""Seconds that a request waits for its answer after an error that may be about it; chosen."""
+
 MOST_QUESTIONS = 100
 """Questions of a server that are worked on at a time; more are refused."""
 
@@ -274,12 +280,14 @@ class DuplexWire(ABC):
             self._stray += 1
 
     def _take_nameless_error(self, message: Json) -> None:
-        # A server that could not read a request answers without an id.
+        # A server that could not read a request answers without an id (JSON-RPC 2.0, section 5).
         self._stray += 1
         waiting = [call for call in self._calls.values() if call.sent]
+        is_about_reading = json_object(message.get("error")).get("code") in _UNREADABLE
         # With several requests under way nobody can tell which one it answers.
-        if len(waiting) == 1:
-            waiting[0].succeed(message)
+        if len(waiting) == 1 and is_about_reading:
+            # Some servers answer notifications with errors too: the real answer may yet come.
+            asyncio.get_running_loop().call_later(_GRACE_S, waiting[0].succeed, message)
 
     async def _take_notification(self, method: str, params: Json) -> None:
         if method == "notifications/progress":

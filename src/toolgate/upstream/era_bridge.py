@@ -24,7 +24,7 @@ from typing import Any
 from toolgate.base.signing import Signer
 from toolgate.errors import CannotAskError, HandleError, InvalidAnswerError, ToolgateError
 from toolgate.types import Caller, Json, Peer, json_object
-from toolgate.upstream.call import ClientCall
+from toolgate.upstream.calls.client_call import ClientCall
 
 __all__ = ["EraBridge"]
 

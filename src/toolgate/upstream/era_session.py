@@ -19,7 +19,7 @@ from toolgate.errors import (
 )
 from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Era, Json, json_array, json_object
 from toolgate.upstream.base import Wire
-from toolgate.upstream.call import ASKABLE, ClientCall, severity
+from toolgate.upstream.calls.client_call import ASKABLE, ClientCall, severity
 from toolgate.upstream.envelope import CLIENT_INFO, HeaderParams, envelope
 
 __all__ = ["EraSession", "EraSessionObserver"]

@@ -25,9 +25,14 @@ from toolgate.errors import (
 from toolgate.security.guards import secret_mask
 from toolgate.types import Caller, Json, Peer, ServerSpec, ServerState, ServerStatus
 from toolgate.upstream.base import Wire
-from toolgate.upstream.call import ASKABLE_CAPABILITIES, ClientCall, Deadline, wait_for_any
-from toolgate.upstream.call_errors import check_content, may_have_run_error, server_down_error
-from toolgate.upstream.call_health import CallHealth
+from toolgate.upstream.calls.client_call import (
+    ASKABLE_CAPABILITIES,
+    ClientCall,
+    Deadline,
+    wait_for_any,
+)
+from toolgate.upstream.calls.errors import check_content, may_have_run_error, server_down_error
+from toolgate.upstream.calls.health import CallHealth
 from toolgate.upstream.envelope import HeaderParams
 from toolgate.upstream.era_bridge import EraBridge
 from toolgate.upstream.era_session import EraSession

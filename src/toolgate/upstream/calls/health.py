@@ -5,9 +5,10 @@ from collections import deque
 from contextlib import suppress
 from statistics import median
 from time import monotonic
+from typing import Protocol
 
 from toolgate.errors import InvalidAnswerError, RpcError, UpstreamError
-from toolgate.upstream.era_session import EraSession
+from toolgate.types import Era, Json
 
 __all__ = ["CallHealth"]
 
@@ -22,6 +23,19 @@ _PING_AFTER = 4
 
 _LATENCIES = 50
 """Calls over which the median latency is taken; chosen."""
+
+
+class Session(Protocol):
+    """What a ping needs of a session."""
+
+    @property
+    def era(self) -> Era:
+        """The protocol era of the session."""
+        ...
+
+    async def request(self, method: str, params: Json) -> Json:
+        """Send a request; raises `UpstreamError`."""
+        ...
 
 
 class CallHealth:
@@ -66,7 +80,7 @@ class CallHealth:
         """A call failed."""
         self.failures += 1
 
-    async def ping(self, session: EraSession) -> bool:
+    async def ping(self, session: Session) -> bool:
         """Whether the server answers at all; an error is an answer too."""
         try:
             async with asyncio.timeout(_PING_S):

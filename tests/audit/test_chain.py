@@ -13,7 +13,7 @@ import pytest
 from toolgate.audit import ChainSigner, sign_chain_end, verify_audit
 from toolgate.base.ids import new_id
 from toolgate.store import Retention, Store, make_store
-from toolgate.store.sql import audit_chain as chain  # the hash that a forger would compute
+from toolgate.store.sql.audit import chain  # the hash that a forger would compute
 from toolgate.types import AuditRecord
 
 pytestmark = pytest.mark.anyio

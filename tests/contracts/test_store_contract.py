@@ -21,7 +21,7 @@ from toolgate.store import (
 )
 from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.deadline import TransactionAttempt
-from toolgate.store.sql.audit import SqlAudit
+from toolgate.store.sql.audit.records import SqlAudit
 from toolgate.store.sql.catalog import SqlCatalog
 from toolgate.store.sql.results import SqlResults
 from toolgate.store.sql.servers import SqlServers

@@ -61,7 +61,7 @@ def test_libraries_with_private_parts_in_use_have_an_upper_bound(library: str) -
 
 @pytest.mark.anyio
 async def test_uvicorn_parses_requests_as_our_parser_expects() -> None:
-    module = "toolgate.server.asgi.http_parser"
+    module = "toolgate.server.asgi.parsing.http_parser"
     check_parameters(
         "uvicorn",
         module,

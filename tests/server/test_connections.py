@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.limits import HANG_S
 from tests.server.http_gateway import ListeningGateway, headers_for, listening, modern, post
 from toolgate.server import connections
-from toolgate.server.asgi import http_parser
+from toolgate.server.asgi.parsing import http_parser
 from toolgate.server.connections import ClientConnections, ConnectionLimits
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ import pytest
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import INITIALIZE, headers_for, listening, modern, post
-from toolgate.server.asgi.json_limits import count_json
-from toolgate.server.asgi.json_parser import BadMessageError, parse_json
+from toolgate.server.asgi.parsing.json_limits import count_json
+from toolgate.server.asgi.parsing.json_parser import BadMessageError, parse_json
 from toolgate.server.mcp.summarize_body import summarize_body
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import headers_for, listening, modern
-from toolgate.server.asgi.http_parser import MAX_HEAD_BYTES
+from toolgate.server.asgi.parsing.http_parser import MAX_HEAD_BYTES
 
 pytestmark = pytest.mark.anyio
 

@@ -18,15 +18,17 @@ from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import CredentialError
 from toolgate.server.asgi.api_gate import ApiGate
 from toolgate.server.asgi.authentication import METADATA_PATH, path_project, presented_credentials
-from toolgate.server.asgi.console_endpoint import ConsoleEndpoint
 from toolgate.server.asgi.cors import Cors
+from toolgate.server.asgi.endpoints.console import ConsoleEndpoint
+from toolgate.server.asgi.endpoints.metrics import MetricsEndpoint
 from toolgate.server.asgi.errors import send_error
 from toolgate.server.asgi.forwarded_headers import ForwardedHeaders
-from toolgate.server.asgi.headers import header
 from toolgate.server.asgi.host_check import HostCheck
 from toolgate.server.asgi.local_users import LocalKey, LocalUsers
 from toolgate.server.asgi.memory_release import MemoryRelease
-from toolgate.server.asgi.messages import (
+from toolgate.server.asgi.open_streams import OpenStreams
+from toolgate.server.asgi.parsing.headers import header
+from toolgate.server.asgi.parsing.messages import (
     Receive,
     Scope,
     Send,
@@ -34,8 +36,6 @@ from toolgate.server.asgi.messages import (
     send_json,
     with_header,
 )
-from toolgate.server.asgi.metrics_endpoint import MetricsEndpoint
-from toolgate.server.asgi.open_streams import OpenStreams
 from toolgate.server.asgi.request_context import RequestContext
 from toolgate.server.asgi.response import send_empty, send_redirect, send_text
 from toolgate.server.asgi.running_requests import RunningRequests

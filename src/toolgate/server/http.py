@@ -21,7 +21,7 @@ from toolgate.app.app import App
 from toolgate.errors import PortTakenError, SettingError
 from toolgate.server.application import HttpApplication
 from toolgate.server.asgi.authentication import public_address
-from toolgate.server.asgi.http_parser import HttpParser
+from toolgate.server.asgi.parsing.http_parser import HttpParser
 from toolgate.server.connections import Acceptor, ClientConnections, connection_limits
 from toolgate.server.signals import received
 from toolgate.settings import TlsSettings

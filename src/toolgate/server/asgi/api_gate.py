@@ -2,7 +2,7 @@
 
 from toolgate.server.asgi.errors import send_error
 from toolgate.server.asgi.host_check import HostCheck
-from toolgate.server.asgi.messages import App, Receive, Scope, Send
+from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send
 from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
 
 __all__ = ["ApiGate"]

@@ -7,8 +7,8 @@ from toolgate.base.ids import new_id
 from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import AccessError, CredentialError, ForbiddenError
 from toolgate.security.access import PresentedCredentials
-from toolgate.server.asgi.headers import header, headers_of
-from toolgate.server.asgi.messages import Scope
+from toolgate.server.asgi.parsing.headers import header, headers_of
+from toolgate.server.asgi.parsing.messages import Scope
 from toolgate.settings import Settings
 from toolgate.types import Caller, Identity, Json
 

@@ -1,8 +1,8 @@
 """Cross-origin requests (CORS): which web pages may read responses."""
 
-from toolgate.server.asgi.headers import header, headers_of
 from toolgate.server.asgi.host_check import HostCheck
-from toolgate.server.asgi.messages import App, Receive, Scope, Send, with_header
+from toolgate.server.asgi.parsing.headers import header, headers_of
+from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send, with_header
 
 __all__ = ["Cors"]
 

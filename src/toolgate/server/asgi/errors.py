@@ -3,7 +3,7 @@
 from toolgate.base.logs import REQUEST_ID
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.server.asgi.authentication import CALLER
-from toolgate.server.asgi.messages import Send, send_json
+from toolgate.server.asgi.parsing.messages import Send, send_json
 from toolgate.types import Json
 
 __all__ = ["sees_details", "send_error"]

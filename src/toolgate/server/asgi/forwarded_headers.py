@@ -4,8 +4,8 @@ import ipaddress
 from collections.abc import Sequence
 
 from toolgate.base.addresses import parse_address
-from toolgate.server.asgi.headers import header_in
-from toolgate.server.asgi.messages import Scope
+from toolgate.server.asgi.parsing.headers import header_in
+from toolgate.server.asgi.parsing.messages import Scope
 
 __all__ = ["ForwardedHeaders"]
 

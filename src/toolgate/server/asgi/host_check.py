@@ -9,8 +9,8 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolgate.server.asgi.headers import headers_of
-from toolgate.server.asgi.messages import Scope
+from toolgate.server.asgi.parsing.headers import headers_of
+from toolgate.server.asgi.parsing.messages import Scope
 
 __all__ = ["HostCheck", "HostRefusal"]
 

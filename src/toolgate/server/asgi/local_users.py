@@ -4,9 +4,9 @@ import hmac
 
 from toolgate.app.app import App as Gateway
 from toolgate.errors import CredentialError
-from toolgate.server.asgi.headers import headers_of
-from toolgate.server.asgi.http_parser import CONNECTION
-from toolgate.server.asgi.messages import Scope
+from toolgate.server.asgi.parsing.headers import headers_of
+from toolgate.server.asgi.parsing.http_parser import CONNECTION
+from toolgate.server.asgi.parsing.messages import Scope
 from toolgate.server.asgi.peer_process import has_other_users, is_same_user
 
 __all__ = ["LocalKey", "LocalUsers"]

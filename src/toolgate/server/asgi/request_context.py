@@ -8,11 +8,11 @@ from toolgate.base.logs import REQUEST_ID
 from toolgate.base.tracing import join_trace, observe, trace_of
 from toolgate.server.asgi.authentication import CALLER, request_id_of
 from toolgate.server.asgi.errors import send_error
-from toolgate.server.asgi.headers import header
-from toolgate.server.asgi.json_parser import INTERNAL_ERROR, error_bytes
 from toolgate.server.asgi.memory_release import MemoryRelease
-from toolgate.server.asgi.messages import App, Receive, Scope, Send, send_json
 from toolgate.server.asgi.open_streams import OpenStreams
+from toolgate.server.asgi.parsing.headers import header
+from toolgate.server.asgi.parsing.json_parser import INTERNAL_ERROR, error_bytes
+from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send, send_json
 from toolgate.server.asgi.response import ResponseMonitor
 from toolgate.server.asgi.running_requests import RunningRequests
 

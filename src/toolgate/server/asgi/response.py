@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from toolgate.server.asgi.headers import header_in
-from toolgate.server.asgi.messages import Message, Send
+from toolgate.server.asgi.parsing.headers import header_in
+from toolgate.server.asgi.parsing.messages import Message, Send
 
 __all__ = ["ResponseMonitor", "send_empty", "send_redirect", "send_text"]
 

@@ -19,9 +19,11 @@ from toolgate.server.asgi.authentication import (
     refusal_status,
     resource_metadata,
 )
-from toolgate.server.asgi.headers import header, headers_of
 from toolgate.server.asgi.host_check import HostCheck
-from toolgate.server.asgi.json_parser import (
+from toolgate.server.asgi.local_users import LocalKey
+from toolgate.server.asgi.open_streams import OpenStreams
+from toolgate.server.asgi.parsing.headers import header, headers_of
+from toolgate.server.asgi.parsing.json_parser import (
     INVALID_REQUEST,
     LARGE_BYTES,
     BadMessageError,
@@ -30,8 +32,7 @@ from toolgate.server.asgi.json_parser import (
     error_bytes,
     parse_json_async,
 )
-from toolgate.server.asgi.local_users import LocalKey
-from toolgate.server.asgi.messages import (
+from toolgate.server.asgi.parsing.messages import (
     DisconnectedError,
     Receive,
     Scope,
@@ -43,7 +44,6 @@ from toolgate.server.asgi.messages import (
     send_json,
     with_header,
 )
-from toolgate.server.asgi.open_streams import OpenStreams
 from toolgate.server.asgi.request_context import BODY_BYTES, JSONRPC_ID, path_template
 from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
 from toolgate.server.mcp.fast_path import FastPath

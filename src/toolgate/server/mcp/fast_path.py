@@ -16,8 +16,8 @@ from toolgate.errors import CannotAskError
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.visible_catalog import Authorized
 from toolgate.server.asgi.authentication import IS_RELAYED
-from toolgate.server.asgi.json_parser import BadMessageError, error_bytes
-from toolgate.server.asgi.messages import Receive, Send
+from toolgate.server.asgi.parsing.json_parser import BadMessageError, error_bytes
+from toolgate.server.asgi.parsing.messages import Receive, Send
 from toolgate.server.mcp.methods import check_call, check_list
 from toolgate.server.mcp.result_shape import (
     CLIENT_CAPABILITIES,

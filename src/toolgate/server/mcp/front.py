@@ -36,7 +36,7 @@ from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.listing import Change
 from toolgate.security.access import PresentedCredentials
 from toolgate.server.asgi.authentication import ANONYMOUS, CALLER, IS_RELAYED
-from toolgate.server.asgi.json_parser import (
+from toolgate.server.asgi.parsing.json_parser import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from toolgate.gateway.gateway import Gateway
-from toolgate.server.asgi.json_parser import INVALID_PARAMS, BadMessageError
+from toolgate.server.asgi.parsing.json_parser import INVALID_PARAMS, BadMessageError
 from toolgate.server.mcp.result_shape import LOG_LEVEL, PROTOCOL_VERSION
 from toolgate.types import Caller, Json, Peer, json_object
 

@@ -7,7 +7,7 @@ ms for 642 tools, of which the list itself needs none, since it is one line of J
 from secrets import token_hex
 
 from toolgate.base.json_text import dumps
-from toolgate.server.asgi.messages import Message, Scope, Send
+from toolgate.server.asgi.parsing.messages import Message, Scope, Send
 
 __all__ = ["fill_placeholder", "insert_placeholder"]
 

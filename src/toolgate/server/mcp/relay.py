@@ -19,7 +19,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from toolgate.base.json_text import dumps
-from toolgate.server.asgi.json_parser import (
+from toolgate.server.asgi.parsing.json_parser import (
     BadMessageError,
     body_too_large,
     check_envelope,

@@ -7,7 +7,7 @@ from typing import Any, cast
 import toolgate
 from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import RpcError, ToolgateError
-from toolgate.server.asgi.json_parser import (
+from toolgate.server.asgi.parsing.json_parser import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,

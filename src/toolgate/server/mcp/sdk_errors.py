@@ -1,8 +1,8 @@
 """Turns refusals of the SDK into clear errors for the request at hand."""
 
-from toolgate.server.asgi.headers import header, header_in
-from toolgate.server.asgi.json_parser import INVALID_REQUEST, error_bytes
-from toolgate.server.asgi.messages import Message, Scope, Send, send_json
+from toolgate.server.asgi.parsing.headers import header, header_in
+from toolgate.server.asgi.parsing.json_parser import INVALID_REQUEST, error_bytes
+from toolgate.server.asgi.parsing.messages import Message, Scope, Send, send_json
 
 __all__ = ["explain_errors", "media_type_fault"]
 

@@ -7,7 +7,7 @@ import anyio
 
 from toolgate.base.lazy_loading import load
 from toolgate.gateway.gateway import Gateway
-from toolgate.server.asgi.messages import App, Receive, Scope, Send
+from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send
 
 if TYPE_CHECKING:
     from toolgate.server.mcp.front import McpServer

@@ -3,8 +3,8 @@
 import contextlib
 from collections.abc import Generator
 
-from toolgate.server.asgi.headers import header, header_in
-from toolgate.server.asgi.messages import Message, Scope, Send
+from toolgate.server.asgi.parsing.headers import header, header_in
+from toolgate.server.asgi.parsing.messages import Message, Scope, Send
 from toolgate.server.mcp.sessions import SessionNames
 from toolgate.types import Caller
 

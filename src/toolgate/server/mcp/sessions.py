@@ -14,7 +14,7 @@ import anyio
 from toolgate.base.json_text import dumps
 from toolgate.base.signing import Signer
 from toolgate.errors import HandleError
-from toolgate.server.asgi.messages import Message, Receive, Scope, Send
+from toolgate.server.asgi.parsing.messages import Message, Receive, Scope, Send
 from toolgate.server.mcp.summarize_body import FULL_PARAMS
 from toolgate.types import Json, json_object
 

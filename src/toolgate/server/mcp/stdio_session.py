@@ -24,7 +24,7 @@ from toolgate.base.logs import REQUEST_ID
 from toolgate.base.tracing import Trace, join_trace, observe, trace_of
 from toolgate.gateway.gateway import Gateway
 from toolgate.server.asgi.authentication import request_id_of
-from toolgate.server.asgi.json_parser import (
+from toolgate.server.asgi.parsing.json_parser import (
     INVALID_REQUEST,
     BadMessageError,
     body_too_large,

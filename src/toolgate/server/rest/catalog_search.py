@@ -26,10 +26,10 @@ from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import ArgumentError, ToolgateError
 from toolgate.search import SearchableTool, SearchRequest, answer_body, end, tools_of
 from toolgate.server.asgi.errors import send_error
-from toolgate.server.asgi.headers import header
-from toolgate.server.asgi.json_body import HttpError, json_body
-from toolgate.server.asgi.json_parser import BadMessageError
-from toolgate.server.asgi.messages import (
+from toolgate.server.asgi.parsing.headers import header
+from toolgate.server.asgi.parsing.json_body import HttpError, json_body
+from toolgate.server.asgi.parsing.json_parser import BadMessageError
+from toolgate.server.asgi.parsing.messages import (
     DisconnectedError,
     Receive,
     Scope,

@@ -22,8 +22,8 @@ from toolgate.security.credentials import (
     describe_subject,
     is_browser_mark,
 )
-from toolgate.server.asgi.headers import header
-from toolgate.server.asgi.messages import (
+from toolgate.server.asgi.parsing.headers import header
+from toolgate.server.asgi.parsing.messages import (
     DisconnectedError,
     Receive,
     Scope,

@@ -41,10 +41,10 @@ from toolgate.server.asgi.authentication import (
     refusal_status,
 )
 from toolgate.server.asgi.errors import sees_details, send_error
-from toolgate.server.asgi.headers import header
-from toolgate.server.asgi.json_body import HttpError, json_body
-from toolgate.server.asgi.json_parser import BadMessageError
-from toolgate.server.asgi.messages import (
+from toolgate.server.asgi.parsing.headers import header
+from toolgate.server.asgi.parsing.json_body import HttpError, json_body
+from toolgate.server.asgi.parsing.json_parser import BadMessageError
+from toolgate.server.asgi.parsing.messages import (
     DisconnectedError,
     Receive,
     Scope,

@@ -10,8 +10,9 @@ from toolgate.store.base import PrunedCounts, Retention
 from toolgate.store.engine import tables
 from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.repositories.audit import AuditAnchor
-from toolgate.store.sql import audit_chain, schemas
-from toolgate.store.sql.audit import SqlAudit
+from toolgate.store.sql import schemas
+from toolgate.store.sql.audit import chain
+from toolgate.store.sql.audit.records import SqlAudit
 from toolgate.store.sql.catalog import has_server, mark_listed
 from toolgate.store.sql.usage import is_orphan
 
@@ -107,14 +108,14 @@ class Pruning:
         age = (audit.c.at, audit.c.record_id)
         removed += await self._shrink(audit, age, max_bytes, where=unchained)
         last = await self._database.read(
-            lambda opened: audit_chain.last_doomed(opened, oldest=oldest, max_bytes=max_bytes)
+            lambda opened: chain.last_doomed(opened, oldest=oldest, max_bytes=max_bytes)
         )
         if last is None:
             return removed
         if sign is not None:
             await SqlAudit(self._database).save_anchor(sign(*last))
         while count := await self._database.write(
-            lambda opened: audit_chain.cut(opened, last[0], _PORTION)
+            lambda opened: chain.cut(opened, last[0], _PORTION)
         ):
             removed += count
         return removed

@@ -6,8 +6,8 @@ from toolgate.store.engine import tables
 from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.servers import StoredServer
-from toolgate.store.sql.access import count_change
 from toolgate.store.sql.row_mapping import server_from, server_row
+from toolgate.store.sql.security.access import count_change
 
 __all__ = ["SqlServers"]
 

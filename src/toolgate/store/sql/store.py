@@ -14,19 +14,19 @@ from toolgate.store.engine import backups, schema_version, tables
 from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.audit import AuditAnchor
-from toolgate.store.sql.access import SqlAccessRules, SqlProjects
-from toolgate.store.sql.approvals import SqlApprovals
-from toolgate.store.sql.audit import SqlAudit
+from toolgate.store.sql.audit.records import SqlAudit
 from toolgate.store.sql.catalog import SqlCatalog
-from toolgate.store.sql.credentials import SqlCredentials
 from toolgate.store.sql.detections import SqlDetections
 from toolgate.store.sql.documents import SqlDocuments
 from toolgate.store.sql.prompts import SqlPrompts
 from toolgate.store.sql.pruning import Pruning
 from toolgate.store.sql.results import SqlResults
 from toolgate.store.sql.schemas import SqlSchemas
+from toolgate.store.sql.security.access import SqlAccessRules, SqlProjects
+from toolgate.store.sql.security.approvals import SqlApprovals
+from toolgate.store.sql.security.credentials import SqlCredentials
+from toolgate.store.sql.security.sessions import SqlSessions
 from toolgate.store.sql.servers import SqlServers
-from toolgate.store.sql.sessions import SqlSessions
 from toolgate.store.sql.statements import SqlStatements
 from toolgate.store.sql.threads import SqlThreads
 from toolgate.store.sql.usage import SqlUsage

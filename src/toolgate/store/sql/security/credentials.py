@@ -10,7 +10,7 @@ from toolgate.store.engine import tables
 from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.credentials import CredentialKey, StoredCredential, WrappedKey
-from toolgate.store.sql.access import count_change
+from toolgate.store.sql.security.access import count_change
 
 __all__ = ["SqlCredentials"]
 

@@ -18,7 +18,8 @@ from toolgate.store.repositories.audit import (
     MinuteCount,
     ToolUsage,
 )
-from toolgate.store.sql import audit_chain, audit_reports, audit_search, row_mapping
+from toolgate.store.sql import row_mapping
+from toolgate.store.sql.audit import chain, reports, search
 from toolgate.types import AuditRecord
 
 __all__ = ["SqlAudit"]
@@ -38,7 +39,7 @@ class SqlAudit:
         rows = [row_mapping.audit_row(record) for record in records]
 
         def append(connection: Connection) -> None:
-            new = audit_chain.linked(connection, self._database.insert, rows)
+            new = chain.linked(connection, self._database.insert, rows)
             if new:
                 values: list[Any] = (
                     [tuple(map(row.__getitem__, columns)) for row in new] if columns else new
@@ -58,15 +59,15 @@ class SqlAudit:
 
     async def select(self, query: AuditFilter) -> list[AuditRecord]:
         """Records that match, in the order of the filter."""
-        return await self._database.read(lambda opened: audit_search.search(opened, query))
+        return await self._database.read(lambda opened: search.search(opened, query))
 
     async def chain_ends(self) -> AuditChainEnds:
         """Where the chain of the audit begins and ends."""
-        return await self._database.read(audit_chain.ends)
+        return await self._database.read(chain.ends)
 
     async def chain_links(self, after: int, *, limit: int) -> list[AuditChainLink]:
         """Records in the order of the chain, from the one after a position."""
-        return await self._database.read(lambda opened: audit_chain.links(opened, after, limit))
+        return await self._database.read(lambda opened: chain.links(opened, after, limit))
 
     async def anchors(self) -> list[AuditAnchor]:
         """The signed positions of the chain, in its order."""
@@ -99,26 +100,26 @@ class SqlAudit:
 
     async def open_intents(self, since: str) -> list[AuditRecord]:
         """Intents since a time that no outcome follows, at most 1,000."""
-        return await self._database.read(lambda opened: audit_search.open_intents(opened, since))
+        return await self._database.read(lambda opened: search.open_intents(opened, since))
 
     async def minute_counts(self, since: str) -> list[MinuteCount]:
         """Calls of each minute since a time, without minutes that had none."""
-        return await self._database.read(lambda opened: audit_reports.minutes(opened, since))
+        return await self._database.read(lambda opened: reports.minutes(opened, since))
 
     async def related(self, record_id: str) -> list[AuditRecord]:
         """A record with all that it belongs to, oldest first."""
-        return await self._database.read(lambda opened: audit_reports.related(opened, record_id))
+        return await self._database.read(lambda opened: reports.related(opened, record_id))
 
     async def count(self, since: str, *, limit: int) -> int:
         """How many records there are since a time; counting stops at `limit`."""
-        return await self._database.read(lambda opened: audit_reports.count(opened, since, limit))
+        return await self._database.read(lambda opened: reports.count(opened, since, limit))
 
     async def conversation_costs(
         self, since: str, *, project_id: str | None = None, limit: int = 200
     ) -> list[ConversationCost]:
         """What conversations cost since a time, the most recent first; None: of all projects."""
         return await self._database.read(
-            lambda opened: audit_reports.costs(opened, since, project_id, limit)
+            lambda opened: reports.costs(opened, since, project_id, limit)
         )
 
     async def tool_usage(
@@ -126,5 +127,5 @@ class SqlAudit:
     ) -> list[ToolUsage]:
         """How much tools were used since a time, the most used first; None: all of them."""
         return await self._database.read(
-            lambda opened: audit_reports.tool_usage(opened, since, project_id, tool)
+            lambda opened: reports.tool_usage(opened, since, project_id, tool)
         )

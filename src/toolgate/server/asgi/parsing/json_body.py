@@ -2,9 +2,9 @@
 
 from typing import cast
 
-from toolgate.server.asgi.headers import header
-from toolgate.server.asgi.json_parser import parse_json_async
-from toolgate.server.asgi.messages import Receive, Scope, read_body
+from toolgate.server.asgi.parsing.headers import header
+from toolgate.server.asgi.parsing.json_parser import parse_json_async
+from toolgate.server.asgi.parsing.messages import Receive, Scope, read_body
 from toolgate.types import Json
 
 __all__ = ["HttpError", "json_body"]

@@ -16,7 +16,7 @@ from toolgate.store.engine import tables
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.audit import AuditFilter
 from toolgate.store.sql import row_mapping
-from toolgate.store.sql.audit_reports import SUCCEEDED
+from toolgate.store.sql.audit.reports import SUCCEEDED
 from toolgate.types import AuditRecord
 
 __all__ = ["open_intents", "search"]

@@ -13,7 +13,7 @@ import anyio.to_thread
 import orjson
 
 from toolgate.base.json_text import dumps, has_long_number
-from toolgate.server.asgi.json_limits import (
+from toolgate.server.asgi.parsing.json_limits import (
     MAX_CONTAINERS,
     MAX_DIGITS,
     MAX_VALUES,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from toolgate.server.asgi.messages import Scope
+from toolgate.server.asgi.parsing.messages import Scope
 
 __all__ = ["header", "header_in", "headers_of"]
 

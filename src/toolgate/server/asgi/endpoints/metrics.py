@@ -13,7 +13,7 @@ from toolgate.server.asgi.authentication import (
     refusal_status,
 )
 from toolgate.server.asgi.host_check import HostCheck
-from toolgate.server.asgi.messages import Scope, Send, send_json
+from toolgate.server.asgi.parsing.messages import Scope, Send, send_json
 from toolgate.server.asgi.response import send_text
 
 if TYPE_CHECKING:

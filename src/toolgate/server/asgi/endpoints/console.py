@@ -11,7 +11,7 @@ from toolgate.app.app import App
 from toolgate.errors import CredentialError
 from toolgate.server.asgi.authentication import CALLER
 from toolgate.server.asgi.host_check import HostCheck
-from toolgate.server.asgi.messages import Receive, Scope, Send
+from toolgate.server.asgi.parsing.messages import Receive, Scope, Send
 from toolgate.server.asgi.response import send_text
 from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
 

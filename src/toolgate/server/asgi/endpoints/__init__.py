@@ -1,0 +1,1 @@
+"""ASGI applications that answer the console and the metrics."""

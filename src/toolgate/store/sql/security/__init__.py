@@ -1,0 +1,1 @@
+"""Access data, approvals, credentials and console sessions in SQL."""

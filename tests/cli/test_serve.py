@@ -362,6 +362,14 @@ def test_a_process_without_descriptors_closes_idle_connections_and_goes_on(serve
     import resource
 
     gateway = serve()
+    gateway.line("small")
+    greeting = urllib.request.Request(
+        f"{gateway.address}/mcp",
+        json.dumps(INITIALIZE).encode(),
+        {"content-type": "application/json", "accept": "application/json, text/event-stream"},
+    )
+    with urllib.request.urlopen(greeting, timeout=HANG_S) as answer:
+        answer.read()  # nothing is left to import, which would need descriptors too
     pid = gateway.process.pid
     in_use = len(list(Path(f"/proc/{pid}/fd").iterdir()))
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (in_use + 20, in_use + 20))

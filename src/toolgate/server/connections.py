@@ -49,7 +49,9 @@ BODY_WINDOW_S = 10.0
 _SWEEP_S = 1.0
 # Connections above the limit that are answered: health checks, and 503 for all else. Chosen.
 _RESERVED = 16
-# Pause in accepting while the process has no descriptors. Chosen.
+# Pauses in accepting while the process has no descriptors: until one that was just closed is free,
+# and while none can be closed. Chosen: a hundred clients a second still get their turn.
+_CLOSE_PAUSE_S = 0.01
 _ACCEPT_PAUSE_S = 0.25
 # Seconds between two log lines about refused connections. Chosen.
 _LOG_INTERVAL_S = 60.0
@@ -157,10 +159,10 @@ class ClientConnections:
         """Whether a connection that was just opened is answered only if it checks health."""
         return len(self) > self.limits.total or self._is_over(client_network(address), address)
 
-    def note_exhaustion(self, error: OSError) -> None:
-        """The system gave no descriptor for a connection: close one that waits."""
-        self._make_room()
+    def note_exhaustion(self, error: OSError) -> bool:
+        """The system gave no descriptor for a connection: close one that waits, if there is one."""
         self._refuse(error.strerror or str(error), "")
+        return self._make_room()
 
     def time_out_slow(self) -> None:
         """Close the connections of clients that are too slow."""
@@ -226,10 +228,11 @@ class Acceptor:
             try:
                 client, address = await loop.sock_accept(listener)
             except OSError as error:
+                pause_s = 0.0  # the client was gone before it was accepted
                 if error.errno in _EXHAUSTED:
-                    self._connections.note_exhaustion(error)
-                # Else the client was gone before it was accepted.
-                await anyio.sleep(_ACCEPT_PAUSE_S if error.errno in _EXHAUSTED else 0)
+                    has_room = self._connections.note_exhaustion(error)
+                    pause_s = _CLOSE_PAUSE_S if has_room else _ACCEPT_PAUSE_S
+                await anyio.sleep(pause_s)
                 continue
             if self._connections.admit(str(address[0])):
                 opening = _OpeningConnection(client)

@@ -16,6 +16,7 @@ from tests.limits import HANG_S
 from tests.server.http_gateway import INITIALIZE, headers_for, modern, post
 from tests.store.stores import BOTH, url_of
 from toolgate.app.app import App
+from toolgate.catalog.scanner import QuarantineMode
 from toolgate.server.http import serve
 from toolgate.settings import ApprovalSettings, GuardTable, PermissionTable, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -75,10 +76,14 @@ def call(name: str, arguments: Json | None = None, /, **more: Any) -> Json:
 
 @asynccontextmanager
 async def replicas(
-    kind: str, request: pytest.FixtureRequest, *, wait_s: float = 0.0
+    kind: str,
+    request: pytest.FixtureRequest,
+    *,
+    wait_s: float = 0.0,
+    quarantine: QuarantineMode = "suspicious",
 ) -> AsyncGenerator[Replicas]:
     """Two real doors on ports of their own; calls wait `wait_s` for an approval."""
-    settings = replace(SETTINGS, approvals=ApprovalSettings(wait_s=wait_s))
+    settings = replace(SETTINGS, approvals=ApprovalSettings(wait_s=wait_s), quarantine=quarantine)
     found, store = Replicas(), url_of(kind, request)
 
     def refund(params: Json) -> Json:
@@ -254,3 +259,28 @@ async def test_what_is_taken_away_in_one_ends_requests_and_streams_of_another(
                 pass
         stream.close()
         assert other.gateway.admin.problem_of((await other.store.access.tokens())[0])
+
+
+async def test_a_decision_about_a_quarantined_tool_in_one_holds_in_the_other(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Approved in one, a tool is listed by the other; rejected in one, it is so in the other."""
+    async with replicas(kind, request, quarantine="new") as place:
+        token = await place.token("anna")
+        one, other = (app.gateway.manage.quarantine for app in place.apps)
+        assert {tool.key for tool in await other.tools(ME)} >= {"shop:refund", "shop:choose"}
+
+        await one.decide(ME, "shop", "refund", accept=True)
+        await one.decide(ME, "shop", "choose", accept=False)
+
+        listing, names = modern("tools/list"), set[str]()
+        with anyio.fail_after(HANG_S):
+            while "shop__refund" not in names:
+                await anyio.sleep(0.02)
+                answer = await post(place.urls[1], listing, shown(listing, token))
+                names = {entry["name"] for entry in answer.result["tools"]}
+            while {tool.key: tool.state for tool in await other.tools(ME)}[
+                "shop:choose"
+            ] != "rejected":
+                await anyio.sleep(0.02)
+        assert "shop__choose" not in names

@@ -87,6 +87,7 @@ class ServerRegistry:
             ConfigError: The servers do not fit together any more.
             StoreError: The store cannot be read.
         """
+        await self._catalog.adopt_decisions()
         known = {row.server_id: row for row in self._rows}
         if known != {row.server_id: row for row in await self._store.servers.select(None)}:
             async with self._lock:

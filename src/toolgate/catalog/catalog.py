@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
@@ -35,6 +35,10 @@ class ToolInspector(Protocol):
 
     async def inspect(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
         """Which tools of a listing to quarantine: name and reason."""
+        ...
+
+    async def refresh(self) -> Collection[str]:
+        """Adopt decisions that other processes made; gives the servers that they are about."""
         ...
 
     async def forget(self, server: str) -> None:
@@ -167,6 +171,17 @@ class Catalog:
                 name, listing, self._entries_by_server[name].listed_at
             )
             self._publish()
+
+    async def adopt_decisions(self) -> None:
+        """Offer or withdraw tools as other processes decided about them.
+
+        Raises:
+            StoreError: The decisions cannot be read.
+        """
+        if self._inspection is not None:
+            for name in await self._inspection.refresh():
+                if self._fleet.spec(name) is not None:
+                    await self.reinspect(name)
 
     async def reinspect_all(self) -> None:
         """Inspect all tools again, because the rules of the quarantine have changed."""

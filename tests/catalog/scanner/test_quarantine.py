@@ -130,6 +130,27 @@ async def test_what_was_rejected_stays_away_and_an_answer_is_given_once() -> Non
             await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
 
 
+@pytest.mark.parametrize("accept", [True, False], ids=["approved", "rejected"])
+async def test_a_decision_of_another_gateway_outlasts_the_first_sight_of_the_definition(
+    tmp_path: Path, accept: bool
+) -> None:
+    """One that lists a definition later than the other judges it by the decision in the store."""
+    store = f"sqlite:///{tmp_path / 'toolgate.db'}"
+    early, late = server(add=PLAIN), server(add=PLAIN)
+    async with (
+        memory_app({"calc": early}, ALL, store_url=store) as app,
+        memory_app({"calc": late}, ALL, store_url=store) as other,
+    ):
+        assert await listed(other) == ["calc__add"]
+        await change(app, early, add=POISONED)
+        await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=accept)
+
+        await change(other, late, add=POISONED)
+        assert await listed(other) == (["calc__add"] if accept else [])
+        quarantined = await other.gateway.manage.quarantine.tools(ME)
+        assert [tool.state for tool in quarantined] == ([] if accept else ["rejected"])
+
+
 @pytest.mark.parametrize(
     ("mode", "at_first", "after_a_change"),
     [

@@ -131,11 +131,33 @@ class Quarantine:
             listed = {str(tool.get("name") or ""): tool for tool in tools}
             new = {name: tool for name, tool in listed.items() if _differs(rows.get(name), tool)}
             if new:
+                rows.update(await self._judged_elsewhere(server, new))
+                new = {name: tool for name, tool in new.items() if _differs(rows.get(name), tool)}
+            if new:
                 before, around = await self._with_texts(server, rows, new), self._neighbours()
                 seen = await asyncio.to_thread(self._judge_all, server, before, new, around)
                 is_kept = await self._save(seen, changed={row for row in new if row in rows})
                 rows.update({row.tool: _without_texts(row) if is_kept else row for row in seen})
             return {name: _reason(rows[name]) for name in listed if self._holds(rows[name])}
+
+    async def refresh(self) -> frozenset[str]:
+        """Adopt decisions that other processes made; gives the servers that they are about.
+
+        Raises:
+            StoreError: They cannot be read; a later call reads them again.
+        """
+        async with self._lock:
+            everything = await self._all()
+            decided = [
+                row
+                for server, rows in everything.items()
+                if any(row.state != "accepted" for row in rows.values())  # nobody decides on others
+                for row in await self._store.catalog.fingerprints(self._project_id, server)
+                if row.tool in rows and _is_decided_anew(rows[row.tool], row)
+            ]
+            for row in decided:  # once all are read: a failure in between adopts none
+                everything[row.server][row.tool] = _without_texts(row)
+        return frozenset(row.server for row in decided)
 
     async def list_quarantined(self) -> list[QuarantinedTool]:
         """All quarantined tools, by server and name."""
@@ -226,6 +248,21 @@ class Quarantine:
             for row in rows:
                 self._rows_by_server.setdefault(row.server, {})[row.tool] = _without_texts(row)
         return self._rows_by_server
+
+    async def _judged_elsewhere(
+        self, server: str, tools: Mapping[str, Json]
+    ) -> dict[str, ToolFingerprint]:
+        """What the store has of exactly these definitions: another process listed them first."""
+        try:
+            rows = await self._store.catalog.fingerprints(self._project_id, server)
+        except StoreError as error:
+            log.warning("tools seen cannot be read", extra={"error": error.full_text})
+            return {}
+        return {
+            row.tool: _without_texts(row)
+            for row in rows
+            if row.tool in tools and not _differs(row, tools[row.tool])
+        }
 
     async def _with_texts(
         self, server: str, rows_by_tool: Mapping[str, ToolFingerprint], tools: Collection[str]
@@ -320,6 +357,15 @@ def _not_read(error: Exception) -> ScanFinding:
         where="",
         reason="It could not be looked over.",
         excerpt=type(error).__name__,
+    )
+
+
+def _is_decided_anew(old: ToolFingerprint, stored: ToolFingerprint) -> bool:
+    """Whether the store has another decision about the definition that is quarantined here."""
+    return (
+        old.state != "accepted"
+        and stored.digest == old.digest
+        and (stored.state, stored.decided_at) != (old.state, old.decided_at)
     )
 
 

@@ -197,5 +197,8 @@ class AccessRepository(Protocol):
         ...
 
     async def version(self) -> int:
-        """A number that grows with each change of projects, servers, tokens, rules and guards."""
+        """A number that grows with each change that other processes have to take over.
+
+        Of projects, servers, tokens, rules, guards and credentials, and decisions about tools.
+        """
         ...

@@ -114,6 +114,8 @@ class CatalogRepository(Protocol):
     ) -> None:
         """Write tools as they were seen, over what is there; all or nothing.
 
+        A tool with `decided_at` counts as a change in `AccessRepository.version`.
+
         Args:
             tools: The tools.
             changed: Names of those of one server that may have had another definition: it is kept

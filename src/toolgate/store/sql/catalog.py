@@ -22,6 +22,7 @@ from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.catalog import StoredSnapshot, ToolFingerprint, ToolVersion
 from toolgate.store.sql import row_mapping
+from toolgate.store.sql.security.access import count_change
 
 __all__ = ["SqlCatalog", "has_server", "mark_listed"]
 
@@ -97,6 +98,8 @@ class SqlCatalog:
                 if tool.tool in changed:
                     _retire(connection, tool)
             connection.execute(statement, rows)
+            if any(tool.decided_at for tool in tools):  # other processes have to take it over
+                count_change(connection, self._database.insert)
 
         await self._database.write(save)
 

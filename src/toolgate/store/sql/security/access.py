@@ -171,7 +171,10 @@ class SqlAccessRules:
         return await _delete(self._database, table, condition)
 
     async def version(self) -> int:
-        """A number that grows with each change of projects, servers, tokens, rules and guards."""
+        """A number that grows with each change that other processes have to take over.
+
+        Of projects, servers, tokens, rules, guards and credentials, and decisions about tools.
+        """
         query = select(tables.access_state.c.version)
         return await self._database.read(lambda opened: opened.execute(query).scalar()) or 0
 

@@ -108,7 +108,12 @@ class CatalogContract(StoreFixtures):
         assert await store.catalog.fingerprints("another") == []
 
         decided = replace(hostile, state="accepted", accepted=b"{}", decided_by="anna")
+        before = await store.access.version()
+        await store.catalog.save_fingerprints([log, other])
+        assert await store.access.version() == before, "seeing a tool is no decision"
+        decided = replace(decided, decided_at="2026-08-01T12:00:00.000Z")
         await store.catalog.save_fingerprints([decided])
+        assert await store.access.version() > before, "other processes have to hear of a decision"
         assert decided in await store.catalog.fingerprints(SAMPLE_PROJECT, "git")
         await store.catalog.delete_fingerprints(SAMPLE_PROJECT, "git")
         assert await store.catalog.fingerprints(SAMPLE_PROJECT) == [other]

@@ -194,6 +194,25 @@ def test_a_change_of_rules_servers_or_tools_holds_from_the_next_question() -> No
     assert seen(policy, anna, place) == 0
 
 
+@pytest.mark.parametrize(
+    ("allowed", "denied", "is_known"),
+    [
+        ("resource=time:*", "resource=time:*", False),
+        ("prompt=time:noon", "prompt=time:*", False),
+        ("resource=time:mem://*", "resource=*", False),
+        ("resource=time:*", "resource=time:mem://*", True),
+        ("resource=time:*", "prompt=time:*", True),
+    ],
+)
+def test_a_server_is_unknown_where_a_denial_takes_all_that_is_allowed_of_it(
+    allowed: str, denied: str, is_known: bool
+) -> None:
+    rules = rules_of(f"allow {allowed} to everyone; deny {denied} to everyone")
+    policy = Policy(example_place(), PolicyInputs(required=True, rules=rules))
+
+    assert policy.decide(caller(), "server", "time").allowed is is_known
+
+
 def test_a_server_is_known_to_those_who_may_use_anything_of_it() -> None:
     place = example_place()
     rules = rules_of(

@@ -431,6 +431,8 @@ class Policy:
                 denied = any(
                     other.kind == "any"
                     or (other.kind == "server" and matches_pattern(other.pattern, name))
+                    # A star of the allowed pattern is text here, which only a star can match.
+                    or (other.kind == rule.kind and matches_pattern(other.pattern, rule.pattern))
                     for other in permissions.deny
                     if not other.hint
                 )

@@ -36,7 +36,7 @@ import psutil
 from benchmarks._data import DATA
 from benchmarks._report import Report, Target, parser_of, print_all, run
 from toolgate.app.app import open_app
-from toolgate.base.process_memory import trim
+from toolgate.base.processes.memory import trim
 from toolgate.base.signing import Signer
 from toolgate.catalog import Catalog, ServerEntries, Snapshot
 from toolgate.catalog.changes import changed_lists

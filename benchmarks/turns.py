@@ -29,7 +29,7 @@ from openai import AsyncOpenAI
 from benchmarks._report import Report, Target, main
 from toolgate.app.app import App, open_app
 from toolgate.base.ids import utc_now
-from toolgate.base.process_memory import set_aside
+from toolgate.base.processes.memory import set_aside
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.documents import NewDocument
 from toolgate.server.http import serve

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from toolgate.base import json_text
-from toolgate.base.process_memory import uncollected
+from toolgate.base.processes.memory import uncollected
 from toolgate.search.base import SearchableTool
 from toolgate.search.experiment import Experiment
 from toolgate.search.semantic.index_maintenance import VectorIndex

@@ -16,7 +16,7 @@ from toolgate import __version__, settings
 from toolgate.app.app import App, open_app
 from toolgate.base import logs, run_file
 from toolgate.base.ids import utc_now
-from toolgate.base.process_memory import defer, give_back_freed_memory, set_aside
+from toolgate.base.processes.memory import defer, give_back_freed_memory, set_aside
 from toolgate.base.run_file import RunFile
 from toolgate.cli.client._http_exchange import working_folder
 from toolgate.cli.client._load_settings import load_settings, store_url

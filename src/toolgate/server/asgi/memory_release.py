@@ -2,7 +2,7 @@
 
 import asyncio
 
-from toolgate.base.process_memory import trim
+from toolgate.base.processes.memory import trim
 
 __all__ = ["MemoryRelease"]
 

@@ -5,11 +5,11 @@ import subprocess
 import sys
 from contextlib import suppress
 
-from toolgate.base.process_memory import uncollected
+from toolgate.base.processes.memory import uncollected
 
 NEEDED = """
 import sys
-from toolgate.base.process_memory import defer
+from toolgate.base.processes.memory import defer
 defer("mcp", "mcp.server")
 import toolgate.server.mcp.front
 heavy = {"mcp.client", "mcp.server.mcpserver", "httpx2", "cryptography"}

@@ -3,7 +3,6 @@
 from toolgate.databases.connections.connection import Connection, Connections
 from toolgate.databases.connections.inspect import read_schema
 from toolgate.databases.connections.privileges import write_privileges
-from toolgate.databases.connections.query import QueryLimits, QueryResult, ResultColumn
 from toolgate.databases.connections.relations import Relation, estimated_rows, relations
 from toolgate.databases.connections.schema import (
     ColumnSchema,
@@ -28,6 +27,7 @@ from toolgate.databases.connections.schema_history import (
     SchemaVersion,
 )
 from toolgate.databases.connections.table_names import said_as, singular, words_of
+from toolgate.databases.statements import QueryLimits, QueryResult, ResultColumn
 
 __all__ = [
     "Action",

@@ -3,15 +3,12 @@
 import logging
 import re
 import sqlite3
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
-from urllib.parse import quote
 
 import anyio
 import sqlalchemy as sa
@@ -22,16 +19,17 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from toolgate.base.installation import install_hint, package_hint
-from toolgate.databases.connections.errors import fault_of_statement, hint_of
+from toolgate.base.processes.worker import WorkerError, WorkerPool
 from toolgate.databases.connections.inspect import read_schema
-from toolgate.databases.connections.query import (
+from toolgate.databases.connections.query import RunningQuery, forget_session, run_query
+from toolgate.databases.connections.schema import Schema
+from toolgate.databases.statements import (
     QueryLimits,
     QueryResult,
-    RunningQuery,
-    forget_session,
-    run_query,
+    fault_of_statement,
+    hint_of,
 )
-from toolgate.databases.connections.schema import Schema
+from toolgate.databases.statements import sqlite as sqlite_statements
 from toolgate.errors import (
     ArgumentError,
     DatabaseError,
@@ -50,8 +48,8 @@ _T = TypeVar("_T")
 _AT_ONCE: Final = 4
 """Questions that one database is asked at the same time."""
 
-_STEPS: Final = 10_000
-"""Steps of SQLite between two looks at the clock."""
+_KILL_S: Final = 0.5
+"""Seconds after the deadline at which a process is killed that did not notice it by itself."""
 
 _ENDING_S: Final = 3.0
 """Seconds that a database may take to hear that nobody waits for a statement any more."""
@@ -150,6 +148,11 @@ class Connection:
         self.name = name
         self.table = table
         self._limiter: anyio.CapacityLimiter | None = None
+        self._workers = WorkerPool(
+            sqlite_statements.WORKER_FUNCTION,
+            memory_mb=sqlite_statements.WORKER_MEMORY_MB,
+            size=_AT_ONCE,
+        )
 
     @property
     def description(self) -> str:
@@ -196,10 +199,11 @@ class Connection:
         seconds = self.table.timeout_s
         query_limits = limits or QueryLimits()
         seconds = min(seconds, query_limits.timeout_s or seconds)
+        query_limits = replace(query_limits, timeout_s=seconds)
+        if self.dialect == "sqlite":
+            return await self._run_in_worker(statement, query_limits, seconds)
         running = RunningQuery()
-        work = partial(
-            self._asked, statement, replace(query_limits, timeout_s=seconds), tag, running
-        )
+        work = partial(self._asked, statement, query_limits, tag, running)
         try:
             return await self._in_thread(work, seconds)
         finally:
@@ -222,6 +226,7 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close what is open; may be called twice, and it can be used again."""
+        await self._workers.aclose()
         engine = self.__dict__.pop("_engine", None)
         if engine is not None:
             await to_thread.run_sync(engine.dispose)
@@ -260,17 +265,49 @@ class Connection:
                         return result
                 finally:
                     forget_session(opened)
-        except (SQLAlchemyError, sqlite3.Warning, driver_error, OSError) as error:
-            cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
-            log.info("statement failed", extra={"connection": self.name}, exc_info=error)
-            fault = fault_of_statement(cause)
-            if not fault:
-                raise self._failed(str(cause)) from error
-            raise StatementError(
-                f"The database of the connection {self.name!r} does not run this statement: "
-                f"{self._without_address(fault)}.",
-                hint=hint_of(cause) or "Correct the statement.",
+        except (SQLAlchemyError, driver_error, OSError) as error:
+            raise self._not_run(error) from error
+
+    async def _run_in_worker(
+        self, statement: str, limits: QueryLimits, seconds: float
+    ) -> QueryResult:
+        request = {
+            "path": self._url.database or "",
+            "statement": statement,
+            "limits": asdict(limits),
+        }
+        try:
+            reply = await self._workers.call(request, timeout_s=seconds + _KILL_S)
+            return sqlite_statements.received(reply)
+        except TimeoutError as error:
+            raise self._failed("interrupted") from error
+        except WorkerError as error:
+            log.warning("worker ended", extra={"connection": self.name}, exc_info=error)
+            raise self._refused(
+                f"it needs more than {self._workers.memory_mb} MB of memory"
+                if error.is_out_of_memory
+                else "the process that ran it ended",
+                hint="Read fewer rows, or shorter values.",
             ) from error
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise self._not_run(error) from error
+
+    def _not_run(self, error: Exception) -> DatabaseError | StatementError:
+        """What a driver says about a statement, or about its database."""
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
+        log.info("statement failed", extra={"connection": self.name}, exc_info=error)
+        fault = fault_of_statement(cause)
+        if not fault:
+            return self._failed(str(cause))
+        return self._refused(
+            self._without_address(fault), hint=hint_of(cause) or "Correct the statement."
+        )
+
+    def _refused(self, fault: str, *, hint: str) -> StatementError:
+        return StatementError(
+            f"The database of the connection {self.name!r} does not run this statement: {fault}.",
+            hint=hint,
+        )
 
     def _failed(self, reason: str) -> DatabaseError:
         lowered = reason.casefold()
@@ -433,22 +470,7 @@ class Connections(Mapping[str, Connection]):
 
 def _sqlite_engine(url: sa.URL, seconds: float) -> sa.Engine:
     """An engine that makes no file, writes nothing, and gives up in time."""
-    path = url.database or ""
-
-    def connect() -> sqlite3.Connection:
-        if not Path(path).is_file():
-            raise sqlite3.OperationalError("unable to open database file")
-        opened = sqlite3.connect(
-            f"file:{quote(path)}?mode=ro",
-            uri=True,
-            timeout=seconds,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        deadline = time.monotonic() + seconds
-        opened.set_progress_handler(lambda: time.monotonic() > deadline, _STEPS)
-        return opened
-
+    connect = partial(sqlite_statements.open_sqlite, url.database or "", seconds)
     # A file can be replaced by another at any time, and opening it costs nothing: none stays open.
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
     listen(engine, "begin", _begin)

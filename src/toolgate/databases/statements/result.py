@@ -1,0 +1,134 @@
+"""The answer of a statement: its columns and rows as JSON, within limits."""
+
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Final, cast
+
+import orjson
+
+from toolgate.databases.statements.values import plain
+
+__all__ = ["QueryLimits", "QueryResult", "ResultColumn", "result_of"]
+
+_LONGEST_VALUE: Final = 32_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryLimits:
+    """How much of an answer is taken."""
+
+    rows: int = 200
+    """Rows."""
+
+    size_bytes: int = 200_000
+    """Bytes of the rows as JSON."""
+
+    timeout_s: float | None = None
+    """Seconds; None: `timeout_s` of the connection. Never more than that."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultColumn:
+    """A column of an answer."""
+
+    name: str
+    """Its name; one that came before gets a number: `id_2`."""
+
+    type: str
+    """As the database calls it; empty where it does not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryResult:
+    """What a statement gave."""
+
+    columns: tuple[ResultColumn, ...]
+    """In their order."""
+
+    rows: tuple[tuple[Any, ...], ...]
+    """Values as JSON, in the order of the columns."""
+
+    truncated: bool
+    """Whether there were more rows, or values were cut."""
+
+    elapsed_ms: float
+    """Milliseconds in the database."""
+
+
+def result_of(answer: Generator[Any], limits: QueryLimits) -> QueryResult:
+    """What a statement gives, as far as the limits allow.
+
+    Args:
+        answer: Gives names and types of the columns first, then rows; it is closed in the end.
+        limits: How much is taken.
+    """
+    begun = time.perf_counter()
+    with closing(answer):
+        described: Sequence[tuple[str, str]] = next(answer)
+        kinds: list[set[type]] = [set() for _ in described]
+        taken, truncated = _taken(answer, limits, kinds)
+    return QueryResult(
+        columns=tuple(_columns(described, kinds)),
+        rows=tuple(taken),
+        truncated=truncated,
+        elapsed_ms=round((time.perf_counter() - begun) * 1000, 2),
+    )
+
+
+def _taken(
+    rows: Iterator[Any], limits: QueryLimits, kinds: Sequence[set[type]]
+) -> tuple[list[tuple[Any, ...]], bool]:
+    """Rows until one limit is met, and whether there was more; `kinds` gets types of values."""
+    taken: list[tuple[Any, ...]] = []
+    left = limits.size_bytes
+    truncated = False
+    longest = min(_LONGEST_VALUE, max(64, limits.size_bytes // (2 * max(1, len(kinds)))))
+    for row in rows:
+        if len(taken) == limits.rows:
+            return taken, True
+        values = tuple(plain(value, max_chars=longest) for value in row)
+        left -= len(orjson.dumps(values, default=str))
+        if left < 0 and taken:
+            return taken, True
+        taken.append(values)
+        for value, seen in zip(cast("Sequence[object]", row), kinds, strict=True):
+            seen.add(type(value))
+            if isinstance(value, str | bytes) and len(value) > longest:
+                truncated = True
+    return taken, truncated
+
+
+def _columns(
+    described: Sequence[tuple[str, str]], kinds: Sequence[set[type]]
+) -> Iterator[ResultColumn]:
+    seen: set[str] = set()
+    for (name, type_), kind in zip(described, kinds, strict=True):
+        unique, number = name, 2
+        while unique in seen:
+            unique, number = f"{name}_{number}", number + 1
+        seen.add(unique)
+        yield ResultColumn(name=unique, type=type_ or _kind(kind))
+
+
+_KINDS: Final[Mapping[type, str]] = {
+    int: "integer",
+    float: "real",
+    str: "text",
+    bytes: "blob",
+    bool: "boolean",
+    Decimal: "numeric",
+    date: "date",
+    datetime: "timestamp",
+}
+
+
+def _kind(types: set[type]) -> str:
+    """What the values of a column are, where the database does not say."""
+    value_types = types - {type(None)}
+    if value_types == {int, float}:
+        return "real"
+    return _KINDS.get(next(iter(value_types)), "") if len(value_types) == 1 else ""

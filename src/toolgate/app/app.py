@@ -379,10 +379,9 @@ async def open_app(
         document_factory = DocumentFactory(store, lambda: current().documents)
         stack.push_async_callback(document_factory.aclose)
         library = DocumentLibrary(
-            store.documents,
-            document_factory,
-            settings=lambda: current().documents,
+            store.documents, document_factory, settings=lambda: current().documents
         )
+        stack.push_async_callback(library.converter.aclose)
         prompts = Prompts(store.prompts)
         gateway = Gateway(
             settings=current,

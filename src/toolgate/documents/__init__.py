@@ -14,9 +14,9 @@ from toolgate.documents.base import (
 )
 from toolgate.documents.bm25 import best_by_words, words_of
 from toolgate.documents.chunking import DocumentChunk, split_document
-from toolgate.documents.conversion import (
+from toolgate.documents.conversion import DocumentConverter
+from toolgate.documents.formats.conversion import (
     ConvertedDocument,
-    convert,
     is_supported,
     supported_formats,
 )
@@ -49,6 +49,7 @@ __all__ = [
     "ConversationMessage",
     "ConvertedDocument",
     "DocumentChunk",
+    "DocumentConverter",
     "DocumentLibrary",
     "DocumentResources",
     "FoundPassage",
@@ -64,7 +65,6 @@ __all__ = [
     "above_threshold",
     "best_by_words",
     "citation",
-    "convert",
     "diversify",
     "fuse_rankings",
     "grade",

@@ -23,6 +23,7 @@ from toolgate.documents._stored_collections import (
     vector_collection,
 )
 from toolgate.documents.base import Collection, FoundPassage
+from toolgate.documents.conversion import DocumentConverter
 from toolgate.errors import (
     ArgumentError,
     ConfigError,
@@ -60,6 +61,8 @@ class DocumentLibrary:
         self._settings = settings
         self._failures: dict[str, tuple[int, float]] = {}
         self._writing: dict[str, anyio.Lock] = {}
+        self.converter = DocumentConverter(settings)
+        """Files as text."""
 
     @property
     def settings(self) -> DocumentSettings:

@@ -18,6 +18,7 @@ from toolgate.documents import (
     AskModel,
     Collection,
     ConversationMessage,
+    ConvertedDocument,
     DocumentLibrary,
     GradedPassages,
     NewDocument,
@@ -233,6 +234,13 @@ class DocumentService:
             caller, "collection_reindex", began, {"collection": made.name, "model": made.model}
         )
         return made
+
+    async def convert(
+        self, caller: Caller, name: str, data: bytes, *, media_type: str = ""
+    ) -> ConvertedDocument:
+        """The text of a file that is to be taken in; see `documents.DocumentConverter`."""
+        self._visible.must_manage(caller)
+        return await self._library.converter.convert(name, data, media_type=media_type)
 
     async def add(self, caller: Caller, name: str, document: NewDocument) -> AddedDocument:
         """Take a document in."""

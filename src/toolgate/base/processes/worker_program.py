@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final
 
 import orjson
 
-from toolgate.base.processes.memory import give_back_freed_memory
+from toolgate.base.processes.memory import defer, give_back_freed_memory
 
 __all__ = ["REPLY", "REQUEST", "run"]
 
@@ -44,6 +44,7 @@ def run(function: str, memory_mb: int) -> None:
     give_back_freed_memory()
     try:
         module, _, name = function.partition(":")
+        defer(*_packages_around(module))
         answer: Callable[[Any, bytes], object] = getattr(import_module(module), name)
     except Exception as error:  # noqa: BLE001 - the gateway says why there is no worker
         _send(replies, {"failed": f"{type(error).__name__}: {error}"})
@@ -59,6 +60,12 @@ def run(function: str, memory_mb: int) -> None:
             faulthandler.dump_traceback_later(seconds + _GRACE_S, exit=True, file=nowhere)
             _send(replies, _reply(answer, arguments, data))
             faulthandler.cancel_dump_traceback_later()
+
+
+def _packages_around(module: str) -> list[str]:
+    """Packages whose fronts bring more along than the work needs, from the outside in."""
+    parts = module.split(".")
+    return [".".join(parts[:depth]) for depth in range(2, len(parts))]
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import anyio
 from anyio import to_thread
 
-from toolgate.documents import ConvertedDocument, convert, is_supported
+from toolgate.documents import ConvertedDocument, DocumentConverter, is_supported
 from toolgate.errors import DocumentError, ToolgateError
 from toolgate.settings import Settings, expand_home, proxies
 
@@ -153,33 +153,17 @@ async def read_content(item: SourceFile, settings: Settings) -> FileContent:
     )
 
 
-async def to_text(item: SourceFile, material: FileContent, settings: Settings) -> ConvertedDocument:
+async def to_text(
+    item: SourceFile, material: FileContent, converter: DocumentConverter
+) -> ConvertedDocument:
     """Convert a document to text.
 
     Raises:
-        DocumentError: The format is not supported, or the conversion takes too long.
+        DocumentError: The format is not supported, or the conversion takes too much.
         MissingExtraError: A library for it is not installed.
     """
     name = item.source if is_supported(item.source) else material.name
-    limit_s = settings.documents.convert_timeout_s
-
-    def work() -> ConvertedDocument:
-        return convert(
-            name,
-            material.data,
-            media_type=material.media_type,
-            max_bytes=settings.documents.max_text_mb * 2**20,
-        )
-
-    try:
-        with anyio.fail_after(limit_s):
-            return await to_thread.run_sync(work, abandon_on_cancel=True)
-    except TimeoutError as error:
-        raise DocumentError(
-            f"{item.source} takes longer than {limit_s:g} s to convert.",
-            allowed="Allowed: the setting documents.convert_timeout_s.",
-            hint="Split it, or raise the limit.",
-        ) from error
+    return await converter.convert(name, material.data, media_type=material.media_type)
 
 
 def _read_file(item: SourceFile, path: Path, max_bytes: int) -> bytes:

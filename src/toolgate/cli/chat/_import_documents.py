@@ -1,12 +1,14 @@
 """Import documents into a collection: what is new, changed, unchanged or deleted."""
 
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from typing import Any, cast
 
 from toolgate.cli.chat._collect_files import CollectedFiles, SourceFile, read_content, to_text
 from toolgate.cli.client._gateway_client import GatewayClient, GatewayResponseError, path_of
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_text, progress_bar
+from toolgate.documents import DocumentConverter
 from toolgate.errors import ConfigError, ToolgateError
 from toolgate.settings import Settings
 from toolgate.types import Json
@@ -23,11 +25,14 @@ async def synchronize(
     done: dict[str, list[str]] = {"added": [], "replaced": [], "unchanged": [], "removed": []}
     failed: list[Json] = [{"source": source, "reason": why} for source, why in collected.problems]
     passages = 0
-    with progress_bar("Reading documents", len(collected.items)) as step:
+    async with AsyncExitStack() as stack:
+        converter = DocumentConverter(lambda: settings.documents)
+        stack.push_async_callback(converter.aclose)
+        step = stack.enter_context(progress_bar("Reading documents", len(collected.items)))
         for item in collected.items:
             step(item.source)
             try:
-                answer = await _add_document(gateway, settings, path, item, before)
+                answer = await _add_document(gateway, settings, converter, path, item, before)
             except (ConfigError, GatewayResponseError) as error:
                 if not _concerns_one_document(error):
                     raise
@@ -61,6 +66,7 @@ async def synchronize(
 async def _add_document(
     gateway: GatewayClient,
     settings: Settings,
+    converter: DocumentConverter,
     path: str,
     item: SourceFile,
     before: dict[tuple[str, str], Json],
@@ -69,7 +75,7 @@ async def _add_document(
     stored = before.get((item.origin, item.source))
     if stored is not None and stored["sha256"] == material.sha256 and stored["is_current"]:
         return {"status": "unchanged", "passages": stored["passages"]}
-    text = await to_text(item, material, settings)
+    text = await to_text(item, material, converter)
     return await gateway.request(
         "POST",
         f"{path}/documents",

@@ -5,14 +5,11 @@ import hashlib
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, cast
 
-import anyio
-
 from toolgate.documents import (
     Collection,
     ConversationMessage,
     NewDocument,
     RetrieveRequest,
-    convert,
     search_type_of,
 )
 from toolgate.errors import ArgumentError, DocumentError
@@ -147,7 +144,7 @@ async def _add(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: J
             allowed='Allowed: {"source": PATH, "text": MARKDOWN}, or "content" in base64.',
         )
     if "content" in fields:
-        document = await _converted(gateway, fields)
+        document = await _converted(gateway, caller, fields)
     else:
         text: str = fields["text"]
         document = NewDocument(
@@ -168,7 +165,7 @@ async def _add(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: J
     }
 
 
-async def _converted(gateway: Gateway, fields: Json) -> NewDocument:
+async def _converted(gateway: Gateway, caller: Caller, fields: Json) -> NewDocument:
     """A file as a document."""
     settings = gateway.settings.documents
     try:
@@ -181,16 +178,9 @@ async def _converted(gateway: Gateway, fields: Json) -> NewDocument:
             allowed=f"Allowed: {settings.max_file_mb} MB (setting documents.max_file_mb).",
             hint="Split it, or raise the limit.",
         )
-    with anyio.fail_after(settings.convert_timeout_s):
-        converted = await anyio.to_thread.run_sync(
-            lambda: convert(
-                fields["source"],
-                data,
-                media_type=fields.get("media_type", ""),
-                max_bytes=settings.max_text_mb * 2**20,
-            ),
-            abandon_on_cancel=True,
-        )
+    converted = await gateway.documents.convert(
+        caller, fields["source"], data, media_type=fields.get("media_type", "")
+    )
     return NewDocument(
         source=fields["source"],
         origin=fields.get("origin", ""),

@@ -3,15 +3,23 @@
 import bs4
 import markdownify
 
-from toolgate.documents.conversion import ConvertedDocument
+from toolgate.documents.formats.conversion import ConvertedDocument
+from toolgate.errors import DocumentError
 
 __all__ = ["markdown_of", "read"]
 
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "nav", "form", "iframe", "img")
 
+_MOST_TAGS = 1_000_000
+
 
 def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:  # noqa: ARG001 - contract
     """The text of a page."""
+    tags = data.count(b"<")
+    if tags > _MOST_TAGS:
+        raise DocumentError(
+            f"{name} has {tags:,} tags.", allowed=f"Allowed: {_MOST_TAGS:,}.", hint="Split it."
+        )
     page = bs4.BeautifulSoup(data, "html.parser")
     title = page.title.get_text() if page.title else ""
     for part in page(["title", *_NO_TEXT]):

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pypdf
 from pypdf.errors import DependencyError, FileNotDecryptedError
 
-from toolgate.documents.conversion import ConvertedDocument
+from toolgate.documents.formats.conversion import ConvertedDocument
 from toolgate.errors import DocumentError
 
 __all__ = ["read"]

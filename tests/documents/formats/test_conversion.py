@@ -9,7 +9,12 @@ import pytest
 
 from tests.documents.libraries import docx, pdf
 from toolgate.base.installation import install_hint
-from toolgate.documents import ConvertedDocument, convert, is_supported, supported_formats
+from toolgate.documents.formats.conversion import (
+    ConvertedDocument,
+    convert,
+    is_supported,
+    supported_formats,
+)
 from toolgate.errors import DocumentError, MissingExtraError
 
 
@@ -131,7 +136,7 @@ def test_a_document_that_unpacks_to_too_much_is_not_unpacked() -> None:
 
 
 def test_a_missing_library_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "toolgate.documents.pdf", raising=False)
+    monkeypatch.delitem(sys.modules, "toolgate.documents.formats.pdf", raising=False)
     monkeypatch.setitem(sys.modules, "pypdf", None)
     with pytest.raises(MissingExtraError, match=re.escape(install_hint("documents"))):
         convert("a.pdf", b"%PDF")

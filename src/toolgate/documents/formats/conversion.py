@@ -1,0 +1,207 @@
+"""Converts files to Markdown. One module per kind that needs a library."""
+
+import csv
+import io
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import PurePosixPath
+from typing import Final, Protocol, cast
+
+from toolgate.base.installation import install_hint
+from toolgate.errors import DocumentError, MissingExtraError, ToolgateError
+
+__all__ = ["ConvertedDocument", "convert", "is_supported", "supported_formats", "too_much_text"]
+
+_KINDS: Final[Mapping[str, str]] = {
+    ".md": "text/markdown",
+    ".markdown": "text/markdown",
+    ".txt": "text/plain",
+    ".text": "text/plain",
+    ".rst": "text/x-rst",
+    ".html": "text/html",
+    ".htm": "text/html",
+    ".xhtml": "application/xhtml+xml",
+    ".csv": "text/csv",
+    ".tsv": "text/tab-separated-values",
+    ".pdf": "application/pdf",
+    ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+}
+
+_READERS: Final[Mapping[str, str]] = {
+    "text/html": "html",
+    "application/xhtml+xml": "html",
+    "application/pdf": "pdf",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+}
+"""Modules of this folder that need a library."""
+
+_FRONT = re.compile(r"\A---\s*\n(.*?)\n(?:---|\.\.\.)\s*(?:\n|\Z)", re.DOTALL)
+_TITLE = re.compile(r"^title\s*:\s*(.+?)\s*$", re.MULTILINE | re.IGNORECASE)
+_FIRST_HEADING = re.compile(r"^#{1,6}\s+(.+?)\s*#*$", re.MULTILINE)
+_LONGEST_TITLE = 200
+_MOST_COLUMNS = 500
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertedDocument:
+    """A file as text."""
+
+    text: str
+    """Markdown; a form feed ends a page."""
+
+    title: str = ""
+    """What the document calls itself."""
+
+    media_type: str = "text/markdown"
+    """What the file was."""
+
+    has_pages: bool = False
+    """Whether form feeds end pages that people know."""
+
+
+class _FormatReader(Protocol):
+    def read(self, data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
+        """The text of a file."""
+        ...
+
+
+def supported_formats() -> list[str]:
+    """Endings of names that are known."""
+    return list(_KINDS)
+
+
+def is_supported(name: str) -> bool:
+    """Whether a file can be read, by its name."""
+    return PurePosixPath(name.lower()).suffix in _KINDS
+
+
+def convert(
+    name: str, data: bytes, *, media_type: str = "", max_bytes: int = 2**24
+) -> ConvertedDocument:
+    """The text of a file. Takes its time, and what is hostile for ever: for worker processes.
+
+    Args:
+        name: Its name; the ending says what it is.
+        data: What is in it.
+        media_type: What it is, where the name does not say.
+        max_bytes: Bytes of text at most.
+
+    Raises:
+        DocumentError: It is empty, broken, encrypted, too large, or nothing that can be read.
+        MemoryError: It needs more than there is.
+        MissingExtraError: A library for it is not installed.
+    """
+    kind = _KINDS.get(PurePosixPath(name.lower()).suffix, "")
+    kind = kind or media_type.partition(";")[0].strip().lower()
+    if kind not in _KINDS.values():
+        raise DocumentError(
+            f"{name} is no kind of document that can be read.",
+            allowed=f"Allowed: {', '.join(_KINDS)}.",
+            hint="Save it as one of these.",
+        )
+    if not data.strip():
+        raise DocumentError(f"{name} is empty.", hint="Leave it out, or write something into it.")
+    try:
+        converted = _read(kind, name, data, max_bytes)
+    except (ToolgateError, MemoryError):
+        raise
+    except RecursionError as error:
+        raise DocumentError(f"{name} is nested too deeply.", hint="Save it anew.") from error
+    except Exception as error:
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise DocumentError(
+            f"{name} cannot be read, it is broken: {reason}.",
+            hint="Open it in its own program and save it anew.",
+        ) from error
+    size = len(converted.text.encode("utf-8", "replace"))
+    if size > max_bytes:
+        raise too_much_text(name, size, max_bytes)
+    title = " ".join(converted.title.split())[:_LONGEST_TITLE]
+    return replace(converted, media_type=kind, title=title)
+
+
+def too_much_text(name: str, size: int, max_bytes: int) -> DocumentError:
+    """The error for a file that holds so many bytes of text, or more."""
+    return DocumentError(
+        f"{name} holds {size / 2**20:.1f} MB of text.",
+        allowed=f"Allowed: {max_bytes / 2**20:g} MB (setting documents.max_text_mb).",
+        hint="Split it, or raise the limit.",
+    )
+
+
+def _read(kind: str, name: str, data: bytes, max_bytes: int) -> ConvertedDocument:
+    if kind in _READERS:
+        return _reader(_READERS[kind], name).read(data, name=name, max_bytes=max_bytes)
+    text = _decoded(name, data)
+    if kind == "text/csv":
+        return ConvertedDocument(text=_table(text, name, ""))
+    if kind == "text/tab-separated-values":
+        return ConvertedDocument(text=_table(text, name, "\t"))
+    title = ""
+    if kind == "text/markdown":
+        front = _FRONT.match(text)
+        if front:
+            named = _TITLE.search(front[1])
+            title = named[1].strip("\"'") if named else ""
+            text = text[front.end() :]
+        heading = _FIRST_HEADING.search(text)
+        title = title or (heading[1] if heading else "")
+    else:  # a line that begins with # is no heading there
+        text = re.sub(r"^(?=#{1,6}\s)", r"\\", text, flags=re.MULTILINE)
+    return ConvertedDocument(text=text.replace("\f", "\n"), title=title)
+
+
+def _reader(module: str, name: str) -> _FormatReader:
+    try:
+        return cast("_FormatReader", import_module(f"toolgate.documents.formats.{module}"))
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in {"", "toolgate"}:
+            raise
+        raise MissingExtraError(
+            f"Reading {name} needs the library {missing!r}, which is not installed.",
+            hint=install_hint("documents"),
+        ) from error
+
+
+def _decoded(name: str, data: bytes) -> str:
+    """Text of bytes: UTF-8, UTF-16 with its mark, else as Windows writes western languages."""
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return data.decode("utf-16")
+    if b"\0" in data[:65_536]:
+        raise DocumentError(
+            f"{name} is no text: it has zero bytes.",
+            hint="Give it the ending of what it is, or leave it out.",
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _table(text: str, name: str, delimiter: str) -> str:
+    """Rows as a table of Markdown; the first one is its head."""
+    csv.field_size_limit(2**24)
+    if not delimiter:
+        try:
+            delimiter = csv.Sniffer().sniff(text[:8192], delimiters=",;\t|").delimiter
+        except csv.Error:
+            delimiter = ","
+    rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(row)]
+    if not rows:
+        raise DocumentError(f"{name} is empty.", hint="Leave it out, or write something into it.")
+    width = max(map(len, rows))
+    if width > _MOST_COLUMNS:
+        raise DocumentError(
+            f"{name} has {width:,} columns.", allowed=f"Allowed: {_MOST_COLUMNS}.", hint="Split it."
+        )
+    head, *body = [[*row, *[""] * (width - len(row))] for row in rows]
+    lines = [_row(head), "|" + " --- |" * width, *map(_row, body)]
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> str:
+    texts = (" ".join(cell.split()).replace("|", "\\|") for cell in cells)
+    return "| " + " | ".join(texts) + " |"

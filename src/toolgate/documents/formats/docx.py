@@ -1,0 +1,96 @@
+"""Word documents to Markdown through HTML, with headings, lists and tables."""
+
+import io
+import zipfile
+from typing import Any
+from xml.parsers import expat
+
+import bs4
+import mammoth  # pyright: ignore[reportMissingTypeStubs]
+
+from toolgate.documents.formats.conversion import ConvertedDocument, too_much_text
+from toolgate.documents.formats.html import markdown_of
+from toolgate.errors import DocumentError
+
+__all__ = ["read"]
+
+_OLD = b"\xd0\xcf\x11\xe0"
+"""How files of Office begin that are encrypted, or older than 2007."""
+
+_MOST_UNPACKED = 20
+"""Times as much as the text may be that all parts of a document may be, pictures included."""
+
+_MOST_ELEMENTS = 1_000_000
+"""Elements of XML in all parts; each takes 60 µs and 750 bytes (mammoth 1.13.0, 2026-11-24)."""
+
+_FEW_ELEMENTS = 50_000
+"""Elements that a file of any size may have, besides ten for each of its bytes.
+
+Packed repetition has up to 170 for each byte, so that a file of 2 KB would take 14 s.
+"""
+
+
+def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
+    """The text of a document."""
+    if data.startswith(_OLD):
+        raise DocumentError(
+            f"{name} is encrypted, or of a Word older than 2007.",
+            hint="Save it as .docx without a password.",
+        )
+    with zipfile.ZipFile(io.BytesIO(data)) as parts:
+        size = sum(part.file_size for part in parts.infolist())
+        if size > _MOST_UNPACKED * max_bytes:
+            raise DocumentError(
+                f"{name} unpacks to {size / 2**20:,.0f} MB.",
+                allowed=f"Allowed: {_MOST_UNPACKED * max_bytes / 2**20:,.0f} MB.",
+                hint="Take pictures out, or split it.",
+            )
+        elements = min(_MOST_ELEMENTS, _FEW_ELEMENTS + 10 * len(data))
+        _check_parts(parts, name, elements=elements, max_bytes=max_bytes)
+    library: Any = mammoth
+    converted = library.convert_to_html(io.BytesIO(data), convert_image=_no_image)
+    page = bs4.BeautifulSoup(converted.value, "html.parser")
+    heading = page.find(["h1", "h2"])
+    return ConvertedDocument(text=markdown_of(page), title=heading.get_text() if heading else "")
+
+
+def _check_parts(parts: zipfile.ZipFile, name: str, *, elements: int, max_bytes: int) -> None:
+    """Refuse what the library would read for too long, and definitions of entities."""
+    count = size = 0
+
+    def start(_name: str, _attributes: object) -> None:
+        nonlocal count
+        count += 1
+        if count > elements:
+            raise DocumentError(
+                f"{name} has too many XML elements for its size.",
+                allowed=f"Allowed for this file: {elements:,}.",
+                hint="Split it, or save it anew.",
+            )
+
+    def characters(text: str) -> None:
+        nonlocal size
+        size += len(text)
+        if size > max_bytes:  # the library joins texts in a time that grows with their square
+            raise too_much_text(name, size, max_bytes)
+
+    def definition(*_: object) -> None:
+        raise DocumentError(
+            f"{name} has a document type definition, which no Word file has.",
+            hint="Open it in Word and save it anew.",
+        )
+
+    for part in parts.infolist():
+        if part.filename.lower().endswith((".xml", ".rels")):
+            parser = expat.ParserCreate()
+            parser.StartElementHandler = start
+            parser.CharacterDataHandler = characters
+            parser.StartDoctypeDeclHandler = definition
+            with parts.open(part) as content:
+                parser.ParseFile(content)
+
+
+def _no_image(image: object) -> list[object]:
+    """Pictures are no text."""
+    del image
+    return []

@@ -1,0 +1,146 @@
+"""Small files that cost much, through REST: refused or stopped, and the gateway goes on."""
+
+import base64
+import io
+import json
+import sys
+import zipfile
+import zlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psutil
+import pytest
+from pypdf import PdfWriter
+from pypdf.generic import NameObject, StreamObject
+
+from tests.documents.libraries import docx, pdf
+from toolgate.app.app import open_app
+from toolgate.cli.client._local_gateway import in_process
+from toolgate.settings import DocumentSettings, Settings, StoreSettings
+
+pytestmark = pytest.mark.anyio
+
+Add = Callable[[str, bytes], Any]
+
+
+@asynccontextmanager
+async def collection(**settings: Any) -> AsyncGenerator[Add]:
+    """Adds files to a collection; gives the status and the message or the answer."""
+    loaded = Settings(
+        store=StoreSettings(url="sqlite://"), documents=DocumentSettings(max_file_mb=8, **settings)
+    )
+    async with open_app(loaded) as app:
+        exchange = in_process(app)
+
+        async def add(source: str, data: bytes) -> tuple[int, Any]:
+            body = {"source": source, "content": base64.b64encode(data).decode()}
+            status, raw = await exchange("POST", "/api/v1/collections/files/documents", body)
+            answer = json.loads(raw)
+            return status, answer["detail"] if status >= 400 else answer
+
+        await exchange("POST", "/api/v1/collections", {"name": "files"})
+        yield add
+    assert workers() == []
+
+
+def workers() -> list[psutil.Process]:
+    return [
+        child
+        for child in psutil.Process().children(recursive=True)
+        if any("worker_program" in word for word in child.cmdline())
+    ]
+
+
+def with_body(xml: str) -> bytes:
+    """A Word document whose main part is this."""
+    target = io.BytesIO()
+    with (
+        zipfile.ZipFile(io.BytesIO(docx(("", "text")))) as before,
+        zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as after,
+    ):
+        for name in before.namelist():
+            after.writestr(name, xml if name == "word/document.xml" else before.read(name))
+    return target.getvalue()
+
+
+W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+
+
+def document(content: str, head: str = "") -> bytes:
+    return with_body(f"{head}<w:document {W}><w:body>{content}</w:body></w:document>")
+
+
+def entities() -> bytes:
+    """Ten to the ninth texts, from ten entities."""
+    levels = "".join(f'<!ENTITY e{level} "{f"&e{level - 1};" * 10}">' for level in range(1, 10))
+    head = f'<?xml version="1.0"?><!DOCTYPE w [<!ENTITY e0 "text">{levels}]>'
+    return document("<w:p><w:r><w:t>&e9;</w:t></w:r></w:p>", head)
+
+
+def packed_page(content: bytes, count: int) -> bytes:
+    """A PDF whose page says this many times."""
+    writer = PdfWriter(clone_from=io.BytesIO(pdf("text")))
+    stream = StreamObject()
+    packer = zlib.compressobj(9)
+    stream._data = packer.compress(b"BT /F1 9 Tf " + content * count + b"ET") + packer.flush()
+    stream[NameObject("/Filter")] = NameObject("/FlateDecode")
+    writer.pages[0][NameObject("/Contents")] = writer._add_object(stream)
+    target = io.BytesIO()
+    writer.write(target)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("flat.docx", document("<w:p/>" * 280_000), "too many XML elements for its size"),
+        ("rows.docx", document("<w:tr><w:tc/></w:tr>" * 100_000), "too many XML elements"),
+        ("deep.docx", document("<w:p>" * 5_000 + "</w:p>" * 5_000), "is nested too deeply"),
+        ("entities.docx", entities(), "has a document type definition"),
+        ("zip.docx", document(" " * 340_000_000), "unpacks to 324 MB"),
+        ("text.docx", document(" " * 20_000_000), "holds 16.0 MB of text"),
+        ("deep.html", b"<div>" * 20_000, "is nested too deeply"),
+        ("tags.html", b"<p>" * 1_000_001, "has 1,000,001 tags"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "." in value else "",
+)
+async def test_a_small_file_that_would_cost_much_is_refused(
+    name: str, data: bytes, words: str
+) -> None:
+    async with collection() as add:
+        status, message = await add(name, data)
+        after, _ = await add("good.docx", docx(("", "text")))
+
+    assert (status, after) == (422, 201)
+    assert message.startswith(name)
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("slow.html", b"<b>x</b>" * 490_000),
+        ("slow.pdf", packed_page(b"(a) Tj\n", 3_000_000)),
+    ],
+    ids=["html", "pdf"],
+)
+async def test_a_file_that_takes_too_long_is_stopped(name: str, data: bytes) -> None:
+    async with collection(convert_timeout_s=1) as add:
+        status, message = await add(name, data)
+        left = workers()
+
+    assert status == 422
+    assert message.startswith(f"{name} takes longer than 1 s to convert.")
+    assert left == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory")
+async def test_a_file_that_takes_too_much_memory_is_stopped() -> None:
+    async with collection() as add:
+        status, message = await add("wide.csv", b"," * 498 + b"x\n" + b"x\n" * 1_000_000)
+        after, _ = await add("good.pdf", pdf("text"))
+
+    assert (status, after) == (422, 201)
+    assert message.startswith("wide.csv needs more than 1120 MB of memory to convert.")

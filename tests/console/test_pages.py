@@ -371,7 +371,7 @@ async def test_the_page_of_logins_shows_what_is_kept_and_forgets_it() -> None:
         await place.app._catalog.add(spec)
         logins = place.app.logins
         await logins.give(Caller.local(), "mail", headers={"X-Key": "hidden-value"}, env={})
-        logins.base = "http://127.0.0.1:7420"
+        logins.links.base = "http://127.0.0.1:7420"
         page = await place.page("logins")
         assert "X-Key" in page
         assert "hidden-value" not in page

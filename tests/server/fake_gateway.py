@@ -289,7 +289,7 @@ def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
         settings=settings,
         store=None,
         signer=Signer(bytes(32)),
-        logins=SimpleNamespace(base=""),
+        logins=SimpleNamespace(links=SimpleNamespace(base="", is_https=False)),
         recorder=SimpleNamespace(
             on_outcome=lambda listener: lambda: None,
             status=lambda: SimpleNamespace(failing_since=None),

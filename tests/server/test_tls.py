@@ -46,7 +46,7 @@ async def test_the_gateway_serves_https_itself(tmp_path: Path) -> None:
     context = ssl.create_default_context(cafile=authority.ca)
     async with listening(settings) as (url, app), aiohttp.ClientSession() as client:
         assert url.startswith("https://")
-        assert app.logins.base == url
+        assert app.logins.links.base == url
         async with client.get(f"{url}/healthz", ssl=context) as response:
             assert await response.json() == {"status": "ok"}
 
@@ -69,7 +69,7 @@ async def test_behind_a_proxy_addresses_are_those_that_clients_know() -> None:
         ):
             async with client.get(f"{url}{place}", headers=forwarded) as response:
                 assert (await response.json())["resource"] == "https://localhost/tools/mcp"
-        assert app.logins.base == f"{url}/tools"
+        assert app.logins.links.base == f"{url}/tools"
 
 
 async def test_another_user_of_the_machine_gets_in_only_with_the_key_of_the_run_file(

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 
+from toolgate.app.project_tables import ProjectTables
 from toolgate.audit import Receipts
 from toolgate.base.plugins import make
 from toolgate.catalog import Catalog
@@ -17,7 +18,6 @@ from toolgate.security.access import (
     PolicyInputs,
     ProjectRules,
     UsageLimits,
-    project_table,
     rules_of_file,
 )
 from toolgate.security.authn import Authenticator
@@ -30,28 +30,31 @@ __all__ = ["Permissions"]
 
 log = logging.getLogger(__name__)
 
-_PLAIN = ProjectTable()
-
 
 class Permissions:
     """All about access for one gateway: who asks, what it may, how much, and looking after it."""
 
     def __init__(
-        self, settings: Settings, store: Store, catalog: Catalog, receipts: Receipts
+        self,
+        settings: Settings,
+        store: Store,
+        catalog: Catalog,
+        receipts: Receipts,
+        *,
+        data: AccessData,
+        projects: ProjectTables,
     ) -> None:
         self._settings = settings
-        self._book = AccessData(store)
+        self._data = data
+        self._projects = projects
         self._rules_of_file: tuple[AccessRule, ...] = tuple(rules_of_file(settings.permission))
-        self._tables: dict[str, ProjectTable] = dict(settings.project)
         self._guards: dict[str, GuardTable] = {}
         self._looking: asyncio.Task[None] | None = None
         self._warned: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
         self.policy = Policy(catalog)
         """The decision."""
-        self.limits = UsageLimits(
-            lambda: self._settings.limits, lambda name: self.project(name).limits
-        )
+        self.limits = UsageLimits(lambda: self._settings.limits, lambda name: projects[name].limits)
         """Counts calls."""
         required = settings.auth == "required"
         self._authenticators = self._made(settings) if required else []
@@ -65,7 +68,7 @@ class Permissions:
         """Tells who asks."""
         self.admin = AccessAdmin(
             store,
-            self._book,
+            self._data,
             self.policy,
             of_file=lambda: self._settings.project,
             rules_of_file=lambda: self._rules_of_file,
@@ -80,29 +83,28 @@ class Permissions:
         )
         """Looks after tokens, projects and permissions."""
         self._catalog = catalog
-        self._book.on_change(self._refresh)
-        self._book.refer_to(settings.project)
+        self._data.on_change(self._refresh)
         self._refresh()
 
     async def open(self) -> None:
         """Read what the store has, and look for changes from now on."""
         try:
-            await self._book.refresh()
+            await self._data.refresh()
         except StoreError as error:
             if self.admission.required:
                 raise
             log.warning("projects cannot be read", extra={"error": error.full_text})
-        self._looking = asyncio.create_task(self._book.watch(), name="toolgate access")
+        self._looking = asyncio.create_task(self._data.watch(), name="toolgate access")
 
     async def aclose(self) -> None:
         """Stop looking, and write down when tokens were used."""
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
-            await self._book.write_uses()
+            await self._data.write_uses()
         await self.policy.aclose()
-        for one in self._authenticators:
-            await one.aclose()
+        for authenticator in self._authenticators:
+            await authenticator.aclose()
 
     async def reload(self, settings: Settings) -> None:
         """Apply other settings; `auth` and `authn` stay as they were at the start.
@@ -112,20 +114,20 @@ class Permissions:
         """
         rules = tuple(rules_of_file(settings.permission))
         self._settings, self._rules_of_file = settings, rules
-        self._book.refer_to(settings.project)
+        self._projects.reload(settings)
         try:
-            await self._book.refresh()
+            await self._data.refresh()
         except StoreError as error:  # tried again while the gateway runs
             log.warning("projects cannot be written", extra={"error": str(error)})
         self._refresh()
 
     def project(self, name: str) -> ProjectTable:
         """What a project sets; of one that there is not, nothing."""
-        return self._tables.get(name, _PLAIN)
+        return self._projects[name]
 
     def is_closed(self, name: str) -> bool:
-        """Whether nothing may happen in a project that cannot be recorded."""
-        return (self.project(name).audit or self._settings.audit.on_failure) == "closed"
+        """Whether a project refuses what the audit cannot record."""
+        return self._projects.is_closed(name)
 
     @property
     def guards(self) -> tuple[GuardTable, ...]:
@@ -135,8 +137,7 @@ class Permissions:
     @property
     def optimizations(self) -> tuple[str, ...]:
         """The searches that projects ask for."""
-        found = {table.optimization for table in self._tables.values()}
-        return tuple(sorted(found - {""}))
+        return self._projects.optimizations
 
     def on_change(self, listener: Callable[[], None]) -> None:
         """Have a function called after anything of it has changed."""
@@ -159,18 +160,13 @@ class Permissions:
                 log.warning(event, extra={"rule": rule})
 
     def _refresh(self) -> None:
-        pages = self._book.snapshot
-        stored = {
-            name: project_table(project.settings)
-            for name, project in pages.projects.items()
-            if name not in self._settings.project
-        }
-        self._tables = {**stored, **self._settings.project}
+        pages = self._data.snapshot
+        self._projects.refresh()
         self._guards = {row.guard_id: _guard_or_none_passes(row) for row in pages.guards}
         grounds = PolicyInputs(
             required=self.admission.required,
             rules=(*self._rules_of_file, *pages.rules),
-            projects={name: _rules_of(table) for name, table in self._tables.items()},
+            projects={name: _rules_of(table) for name, table in self._projects.by_name.items()},
         )
         if grounds != self.policy.inputs:
             self.policy.reload(grounds)
@@ -193,8 +189,8 @@ class Permissions:
             options_at=f"authn.options.{name}",
         )
         services = {
-            "find_token": self._book.token_by_prefix,
-            "note_use": self._book.note_use,
+            "find_token": self._data.token_by_prefix,
+            "note_use": self._data.note_use,
             "local_key": lambda: self.admission.local_key,
         }
         return make("authenticator", Authenticator, spec, services)

@@ -1,11 +1,13 @@
 """Builds search strategies, their embedder and their parts from the settings."""
 
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from toolgate.base.plugins import make
+from toolgate.errors import ConfigError
 from toolgate.models.embedders import Embedder, VerifiedEmbedder
 from toolgate.search import Experiment, SearchStrategy, ToolIndex, Variant, end
 from toolgate.settings import SearchSettings, Settings, data_dir
@@ -14,6 +16,8 @@ from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
 __all__ = ["SearchFactory", "Strategies"]
+
+log = logging.getLogger(__name__)
 
 
 class SearchFactory:
@@ -29,6 +33,14 @@ class SearchFactory:
     def strategies(self) -> "Strategies":
         """Builds further searches with the same options and the same embedder."""
         return self._now.strategies
+
+    def embedder_if_usable(self) -> Embedder | None:
+        """What gives texts their vectors; None, with a warning, if it cannot be built."""
+        try:
+            return self.strategies.embedder()
+        except ConfigError as error:
+            log.warning("intents are told without an embedder", extra={"reason": str(error)})
+            return None
 
     def prepare(self, settings: Settings) -> "Prepared":
         """The searches that these settings want, for `reload`; nothing is replaced yet.

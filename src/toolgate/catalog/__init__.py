@@ -1,7 +1,7 @@
 """What all servers offer: an immutable, versioned snapshot, refreshed in the background."""
 
 from toolgate.base.names import fold, server_prefix
-from toolgate.catalog.catalog import Catalog, ToolInspector
+from toolgate.catalog.catalog import Catalog, ConnectChoice, ToolInspector
 from toolgate.catalog.changes import CatalogChange
 from toolgate.catalog.exposed_names import exposed_names
 from toolgate.catalog.menu import Menu, MenuRules
@@ -11,6 +11,7 @@ __all__ = [
     "Catalog",
     "CatalogChange",
     "CatalogEntry",
+    "ConnectChoice",
     "Menu",
     "MenuRules",
     "ServerEntries",

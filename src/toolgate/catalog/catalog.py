@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 import anyio
 
@@ -25,9 +25,12 @@ from toolgate.types import (
 )
 from toolgate.upstream import Fleet, Listing, UpstreamServer
 
-__all__ = ["Catalog", "ToolInspector"]
+__all__ = ["Catalog", "ConnectChoice", "ToolInspector"]
 
 log = logging.getLogger(__name__)
+
+ConnectChoice = Literal["all", "unknown"] | Collection[str]
+"""Servers to connect to: all, those that were never listed, or those of these names."""
 
 
 class ToolInspector(Protocol):
@@ -62,8 +65,10 @@ class Catalog:
         max_name_chars: int = 48,
         flat: bool = False,
         inspection: ToolInspector | None = None,
+        connect: ConnectChoice = "all",
     ) -> None:
         self._fleet = fleet
+        self._connect = connect
         self._inspection = inspection
         self._stored = None if store is None else StoredListings(store, project_id)
         self._max_name_chars = max_name_chars
@@ -123,7 +128,7 @@ class Catalog:
         """
         ordered = list(specs)
         _check_distinguishable(spec.name for spec in ordered)
-        await self._fleet.reload(ordered)
+        await self._fleet.reload(ordered, should_connect=self._should_connect)
         self._publish()
 
     async def add(self, spec: ServerSpec) -> UpstreamServer:
@@ -133,7 +138,7 @@ class Catalog:
             SettingError: Its name is too similar to another's.
         """
         _check_distinguishable([*self._fleet.servers, spec.name])
-        server = self._fleet.add(spec)
+        server = self._fleet.add(spec, connect=self._should_connect(spec.name))
         self._publish()
         return server
 
@@ -155,7 +160,7 @@ class Catalog:
 
     async def replace(self, spec: ServerSpec) -> None:
         """Give a server new settings and reconnect it; its entries stay meanwhile."""
-        await self._fleet.replace(spec)
+        await self._fleet.replace(spec, connect=self._should_connect(spec.name))
         self._publish()
 
     async def reinspect(self, name: str) -> None:
@@ -227,9 +232,12 @@ class Catalog:
             )
         return self._down
 
-    def has_tools_of(self, name: str) -> bool:
-        """Whether a server was listed, in this run or an earlier one."""
-        return name in self._entries_by_server
+    def _should_connect(self, name: str) -> bool:
+        if self._connect == "all":
+            return True
+        if self._connect == "unknown":
+            return name not in self._entries_by_server
+        return name in self._connect
 
     def never_listed(self) -> frozenset[str]:
         """Names of servers that are starting and were never listed."""

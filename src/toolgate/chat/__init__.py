@@ -18,6 +18,7 @@ from toolgate.chat.base import (
     TurnStatus,
     Update,
 )
+from toolgate.chat.helper_model import HelperModel
 from toolgate.chat.runs import Run, Runs
 from toolgate.chat.service import ChatService
 from toolgate.chat.transcript import FORGOTTEN, NOTHING
@@ -35,6 +36,7 @@ __all__ = [
     "Choices",
     "Engine",
     "Event",
+    "HelperModel",
     "Outcome",
     "Policy",
     "Run",

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Literal
 
 import anyio
 
@@ -34,7 +33,7 @@ from toolgate.errors import (
     ArgumentError,
     ToolgateError,
 )
-from toolgate.models.llm import ChatRequest, Message, ModelRegistry
+from toolgate.models.llm import Message, ModelRegistry
 from toolgate.store import StoredMessage, StoredThread, ThreadRepository
 from toolgate.types import json_array, json_object
 
@@ -74,30 +73,6 @@ class ChatService:
     def models(self) -> ModelRegistry:
         """The chat models."""
         return self._services.models
-
-    async def ask(
-        self,
-        prompt: str,
-        *,
-        purpose: Literal["rephrase", "grade", "select"],
-        max_tokens: int,
-        timeout_s: float,
-    ) -> str:
-        """A short text of the helper model, for what happens outside of turns.
-
-        Raises:
-            ModelError: It gave none.
-            TimeoutError: It took too long.
-        """
-        models = self._services.models
-        request = ChatRequest(
-            messages=(Message(role="user", content=prompt),),
-            parameters={"temperature": 0, "max_tokens": max_tokens},
-            purpose=purpose,
-        )
-        with anyio.fail_after(timeout_s):
-            name = models.name_of(self._services.settings().helper_model or None)
-            return (await models.complete(name, request)).message.text
 
     async def aclose(self) -> None:
         """End what runs; what was said so far is kept."""

@@ -66,6 +66,7 @@ class DocumentService:
         catalog: Catalog,
         render: Rendered,
         keep_queries: Callable[[], bool],
+        helper: Callable[[], AskModel | None],
     ) -> None:
         self._library = library
         self._access = access
@@ -74,9 +75,7 @@ class DocumentService:
         self._catalog = catalog
         self._render = render
         self._keep_queries = keep_queries
-        self.ask: AskModel | None = None
-        """The chat model for questions that come from outside of a turn; None: there is none, and
-        nothing is rephrased, chosen or graded then."""
+        self._helper = helper
 
     # Asking
 
@@ -115,7 +114,7 @@ class DocumentService:
                 self._library,
                 collections,
                 request,
-                ask=ask or self.ask,
+                ask=ask or self._helper(),
                 render=self._rendering(caller),
                 on_found=on_found,
             )
@@ -148,7 +147,7 @@ class DocumentService:
         return await rephrase(
             question,
             history,
-            ask=self.ask,
+            ask=self._helper(),
             render=self._rendering(caller),
             is_enabled=settings.rephrase,
             timeout_s=settings.rephrase_timeout_s,
@@ -163,7 +162,7 @@ class DocumentService:
         return await grade(
             question,
             documents,
-            ask=self.ask,
+            ask=self._helper(),
             render=self._rendering(caller),
             is_enabled=settings.grade,
             timeout_s=settings.grade_timeout_s,

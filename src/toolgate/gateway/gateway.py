@@ -19,7 +19,6 @@ from toolgate.base.tracing import take_trace
 from toolgate.catalog import (
     Menu,
 )
-from toolgate.documents import DocumentLibrary
 from toolgate.errors import (
     GuardError,
     HandleError,
@@ -55,7 +54,13 @@ from toolgate.gateway.meta_tools import (
     read_result_read,
 )
 from toolgate.gateway.paged_results import PagedResults
-from toolgate.gateway.parts import AccessControl, ResultStorage, SearchParts, ServerParts
+from toolgate.gateway.parts import (
+    AccessControl,
+    DocumentParts,
+    ResultStorage,
+    SearchParts,
+    ServerParts,
+)
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.resources import ResourceService
 from toolgate.gateway.server_status import ServerStatusService
@@ -89,7 +94,7 @@ class Gateway:
         intent_service: IntentService,
         guards: CallGuardChain,
         receipts: Receipts,
-        library: DocumentLibrary,
+        documents: DocumentParts,
         prompts: Prompts,
         results: ResultStorage,
     ) -> None:
@@ -131,7 +136,7 @@ class Gateway:
         """Large results, in pages."""
         self.servers = services.server_status()
         """The state of the servers."""
-        self.documents = services.documents(library, prompts)
+        self.documents = services.documents(documents, prompts)
         """Documents and questions to them."""
         self.approvals = services.approvals()
         """Calls that wait for a person's decision."""
@@ -380,9 +385,10 @@ class _ServiceBuilder:
             projects_of=self._policy.projects_of,
         )
 
-    def documents(self, library: DocumentLibrary, prompts: Prompts) -> DocumentService:
+    def documents(self, documents: DocumentParts, prompts: Prompts) -> DocumentService:
         return DocumentService(
-            library,
+            documents.library,
+            helper=documents.helper,
             access=self._policy,
             receipts=self._receipts,
             visible=self.visible,

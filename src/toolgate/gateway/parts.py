@@ -1,18 +1,27 @@
 """Groups of collaborators that the gateway's services are built from."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from toolgate.base.signing import Signer
 from toolgate.catalog import Catalog
 from toolgate.catalog.scanner import Quarantine
+from toolgate.documents import AskModel, DocumentLibrary
 from toolgate.search import Learning, Relations, ToolIndex
 from toolgate.security.access import AccessAdmin, Admission, Policy, UsageLimits
 from toolgate.settings import ProjectTable
 from toolgate.store import Store
 from toolgate.types import Json
 
-__all__ = ["AccessControl", "ResultStorage", "SearchParts", "ServerEditor", "ServerParts"]
+__all__ = [
+    "AccessControl",
+    "DocumentParts",
+    "ResultStorage",
+    "SearchParts",
+    "ServerEditor",
+    "ServerParts",
+]
 
 
 class AccessControl(Protocol):
@@ -85,6 +94,17 @@ class ServerParts:
     """Adds, changes and removes servers."""
     quarantine: Quarantine
     """Tools that wait for a decision."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentParts:
+    """Documents, and who helps to find the right ones."""
+
+    library: DocumentLibrary
+    """The documents."""
+    helper: Callable[[], AskModel | None]
+    """Gives the chat model for requests from outside of a turn; None: nothing is rephrased, chosen
+    or graded."""
 
 
 @dataclass(frozen=True, kw_only=True)

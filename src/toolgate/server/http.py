@@ -106,7 +106,7 @@ async def serve(
         server.open()
         tasks.start_soon(server.accept, listener)
         address = _address(host, listener, is_safe=bool(tls.cert))
-        app.logins.base = public_address(app.settings, address)
+        app.logins.links.base = public_address(app.settings, address)
         if on_ready is not None:
             application.use_local_key(on_ready(address) or "")
         if on_loaded is not None:

@@ -18,6 +18,9 @@ FleetObserver = ServerObserver[UpstreamServer]
 WireMaker = Callable[[ServerSpec], Wire]
 """Builds the wire of a server; `app` knows how."""
 
+SubjectOf = Callable[[ServerSpec, Caller], str]
+"""Whose credential a caller's calls to a server use."""
+
 # Seconds for servers to end before they are left alone. Chosen: beyond what ending a child takes.
 _END_S = 10.0
 
@@ -25,22 +28,31 @@ _END_S = 10.0
 class Fleet:
     """The servers by name, each with the task that keeps it connected."""
 
-    def __init__(self, make_wire: WireMaker, bridge: EraBridge) -> None:
+    def __init__(
+        self,
+        make_wire: WireMaker,
+        bridge: EraBridge,
+        *,
+        subject_of: SubjectOf = lambda _, caller: caller.caller_id,
+        deferred: bool = False,
+    ) -> None:
+        """Start without servers.
+
+        Args:
+            make_wire: Builds the wire of a server.
+            bridge: Connects clients and servers of different protocol eras.
+            subject_of: Whose credential a call uses, for servers with one credential per subject.
+            deferred: Whether servers stay unconnected until `allow_connections`.
+        """
         self._make_wire = make_wire
         self._bridge = bridge
         self._observer: FleetObserver | None = None
         self._servers: dict[str, UpstreamServer] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
-        self.should_connect: Callable[[str], bool] = lambda _: True
-        """Which servers are connected at all; a command that needs one does not start the rest."""
-        self.subject_of: Callable[[ServerSpec, Caller], str] = lambda _, caller: caller.caller_id
-        """Whose credential the calls of a caller show, where each has one."""
+        self._subject_of = subject_of
         self._may_connect = asyncio.Event()
-        self._may_connect.set()
-
-    def defer_connections(self) -> None:
-        """Do not connect to servers added from now on, until `allow_connections`."""
-        self._may_connect.clear()
+        if not deferred:
+            self._may_connect.set()
 
     def allow_connections(self) -> None:
         """Connect to the servers that were waiting."""
@@ -74,15 +86,19 @@ class Fleet:
             )
         return self._servers[name]
 
-    def add(self, spec: ServerSpec) -> UpstreamServer:
-        """Add a server and start connecting to it in the background."""
+    def add(self, spec: ServerSpec, *, connect: bool = True) -> UpstreamServer:
+        """Add a server and, unless told otherwise, start connecting to it in the background."""
         assert self._observer is not None
         assert spec.name not in self._servers
-        server = UpstreamServer(spec, self._make_wire, self._observer, self._bridge)
-        if spec.credentials.per != "server":
-            server.split_by_subject(self.subject_of)
+        server = UpstreamServer(
+            spec,
+            self._make_wire,
+            self._observer,
+            self._bridge,
+            subject_of=None if spec.credentials.per == "server" else self._subject_of,
+            is_offline=not connect,
+        )
         self._servers[spec.name] = server
-        server.is_offline = not self.should_connect(spec.name)
         self._running[spec.name] = asyncio.create_task(
             self._keep(server), name=f"server:{spec.name}"
         )
@@ -92,12 +108,12 @@ class Fleet:
         await self._may_connect.wait()
         await server.run()
 
-    async def replace(self, spec: ServerSpec) -> UpstreamServer:
+    async def replace(self, spec: ServerSpec, *, connect: bool = True) -> UpstreamServer:
         """Give a server new settings, or the same ones: it is connected anew, in its place."""
         self.get(spec.name)
         order = list(self._servers)
         await self.remove(spec.name)
-        server = self.add(spec)
+        server = self.add(spec, connect=connect)
         self._servers = {name: self._servers[name] for name in order if name in self._servers}
         return server
 
@@ -112,10 +128,16 @@ class Fleet:
         del self._servers[name]
         await _ended([self._running.pop(name)])
 
-    async def reload(self, specs: Iterable[ServerSpec]) -> tuple[set[str], set[str]]:
+    async def reload(
+        self, specs: Iterable[ServerSpec], *, should_connect: Callable[[str], bool] = lambda _: True
+    ) -> tuple[set[str], set[str]]:
         """Replace the servers by these; unchanged ones keep running.
 
-        Gives:
+        Args:
+            specs: The servers, in order.
+            should_connect: Whether to connect to an added server of this name.
+
+        Returns:
             Names that were removed or changed, and names that were added or changed.
         """
         specs_by_name = {spec.name: spec for spec in specs}
@@ -130,7 +152,7 @@ class Fleet:
         await _ended(tasks)
         fresh = [spec for name, spec in specs_by_name.items() if name not in self._servers]
         for spec in fresh:
-            self.add(spec)
+            self.add(spec, connect=should_connect(spec.name))
         self._servers = {name: self._servers[name] for name in specs_by_name}
         return set(gone), {spec.name for spec in fresh}
 

@@ -70,8 +70,8 @@ _TAIL_LINES = 50
 class UpstreamServer:
     """The state machine of one server.
 
-    `run` keeps a connection up for as long as it is not cancelled. Requests never wait for a server
-    that is down, wait a bounded time for one that is connecting, and have a deadline in any case.
+    `run` keeps a connection up until it is cancelled. Requests have a deadline, never wait for a
+    server that is down, and wait a bounded time while it connects.
     """
 
     def __init__(
@@ -80,13 +80,26 @@ class UpstreamServer:
         make_wire: Callable[[ServerSpec], Wire],
         observer: ServerObserver["UpstreamServer"],
         bridge: EraBridge,
+        *,
+        subject_of: Callable[[ServerSpec, Caller], str] | None = None,
+        is_offline: bool = False,
     ) -> None:
-        self.spec = spec
+        """Describe a server.
+
+        Args:
+            spec: How it is configured.
+            make_wire: Builds a fresh wire.
+            observer: Is told of changes.
+            bridge: Translates between protocol eras.
+            subject_of: Whose credential a call uses, where each subject has its own connection
+                and the main one only lists; None: all calls share one connection.
+            is_offline: Whether it stays as it was last known, without a connection.
+        """
+        self.spec, self.name = spec, spec.name
         self.state: ServerState = "connecting" if spec.enabled else "disabled"
-        self.last_error: str | None = spec.problem or None
+        self.last_error = spec.problem or None
         self.restarts = 0
-        self.is_offline = False
-        """Whether it stays as it was last known, without a connection; set before `run`."""
+        self.is_offline = is_offline
         self.main: EraSession | None = None
         self._make_wire = make_wire
         self._observer = observer
@@ -113,19 +126,10 @@ class UpstreamServer:
         self._ended = False
         self._login: LoginNeededError | None = None
         self._relogged = asyncio.Event()
-        self._by_subject: SubjectConnections[UpstreamServer] | None = None
-        self._subject_of: Callable[[ServerSpec, Caller], str] | None = None
-
-    def split_by_subject(self, whose: Callable[[ServerSpec, Caller], str]) -> None:
-        """Use a connection per subject; call this before `run`.
-
-        The one that stands for the server tells what it offers, and runs no calls.
-
-        Args:
-            whose: Whose credential the calls of a caller show.
-        """
-        self._subject_of = whose
-        self._by_subject = SubjectConnections(self._member)
+        self._subject_of = subject_of
+        self._by_subject: SubjectConnections[UpstreamServer] | None = (
+            None if subject_of is None else SubjectConnections(self._member)
+        )
 
     def _member(self, subject: str) -> "UpstreamServer":
         spec = replace(self.spec, subject=subject)
@@ -144,9 +148,7 @@ class UpstreamServer:
         self._relogged = asyncio.Event()
         if self._by_subject is not None:
             self._by_subject.drop(subject)
-            if self.main is None or not subject:
-                self._again()
-        else:
+        if self._by_subject is None or self.main is None or not subject:
             self._again()
 
     def _again(self) -> None:
@@ -158,11 +160,6 @@ class UpstreamServer:
             self._broken.set()
         else:  # each request has its own headers
             self._observer.server_changed(self)
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.spec.name
 
     @property
     def waits_for_login(self) -> bool:

@@ -93,7 +93,7 @@ async def test_tf_2_grade_and_rephrase_are_neither_listed_nor_run() -> None:
 async def test_tf_2_who_has_the_right_internal_may_run_them() -> None:
     rule = PermissionTable(to=("everyone",), allow=("right=internal",))
     async with gateway(permission=(rule,)) as app:
-        app.gateway.documents.ask = Asked(grade="No.", rephrase="Where is the token?")
+        app.gateway.documents._helper = lambda: Asked(grade="No.", rephrase="Where is the token?")
         keys = [tool.key for tool in app.gateway.listing.tool_views(Caller.local())]
         graded = await call(app, "grade", question="x", documents=["a", "b"])
         history = [{"role": "user", "content": text} for text in ("a", "b", "Where is it?")]

@@ -396,7 +396,7 @@ async def test_a_client_may_name_itself_by_a_document(
         await log_in(app, caller())
         await until_listed(app)
         assert result_text(await app.gateway.calls.execute(caller(), "notes:whoami", {})) == "anna"
-        app.logins.base = "https://gateway.example"
+        app.logins.links.base = "https://gateway.example"
         assert (app.logins.document() or {})["client_id"] == document
     assert not authorization.clients
 

@@ -23,14 +23,14 @@ async def _list(visit: Visit) -> Response:
     stored = await logins.list(visit.caller)
     servers = [spec for spec in logins.specs(visit.caller) if may_log_in(visit, spec)]
     addresses: list[tuple[ServerSpec, str]] = []
-    if logins.base:
+    if logins.links.base:
         addresses = [(spec, await _address(visit, spec.name)) for spec in servers]
     return visit.page(
         "logins.html",
         kept=stored,
         addresses=addresses,
         mine=_servers_to_log_in(visit),
-        has_page=bool(logins.base),
+        has_page=bool(logins.links.base),
     )
 
 
@@ -45,7 +45,7 @@ async def _address(visit: Visit, server: str) -> str:
 
 async def _ask(visit: Visit) -> Response:
     """Say whose login is to begin; nothing begins by following an address of somebody else."""
-    page = visit.app.logins.page(visit.asked("ticket"))
+    page = visit.app.logins.links.read(visit.asked("ticket"))
     return visit.page(
         "begin.html", server=page.server, subject=describe_subject(page.subject), address=""
     )
@@ -53,7 +53,7 @@ async def _ask(visit: Visit) -> Response:
 
 async def _begin(visit: Visit) -> Response:
     logins = visit.app.logins
-    page = logins.page(visit.asked("ticket"))
+    page = logins.links.read(visit.asked("ticket"))
     mark = visit.request.cookies.get(LOGIN_COOKIE, "")
     mark = mark if is_browser_mark(mark) else token_urlsafe(32)
     begun = await logins.begin_at(visit.caller, page, browser=mark)
@@ -68,7 +68,7 @@ async def _begin(visit: Visit) -> Response:
         path="/",
         httponly=True,
         samesite="lax",
-        secure=logins.base.startswith("https://"),
+        secure=logins.links.is_https,
     )
     return response
 

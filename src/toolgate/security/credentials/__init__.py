@@ -6,12 +6,12 @@ Knows no wire: `upstream` asks a `ConnectionCredential` for headers and variable
 from toolgate.security.credentials.credential_values import current_values
 from toolgate.security.credentials.key_sources import KeySource, key_source, source_of
 from toolgate.security.credentials.keychain import Keychain, KeyRotation
+from toolgate.security.credentials.login_links import PAGE, LoginLinks
 from toolgate.security.credentials.login_view import LoginPage, LoginRights, LoginView, StartedLogin
 from toolgate.security.credentials.logins import (
     CALLBACK,
     DOCUMENT,
     LOGIN_COOKIE,
-    PAGE,
     Logins,
     is_browser_mark,
 )
@@ -34,6 +34,7 @@ __all__ = [
     "KeyRotation",
     "KeySource",
     "Keychain",
+    "LoginLinks",
     "LoginPage",
     "LoginRights",
     "LoginView",

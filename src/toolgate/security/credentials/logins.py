@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 from toolgate.base.ids import new_id, utc_now
 from toolgate.base.lazy_loading import load
-from toolgate.base.signing import Signer
 from toolgate.errors import ArgumentError, ForbiddenError, HandleError, UnknownServerError
 from toolgate.security.credentials.credential_values import origin_of, public_details, with_tokens
+from toolgate.security.credentials.login_links import LoginLinks
 from toolgate.security.credentials.login_view import (
     LoginPage,
     LoginRights,
@@ -31,12 +31,10 @@ from toolgate.types import Caller, Json, ServerSpec, json_object
 __all__ = ["Logins", "is_browser_mark"]
 
 CALLBACK = "/oauth/callback"
-PAGE = "/oauth/login/"
 DOCUMENT = "/oauth/client.json"
 LOGIN_COOKIE = "toolgate_login"
 """Cookie with what only one browser knows, so that the answer is taken from it alone."""
 
-_PURPOSE = "login"
 _MARK = re.compile(r"[A-Za-z0-9_-]{20,100}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # Characters of a header or variable. Chosen: servers refuse headers beyond 8 to 16 KiB.
@@ -49,7 +47,7 @@ class Logins:
     def __init__(
         self,
         desk: CredentialProvider,
-        signer: Signer,
+        links: LoginLinks,
         *,
         rights: LoginRights,
         specs: Callable[[], list[ServerSpec]],
@@ -61,7 +59,7 @@ class Logins:
 
         Args:
             desk: What shows them.
-            signer: Signs the addresses of login pages.
+            links: Links to login pages.
             rights: Who may.
             specs: The servers.
             settings: Table `[credentials]`.
@@ -69,14 +67,13 @@ class Logins:
             changed: Called when something else is to be shown.
         """
         self._desk = desk
-        self._signer = signer
+        self.links = links
+        """Links to login pages."""
         self._rights = rights
         self._specs = specs
         self._settings = settings
         self._record = record
         self._changed = changed
-        self.base = ""
-        """Address of this gateway as browsers know it, without a slash at its end; empty: none."""
 
     # Looking
 
@@ -132,7 +129,7 @@ class Logins:
         self._must_have_logins(spec)
         if not redirect:
             return StartedLogin(
-                url=self._page(spec.name, subject), expires_in_s=self._settings().login_s
+                url=self.links.url(spec.name, subject), expires_in_s=self._settings().login_s
             )
         if not _is_own_machine(redirect):
             raise ArgumentError(
@@ -140,19 +137,6 @@ class Logins:
                 allowed="Allowed: http://127.0.0.1:PORT/PATH, the caller's own machine.",
             )
         return await self._begin(spec, subject, redirect=redirect, by=caller.caller_id, browser="")
-
-    def page(self, ticket: str) -> LoginPage:
-        """What the address of a login page is about.
-
-        Raises:
-            HandleError: It was not made here, or is too old.
-        """
-        payload = self._signer.check(_PURPOSE, ticket)
-        if float(payload["until"]) < self._desk.clock():
-            raise HandleError(
-                "The address of this login is too old.", hint="Ask the tool again for another one."
-            )
-        return LoginPage(server=str(payload["server"]), subject=str(payload["subject"]))
 
     async def begin_at(self, caller: Caller, page: LoginPage, *, browser: str) -> StartedLogin:
         """Begin the login of a page, for whom it was made.
@@ -176,7 +160,7 @@ class Logins:
         return await self._begin(
             spec,
             page.subject,
-            redirect=f"{self.base}{CALLBACK}",
+            redirect=f"{self.links.base}{CALLBACK}",
             by=caller.caller_id,
             browser=browser,
         )
@@ -310,14 +294,14 @@ class Logins:
     def document(self) -> Json | None:
         """The client id metadata document of this gateway; None where it can have none."""
         # Authorization servers fetch this document, and its URL must be https.
-        if not self.base.startswith("https://"):
+        if not self.links.is_https:
             return None
         return {
-            "client_id": f"{self.base}{DOCUMENT}",
+            "client_id": f"{self.links.base}{DOCUMENT}",
             "client_name": self._settings().client_name,
-            "client_uri": self.base,
+            "client_uri": self.links.base,
             "redirect_uris": [
-                f"{self.base}{CALLBACK}",
+                f"{self.links.base}{CALLBACK}",
                 "http://127.0.0.1/callback",
                 "http://localhost/callback",
             ],
@@ -326,22 +310,7 @@ class Logins:
             "token_endpoint_auth_method": "none",
         }
 
-    def login_url(self, server: str, subject: str) -> str:
-        """The page where a subject logs in to a server; empty: there is none."""
-        return self._page(server, subject) if self.base else ""
-
     # How
-
-    def _page(self, server: str, subject: str) -> str:
-        if not self.base:
-            raise ArgumentError(
-                "This gateway has no address that a browser could open.",
-                hint="Give redirect_uri, an address on your own machine, or run: toolgate serve",
-            )
-        # The ticket is signed and not stored, so offering logins fills no table.
-        until = self._desk.clock() + self._settings().login_s
-        ticket: Json = {"server": server, "subject": subject, "until": round(until)}
-        return f"{self.base}{PAGE}{self._signer.sign(_PURPOSE, ticket)}"
 
     async def _begin(
         self, spec: ServerSpec, subject: str, *, redirect: str, by: str, browser: str
@@ -384,7 +353,7 @@ class Logins:
         """As whom to log in; a registration is kept for the next time."""
         settings = self._settings()
         document = settings.client_metadata_url or (
-            f"{self.base}{DOCUMENT}" if self.document() is not None else ""
+            f"{self.links.base}{DOCUMENT}" if self.document() is not None else ""
         )
         key = key_of(spec.name, redirect, "client")
         registration = await self._desk.vault.get(key, fresh=True)

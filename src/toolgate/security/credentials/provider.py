@@ -26,6 +26,7 @@ from toolgate.security.credentials.credential_values import (
     public_details,
     with_tokens,
 )
+from toolgate.security.credentials.login_links import LoginLinks
 from toolgate.security.credentials.subject import EVERYBODY, describe_subject, key_of, subject_of
 from toolgate.security.credentials.vault import DecryptedCredential, Vault
 from toolgate.store import CredentialKey
@@ -67,8 +68,8 @@ class CredentialProvider:
         vault: Vault,
         outbound: Callable[[], Any],
         *,
-        is_local: Callable[[], bool],
-        login_url: Callable[[str, str], str],
+        links: LoginLinks,
+        is_local: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Make one.
@@ -76,15 +77,15 @@ class CredentialProvider:
         Args:
             vault: What is stored.
             outbound: Gives the `Outbound` of the gateway, which is loaded only then.
-            is_local: Whether whoever calls is the person at this machine.
-            login_url: The page where a server and a subject log in; empty: there is none.
+            links: Links to login pages.
+            is_local: Whether every caller is the person at this machine.
             clock: Seconds since 1970.
         """
         self.vault = vault
         self.clock = clock
         self._outbound = outbound
         self._is_local = is_local
-        self._login_url = login_url
+        self._links = links
         self._oauth: Any = None
         self._name = new_id()
         self._renewing: dict[CredentialKey, asyncio.Task[str]] = {}
@@ -233,14 +234,14 @@ class CredentialProvider:
             failed = f"The {server} wants a login{whose}, and there is none."
         is_theirs = spec.credentials.per == "user" and subject != EVERYBODY
         # A shared login is the administrator's business, so users get no link to it.
-        url = self._login_url(spec.name, subject) if is_theirs or self._is_local() else ""
+        url = self._links.url_if_any(spec.name, subject) if is_theirs or self._is_local else ""
         command = f"toolgate servers login {spec.name}"
         if spec.credentials.headers or spec.credentials.env:
             command = f"toolgate credentials set {spec.name}"
         hint = f"Run: {command}"
         if url:
             hint = f"Open {url} with a browser, or run: {command}"
-        elif not is_theirs and not self._is_local():
+        elif not is_theirs and not self._is_local:
             hint = f"Ask the administrator of the gateway to run: {command}"
         return LoginNeededError(failed, server=spec.name, url=url, hint=hint)
 

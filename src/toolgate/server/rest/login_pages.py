@@ -68,7 +68,7 @@ class LoginPages:
             return
 
     async def _begin(self, scope: Scope, receive: Receive, send: Send, ticket: str) -> None:
-        page = self._logins.page(ticket)
+        page = self._logins.links.read(ticket)
         if scope["method"] == "GET" and self._admission.required:
             await _page(
                 send,
@@ -92,7 +92,7 @@ class LoginPages:
             )
         browser = _browser_of(scope) or secrets.token_urlsafe(32)
         begun = await self._logins.begin_at(caller, page, browser=browser)
-        is_safe = self._logins.base.startswith("https://")
+        is_safe = self._logins.links.is_https
         cookie = (
             f"{LOGIN_COOKIE}={browser}; HttpOnly; SameSite=Lax; Path=/; Max-Age=3600"
             f"{'; Secure' if is_safe else ''}"

@@ -13,7 +13,6 @@ import anyio
 from toolgate.base.ids import new_id
 from toolgate.catalog import Catalog
 from toolgate.errors import SettingError, StoreError, UnknownServerError
-from toolgate.packs import Packs
 from toolgate.security.credentials import SealedConfigs, has_plain_secrets
 from toolgate.settings import (
     Settings,
@@ -42,8 +41,6 @@ class ServerRegistry:
     ) -> None:
         self._settings = settings
         self._sealed = sealed
-        self.packs: Packs | None = None
-        """Bring servers of their own along."""
         self._store = store
         self._catalog = catalog
         self._rows: list[StoredServer] = []
@@ -70,28 +67,19 @@ class ServerRegistry:
                     hint=f"Remove it from the file, or run: toolgate servers remove {row.name}",
                 )
             specs.append(await self._opened_spec(row))
-        if self.packs is not None and settings.tool_names != "flat":
-            names = [spec.name for spec in specs]
-            specs += self.packs.specs(names, has_connections=bool(settings.connections))
-        if settings.tool_names == "flat" and len(specs) != 1:
-            raise SettingError(
-                f'tool_names = "flat" serves exactly one server; {len(specs)} are configured.',
-                hint='Configure one server, or set tool_names = "prefixed".',
-            )
         return specs
 
-    async def follow(self, settings: Settings) -> None:
-        """Take over what other processes have changed in the store.
+    @asynccontextmanager
+    async def foreign_change(self) -> AsyncGenerator[bool]:
+        """Whether other processes have changed stored servers; no change starts meanwhile.
 
         Raises:
-            ConfigError: The servers do not fit together any more.
             StoreError: The store cannot be read.
         """
-        await self._catalog.adopt_decisions()
-        known = {row.server_id: row for row in self._rows}
-        if known != {row.server_id: row for row in await self._store.servers.select(None)}:
-            async with self._lock:
-                await self._catalog.reload(await self.specs(settings))
+        async with self._lock:
+            previous = {row.server_id: row for row in self._rows}
+            stored = await self._store.servers.select(None)
+            yield previous != {row.server_id: row for row in stored}
 
     @asynccontextmanager
     async def _change(self, name: str) -> AsyncGenerator[None]:

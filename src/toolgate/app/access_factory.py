@@ -1,0 +1,109 @@
+"""Builds what decides about requests and records them: permissions, logins, guards, receipts."""
+
+from collections import Counter
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from toolgate.app.access_control import Permissions
+from toolgate.app.project_tables import ProjectTables
+from toolgate.app.servers.upstream_servers import UpstreamServers
+from toolgate.app.storage import Storage
+from toolgate.audit import Receipts
+from toolgate.security.access import AccessData
+from toolgate.security.credentials import CredentialWatcher, LoginRights, Logins
+from toolgate.security.guards import Approvals, CallGuardChain, CallGuards, secret_scanner
+from toolgate.settings import CurrentSettings, GuardTable, Settings
+
+__all__ = ["AccessParts", "guards_of", "open_access"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccessParts:
+    """What decides about requests and records them."""
+
+    permissions: Permissions
+    """Who asks, and what they may do."""
+
+    receipts: Receipts
+    """Records what was done."""
+
+    logins: Logins
+    """People's logins to servers."""
+
+    credential_watcher: CredentialWatcher
+    """Notices credentials that change, in any process."""
+
+    guards: CallGuardChain
+    """Guards and approvals before each call."""
+
+
+async def open_access(
+    stack: AsyncExitStack,
+    settings: CurrentSettings,
+    storage: Storage,
+    servers: UpstreamServers,
+) -> AccessParts:
+    """What decides about requests, with the data of the store; closing the stack closes it.
+
+    Raises:
+        ConfigError: A rule, a guard or a way to authenticate cannot be used.
+        StoreError: The store cannot be read, and callers have to show who they are.
+    """
+    store, catalog = storage.store, servers.catalog
+    data = AccessData(store)
+    projects = ProjectTables(settings(), data)
+    receipts = Receipts(
+        storage.audit.recorder,
+        keep_queries=lambda: settings().audit.keep_queries,
+        is_closed=projects.is_closed,
+        server=catalog.spec,
+        mask=lambda value: secret_scanner().mask_json(value, Counter()),
+        process=storage.audit.writer_id,
+    )
+    stack.callback(receipts.flush)
+    permissions = Permissions(settings(), store, catalog, receipts, data=data, projects=projects)
+    stack.push_async_callback(permissions.aclose)
+    watcher = CredentialWatcher(servers.credentials.vault, changed=servers.fleet.relogin)
+    stack.push_async_callback(watcher.aclose)
+    policy = permissions.policy
+    logins = Logins(
+        servers.credentials,
+        servers.login_links,
+        rights=LoginRights(
+            manages=lambda caller: policy.decide(caller, "right", "manage").allowed,
+            reaches=lambda caller, server: policy.decide(caller, "reach", server).allowed,
+        ),
+        specs=lambda: list(catalog.specs),
+        settings=lambda: settings().credentials,
+        record=receipts.note,
+        changed=watcher.refresh,
+    )
+    guards = CallGuardChain(
+        CallGuards(
+            guards_of(settings(), permissions),
+            is_trusted=lambda server: server not in policy.distrusted,
+        ),
+        Approvals(
+            store.approvals,
+            storage.signer,
+            settings=lambda: settings().approvals,
+            note=receipts.approval,
+        ),
+    )
+    permissions.on_change(lambda: guards.guards.reload(guards_of(settings(), permissions)))
+    return AccessParts(
+        permissions=permissions,
+        receipts=receipts,
+        logins=logins,
+        credential_watcher=watcher,
+        guards=guards,
+    )
+
+
+def guards_of(settings: Settings, permissions: Permissions) -> tuple[GuardTable, ...]:
+    """The guards of file and store, and one before SQLcl, which would run any statement."""
+    configured = (*settings.guard, *permissions.guards)
+    if not settings.packs.options.get("sql", {}).get("sqlcl"):
+        return configured
+    sqlcl = GuardTable(tools=("sqlcl-*:run-sql",), sql={"sql": "oracle"}, source="the pack sql")
+    return (*configured, sqlcl)

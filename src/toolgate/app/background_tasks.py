@@ -1,0 +1,28 @@
+"""Tasks that run beside the requests and end with the gateway."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+__all__ = ["BackgroundTasks"]
+
+
+class BackgroundTasks:
+    """Keeps hold of tasks while they run, and cancels them at the end."""
+
+    def __init__(self) -> None:
+        """Start without tasks."""
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run `work` beside everything else."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def aclose(self) -> None:
+        """Cancel the tasks that still run, and wait for their end."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

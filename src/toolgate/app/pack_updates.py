@@ -1,0 +1,98 @@
+"""Applies what packs bring: intents, rules, live variables, protected files."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from toolgate.app.intent_factory import IntentParts
+from toolgate.databases.connections import SchemaHistory
+from toolgate.gateway.execution import Protection, Protections
+from toolgate.intents.rules import PackRules
+from toolgate.packs import LiveVariables, PackSet, intent_set_of, with_live_names
+
+__all__ = ["PackUpdates"]
+
+
+@dataclass(frozen=True)
+class _Connected:
+    """The connected databases, as far as packs depend on them."""
+
+    tables: tuple[str, ...] = ()
+    """Names of tables and types."""
+
+    is_any: bool = False
+    """Whether there are databases."""
+
+
+class PackUpdates:
+    """Brings intents, rules and protections in line with the packs and the databases."""
+
+    def __init__(
+        self,
+        packs: Callable[[], PackSet],
+        *,
+        schemas: SchemaHistory,
+        intents: IntentParts,
+        live_variables: LiveVariables,
+        protections: Protections,
+    ) -> None:
+        """Apply nothing yet.
+
+        Args:
+            packs: Gives the active packs.
+            schemas: The databases, whose tables packs can refer to.
+            intents: Gets the intents and rules.
+            live_variables: Gets the variables that packs compute.
+            protections: Gets the files that packs protect.
+        """
+        self._packs = packs
+        self._schemas = schemas
+        self._intents = intents
+        self._live_variables = live_variables
+        self._protections = protections
+        self._connected = _Connected()
+
+    async def start(self) -> None:
+        """Apply the packs for the databases as they are known now."""
+        self._connected = await self._read_connected()
+        self.apply()
+
+    async def refresh_tables(self) -> bool:
+        """Apply the packs again if the databases are others now; gives whether they are."""
+        connected = await self._read_connected()
+        if connected == self._connected:
+            return False
+        self._connected = connected
+        self.apply()
+        return True
+
+    def apply(self) -> None:
+        """Let the active packs count from now on.
+
+        Rules for tools that are absent because no database is connected would only mislead, so
+        they are left out.
+        """
+        tables = {"tables": self._connected.tables}
+        packs = [with_live_names(pack, tables) for pack in self._packs().packs]
+        rules = [
+            PackRules(
+                pack=pack.name,
+                rules=pack.rules,
+                variables=pack.variables,
+                out_of_context=pack.out_of_context,
+            )
+            for pack in packs
+            if self._connected.is_any or "connections" not in pack.needs
+        ]
+        recognizer = self._intents.recognizer
+        intent_set = intent_set_of(packs)
+        if intent_set != recognizer.intent_set:
+            recognizer.replace_intents(intent_set, soon=any(entry.rules for entry in rules))
+        self._intents.rulebook.replace_rules(rules, self._live_variables.sources(packs))
+        self._protections.take(
+            Protection(pack=pack.name, suffixes=pack.protected, hint=pack.protection)
+            for pack in packs
+        )
+
+    async def _read_connected(self) -> _Connected:
+        names = await self._schemas.names()
+        return _Connected(names, is_any=bool(self._schemas.connections))

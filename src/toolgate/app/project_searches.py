@@ -1,0 +1,45 @@
+"""Keeps the searches that projects ask for in line with the projects."""
+
+import logging
+from dataclasses import replace
+
+from toolgate.app.access_control import Permissions
+from toolgate.app.search_factory import SearchFactory
+from toolgate.errors import ConfigError
+from toolgate.settings import CurrentSettings, Settings
+
+__all__ = ["ProjectSearches"]
+
+log = logging.getLogger(__name__)
+
+
+class ProjectSearches:
+    """Builds a search as soon as a project of the file or of the store names it."""
+
+    def __init__(
+        self, settings: CurrentSettings, search_factory: SearchFactory, permissions: Permissions
+    ) -> None:
+        self._settings = settings
+        self._search_factory = search_factory
+        self._permissions = permissions
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether projects ask for other searches than those that there are."""
+        return self.required_by(self._settings()) != self._settings().project_optimizations
+
+    def required_by(self, settings: Settings) -> tuple[str, ...]:
+        """Names of the searches that projects of these settings and of the store ask for."""
+        of_file = {table.optimization for table in settings.project.values()} - {""}
+        return tuple(sorted(of_file | set(self._permissions.optimizations)))
+
+    async def refresh(self) -> None:
+        """Build the searches that are missing; one that cannot be built is logged and left out."""
+        settings = replace(
+            self._settings(), project_optimizations=self.required_by(self._settings())
+        )
+        try:
+            await self._search_factory.reload(self._search_factory.prepare(settings))
+        except ConfigError as error:
+            log.error("a search of a project cannot be used: %s", error)  # noqa: TRY400
+        self._settings.replace(settings)

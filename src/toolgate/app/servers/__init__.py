@@ -1,0 +1,1 @@
+"""Builds what connects to servers, and knows which servers are configured."""

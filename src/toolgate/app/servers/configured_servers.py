@@ -1,0 +1,82 @@
+"""All servers of a gateway: those of files, of the store and of packs."""
+
+import logging
+from collections.abc import Callable
+
+from toolgate.app.servers.server_registry import ServerRegistry
+from toolgate.catalog import Catalog
+from toolgate.errors import ConfigError, SettingError, StoreError
+from toolgate.packs import Packs
+from toolgate.settings import Settings
+from toolgate.types import ServerSpec
+
+__all__ = ["ConfiguredServers"]
+
+log = logging.getLogger(__name__)
+
+
+class ConfiguredServers:
+    """Brings the catalog in line with files, store and packs."""
+
+    def __init__(
+        self,
+        settings: Callable[[], Settings],
+        *,
+        registry: ServerRegistry,
+        packs: Packs,
+        catalog: Catalog,
+    ) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._packs = packs
+        self._catalog = catalog
+
+    async def specs(self, settings: Settings) -> list[ServerSpec]:
+        """The servers that these settings, the store and the packs configure.
+
+        Raises:
+            SettingError: A name is configured twice, or the servers do not fit the settings.
+        """
+        specs = await self._registry.specs(settings)
+        if settings.tool_names != "flat":
+            names = [spec.name for spec in specs]
+            return specs + self._packs.specs(names, has_connections=bool(settings.connections))
+        if len(specs) != 1:
+            raise SettingError(
+                f'tool_names = "flat" serves exactly one server; {len(specs)} are configured.',
+                hint='Configure one server, or set tool_names = "prefixed".',
+            )
+        return specs
+
+    async def load(self) -> None:
+        """Fill the catalog with the stored listings, and connect.
+
+        Raises:
+            SettingError: The servers do not fit together.
+        """
+        await self._catalog.load(await self.specs(self._settings()))
+
+    async def reload(self, settings: Settings) -> None:
+        """Use the servers of these settings; unchanged servers keep running.
+
+        Raises:
+            SettingError: The servers do not fit together; nothing was changed.
+        """
+        await self._catalog.reload(await self.specs(settings))
+
+    async def follow_store(self) -> None:
+        """Adopt what other processes have changed in the store; what cannot be is logged."""
+        try:
+            await self._catalog.adopt_decisions()
+            async with self._registry.foreign_change() as is_changed:
+                if is_changed:
+                    await self.reload(self._settings())
+        except (ConfigError, StoreError) as error:
+            log.warning("stored servers not taken over", extra={"error": error.full_text})
+
+    async def follow_packs(self) -> None:
+        """Adopt the servers of the packs as they are now; what cannot be is logged."""
+        try:
+            await self.reload(self._settings())
+        except ConfigError as error:
+            log.error("servers of packs cannot be used: %s", error)  # noqa: TRY400

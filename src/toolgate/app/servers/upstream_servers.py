@@ -1,0 +1,102 @@
+"""Builds what connects to servers, keeps their credentials, and lists their tools."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+from toolgate.app.servers.wire_factory import OutboundClients, WireFactory
+from toolgate.app.storage import Storage
+from toolgate.catalog import Catalog, ConnectChoice
+from toolgate.catalog.scanner import Quarantine
+from toolgate.security.credentials import (
+    CredentialProvider,
+    Keychain,
+    LoginLinks,
+    Vault,
+    source_of,
+)
+from toolgate.settings import CurrentSettings
+from toolgate.types import DEFAULT_PROJECT
+from toolgate.upstream import EraBridge, Fleet, WireMaker
+
+__all__ = ["UpstreamServers", "open_upstream_servers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpstreamServers:
+    """The servers of a gateway, none of them added yet."""
+
+    fleet: Fleet
+    """Keeps the connections."""
+
+    catalog: Catalog
+    """Lists what the servers offer."""
+
+    quarantine: Quarantine
+    """Holds tools back until they are accepted."""
+
+    credentials: CredentialProvider
+    """Gives the credentials for servers."""
+
+    login_links: LoginLinks
+    """Links to the pages where people log in to servers."""
+
+
+def open_upstream_servers(
+    stack: AsyncExitStack,
+    settings: CurrentSettings,
+    storage: Storage,
+    *,
+    connect: ConnectChoice,
+    hold: bool,
+    wires: Mapping[str, WireMaker],
+) -> UpstreamServers:
+    """What connects to servers and lists their tools; closing the stack ends all but the catalog.
+
+    Args:
+        stack: Closes what is opened.
+        settings: The current settings.
+        storage: Where listings and credentials are kept.
+        connect: As for `open_app`.
+        hold: As for `open_app`.
+        wires: As for `open_app`.
+
+    Raises:
+        SettingError: The key for credentials cannot be used.
+    """
+    at_start, store = settings(), storage.store
+    outbound = OutboundClients(at_start.outbound)
+    stack.push_async_callback(outbound.aclose)
+    login_links = LoginLinks(storage.signer, lambda: settings().credentials)
+    credentials = CredentialProvider(
+        Vault(store.credentials, Keychain(store.credentials, source_of(at_start))),
+        outbound,
+        links=login_links,
+        is_local=at_start.auth != "required",
+    )
+    make_wire = WireFactory(outbound, credentials, wires)
+    stack.push_async_callback(make_wire.aclose)
+    stack.push_async_callback(credentials.aclose)
+    fleet = Fleet(
+        make_wire,
+        EraBridge(storage.signer),
+        subject_of=credentials.subject_for,
+        deferred=hold,
+    )
+    quarantine = Quarantine(store, project_id=DEFAULT_PROJECT, mode=lambda: settings().quarantine)
+    catalog = Catalog(
+        fleet,
+        store,
+        project_id=DEFAULT_PROJECT,
+        max_name_chars=at_start.max_name_chars,
+        flat=at_start.tool_names == "flat",
+        inspection=quarantine,
+        connect=connect,
+    )
+    return UpstreamServers(
+        fleet=fleet,
+        catalog=catalog,
+        quarantine=quarantine,
+        credentials=credentials,
+        login_links=login_links,
+    )

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import Any
+from urllib.parse import unquote
 
 from toolgate.base import json_text
 from toolgate.base.token_estimate import estimate_tokens
@@ -219,6 +220,16 @@ class Snapshot:
                 return server, server_uri
         return None
 
+    def template_variables(self, server: str, uri: str) -> Mapping[str, str]:
+        """What a URI has in the places of the templates of a server, percent-decoded, by name."""
+        entries = self.servers.get(server)
+        variables: dict[str, str] = {}
+        for template in entries.templates if entries is not None else ():
+            if match := _template_pattern(template.name).fullmatch(uri):
+                for names, value in zip(_variables_in(template.name), match.groups(), strict=True):
+                    variables |= dict.fromkeys(names, unquote(value))
+        return variables
+
     def _offers(self, uri: str) -> Iterator[tuple[str, str]]:
         listed = self.resources.get(uri)
         if listed is not None:
@@ -323,18 +334,31 @@ def _hints(definition: Json) -> dict[str, bool]:
 
 
 def _template_pattern(template: str) -> re.Pattern[str]:
-    """What a URI template (RFC 6570) can expand to, loosely.
+    """What a URI template (RFC 6570) can expand to, loosely, with a group for each expression.
 
     An expression is anything non-empty without `/`, or anything at all where it starts with an
     operator or explodes.
     """
-    parts = re.split(r"(\{[^{}]*\})", template[:2000])
+    parts = _EXPRESSION.split(template[:_LONGEST_TEMPLATE])
     return re.compile(
         "".join(
-            (".*" if part[1:2] in ("+", "#", "/", "?", "&", ";", ".") or "*" in part else "[^/]+")
+            ("(.*)" if part[1:2] in _OPERATORS or "*" in part else "([^/]+)")
             if part.startswith("{") and part.endswith("}")
             else re.escape(part)
             for part in parts
         ),
         re.DOTALL,
     )
+
+
+def _variables_in(template: str) -> list[list[str]]:
+    """The names of the variables of each expression."""
+    return [
+        [re.sub(r":\d+$|\*$", "", name) for name in part.strip("{}+#/?&;.").split(",")]
+        for part in _EXPRESSION.findall(template[:_LONGEST_TEMPLATE])
+    ]
+
+
+_EXPRESSION = re.compile(r"(\{[^{}]*\})")
+_OPERATORS = ("+", "#", "/", "?", "&", ";", ".")
+_LONGEST_TEMPLATE = 2_000

@@ -308,7 +308,6 @@ class _ServiceBuilder:
             catalog=self._catalog,
             access=self._policy,
             visible=self.visible,
-            receipts=self._receipts,
             forwarder=self._forwarder,
         )
 

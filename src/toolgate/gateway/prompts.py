@@ -12,6 +12,7 @@ from toolgate.base.ids import utc_now
 from toolgate.catalog import Catalog
 from toolgate.errors import UnknownPromptError
 from toolgate.gateway.execution.forwarding import ServerForwarder
+from toolgate.gateway.execution.server_request import prompt_request
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.prompts import PREFIX, Prompt, Prompts, check, fields_in, fill
 from toolgate.settings import Settings
@@ -72,6 +73,7 @@ class PromptService:
         """Answer a `prompts/get`.
 
         Raises:
+            GuardError: A guard does not allow its arguments or the result.
             UnknownPromptError: No server offers it to this caller.
             UpstreamError: The server failed.
         """
@@ -81,10 +83,8 @@ class PromptService:
             if own is not None:
                 return own
         entry = self._visible.prompt(caller, name)
-        request = {**params, "name": entry.name}
-        result = await self._forwarder.forward(
-            caller, "prompt", entry.server, entry.key, "prompts/get", request, peer
-        )
+        request = prompt_request(entry.server, entry.key, entry.name, params)
+        result = await self._forwarder.forward(caller, request, peer)
         return await self.replaced(caller, name, arguments, result)
 
     async def own(self, caller: Caller, name: str, arguments: Json) -> Json | None:

@@ -1,10 +1,14 @@
 """Resources of the servers: reading, completion, subscriptions."""
 
-from toolgate.audit import Receipts
 from toolgate.catalog import (
     Catalog,
 )
 from toolgate.gateway.execution.forwarding import ServerForwarder
+from toolgate.gateway.execution.server_request import (
+    ServerRequest,
+    completion_request,
+    read_request,
+)
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.security.access import Access
 from toolgate.types import (
@@ -26,13 +30,11 @@ class ResourceService:
         catalog: Catalog,
         access: Access,
         visible: VisibleCatalog,
-        receipts: Receipts,
         forwarder: ServerForwarder,
     ) -> None:
         self._catalog = catalog
         self._access = access
         self._visible = visible
-        self._receipts = receipts
         self._forwarder = forwarder
         self._watched: dict[str, int] = {}
 
@@ -40,24 +42,19 @@ class ResourceService:
         """Answer a `resources/read`.
 
         Raises:
+            GuardError: A guard does not allow it.
             UnknownResourceError: No server offers it to this caller.
             UpstreamError: The server failed.
         """
         server, uri = self._visible.resource(caller, str(params.get("uri")))
-        return await self._forwarder.forward(
-            caller,
-            "read",
-            server,
-            f"{server}:{uri}",
-            "resources/read",
-            {**params, "uri": uri},
-            peer,
-        )
+        request = self._read_request(server, uri, params)
+        return await self._forwarder.forward(caller, request, peer)
 
     async def complete(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
         """Answer a `completion/complete` for a prompt or a resource template.
 
         Raises:
+            GuardError: A guard does not allow it.
             UnknownPromptError: No such prompt for this caller.
             UnknownResourceError: No such template for this caller.
             UpstreamError: The server failed.
@@ -74,26 +71,23 @@ class ResourceService:
                 else self._visible.resource(caller, uri)
             )
             target = {**ref, "uri": own}
+            await self._forwarder.check(caller, self._read_request(server, own, {}))
         else:
             entry = self._visible.prompt(caller, str(ref.get("name")))
             server, target = entry.server, {**ref, "name": entry.name}
-        request = {**params, "ref": target}
-        key = f"{server}:{target.get('uri') or target.get('name')}"
-        async with self._receipts.around(caller, "complete", server, key) as done:
-            result = await self._catalog.request(
-                server, "completion/complete", request, caller=caller, peer=peer
-            )
-            done(result)
-            return result
+        request = completion_request(server, target, params)
+        return await self._forwarder.forward(caller, request, peer)
 
     async def subscribe(self, caller: Caller, uri: str) -> None:
         """Announce updates of a resource to `ChangeNotifier`; counted, see `unsubscribe`.
 
         Raises:
+            GuardError: A guard does not allow it.
             UnknownResourceError: No server offers it to this caller.
             UpstreamError: The server refused.
         """
-        self._visible.resource(caller, uri)
+        server, own = self._visible.resource(caller, uri)
+        await self._forwarder.check(caller, self._read_request(server, own, {}))
         self._watched[uri] = self._watched.get(uri, 0) + 1
         if self._watched[uri] == 1:
             try:
@@ -113,6 +107,10 @@ class ResourceService:
         if not self._watched[uri]:
             del self._watched[uri]
             await self._update_subscription(uri)
+
+    def _read_request(self, server: str, uri: str, params: Json) -> ServerRequest:
+        variables = self._catalog.snapshot.template_variables(server, uri)
+        return read_request(server, uri, params, variables)
 
     async def _update_subscription(self, uri: str) -> None:
         origin = self._catalog.snapshot.resource_of(uri)

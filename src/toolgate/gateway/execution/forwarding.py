@@ -4,11 +4,14 @@ from toolgate.audit import Receipts
 from toolgate.catalog import (
     Catalog,
 )
+from toolgate.errors import RpcError
+from toolgate.gateway.execution.server_request import ServerRequest
 from toolgate.security.guards import CallGuardChain
 from toolgate.types import (
     Caller,
     Json,
     Peer,
+    json_object,
 )
 
 __all__ = ["ServerForwarder"]
@@ -22,38 +25,55 @@ class ServerForwarder:
         self._receipts = receipts
         self._guards = guards
 
-    async def forward(
-        self,
-        caller: Caller,
-        action: str,
-        server: str,
-        key: str,
-        method: str,
-        params: Json,
-        peer: Peer | None,
-    ) -> Json:
+    async def forward(self, caller: Caller, request: ServerRequest, peer: Peer | None) -> Json:
         """The answer of a server to a request, after the call policies.
 
         Args:
             caller: Who sends the request.
-            action: Its name in the audit: `read`, `prompt`.
-            server: The name of the server.
-            key: Its target, `server:name` or `server:uri`.
-            method: The MCP method.
-            params: Parameters, with the name or URI on that server.
+            request: The request.
             peer: The client, if the server can ask it something.
+
+        Raises:
+            GuardError: A guard does not allow the arguments or the result.
+            UpstreamError: The server failed.
         """
-        async with self._receipts.around(caller, action, server, key) as done:
-            result = await self._catalog.request(
-                server,
-                method,
-                params,
-                caller=caller,
-                peer=self._guards.for_server(caller, server).peer(key, peer),
-            )
+        server, key = request.server, request.key
+        with self._receipts.refusals(caller, request.action, key):
+            params, noted = await self._checked(caller, request)
+        async with self._receipts.around(caller, request.action, server, key, detail=noted) as done:
+            try:
+                result = await self._catalog.request(
+                    server,
+                    request.method,
+                    params,
+                    caller=caller,
+                    peer=self._guards.for_server(caller, server).peer(key, peer),
+                )
+            except RpcError as error:
+                raise self._guards.for_server(caller, server).error(error) from None
             done(result)
             # The present guards: they may have changed while the server was working.
             guards = self._guards.for_server(caller, server)
             result, notes = await guards.result(key, result)
             done(result, notes)
             return result
+
+    async def check(self, caller: Caller, request: ServerRequest) -> None:
+        """Check a request that is not sent in this way.
+
+        Raises:
+            GuardError: A guard does not allow its arguments.
+        """
+        with self._receipts.refusals(caller, request.action, request.key):
+            await self._checked(caller, request)
+
+    async def _checked(self, caller: Caller, request: ServerRequest) -> tuple[Json, Json]:
+        """The parameters as they may be sent, and what is to be recorded of them."""
+        guards = self._guards.for_server(caller, request.server)
+        arguments, notes = await guards.arguments(request.key, request.arguments, request.kind)
+        is_same = arguments is request.arguments
+        params = request.params if is_same else request.with_arguments(arguments)
+        if answers := json_object(params.get("inputResponses")):
+            passed, more = await guards.answers(request.key, answers)
+            params, notes = {**params, "inputResponses": passed}, {**more, **notes}
+        return params, notes

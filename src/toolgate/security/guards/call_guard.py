@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import jsonschema_rs
 
@@ -16,7 +16,7 @@ from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import GuardTable
 from toolgate.types import Json, json_object
 
-__all__ = ["CallGuard", "CallGuards", "GuardedTool"]
+__all__ = ["ArgumentKind", "CallGuard", "CallGuards", "GuardedTool"]
 
 _DEEPEST = 100
 """Levels of arguments; jsonschema-rs ends the process at some tens of thousands."""
@@ -24,6 +24,11 @@ _DEEPEST = 100
 _KEPT = 50_000
 _LONGEST_SQL = 20_000
 """Characters; looking at more would hold up other calls."""
+
+
+ArgumentKind: TypeAlias = Literal["call", "completion", "uri"]
+"""Arguments of a tool or prompt; those of a completion, of which some are still missing; a URI with
+the variables in it, which no schema is about."""
 
 
 class GuardedTool(Protocol):
@@ -60,7 +65,7 @@ class _Compiled:
     """A table of the configuration, ready to be used."""
 
     table: GuardTable
-    schema: Any
+    schemas: Mapping[ArgumentKind, Any]
     deny: Mapping[str, Sequence[tuple[str, Any]]]
 
     def fits(self, project_id: str, tool: GuardedTool, *, is_trusted: bool) -> bool:
@@ -144,8 +149,15 @@ class CallGuard:
         """Whether secrets are masked or blocked on any way."""
         return bool(self._masks["argument"] or self._masks["result"])
 
-    def arguments(self, key: str, arguments: Json) -> tuple[Json, Json]:
+    def arguments(
+        self, key: str, arguments: Json, kind: ArgumentKind = "call"
+    ) -> tuple[Json, Json]:
         """The arguments as they go on, and what is noted of them.
+
+        Args:
+            key: The tool, prompt or resource that gets them, for errors.
+            arguments: By name.
+            kind: What they belong to.
 
         Raises:
             GuardError: They may not.
@@ -157,6 +169,7 @@ class CallGuard:
             )
         self._check_size("argument", key, arguments)
         for part in self._parts:
+            self._check_schema(part, key, arguments, kind)
             self._check(part, key, arguments)
         return self._without_secrets("argument", key, arguments)
 
@@ -206,16 +219,20 @@ class CallGuard:
                 hint="Send less at a time." if where == "argument" else "Ask for less at a time.",
             )
 
-    def _check(self, part: _Compiled, key: str, arguments: Json) -> None:
+    def _check_schema(self, part: _Compiled, key: str, arguments: Json, kind: ArgumentKind) -> None:
         why = f" {part.table.reason}" if part.table.reason else ""
-        if part.schema is not None and not part.schema.is_valid(arguments):
-            error = next(iter(part.schema.iter_errors(arguments)))
+        schema = part.schemas.get(kind)
+        if schema is not None and not schema.is_valid(arguments):
+            error = next(iter(schema.iter_errors(arguments)))
             path = ".".join(str(step) for step in error.instance_path) or "arguments"
             raise GuardError(
                 f"A guard does not allow these arguments of {key}: {path[:100]}: "
                 f"{str(error.message).rstrip('.')[:300]}.{why}",
                 hint="Call it with other arguments, or ask whoever runs the gateway.",
             )
+
+    def _check(self, part: _Compiled, key: str, arguments: Json) -> None:
+        why = f" {part.table.reason}" if part.table.reason else ""
         for name, patterns in part.deny.items():
             for text in _texts(arguments if name == "*" else _at(arguments, name)):
                 for written, pattern in patterns:
@@ -342,10 +359,13 @@ class CallGuards:
 
 def _compiled(table: GuardTable) -> _Compiled:
     where = table.source or "[[guard]]"
-    schema: Any = None
+    schemas: dict[ArgumentKind, Any] = {}
     if table.arguments:
+        schema = {"type": "object", **table.arguments}
         try:
-            schema = _validator({"type": "object", **table.arguments})
+            schemas["call"] = _validator(schema)
+            # What has not been typed yet is not there.
+            schemas["completion"] = _validator({**schema, "required": []})
         except (ValueError, jsonschema_rs.ValidationError) as error:
             raise SettingError(
                 f"{where}: arguments of a guard is no JSON Schema: {_first_line(error)}.",
@@ -366,7 +386,7 @@ def _compiled(table: GuardTable) -> _Compiled:
                     hint="Correct it there.",
                 ) from error
             deny.setdefault(name, []).append((pattern, compiled))
-    return _Compiled(table, schema, deny)
+    return _Compiled(table, schemas, deny)
 
 
 def _validator(schema: Json) -> Any:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
 import anyio.to_thread
 
 from toolgate.errors import RpcError
 from toolgate.security.guards.approvals import Approvals, Clearance
-from toolgate.security.guards.call_guard import CallGuard, CallGuards, GuardedTool
+from toolgate.security.guards.call_guard import ArgumentKind, CallGuard, CallGuards, GuardedTool
 from toolgate.security.guards.guarded_peer import GuardedPeer
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
@@ -33,6 +34,26 @@ class GuardedCall:
 
     notes: Json = field(default_factory=dict[str, Any])
     """What is to be recorded of it."""
+
+    async def arguments(self, key: str, arguments: Json, kind: ArgumentKind) -> tuple[Json, Json]:
+        """Arguments as they go on, and what is to be recorded of them.
+
+        Raises:
+            GuardError: They may not go on.
+        """
+        if self.guard is None:
+            return arguments, {}
+        return await _aside(partial(self.guard.arguments, kind=kind), key, arguments)
+
+    async def answers(self, key: str, answers: Json) -> tuple[Json, Json]:
+        """Answers of a person to questions of the server, as `arguments`.
+
+        Raises:
+            GuardError: They may not go on.
+        """
+        return (
+            (answers, {}) if self.guard is None else await _aside(self.guard.answers, key, answers)
+        )
 
     async def result(self, key: str, result: Json) -> tuple[Json, Json]:
         """A result as it goes on, and what is to be recorded of it.
@@ -85,11 +106,11 @@ class CallGuardChain:
                 return clearance
             passed = replace(passed, params=clearance.params, clearance=clearance)
         approved_arguments = json_object(passed.params.get("arguments"))
-        arguments, notes = await _aside(guard.arguments, tool.key, approved_arguments)
+        arguments, notes = await passed.arguments(tool.key, approved_arguments, "call")
         if arguments is not approved_arguments:
             passed = replace(passed, params={**passed.params, "arguments": arguments})
         if answers := json_object(passed.params.get("inputResponses")):
-            masked, more = await _aside(guard.answers, tool.key, answers)
+            masked, more = await passed.answers(tool.key, answers)
             passed = replace(passed, params={**passed.params, "inputResponses": masked})
             notes = {**more, **notes}
         return replace(passed, notes=notes)

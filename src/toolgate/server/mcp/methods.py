@@ -150,6 +150,8 @@ def _check_completion(params: Json) -> None:
     for key in ("name", "value"):
         if not isinstance(argument.get(key), str):
             raise _wrong(f"argument.{key}", argument.get(key), "a string")
+    _optional(params, "context", dict, "an object")
+    _optional(params.get("context", {}), "arguments", dict, "an object")
 
 
 def _expect(params: Json, key: str, kind: type, words: str) -> Any:

@@ -1,0 +1,115 @@
+"""Requests about prompts and resources, with their arguments for guards."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from toolgate.security.guards import ArgumentKind
+from toolgate.types import Json, json_object
+
+__all__ = ["ServerRequest", "completion_request", "prompt_request", "read_request"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerRequest:
+    """A request to one server."""
+
+    action: Literal["complete", "prompt", "read"]
+    """Its name in the audit."""
+
+    server: str
+    """The name of the server."""
+
+    key: str
+    """Its target, `server:name` or `server:uri`."""
+
+    method: str
+    """The MCP method."""
+
+    params: Json
+    """Parameters, with the name or URI on that server."""
+
+    arguments: Json
+    """What guards check, by name."""
+
+    kind: ArgumentKind
+    """How guards check it."""
+
+    with_arguments: Callable[[Json], Json]
+    """The parameters with other values of `arguments`."""
+
+
+def prompt_request(server: str, key: str, name: str, params: Json) -> ServerRequest:
+    """A `prompts/get` for the prompt that its server knows as `name`."""
+    request = {**params, "name": name}
+    return ServerRequest(
+        action="prompt",
+        server=server,
+        key=key,
+        method="prompts/get",
+        params=request,
+        arguments=json_object(params.get("arguments")),
+        kind="call",
+        with_arguments=lambda values: {**request, "arguments": values},
+    )
+
+
+def read_request(
+    server: str, uri: str, params: Json, variables: Mapping[str, str]
+) -> ServerRequest:
+    """A `resources/read` for the URI that its server knows.
+
+    Args:
+        server: The name of the server.
+        uri: The URI there.
+        params: Parameters of the client.
+        variables: What the URI has in the places of a template.
+    """
+    return ServerRequest(
+        action="read",
+        server=server,
+        key=f"{server}:{uri}",
+        method="resources/read",
+        params={**params, "uri": uri},
+        arguments={**variables, "uri": uri},
+        kind="uri",
+        with_arguments=lambda values: {**params, "uri": values["uri"]},
+    )
+
+
+def completion_request(server: str, target: Json, params: Json) -> ServerRequest:
+    """A `completion/complete` for a prompt or a template.
+
+    Args:
+        server: The name of the server.
+        target: What is completed, as the server knows it: the member `ref`.
+        params: Parameters of the client.
+    """
+    argument = json_object(params.get("argument"))
+    name = str(argument.get("name"))
+    context = json_object(params.get("context"))
+    # A value for the argument that is being completed would go to the server unseen.
+    others = {
+        other: value
+        for other, value in json_object(context.get("arguments")).items()
+        if other != name
+    }
+
+    def with_arguments(values: Json) -> Json:
+        completed = {**params, "ref": target, "argument": {**argument, "value": values[name]}}
+        if context:
+            resolved = {other: values[other] for other in others}
+            completed["context"] = {**context, "arguments": resolved}
+        return completed
+
+    values: Json = {**others, name: argument.get("value")}
+    return ServerRequest(
+        action="complete",
+        server=server,
+        key=f"{server}:{target.get('uri') or target.get('name')}",
+        method="completion/complete",
+        params=with_arguments(values),
+        arguments=values,
+        kind="completion",
+        with_arguments=with_arguments,
+    )

@@ -22,6 +22,7 @@ ToolgateError
     UnknownToolError
     UnknownResourceError
     UnknownPromptError
+    UnknownEntryError
     UnknownApprovalError
   ArgumentError
     DecidedError
@@ -98,6 +99,7 @@ __all__ = [
     "TimedOutError",
     "ToolgateError",
     "UnknownApprovalError",
+    "UnknownEntryError",
     "UnknownModelError",
     "UnknownPluginError",
     "UnknownPromptError",
@@ -318,6 +320,12 @@ class UnknownPromptError(CatalogError):
     """No server offers this prompt."""
 
     code = "unknown_prompt"
+
+
+class UnknownEntryError(CatalogError):
+    """No such tool, prompt, resource or template, and no such instructions, are quarantined."""
+
+    code = "unknown_entry"
 
 
 class UnknownApprovalError(CatalogError):

@@ -17,6 +17,7 @@ __all__ = [
     "AuditRecord",
     "Caller",
     "CredentialSpec",
+    "EntryKind",
     "Era",
     "Identity",
     "Json",
@@ -42,6 +43,9 @@ def json_array(value: object) -> list[Any]:
     """The value if it is a JSON array, else an empty one: for reading what others sent."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
+
+EntryKind: TypeAlias = Literal["tool", "prompt", "resource", "template", "instructions"]
+"""What a definition in the listing of a server is one of; a server has `instructions` once."""
 
 Era: TypeAlias = Literal["modern", "handshake"]
 """`modern`: 2026-07-28, stateless. `handshake`: 2024-11-05 to 2025-11-25, with sessions."""
@@ -206,7 +210,7 @@ class ServerStatus:
     """Tools in the catalog, from the last listing that worked."""
 
     held: int = 0
-    """Tools that are held back until somebody approves them."""
+    """Tools, prompts, resources, templates and instructions that await approval."""
 
     resources: int = 0
     """Resources in the catalog."""

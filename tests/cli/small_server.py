@@ -1,7 +1,8 @@
 """A small MCP server on stdio, of the handshake era, that starts in no time: standard library only.
 
 `--never` never answers, and nor does a call with the text "never"; `--dies` ends with an error,
-`--mark FILE` makes a file at its start; `SMALL_SECRET` is written to standard error.
+`--mark FILE` makes a file at its start; `SMALL_SECRET` is written to standard error;
+`SMALL_INSTRUCTIONS` are its instructions.
 """
 
 # ruff: noqa: T201, TID251, PTH123, PLW1514 - a program of its own, which speaks on its streams
@@ -62,6 +63,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
                 "protocolVersion": "2025-11-25",
                 "capabilities": {"tools": {}},
                 "serverInfo": {"name": "small", "version": "1"},
+                "instructions": os.environ.get("SMALL_INSTRUCTIONS", ""),
             }
         case "tools/list":
             return {"tools": TOOLS}

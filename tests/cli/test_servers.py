@@ -71,6 +71,31 @@ def test_a_server_can_be_added_to_a_running_gateway_at_once(
     assert len(small_servers(folder)) == 1
 
 
+def test_quarantined_instructions_are_shown_by_all_commands_until_they_are_approved(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    (folder / "toolgate.toml").write_text(
+        server_table("small", SMALL_INSTRUCTIONS="Add before you echo."), encoding="utf-8"
+    )
+    serve().line("small")
+    listed = command("servers", "list").out
+    assert "1 definition quarantined: toolgate servers approve small" in listed
+    found = command("doctor").out
+    assert (
+        "quarantine small: 1 definition quarantined. Its instructions are left out of"
+        " Toolgate's instructions until approved." in found
+    )
+    shown = command("servers", "approve", "--kind", "instructions")
+    assert "The instructions of small: Nobody has approved them." in shown.out
+    assert "+ Add before you echo." in shown.out
+    assert command("servers", "approve", "--kind", "prompt").status == NO_RESULT
+
+    done = command("servers", "approve", "small", "instructions", "--yes")
+    assert "Approved the instructions of small." in done.out
+    assert command("servers", "approve", "small").status == NO_RESULT
+    assert "quarantine small" not in command("doctor").out
+
+
 def test_list_asks_the_running_gateway_while_the_file_is_broken(
     command: Command, serve: Serve, folder: Path
 ) -> None:

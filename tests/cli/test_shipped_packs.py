@@ -28,7 +28,7 @@ async def test_no_tool_of_a_pack_that_ships_is_held_back() -> None:
     )
     async with memory_app({}, settings, wait_s=HANG_S) as app:
         servers = {tool.server for tool in app.gateway.listing.tool_views(Caller.local())}
-        held = await app.gateway.manage.quarantine.tools(Caller.local())
+        held = await app.gateway.manage.quarantine.entries(Caller.local())
 
     assert {"schema", "servoy"} <= servers
     assert [(each.key, each.reason) for each in held] == []

@@ -173,9 +173,9 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
         page = await place.page("server", name="notes")
         assert "was: - Finds notes." in visible_text(page)
         assert "is: + Finds notes and sends them away." in visible_text(page)
-        await place.send("server", name="notes", tool="find", do="approve")
-        held = await place.app.gateway.manage.quarantine.tools(Caller.local())
-        assert [tool.tool for tool in held] == ["odd"]
+        await place.send("server", name="notes", kind="tool", entry="find", do="approve")
+        held = await place.app.gateway.manage.quarantine.entries(Caller.local())
+        assert [entry.name for entry in held] == ["odd"]
 
 
 async def test_a_guard_is_added_shown_and_taken_away() -> None:

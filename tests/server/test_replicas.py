@@ -102,7 +102,11 @@ async def replicas(
             "requestState": "theirs",
         }
 
-    shop = FakeUpstream({"refund": refund, "choose": choose})
+    shop = FakeUpstream(
+        {"refund": refund, "choose": choose},
+        prompts=({"name": "greet"},),
+        instructions="Ask before a refund.",
+    )
     async with AsyncExitStack() as stack:
         tasks = await stack.enter_async_context(anyio.create_task_group())
         stack.callback(tasks.cancel_scope.cancel)
@@ -261,17 +265,22 @@ async def test_what_is_taken_away_in_one_ends_requests_and_streams_of_another(
         assert other.gateway.admin.problem_of((await other.store.access.tokens())[0])
 
 
-async def test_a_decision_about_a_quarantined_tool_in_one_holds_in_the_other(
+async def test_a_decision_about_the_quarantine_in_one_holds_in_the_other(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     """Approved in one, a tool is listed by the other; rejected in one, it is so in the other."""
     async with replicas(kind, request, quarantine="new") as place:
         token = await place.token("anna")
         one, other = (app.gateway.manage.quarantine for app in place.apps)
-        assert {tool.key for tool in await other.tools(ME)} >= {"shop:refund", "shop:choose"}
+        discover, prompts = modern("server/discover"), modern("prompts/list")
+        answer = await post(place.urls[1], discover, shown(discover, token))
+        assert "Ask before a refund." not in answer.result["instructions"]
+        assert {tool.key for tool in await other.entries(ME)} >= {"shop:refund", "shop:choose"}
 
         await one.decide(ME, "shop", "refund", accept=True)
         await one.decide(ME, "shop", "choose", accept=False)
+        await one.decide(ME, "shop", "greet", kind="prompt", accept=True)
+        await one.decide(ME, "shop", "instructions", kind="instructions", accept=True)
 
         listing, names = modern("tools/list"), set[str]()
         with anyio.fail_after(HANG_S):
@@ -279,8 +288,15 @@ async def test_a_decision_about_a_quarantined_tool_in_one_holds_in_the_other(
                 await anyio.sleep(0.02)
                 answer = await post(place.urls[1], listing, shown(listing, token))
                 names = {entry["name"] for entry in answer.result["tools"]}
-            while {tool.key: tool.state for tool in await other.tools(ME)}[
+            while {tool.key: tool.state for tool in await other.entries(ME)}[
                 "shop:choose"
             ] != "rejected":
                 await anyio.sleep(0.02)
+            said = ""
+            while "shop: Ask before a refund." not in said:
+                await anyio.sleep(0.02)
+                answer = await post(place.urls[1], discover, shown(discover, token))
+                said = answer.result["instructions"]
+            answer = await post(place.urls[1], prompts, shown(prompts, token))
+        assert [prompt["name"] for prompt in answer.result["prompts"]] == ["shop__greet"]
         assert "shop__choose" not in names

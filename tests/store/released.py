@@ -367,6 +367,21 @@ def build_0019(connection: Connection) -> None:
         connection.execute(text(statement))
 
 
+def build_0020(connection: Connection) -> None:
+    """With a prompt that was seen."""
+    build_0019(connection)
+    schema_version.migrate(connection, to="0020")
+    connection.execute(
+        text(
+            "INSERT INTO seen_entries (project_id, server, kind, name, digest, definition,"
+            " accepted_digest, accepted, state, findings, seen_at, decided_at, decided_by) VALUES"
+            " ('default', 'git', 'prompt', 'log', 'd', :packed, 'd', :packed, 'accepted', '[]',"
+            " :now, '', '')"
+        ),
+        {"now": "2026-11-24T12:00:00.000Z", "packed": zlib.compress(b"{}")},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -387,5 +402,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0017": build_0017,
     "0018": build_0018,
     "0019": build_0019,
+    "0020": build_0020,
 }
 """By revision; a new schema that is released gets a line here."""

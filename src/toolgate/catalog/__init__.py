@@ -1,7 +1,7 @@
 """What all servers offer: an immutable, versioned snapshot, refreshed in the background."""
 
 from toolgate.base.names import fold, server_prefix
-from toolgate.catalog.catalog import Catalog, ConnectChoice, ToolInspector
+from toolgate.catalog.catalog import Catalog, ConnectChoice, ListingInspector
 from toolgate.catalog.changes import CatalogChange
 from toolgate.catalog.exposed_names import exposed_names
 from toolgate.catalog.menu import Menu, MenuRules
@@ -12,11 +12,11 @@ __all__ = [
     "CatalogChange",
     "CatalogEntry",
     "ConnectChoice",
+    "ListingInspector",
     "Menu",
     "MenuRules",
     "ServerEntries",
     "Snapshot",
-    "ToolInspector",
     "build_entries",
     "exposed_names",
     "fold",

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
@@ -11,6 +11,7 @@ import anyio
 from toolgate.base.names import fold, server_prefix
 from toolgate.catalog.changes import changed_lists
 from toolgate.catalog.events import CatalogEvents
+from toolgate.catalog.listed_definitions import INSTRUCTIONS, EntryId
 from toolgate.catalog.refresher import ListingRefresher
 from toolgate.catalog.snapshot import ServerEntries, Snapshot, build_entries
 from toolgate.catalog.stored_listings import StoredListings
@@ -18,6 +19,7 @@ from toolgate.errors import SettingError, StoreError
 from toolgate.store import Store
 from toolgate.types import (
     Caller,
+    EntryKind,
     Json,
     Peer,
     ServerSpec,
@@ -25,7 +27,7 @@ from toolgate.types import (
 )
 from toolgate.upstream import Fleet, Listing, UpstreamServer
 
-__all__ = ["Catalog", "ConnectChoice", "ToolInspector"]
+__all__ = ["Catalog", "ConnectChoice", "ListingInspector"]
 
 log = logging.getLogger(__name__)
 
@@ -33,11 +35,13 @@ ConnectChoice = Literal["all", "unknown"] | Collection[str]
 """Servers to connect to: all, those that were never listed, or those of these names."""
 
 
-class ToolInspector(Protocol):
-    """Inspects tools before any client sees them."""
+class ListingInspector(Protocol):
+    """Inspects what a server lists before any client sees it."""
 
-    async def inspect(self, server: str, tools: Sequence[Json]) -> Mapping[str, str]:
-        """Which tools of a listing to quarantine: name and reason."""
+    async def inspect(
+        self, server: str, listing: Listing, *, is_stored: bool = False
+    ) -> Mapping[EntryId, str]:
+        """Which definitions of a listing to quarantine, each with the reason."""
         ...
 
     async def refresh(self) -> Collection[str]:
@@ -64,7 +68,7 @@ class Catalog:
         project_id: str,
         max_name_chars: int = 48,
         flat: bool = False,
-        inspection: ToolInspector | None = None,
+        inspection: ListingInspector | None = None,
         connect: ConnectChoice = "all",
     ) -> None:
         self._fleet = fleet
@@ -110,7 +114,9 @@ class Catalog:
         if self._stored is not None:
             for name, listing, listed_at in await self._stored.load():
                 try:
-                    entries = await self._inspected_entries(name, listing, listed_at)
+                    entries = await self._inspected_entries(
+                        name, listing, listed_at, is_stored=True
+                    )
                 except (ValueError, KeyError, TypeError, StoreError) as error:
                     log.warning(
                         "stored listing cannot be used",
@@ -164,7 +170,7 @@ class Catalog:
         self._publish()
 
     async def reinspect(self, name: str) -> None:
-        """Inspect the tools of a server again, as it listed them last.
+        """Inspect the definitions of a server again, as it listed them last.
 
         Raises:
             UnknownServerError: There is no such server.
@@ -178,7 +184,7 @@ class Catalog:
             self._publish()
 
     async def adopt_decisions(self) -> None:
-        """Offer or withdraw tools as other processes decided about them.
+        """Offer or withdraw what a server lists as other processes decided about it.
 
         Raises:
             StoreError: The decisions cannot be read.
@@ -189,7 +195,7 @@ class Catalog:
                     await self.reinspect(name)
 
     async def reinspect_all(self) -> None:
-        """Inspect all tools again, because the rules of the quarantine have changed."""
+        """Inspect all definitions again, because the rules of the quarantine have changed."""
         for name in list(self._listings):
             await self.reinspect(name)
         for server in self._fleet.servers.values():
@@ -307,12 +313,12 @@ class Catalog:
             self._stored.save_soon(name, listing, listed_at)
 
     async def _inspected_entries(
-        self, name: str, listing: Listing, listed_at: str | None
+        self, name: str, listing: Listing, listed_at: str | None, *, is_stored: bool = False
     ) -> ServerEntries:
-        quarantined: Mapping[str, str] = {}
+        quarantined: Mapping[EntryId, str] = {}
         if self._inspection is not None:
-            quarantined = await self._inspection.inspect(name, listing.tools)
-        # A quarantined tool may be approved while its server does not answer.
+            quarantined = await self._inspection.inspect(name, listing, is_stored=is_stored)
+        # What is quarantined may be approved while its server does not answer.
         if quarantined:
             self._listings[name] = listing
         else:
@@ -321,17 +327,20 @@ class Catalog:
         return await asyncio.to_thread(self._build, name, listing, listed_at, quarantined)
 
     def _build(
-        self, name: str, listing: Listing, listed_at: str | None, quarantined: Mapping[str, str]
+        self, name: str, listing: Listing, listed_at: str | None, quarantined: Mapping[EntryId, str]
     ) -> ServerEntries:
+        def accepted(kind: EntryKind, member: str, entries: Iterable[Json]) -> list[Json]:
+            return [entry for entry in entries if (kind, entry[member]) not in quarantined]
+
         return build_entries(
             name,
-            tools=[tool for tool in listing.tools if tool.get("name") not in quarantined],
+            tools=accepted("tool", "name", listing.tools),
+            prompts=accepted("prompt", "name", listing.prompts),
+            resources=accepted("resource", "uri", listing.resources),
+            templates=accepted("template", "uriTemplate", listing.templates),
             quarantined=quarantined,
-            prompts=listing.prompts,
-            resources=listing.resources,
-            templates=listing.templates,
             capabilities=listing.capabilities,
-            instructions=listing.instructions,
+            instructions="" if INSTRUCTIONS in quarantined else listing.instructions,
             listed_at=listed_at,
             left_out=listing.left_out,
             max_name_chars=self._max_name_chars,

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from toolgate.base import json_text
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog.exposed_names import exposed_names
+from toolgate.catalog.listed_definitions import EntryId
 from toolgate.types import Json, json_object
 
 __all__ = ["CatalogEntry", "ServerEntries", "Snapshot", "build_entries"]
@@ -94,13 +95,22 @@ class ServerEntries:
     left_out: tuple[str, ...] = ()
     """Sentences about entries that could not be used."""
 
-    quarantined: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Quarantined tools: name and reason."""
+    quarantined: Mapping[EntryId, str] = field(default_factory=dict[EntryId, str])
+    """What is quarantined, each with the reason; in none of the lists above."""
 
     @cached_property
     def by_key(self) -> Mapping[str, CatalogEntry]:
         """Its tools by key."""
         return {tool.key: tool for tool in self.tools}
+
+    def withholds(self, uri: str) -> bool:
+        """Whether a URI of this server is that of a quarantined resource, or of such a template."""
+        if ("resource", uri) in self.quarantined:
+            return True
+        templates = [name for kind, name in self.quarantined if kind == "template"]
+        return any(_template_pattern(name).fullmatch(uri) for name in templates) and not any(
+            resource.name == uri for resource in self.resources
+        )
 
     @cached_property
     def menu_tokens(self) -> int:
@@ -148,7 +158,8 @@ class Snapshot:
             f"{server}:{name}": why
             for server, entries in self.servers.items()
             if entries.quarantined
-            for name, why in entries.quarantined.items()
+            for (kind, name), why in entries.quarantined.items()
+            if kind == "tool"
         }
 
     def tool(self, key: str) -> CatalogEntry | None:
@@ -235,10 +246,15 @@ class Snapshot:
         if listed is not None:
             yield listed.server, listed.name
         explicit = re.fullmatch(r"toolgate://([A-Za-z0-9_.-]{1,32})/(.+)", uri, re.DOTALL)
-        if explicit and explicit[1] in self.servers:
+        if (
+            explicit
+            and explicit[1] in self.servers
+            and not self.servers[explicit[1]].withholds(explicit[2])
+        ):
             yield explicit[1], explicit[2]
         for server, entries in self.servers.items():
-            if any(_template_pattern(t.name).fullmatch(uri) for t in entries.templates):
+            is_offered = any(_template_pattern(t.name).fullmatch(uri) for t in entries.templates)
+            if is_offered and not entries.withholds(uri):
                 yield server, uri
 
 
@@ -253,7 +269,7 @@ def build_entries(
     instructions: str = "",
     listed_at: str | None = None,
     left_out: tuple[str, ...] = (),
-    quarantined: Mapping[str, str] | None = None,
+    quarantined: Mapping[EntryId, str] | None = None,
     max_name_chars: int = 48,
     flat: bool = False,
 ) -> ServerEntries:

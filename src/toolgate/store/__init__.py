@@ -41,8 +41,8 @@ from toolgate.store.repositories.audit import (
 )
 from toolgate.store.repositories.catalog import (
     CatalogRepository,
+    Fingerprint,
     StoredSnapshot,
-    ToolFingerprint,
     ToolVersion,
 )
 from toolgate.store.repositories.credentials import (
@@ -114,6 +114,7 @@ __all__ = [
     "DetectionOutcome",
     "DetectionRepository",
     "DocumentRepository",
+    "Fingerprint",
     "IntegrityReport",
     "MinuteCount",
     "PassageSource",
@@ -156,7 +157,6 @@ __all__ = [
     "StoredToken",
     "StoredUse",
     "ThreadRepository",
-    "ToolFingerprint",
     "ToolUsage",
     "ToolVersion",
     "UsageEntry",

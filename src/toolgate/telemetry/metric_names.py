@@ -124,9 +124,9 @@ _ALL = (
     ),
     Metric(name="toolgate_tools", kind="gauge", description="Tools in the catalog."),
     Metric(
-        name="toolgate_tools_held",
+        name="toolgate_definitions_held",
         kind="gauge",
-        description="Quarantined tools awaiting approval.",
+        description="Quarantined definitions of servers awaiting approval.",
     ),
     Metric(
         name="toolgate_catalog_age_seconds",

@@ -229,8 +229,8 @@ class Metrics:
         """Look at what cannot be seen without waiting."""
         gateway = self.app.gateway
         self.index = await gateway.manage.vectors.status(MANAGER)
-        quarantined = await gateway.manage.quarantine.tools(MANAGER)
-        self.quarantined = sum(tool.state == "held" for tool in quarantined)
+        quarantined = await gateway.manage.quarantine.entries(MANAGER)
+        self.quarantined = sum(entry.state == "held" for entry in quarantined)
         waiting = await gateway.approvals.search(MANAGER, state="waiting", limit=1000)
         self.waiting = len(waiting)
         self.queued = self.app.store.waiting()

@@ -121,7 +121,7 @@ class PrometheusCollector(Collector):
         yield self._gauge("toolgate_server_up", up.values)
         yield self._counter("toolgate_server_restarts", restarts.values)
         yield self._gauge("toolgate_tools", {(): sum(server.tools for server in servers)})
-        yield self._gauge("toolgate_tools_held", {(): self._metrics.quarantined})
+        yield self._gauge("toolgate_definitions_held", {(): self._metrics.quarantined})
         yield self._gauge("toolgate_catalog_age_seconds", {(): age})
         yield self._gauge(
             "toolgate_menu_tokens", {(): self._metrics.app.gateway.listing.total_tokens}

@@ -39,6 +39,7 @@ class FakeUpstream:
         prompts: tuple[Json, ...] = (),
         resources: tuple[Json, ...] = (),
         templates: tuple[Json, ...] = (),
+        instructions: str = "",
         speaks: Literal["modern", "handshake", "both"] = "both",
     ) -> None:
         self.tools = dict(tools or {"echo": _echo})
@@ -47,6 +48,7 @@ class FakeUpstream:
         self.prompts = prompts
         self.resources = resources
         self.templates = templates
+        self.instructions = instructions
         self.speaks = speaks
         self.refuses = False
         """Whether new connections fail."""
@@ -99,11 +101,14 @@ class FakeUpstream:
             "prompts": listable,
             "resources": {**listable, "subscribe": True},
         }
+        offered: Json = {"capabilities": capabilities}
+        if self.instructions:
+            offered["instructions"] = self.instructions
         match method:
             case "server/discover" if self.speaks != "handshake":
-                return {"supportedVersions": [MODERN_VERSION], "capabilities": capabilities}
+                return {"supportedVersions": [MODERN_VERSION], **offered}
             case "initialize" if self.speaks != "modern":
-                return {"protocolVersion": LEGACY_VERSION, "capabilities": capabilities}
+                return {"protocolVersion": LEGACY_VERSION, **offered}
             case "tools/list":
                 return {"tools": [self._definition(name) for name in self.tools]}
             case "prompts/list":

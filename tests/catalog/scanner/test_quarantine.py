@@ -11,7 +11,7 @@ import pytest
 from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.catalog.scanner import Scanner
-from toolgate.errors import UnknownToolError
+from toolgate.errors import UnknownEntryError, UnknownToolError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
@@ -79,7 +79,7 @@ async def test_a_poisoned_tool_is_held_back_and_the_others_work() -> None:
         assert await listed(app) == ["calc__sub"]
         await shown_by_no_door(app, "calc:add")
         assert upstream.calls("add") == []
-        (held,) = await app.gateway.manage.quarantine.tools(ME)
+        (held,) = await app.gateway.manage.quarantine.entries(ME)
         assert (held.key, held.state) == ("calc:add", "held")
         rules = {finding.rule for finding in held.findings}
         assert {"secrets", "conceal"} <= rules
@@ -92,13 +92,13 @@ async def test_a_changed_tool_is_held_back_until_it_is_approved() -> None:
         assert await listed(app) == ["calc__add"]
         await change(app, upstream, add=POISONED)
         await shown_by_no_door(app, "calc:add")
-        (held,) = await app.gateway.manage.quarantine.tools(ME)
+        (held,) = await app.gateway.manage.quarantine.entries(ME)
         assert "description" in [place.where for place in held.differences]
 
         await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
         assert await listed(app) == ["calc__add"]
         assert await app.gateway.calls.execute(ME, "calc:add", {}) == text_result("done")
-        assert await app.gateway.manage.quarantine.tools(ME) == []
+        assert await app.gateway.manage.quarantine.entries(ME) == []
 
 
 async def test_a_tool_that_becomes_again_what_it_was_is_let_through() -> None:
@@ -121,11 +121,11 @@ async def test_what_was_rejected_stays_away_and_an_answer_is_given_once() -> Non
     async with memory_app({"calc": server(add=POISONED)}, ALL) as app:
         await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=False)
         await shown_by_no_door(app, "calc:add")
-        (held,) = await app.gateway.manage.quarantine.tools(ME)
+        (held,) = await app.gateway.manage.quarantine.entries(ME)
         assert held.state == "rejected"
         await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
         with pytest.raises(
-            UnknownToolError, match="No tool 'add' of the server 'calc' is quarantined"
+            UnknownEntryError, match="No tool 'add' of the server 'calc' is quarantined"
         ):
             await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
 
@@ -147,7 +147,7 @@ async def test_a_decision_of_another_gateway_outlasts_the_first_sight_of_the_def
 
         await change(other, late, add=POISONED)
         assert await listed(other) == (["calc__add"] if accept else [])
-        quarantined = await other.gateway.manage.quarantine.tools(ME)
+        quarantined = await other.gateway.manage.quarantine.entries(ME)
         assert [tool.state for tool in quarantined] == ([] if accept else ["rejected"])
 
 
@@ -205,7 +205,7 @@ async def test_parameters_that_came_with_a_change_count_beside_another_finding()
     schema = {"type": "object", "properties": {"memo": {"type": "string"}}, "required": ["memo"]}
     async with memory_app({"calc": upstream}, ALL) as app:
         await change(app, upstream, add={"description": doubtful, "inputSchema": schema})
-        (held,) = await app.gateway.manage.quarantine.tools(ME)
+        (held,) = await app.gateway.manage.quarantine.entries(ME)
         assert {finding.rule for finding in held.findings} == {
             "addresses-the-model",
             "new-parameter",
@@ -217,7 +217,9 @@ async def test_a_decision_is_in_the_audit() -> None:
         await app.gateway.manage.quarantine.decide(ME, "calc", "add", accept=True)
         await app.recorder.flush()
         records = await app.store.audit.select(AuditFilter(action="approve"))
-        assert [one.detail for one in records] == [{"key": "calc:add", "decision": "approved"}]
+        assert [one.detail for one in records] == [
+            {"kind": "tool", "key": "calc:add", "decision": "approved"}
+        ]
 
 
 async def test_a_tool_that_the_scanner_fails_at_is_held_back(
@@ -231,5 +233,5 @@ async def test_a_tool_that_the_scanner_fails_at_is_held_back(
     monkeypatch.setattr(Scanner, "scan", scan)
     async with memory_app({"calc": server(add=PLAIN)}, ALL) as app:
         await shown_by_no_door(app, "calc:add")
-        (held,) = await app.gateway.manage.quarantine.tools(ME)
+        (held,) = await app.gateway.manage.quarantine.entries(ME)
         assert held.reason == "It could not be looked over."

@@ -1,12 +1,9 @@
-"""Finds tool definitions that try to steer a model."""
+"""Finds definitions that try to steer a model."""
 
 from toolgate.catalog.scanner.definition_diff import Difference, differences, new_parameters
-from toolgate.catalog.scanner.quarantine import (
-    Quarantine,
-    QuarantinedTool,
-    QuarantineMode,
-    ReplacedDefinition,
-)
+from toolgate.catalog.scanner.judgement import QuarantineMode
+from toolgate.catalog.scanner.quarantine import Quarantine
+from toolgate.catalog.scanner.quarantined_entry import QuarantinedEntry, ReplacedDefinition
 from toolgate.catalog.scanner.rules import ScanRule, load_rules
 from toolgate.catalog.scanner.scanner import OtherServersTools, ScanFinding, Scanner, is_suspicious
 
@@ -15,7 +12,7 @@ __all__ = [
     "OtherServersTools",
     "Quarantine",
     "QuarantineMode",
-    "QuarantinedTool",
+    "QuarantinedEntry",
     "ReplacedDefinition",
     "ScanFinding",
     "ScanRule",

@@ -26,6 +26,7 @@ from toolgate.cli.setup._server_checks import (
     check_commands,
     check_orphans,
     check_pinned_tools,
+    check_quarantine,
     check_servers,
 )
 from toolgate.cli.terminal._output import plural
@@ -73,6 +74,8 @@ async def run_checks(*, handshakes: bool = True) -> AsyncIterator[Check]:
             if check.name not in reported or check.state == "ok":
                 yield check
     async for check in check_pinned_tools(loaded, remote):
+        yield check
+    async for check in check_quarantine(remote):
         yield check
     async for check in check_packs(loaded, remote):
         yield check

@@ -63,9 +63,9 @@ def _transport(loaded: Settings) -> Check:
 def _tool_changes(loaded: Settings) -> Check:
     return _check(
         "tool changes",
-        'Set quarantine = "changed": changed tools then await approval.',
-        "Changed tools are quarantined until approved.",
-        f"Changed tools are used immediately (quarantine = {loaded.quarantine!r}).",
+        'Set quarantine = "changed": changed definitions then await approval.',
+        "Changed definitions are quarantined until approved.",
+        f"Changed definitions are used immediately (quarantine = {loaded.quarantine!r}).",
         is_good=loaded.quarantine in {"changed", "new"},
     )
 

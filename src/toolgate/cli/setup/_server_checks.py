@@ -9,10 +9,17 @@ from typing import cast
 from toolgate import settings
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.setup._check import Check, State
+from toolgate.cli.terminal._output import plural
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec
 
-__all__ = ["check_commands", "check_orphans", "check_pinned_tools", "check_servers"]
+__all__ = [
+    "check_commands",
+    "check_orphans",
+    "check_pinned_tools",
+    "check_quarantine",
+    "check_servers",
+]
 
 
 def check_commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
@@ -82,6 +89,28 @@ async def check_pinned_tools(
             state="warning",
             found=problem,
             hint="Correct or remove it under pinned. See: toolgate tools",
+        )
+
+
+async def check_quarantine(remote: GatewayClient | None) -> AsyncIterator[Check]:
+    """Servers with definitions that nobody has decided about; needs a running gateway."""
+    waiting: dict[str, list[str]] = {}
+    for entry in await remote.rows("held") if remote is not None else []:
+        if entry["state"] == "held":
+            waiting.setdefault(str(entry["serverName"]), []).append(str(entry["kind"]))
+    for server, kinds in waiting.items():
+        count = f"{plural(len(kinds), 'definition')} quarantined"
+        told = (
+            ". Its instructions are left out of Toolgate's instructions until approved."
+            if "instructions" in kinds
+            else ", and hidden from clients until approved."
+        )
+        yield Check(
+            name=f"quarantine {server}",
+            state="warning",
+            found=f"{count}{told}",
+            hint=f"Review and decide: toolgate servers approve {server}",
+            details={"kinds": kinds},
         )
 
 

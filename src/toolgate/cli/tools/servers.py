@@ -21,7 +21,7 @@ from toolgate.cli.terminal._output import (
     spinner,
 )
 from toolgate.errors import ArgumentError, SettingError
-from toolgate.types import Json
+from toolgate.types import EntryKind, Json
 
 __all__ = ["app"]
 
@@ -153,18 +153,25 @@ def approve(
     name: Annotated[
         str, typer.Argument(metavar="[NAME]", help="Name of the server. Default: show all.")
     ] = "",
-    tools: Annotated[
-        list[str] | None, typer.Argument(metavar="[TOOL]...", help="Only these tools.")
+    definitions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DEFINITION]...",
+            help="Only these: names of tools or prompts, URIs, or the word instructions.",
+        ),
+    ] = None,
+    kind: Annotated[
+        EntryKind | None, typer.Option("--kind", help="Only this kind of definition.")
     ] = None,
     reject: Annotated[bool, typer.Option("--reject", help="Reject them instead.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Show quarantined tools with suspicious findings, and approve them.
+    """Show quarantined tools, prompts, resources, templates and instructions, and approve them.
 
-    The setting `quarantine` decides which tools are quarantined.
+    The setting `quarantine` decides what is quarantined.
     """
-    return anyio.run(_approve, name, tools or [], not reject, yes, as_json)
+    return anyio.run(_approve, name, definitions or [], kind or "", not reject, yes, as_json)
 
 
 @app.command("test")
@@ -222,9 +229,8 @@ def _row(server: Json) -> tuple[str, ...]:
 
 def _remark(server: Json) -> str:
     if quarantined := server.get("held"):
-        return (
-            f"{plural(quarantined, 'tool')} quarantined: toolgate servers approve {server['name']}"
-        )
+        count = plural(quarantined, "definition")
+        return f"{count} quarantined: toolgate servers approve {server['name']}"
     if server.get("last_error") and server["state"] != "ready":
         return str(server["last_error"])
     if server["state"] == "connecting":
@@ -340,13 +346,15 @@ async def _logout(name: str, user: str, project: str) -> int:
     return SUCCESS
 
 
-async def _approve(name: str, tools: Sequence[str], accept: bool, sure: bool, as_json: bool) -> int:
-    approval = import_module("toolgate.cli.tools._approve_tools")
+async def _approve(
+    name: str, definitions: Sequence[str], kind: str, accept: bool, sure: bool, as_json: bool
+) -> int:
+    approval = import_module("toolgate.cli.tools._approve_definitions")
     async with open_gateway(load_settings(), connect=[name] if name else "unknown") as gateway:
         if name:
             await gateway.wait_for_servers(name)
         return await approval.approve(
-            gateway, name, tools, accept=accept, sure=sure, as_json=as_json
+            gateway, name, definitions, kind=kind, accept=accept, sure=sure, as_json=as_json
         )
 
 

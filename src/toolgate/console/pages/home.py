@@ -87,12 +87,12 @@ async def _attention(visit: Visit, servers: list[ServerStatus]) -> list[tuple[st
         text = f"{len(waiting)} calls await" if len(waiting) > 1 else "1 call awaits"
         notices.append((f"{text} approval.", "Review", visit.url("approvals")))
     by_server = Counter(
-        tool.server
-        for tool in await visit.gateway.manage.quarantine.tools(visit.caller)
-        if tool.state == "held"
+        entry.server
+        for entry in await visit.gateway.manage.quarantine.entries(visit.caller)
+        if entry.state == "held"
     )
     for server, count in by_server.items():
-        text = f"{count} tools" if count > 1 else "1 tool"
+        text = f"{count} definitions" if count > 1 else "1 definition"
         link = visit.url("server", name=server) + "#held"
         notices.append((f"{text} of {server} in quarantine.", "Review", link))
     ended = [login for login in await visit.app.logins.list(visit.caller) if login.state == "ended"]

@@ -3,7 +3,7 @@
 import shlex
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 import orjson
@@ -23,7 +23,7 @@ from toolgate.settings import (
     translate,
 )
 from toolgate.settings.clients import Machine, find
-from toolgate.types import Json, ServerStatus, json_object
+from toolgate.types import EntryKind, Json, ServerStatus, json_object
 
 __all__ = ["ROUTES"]
 
@@ -105,9 +105,9 @@ async def _show(visit: Visit) -> Response:
             visit.gateway.manage.servers.spec(visit.caller, server.name).tool_permissions
         )
         quarantined = [
-            tool
-            for tool in await visit.gateway.manage.quarantine.tools(visit.caller)
-            if tool.server == server.name
+            entry
+            for entry in await visit.gateway.manage.quarantine.entries(visit.caller)
+            if entry.server == server.name
         ]
     off = sorted(name for name, allowed in switched.items() if not allowed)
     return visit.page(
@@ -139,8 +139,10 @@ async def _act(visit: Visit) -> Response:
             await manage.servers.remove(caller, name)
             return visit.go("servers", message=f"{name} was removed.")
         case "approve" | "reject" as word:
-            await manage.quarantine.decide(caller, name, tool, accept=word == "approve")
-            message = f"{tool} is {'approved' if word == 'approve' else 'rejected'}."
+            kind = cast("EntryKind", visit.typed("kind"))
+            entry = visit.typed("entry")
+            await manage.quarantine.decide(caller, name, entry, kind=kind, accept=word == "approve")
+            message = f"{entry} is {'approved' if word == 'approve' else 'rejected'}."
         case "switch":
             allowed = visit.typed("allowed") == "true"
             await manage.servers.allow_tool(caller, name, tool, allowed=allowed)

@@ -1,4 +1,4 @@
-"""Managing servers, quarantined tools, vectors, what was learned, and explaining visibility."""
+"""Managing servers, the quarantine, vectors, what was learned, and explaining visibility."""
 
 from dataclasses import dataclass
 
@@ -26,7 +26,7 @@ class Management:
     """Adds, changes and removes servers."""
 
     quarantine: QuarantineManagement
-    """Lists quarantined tools and decides about them."""
+    """Lists quarantined definitions and decides about them."""
 
     vectors: VectorIndexManagement
     """Shows and maintains the vectors of the tools."""

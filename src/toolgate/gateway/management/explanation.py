@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from toolgate.catalog import Catalog, CatalogEntry
-from toolgate.catalog.scanner import Quarantine, QuarantinedTool
+from toolgate.catalog.scanner import Quarantine, QuarantinedEntry
 from toolgate.errors import ForbiddenError
 from toolgate.gateway.execution import nearest
 from toolgate.gateway.listing import ListingPolicy
@@ -82,7 +82,12 @@ class VisibilityExplanation:
                 for step in self._access.steps(subject, key)
             ]
         quarantined = next(
-            (item for item in await self._quarantine.list_quarantined() if item.key == key), None
+            (
+                item
+                for item in await self._quarantine.list_quarantined()
+                if item.kind == "tool" and item.key == key
+            ),
+            None,
         )
         is_offered = entry is not None or quarantined is not None
         stages.append(self._server_stage(key, is_offered=is_offered))
@@ -184,7 +189,7 @@ class VisibilityExplanation:
         )
 
 
-def _quarantine_stage(quarantined: QuarantinedTool | None) -> Json:
+def _quarantine_stage(quarantined: QuarantinedEntry | None) -> Json:
     if quarantined is None:
         return _stage("quarantine", True, "It is not quarantined.")
     reason = f"It is quarantined: {quarantined.reason}"

@@ -1,16 +1,16 @@
-"""Quarantined tools: which wait, why, and the decision about them."""
+"""Quarantined definitions: which wait, why, and the decision about them."""
 
 from toolgate.audit import Receipts
 from toolgate.catalog import Catalog
-from toolgate.catalog.scanner import Quarantine, QuarantinedTool, ReplacedDefinition
+from toolgate.catalog.scanner import Quarantine, QuarantinedEntry, ReplacedDefinition
 from toolgate.gateway.visible_catalog import VisibleCatalog
-from toolgate.types import Caller, Json
+from toolgate.types import Caller, EntryKind, Json
 
 __all__ = ["QuarantineManagement"]
 
 
 class QuarantineManagement:
-    """Lists quarantined tools and decides about them."""
+    """Lists quarantined definitions and decides about them."""
 
     def __init__(
         self,
@@ -25,8 +25,8 @@ class QuarantineManagement:
         self._visible = visible
         self._receipts = receipts
 
-    async def tools(self, caller: Caller) -> list[QuarantinedTool]:
-        """The tools that wait for a decision, with what is suspicious about them.
+    async def entries(self, caller: Caller) -> list[QuarantinedEntry]:
+        """What waits for a decision, with what is suspicious about it.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -46,21 +46,32 @@ class QuarantineManagement:
         return await self._quarantine.versions(entry.server, entry.name, entry.definition)
 
     async def decide(
-        self, caller: Caller, server: str, tool: str, *, accept: bool
-    ) -> QuarantinedTool:
-        """Approve the present definition of a quarantined tool, or reject it.
+        self, caller: Caller, server: str, name: str, *, accept: bool, kind: EntryKind = "tool"
+    ) -> QuarantinedEntry:
+        """Approve the present definition of something quarantined, or reject it.
+
+        Args:
+            caller: Who decides.
+            server: Whose definition it is.
+            name: As the server calls it; for resources the URI, for templates the URI template.
+            accept: Whether callers may see and use it.
+            kind: What it is the definition of.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
             UnknownServerError: There is no such server.
-            UnknownToolError: The tool is not quarantined.
+            UnknownEntryError: It is not quarantined.
         """
         self._visible.must_manage(caller)
         self._catalog.server(server)
-        detail: Json = {"key": f"{server}:{tool}", "decision": "approved" if accept else "rejected"}
+        detail: Json = {
+            "kind": kind,
+            "key": f"{server}:{name}",
+            "decision": "approved" if accept else "rejected",
+        }
         async with self._receipts.change(caller, "approve", detail):
             decided = await self._quarantine.decide(
-                server, tool, accept=accept, by=caller.caller_id
+                server, kind, name, accept=accept, by=caller.caller_id
             )
             await self._catalog.reinspect(server)
         return decided

@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl
 import toolgate
 from toolgate.app.app import App
 from toolgate.audit import verify_audit
-from toolgate.catalog.scanner import QuarantinedTool
 from toolgate.errors import (
     ApprovalError,
     ArgumentError,
@@ -64,6 +63,7 @@ from toolgate.server.rest.documents import DOCUMENTS
 from toolgate.server.rest.openapi import PAGED, openapi_document
 from toolgate.server.rest.optimization import optimization, or_null
 from toolgate.server.rest.pagination import paged
+from toolgate.server.rest.quarantine import quarantined_view
 from toolgate.server.rest.threads import TURNS, TurnAnswer
 from toolgate.types import Caller, Json, json_object
 
@@ -129,7 +129,8 @@ _ADD = {
     "save": _BodyField(kind=(bool,), words="true or false"),
 }
 _APPROVE = {
-    "tool": _BodyField(kind=_STRING, words="a string", is_needed=True),
+    "name": _BodyField(kind=_STRING, words="a string", is_needed=True),
+    "kind": _BodyField(kind=_STRING, words="a string"),
     "approve": _BodyField(kind=(bool,), words="true or false"),
 }
 _ENRICH = {
@@ -418,10 +419,10 @@ class RestApi:
         restarted = await self._gateway.manage.servers.restart(call.caller, call.names[0])
         return 200, dataclasses.asdict(restarted)
 
-    async def quarantined_tools(self, call: _RestRequest) -> tuple[int, object]:
-        """`GET held`: the tools that wait until somebody approves them."""
-        tools = await self._gateway.manage.quarantine.tools(call.caller)
-        return 200, {"held": [_quarantined_tool(tool) for tool in tools]}
+    async def quarantined_entries(self, call: _RestRequest) -> tuple[int, object]:
+        """`GET held`: the definitions that wait until somebody approves them."""
+        entries = await self._gateway.manage.quarantine.entries(call.caller)
+        return 200, {"held": [quarantined_view(entry) for entry in entries]}
 
     async def tool_versions(self, call: _RestRequest) -> tuple[int, object]:
         """`GET tools/versions`: what the tool `?key=` was before, the last first."""
@@ -433,12 +434,20 @@ class RestApi:
         }
 
     async def decide_quarantined(self, call: _RestRequest) -> tuple[int, object]:
-        """`POST servers/NAME/approve`: let a held `tool` through, or not (`"approve": false`)."""
+        """`POST servers/NAME/approve`: let a held `name` through, or not (`"approve": false`)."""
         body = _checked(call.body, _APPROVE)
         decided = await self._gateway.manage.quarantine.decide(
-            call.caller, call.names[0], body["tool"], accept=body.get("approve", True)
+            call.caller,
+            call.names[0],
+            body["name"],
+            kind=body.get("kind", "tool"),
+            accept=body.get("approve", True),
         )
-        return 200, {"toolKey": decided.key, "approved": body.get("approve", True)}
+        return 200, {
+            "key": decided.key,
+            "kind": decided.kind,
+            "approved": body.get("approve", True),
+        }
 
     async def approvals(self, call: _RestRequest) -> tuple[int, object]:
         """`GET approvals`: calls that wait for a person; `?state=`, `?limit=`, `?cursor=`."""
@@ -520,24 +529,6 @@ class RestApi:
         return [_in_format(by_name[key], form) for key in keys if key in by_name]
 
 
-def _quarantined_tool(tool: QuarantinedTool) -> Json:
-    """A held tool, with the lines of each difference."""
-    return {
-        "toolKey": tool.key,
-        "serverName": tool.server,
-        "toolName": tool.tool,
-        "state": tool.state,
-        "reason": tool.reason,
-        "seenAt": tool.seen_at,
-        "findings": [dataclasses.asdict(finding) for finding in tool.findings],
-        "differences": [
-            {"where": difference.where, "kind": difference.kind, "lines": difference.lines()}
-            for difference in tool.differences
-        ],
-        "definition": tool.definition,
-    }
-
-
 def _of_access(
     answer: Callable[[Gateway, Caller, tuple[str, ...], Json], Awaitable[tuple[int, object]]],
 ) -> _Handler:
@@ -590,7 +581,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "servers/*/disable"): RestApi.disable_server,
     ("POST", "servers/*/restart"): RestApi.restart_server,
     ("POST", "servers/*/approve"): RestApi.decide_quarantined,
-    ("GET", "held"): RestApi.quarantined_tools,
+    ("GET", "held"): RestApi.quarantined_entries,
     ("GET", "approvals"): RestApi.approvals,
     ("GET", "approvals/*"): _of_access(approval),
     ("POST", "approvals/*/approve"): _of_access(approve),

@@ -78,9 +78,9 @@ class Settings:
     it is `bm25`. 0 to 100. `toolgate audit compare` shows both side by side."""
 
     quarantine: Literal["off", "suspicious", "changed", "new"] = "suspicious"
-    """Which tools are held back until `toolgate servers approve`: those that the scanner finds
-    `suspicious`, new or changed; every tool that has `changed`, too; every `new` one, too; or none
-    (`off`)."""
+    """Which tools, prompts, resources and templates are held back until `toolgate servers approve`:
+    those that the scanner finds `suspicious`, new or changed; every one that has `changed`, too;
+    every `new` one, too; or none (`off`). Instructions of servers always wait, but with `off`."""
 
     max_name_chars: int = between(48, 24, 64)
     """Most characters of an exposed name; 24 to 64."""

@@ -1,10 +1,12 @@
-"""Listings of servers and definitions of their tools, as a store keeps them."""
+"""Listings of servers and the definitions in them, as a store keeps them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-__all__ = ["CatalogRepository", "StoredSnapshot", "ToolFingerprint", "ToolVersion"]
+from toolgate.types import EntryKind
+
+__all__ = ["CatalogRepository", "Fingerprint", "StoredSnapshot", "ToolVersion"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +30,8 @@ class StoredSnapshot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToolFingerprint:
-    """A tool of a server as it was seen last, beside what was accepted of it."""
+class Fingerprint:
+    """A definition of a server as it was seen last, beside what was accepted of it."""
 
     project_id: str
     """The tenant."""
@@ -37,14 +39,17 @@ class ToolFingerprint:
     server: str
     """Name of its server."""
 
-    tool: str
-    """Its name on that server."""
+    name: str
+    """Its name on that server; for resources the URI, for templates the URI template."""
 
     digest: str
     """Of the definition that was seen last."""
 
     definition: bytes
     """As the server sent it last, JSON. Compressed by the store."""
+
+    kind: EntryKind = "tool"
+    """What it is the definition of."""
 
     accepted_digest: str = ""
     """Of the definition that callers may see and use; empty: none yet."""
@@ -86,7 +91,7 @@ class ToolVersion:
 
 
 class CatalogRepository(Protocol):
-    """The last listing of each server, and its tools as they were seen.
+    """The last listing of each server, and the definitions in it as they were seen.
 
     Each method is one transaction.
     """
@@ -103,28 +108,26 @@ class CatalogRepository(Protocol):
         """Remove the listing of a server."""
         ...
 
-    async def fingerprints(
-        self, project_id: str, server: str | None = None
-    ) -> list[ToolFingerprint]:
-        """Tools as they were last seen, of a server or of all, by server and name."""
+    async def fingerprints(self, project_id: str, server: str | None = None) -> list[Fingerprint]:
+        """Definitions as they were last seen, of a server or of all, by server, kind and name."""
         ...
 
     async def save_fingerprints(
-        self, tools: Sequence[ToolFingerprint], *, changed: Collection[str] = ()
+        self, fingerprints: Sequence[Fingerprint], *, changed: Collection[str] = ()
     ) -> None:
-        """Write tools as they were seen, over what is there; all or nothing.
+        """Write definitions as they were seen, over what is there; all or nothing.
 
-        A tool with `decided_at` counts as a change in `AccessRepository.version`.
+        One with `decided_at` counts as a change in `AccessRepository.version`.
 
         Args:
-            tools: The tools.
-            changed: Names of those of one server that may have had another definition: it is kept
+            fingerprints: The definitions.
+            changed: Names of tools of one server that may have had another definition: it is kept
                 as a version, the newest 20 of each tool.
         """
         ...
 
     async def delete_fingerprints(self, project_id: str, server: str) -> None:
-        """Remove the tools of a server, and the versions of their definitions."""
+        """Remove the definitions of a server, and the versions of its tools."""
         ...
 
     async def tool_versions(self, project_id: str, server: str, tool: str) -> list[ToolVersion]:

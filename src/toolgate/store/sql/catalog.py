@@ -1,4 +1,4 @@
-"""Listings of servers, and their tools as they were seen, in SQL."""
+"""Listings of servers, and the definitions in them as they were seen, in SQL."""
 
 from collections.abc import Collection, Sequence
 from typing import Final
@@ -20,7 +20,7 @@ from toolgate.base.ids import new_id
 from toolgate.store.engine import tables
 from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text
-from toolgate.store.repositories.catalog import StoredSnapshot, ToolFingerprint, ToolVersion
+from toolgate.store.repositories.catalog import Fingerprint, StoredSnapshot, ToolVersion
 from toolgate.store.sql import row_mapping
 from toolgate.store.sql.security.access import count_change
 
@@ -69,45 +69,44 @@ class SqlCatalog:
         table = tables.snapshots
         await self._database.execute(delete(table).where(_is_of(table, project_id, server)))
 
-    async def fingerprints(
-        self, project_id: str, server: str | None = None
-    ) -> list[ToolFingerprint]:
-        """Tools as they were last seen, of a server or of all, by server and name."""
-        table = tables.seen_tools
+    async def fingerprints(self, project_id: str, server: str | None = None) -> list[Fingerprint]:
+        """Definitions as they were last seen, of a server or of all, by server, kind and name."""
+        table = tables.seen_entries
         query = select(table).where(_is_of(table, project_id, server))
         return await self._database.fetch_all(
-            query.order_by(table.c.server, table.c.tool), row_mapping.fingerprint_from
+            query.order_by(table.c.server, table.c.kind, table.c.name),
+            row_mapping.fingerprint_from,
         )
 
     async def save_fingerprints(
-        self, tools: Sequence[ToolFingerprint], *, changed: Collection[str] = ()
+        self, fingerprints: Sequence[Fingerprint], *, changed: Collection[str] = ()
     ) -> None:
-        """Write tools as they were seen, over what is there; all or nothing."""
-        if not tools:
+        """Write definitions as they were seen, over what is there; all or nothing."""
+        if not fingerprints:
             return
-        table = tables.seen_tools
+        table = tables.seen_entries
         statement = self._database.insert(table)
         statement = statement.on_conflict_do_update(
-            index_elements=["project_id", "server", "tool"],
+            index_elements=["project_id", "server", "kind", "name"],
             set_={column.name: statement.excluded[column.name] for column in table.columns},
         )
-        rows = [row_mapping.fingerprint_row(tool) for tool in tools]
+        rows = [row_mapping.fingerprint_row(fingerprint) for fingerprint in fingerprints]
 
         def save(connection: Connection) -> None:
-            for tool in tools:
-                if tool.tool in changed:
-                    _retire(connection, tool)
+            for fingerprint in fingerprints:
+                if fingerprint.kind == "tool" and fingerprint.name in changed:
+                    _retire(connection, fingerprint)
             connection.execute(statement, rows)
-            if any(tool.decided_at for tool in tools):  # other processes have to take it over
+            if any(row["decided_at"] for row in rows):  # other processes have to take it over
                 count_change(connection, self._database.insert)
 
         await self._database.write(save)
 
     async def delete_fingerprints(self, project_id: str, server: str) -> None:
-        """Remove the tools of a server, and the versions of their definitions."""
+        """Remove the definitions of a server, and the versions of its tools."""
 
         def remove(connection: Connection) -> None:
-            for table in (tables.seen_tools, tables.tool_versions):
+            for table in (tables.seen_entries, tables.tool_versions):
                 connection.execute(delete(table).where(_is_of(table, project_id, server)))
 
         await self._database.write(remove)
@@ -139,12 +138,12 @@ def mark_listed(connection: Connection, servers: Collection[tuple[str, str]], at
         connection.execute(update(table).where(key).values(seen_at=at))
 
 
-def _retire(connection: Connection, tool: ToolFingerprint) -> None:
+def _retire(connection: Connection, tool: Fingerprint) -> None:
     """Insert what is stored of a tool as a version, if it is another definition."""
-    stored, table = tables.seen_tools, tables.tool_versions
-    name = escape_text(tool.tool)
+    stored, table = tables.seen_entries, tables.tool_versions
+    name = escape_text(tool.name)
     size = func.length(stored.c.definition) + 200
-    where = ("project_id", "server", "tool")
+    where = ("project_id", "server", "name")
     row = select(
         literal(new_id()),
         *(stored.c[column] for column in (*where, *_VERSION_COLUMNS)),
@@ -152,10 +151,14 @@ def _retire(connection: Connection, tool: ToolFingerprint) -> None:
         size,
     ).where(
         _is_of(stored, tool.project_id, tool.server),
-        stored.c.tool == name,
+        stored.c.kind == "tool",
+        stored.c.name == name,
         stored.c.digest != tool.digest,
     )
-    columns = ["version_id", *where, *_VERSION_COLUMNS, "replaced_at", "size_bytes"]
+    columns = [
+        *("version_id", "project_id", "server", "tool"),
+        *(*_VERSION_COLUMNS, "replaced_at", "size_bytes"),
+    ]
     connection.execute(insert(table).from_select(columns, row))
     key = _is_of(table, tool.project_id, tool.server) & (table.c.tool == name)
     surplus = (

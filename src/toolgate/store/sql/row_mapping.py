@@ -15,7 +15,7 @@ from toolgate.store.repositories.access import (
     StoredToken,
 )
 from toolgate.store.repositories.approvals import StoredApproval
-from toolgate.store.repositories.catalog import StoredSnapshot, ToolFingerprint, ToolVersion
+from toolgate.store.repositories.catalog import Fingerprint, StoredSnapshot, ToolVersion
 from toolgate.store.repositories.detections import DetectionCount, StoredDetection
 from toolgate.store.repositories.results import StoredResult
 from toolgate.store.repositories.schemas import StoredSchema
@@ -182,13 +182,13 @@ def detection_count_from(row: RowMapping) -> DetectionCount:
     return DetectionCount(**_unescaped(row))
 
 
-_PACKED_OF_TOOL = ("definition", "accepted")
+_PACKED_DEFINITIONS = ("definition", "accepted")
 
 
-def fingerprint_row(tool: ToolFingerprint) -> dict[str, Any]:
-    """Columns of a tool that was seen; packed, since schemas repeat themselves."""
-    packed = {name: zlib.compress(getattr(tool, name), 6) for name in _PACKED_OF_TOOL}
-    return _escaped(vars(tool) | packed)
+def fingerprint_row(fingerprint: Fingerprint) -> dict[str, Any]:
+    """Columns of a definition that was seen; packed, since schemas repeat themselves."""
+    packed = {name: zlib.compress(getattr(fingerprint, name), 6) for name in _PACKED_DEFINITIONS}
+    return _escaped(vars(fingerprint) | packed)
 
 
 def tool_version_from(row: RowMapping) -> ToolVersion:
@@ -198,11 +198,11 @@ def tool_version_from(row: RowMapping) -> ToolVersion:
     return ToolVersion(**values)
 
 
-def fingerprint_from(row: RowMapping) -> ToolFingerprint:
-    """The tool of a row."""
+def fingerprint_from(row: RowMapping) -> Fingerprint:
+    """The definition of a row."""
     values = _unescaped(row)
-    values |= {name: zlib.decompress(row[name]) for name in _PACKED_OF_TOOL}
-    return ToolFingerprint(**values)
+    values |= {name: zlib.decompress(row[name]) for name in _PACKED_DEFINITIONS}
+    return Fingerprint(**values)
 
 
 def schema_row(schema: StoredSchema) -> dict[str, Any]:

@@ -45,7 +45,7 @@ from toolgate.store.engine.tables._search import (
 from toolgate.store.engine.tables._servers import (
     projects,
     results,
-    seen_tools,
+    seen_entries,
     servers,
     snapshots,
     tool_texts,
@@ -87,7 +87,7 @@ __all__ = [
     "results",
     "schema_versions",
     "secrets",
-    "seen_tools",
+    "seen_entries",
     "servers",
     "sessions",
     "snapshots",

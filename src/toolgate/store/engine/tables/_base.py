@@ -42,6 +42,7 @@ REVISIONS = (
     "0017",
     "0018",
     "0019",
+    "0020",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 

@@ -16,7 +16,7 @@ from toolgate.store.engine.tables._base import TEXT, metadata, project_column
 __all__ = [
     "projects",
     "results",
-    "seen_tools",
+    "seen_entries",
     "servers",
     "snapshots",
     "tool_texts",
@@ -87,12 +87,13 @@ tool_texts = Table(
 
 
 # No foreign key: servers of files have no row.
-seen_tools = Table(
-    "seen_tools",
+seen_entries = Table(
+    "seen_entries",
     metadata,
     Column("project_id", TEXT, primary_key=True),
     Column("server", TEXT, primary_key=True),
-    Column("tool", TEXT, primary_key=True),
+    Column("kind", TEXT, primary_key=True),  # tool, prompt, resource, template, instructions
+    Column("name", TEXT, primary_key=True),
     Column("digest", TEXT, nullable=False),
     Column("definition", LargeBinary, nullable=False),  # zlib
     Column("accepted_digest", TEXT, nullable=False),  # empty: none was accepted yet
@@ -105,7 +106,7 @@ seen_tools = Table(
 )
 
 
-# What was in `seen_tools` before a server changed a tool.
+# What was in `seen_entries` before a server changed a tool.
 tool_versions = Table(
     "tool_versions",
     metadata,

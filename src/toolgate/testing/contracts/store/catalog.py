@@ -93,18 +93,19 @@ class CatalogContract(StoreFixtures):
         await store.catalog.delete_fingerprints(SAMPLE_PROJECT, "git")
         assert await store.catalog.tool_versions(SAMPLE_PROJECT, "git", "log") == []
 
-    async def test_tools_come_back_as_they_were_seen_last(self, store: Store) -> None:
-        """By server and name; those of another project or server are not among them."""
+    async def test_definitions_come_back_as_they_were_seen_last(self, store: Store) -> None:
+        """By server, kind and name; those of another project or server are not among them."""
         log, hostile = (
             sample_fingerprint("log"),
             sample_fingerprint(HOSTILE, state="held", accepted_digest="", accepted=b""),
         )
+        prompt = sample_fingerprint("log", kind="prompt", definition=b'{"name":"log","title":"L"}')
         other = sample_fingerprint("log", server="other")
-        await store.catalog.save_fingerprints([hostile, log, other])
+        await store.catalog.save_fingerprints([hostile, log, prompt, other])
         assert await store.catalog.fingerprints(SAMPLE_PROJECT, "git") == sorted(
-            [log, hostile], key=lambda tool: tool.tool
+            [log, hostile, prompt], key=lambda fingerprint: (fingerprint.kind, fingerprint.name)
         )
-        assert len(await store.catalog.fingerprints(SAMPLE_PROJECT)) == 3
+        assert len(await store.catalog.fingerprints(SAMPLE_PROJECT)) == 4
         assert await store.catalog.fingerprints("another") == []
 
         decided = replace(hostile, state="accepted", accepted=b"{}", decided_by="anna")

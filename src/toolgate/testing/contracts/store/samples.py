@@ -9,6 +9,7 @@ from toolgate.base.ids import new_id
 from toolgate.store import (
     AuditFilter,
     CredentialKey,
+    Fingerprint,
     Store,
     StoredApproval,
     StoredCredential,
@@ -23,7 +24,6 @@ from toolgate.store import (
     StoredThread,
     StoredToken,
     StoredUse,
-    ToolFingerprint,
     UsageFilter,
 )
 from toolgate.types import AuditRecord
@@ -213,7 +213,7 @@ def sample_detection(minute: int, **changes: object) -> StoredDetection:
     return replace(detection, **changes)
 
 
-def sample_fingerprint(tool: str, **changed: Any) -> ToolFingerprint:
+def sample_fingerprint(name: str, **changed: Any) -> Fingerprint:
     """An accepted tool of the server `git`."""
     values: dict[str, Any] = {
         "project_id": SAMPLE_PROJECT,
@@ -224,7 +224,7 @@ def sample_fingerprint(tool: str, **changed: Any) -> ToolFingerprint:
         "accepted": b'{"name":"log"}',
         "seen_at": NOW,
     }
-    return ToolFingerprint(tool=tool, **values | changed)
+    return Fingerprint(name=name, **values | changed)
 
 
 def sample_schema(number: int, **changes: object) -> StoredSchema:

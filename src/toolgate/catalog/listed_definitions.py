@@ -1,0 +1,33 @@
+"""The definitions in a listing that a model may be shown."""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from toolgate.types import EntryKind, Json
+from toolgate.upstream import Listing
+
+__all__ = ["INSTRUCTIONS", "EntryId", "listed_definitions"]
+
+EntryId: TypeAlias = tuple[EntryKind, str]
+"""Kind and name of a definition; a URI or URI template stands for the name where there is none."""
+
+INSTRUCTIONS: Final[EntryId] = ("instructions", "instructions")
+"""What a server says about its use: it has one such text."""
+
+
+def listed_definitions(listing: Listing) -> Mapping[EntryId, Json]:
+    """Every definition of a listing as the server sent it, tools first."""
+    lists: tuple[tuple[EntryKind, str, tuple[Json, ...]], ...] = (
+        ("tool", "name", listing.tools),
+        ("prompt", "name", listing.prompts),
+        ("resource", "uri", listing.resources),
+        ("template", "uriTemplate", listing.templates),
+    )
+    definitions: dict[EntryId, Json] = {
+        (kind, str(definition.get(member) or "")): definition
+        for kind, member, entries in lists
+        for definition in entries
+    }
+    if listing.instructions.strip():
+        definitions[INSTRUCTIONS] = {"instructions": listing.instructions}
+    return definitions

@@ -1,0 +1,178 @@
+"""Decides whether a new or changed definition is quarantined."""
+
+import hashlib
+import json
+import logging
+from dataclasses import asdict, replace
+from typing import Any, Final, Literal, cast
+
+from toolgate.base import json_text
+from toolgate.base.ids import utc_now
+from toolgate.catalog.listed_definitions import EntryId
+from toolgate.catalog.scanner.definition_diff import new_parameters
+from toolgate.catalog.scanner.scanner import OtherServersTools, ScanFinding, Scanner, is_suspicious
+from toolgate.store import Fingerprint
+from toolgate.types import Json, json_object
+
+__all__ = ["Judge", "QuarantineMode", "differs", "findings_of", "reason_of", "without_texts"]
+
+log = logging.getLogger(__name__)
+
+QuarantineMode = Literal["off", "suspicious", "changed", "new"]
+"""What is held back: nothing; what the scanner finds suspicious; every change, too; every new
+definition, too."""
+
+# Chosen.
+_NEW_PARAMETER: Final = 0.4
+_NEEDED: Final = 0.7
+"""Weights of parameters that came with a change, all optional or some required: alone they are
+growth, beside another finding they are not."""
+
+
+class Judge:
+    """Judges definitions of one server against what was accepted of them."""
+
+    def __init__(
+        self,
+        scanner: Scanner,
+        *,
+        project_id: str,
+        server: str,
+        neighbours: OtherServersTools,
+        mode: QuarantineMode,
+        was_in_use: bool = False,
+    ) -> None:
+        """Judge nothing yet.
+
+        Args:
+            scanner: Finds what is suspicious.
+            project_id: Of the gateway.
+            server: Whose definitions they are.
+            neighbours: The tools of all servers.
+            mode: What is held back.
+            was_in_use: Whether clients could see all of them before Toolgate recorded any; those
+                that are not suspicious stay in use.
+        """
+        self._scanner = scanner
+        self._project_id = project_id
+        self._server = server
+        self._neighbours = neighbours
+        self._mode: QuarantineMode = mode
+        self._was_in_use = was_in_use
+
+    def fingerprint(self, entry: EntryId, definition: Json, old: Fingerprint | None) -> Fingerprint:
+        """A definition that differs from the last one, with the judgement about it."""
+        kind, name = entry
+        body = json_text.dumps(definition)
+        digest = _digest(body)
+        before = old.accepted if old is not None else b""
+        findings = self._findings(entry, definition, before)
+        hold = self._is_to_hold(entry, old, findings)
+        if old is not None and digest == old.accepted_digest:
+            hold = False  # It is again as it was accepted.
+        return Fingerprint(
+            project_id=self._project_id,
+            server=self._server,
+            kind=kind,
+            name=name,
+            digest=digest,
+            definition=body,
+            accepted_digest=(old.accepted_digest if old else "") if hold else digest,
+            accepted=before if hold else body,
+            state="held" if hold else "accepted",
+            findings=json.dumps([asdict(finding) for finding in findings], ensure_ascii=False),
+            seen_at=utc_now(),
+        )
+
+    def _findings(self, entry: EntryId, definition: Json, before: bytes) -> tuple[ScanFinding, ...]:
+        try:
+            findings = self._scanner.scan(
+                definition, server=self._server, neighbours=self._neighbours
+            )
+        except Exception as error:  # what makes the scanner fail may be made for that
+            kind, name = entry
+            log.exception(
+                "a definition could not be scanned",
+                extra={"server": self._server, "kind": kind, "entry": name},
+            )
+            findings = (_not_read(error),)
+        if before:
+            findings = (*findings, *_growth(json_object(json_text.loads(before)), definition))
+        return findings
+
+    def _is_to_hold(
+        self, entry: EntryId, old: Fingerprint | None, findings: tuple[ScanFinding, ...]
+    ) -> bool:
+        kind = entry[0]
+        if kind == "instructions":
+            # Models trust them most, and honest ones give orders, too: no scan can tell them apart.
+            return True
+        is_accepted = old is not None and bool(old.accepted)
+        was_in_use = self._was_in_use and kind != "tool" and old is None
+        return (
+            (self._mode == "new" and not was_in_use)
+            or (self._mode == "changed" and is_accepted)
+            or is_suspicious(findings)
+            # What was held and changes again is no first sight: somebody has to look at it still.
+            or (old is not None and old.state != "accepted" and not is_accepted and bool(findings))
+        )
+
+
+def differs(row: Fingerprint | None, definition: Json) -> bool:
+    """Whether a definition is not the one that was seen last."""
+    return row is None or row.digest != _digest(json_text.dumps(definition))
+
+
+def reason_of(row: Fingerprint) -> str:
+    """Why a definition is quarantined, as a sentence."""
+    if row.state == "rejected":
+        return f"{row.decided_by or 'Somebody'} rejected it."
+    findings = findings_of(row)
+    if findings:
+        return findings[0].reason
+    if row.kind == "instructions":
+        return "They have changed." if row.accepted else "Nobody has approved them."
+    return "It has changed." if row.accepted else "It is new."
+
+
+def findings_of(row: Fingerprint) -> tuple[ScanFinding, ...]:
+    """What the scanner said about a definition."""
+    return tuple(
+        ScanFinding(**finding) for finding in cast("list[dict[str, Any]]", json.loads(row.findings))
+    )
+
+
+def without_texts(row: Fingerprint) -> Fingerprint:
+    """The row as it is remembered: of thousands of accepted definitions the digests do."""
+    return replace(row, definition=b"", accepted=b"") if row.state == "accepted" else row
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()
+
+
+def _not_read(error: Exception) -> ScanFinding:
+    return ScanFinding(
+        rule="not-read",
+        where="",
+        reason="It could not be looked over.",
+        excerpt=type(error).__name__,
+    )
+
+
+def _growth(before: Json, after: Json) -> list[ScanFinding]:
+    """Parameters that a tool did not have when it was accepted."""
+    added = new_parameters(before, after)
+    if not added:
+        return []
+    required = json_object(after.get("inputSchema")).get("required")
+    needed = [name for name in added if isinstance(required, list) and name in required]
+    return [
+        ScanFinding(
+            rule="new-parameter",
+            where=f"inputSchema.properties.{(needed or list(added))[0]}",
+            reason=f"It has new parameters: {', '.join(map(repr, added[:8]))}.",
+            excerpt=", ".join(added)[:160],
+            weight=_NEEDED if needed else _NEW_PARAMETER,
+        )
+    ]

@@ -121,6 +121,7 @@ class HttpApplication:
             finally:
                 forget()
                 self._streams.stop_checking()
+                self._mcp.sessions.close()
                 self._sdk.stop()
                 if not self._sdk.is_loaded:
                     tasks.cancel_scope.cancel()

@@ -53,7 +53,7 @@ from toolgate.server.mcp.result_shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN
 from toolgate.server.mcp.sdk_errors import explain_errors, media_type_fault
 from toolgate.server.mcp.sdk_loader import SdkLoader
 from toolgate.server.mcp.session_guard import SessionGuard
-from toolgate.server.mcp.sessions import SessionNames
+from toolgate.server.mcp.sessions import HandshakeSessions
 from toolgate.server.mcp.summarize_body import FULL_PARAMS, summarize_body
 from toolgate.types import Caller, Json, json_object
 
@@ -99,8 +99,9 @@ class McpEndpoint:
         self._requests = requests
         self._streams = streams
         self._fast_path = FastPath(app.gateway)
-        self._session_names = SessionNames(app.signer)
-        self._sessions = SessionGuard(self._session_names)
+        self.sessions = HandshakeSessions(app.signer, sdk)
+        """Sessions of clients of the handshake era."""
+        self._session_guard = SessionGuard(self.sessions)
         self._sdk = sdk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
@@ -213,7 +214,7 @@ class McpEndpoint:
                 return False
             caller = anonymous
         is_checked = self._admission.required and not credentials.is_relay
-        if is_checked and not self._sessions.may_use(scope, caller):
+        if is_checked and not self._session_guard.may_use(scope, caller):
             body = error_bytes(scope.get(JSONRPC_ID), INVALID_REQUEST, _OTHER_SESSION)
             await send_json(send, 404, body)
             return False
@@ -235,7 +236,7 @@ class McpEndpoint:
         """
         is_notification = message is not None and "id" not in message
         if is_notification and credentials.authorization is None:
-            owner = self._sessions.owner_of(scope)
+            owner = self._session_guard.owner_of(scope)
             if owner is not None:
                 return Caller(caller_id=owner, identity=ANONYMOUS)
         if credentials.is_relay and _opens_session(message, error):
@@ -257,7 +258,7 @@ class McpEndpoint:
         if len(body) > LARGE_BYTES and "method" in message:
             scope = {**scope, FULL_PARAMS: message.get("params")}
             body = summarize_body(message)
-        with self._sessions.unique_request(scope, request_id) as is_unique:
+        with self._session_guard.unique_request(scope, request_id) as is_unique:
             if not is_unique:
                 text = _DUPLICATE_ID.format(request_id)
                 await send_json(send, 400, error_bytes(request_id, INVALID_REQUEST, text))
@@ -266,21 +267,25 @@ class McpEndpoint:
                 scope[_OPENING] = json_object(message.get("params"))
             try:
                 await self._to_sdk(
-                    scope, replay(body, receive), explain_errors(send, scope, request_id)
+                    scope, replay(body, receive), explain_errors(send, scope, request_id), message
                 )
             finally:
                 # The SDK's objects hold the scope until garbage is collected.
                 scope.pop(FULL_PARAMS, None)
 
-    async def _to_sdk(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _to_sdk(
+        self, scope: Scope, receive: Receive, send: Send, message: Json | None = None
+    ) -> None:
         if self._admission.required:
-            send = self._sessions.recording_owner(send, scope[_CALLER])
+            send = self._session_guard.recording_owner(send, scope[_CALLER])
         session = header(scope, b"mcp-session-id")
         if session is not None:
-            send = await self._session_names.enter(session, scope, send, self._sdk)
-        elif _OPENING in scope:
+            async with self.sessions.entered(session, scope, send, message) as send_back:
+                await self._sdk(scope, receive, fill_placeholder(send_back, scope))
+            return
+        if _OPENING in scope:
             opening = scope.pop(_OPENING)
-            send = self._session_names.assign_name(send, opening, scope[_CALLER].caller_id)
+            send = self.sessions.assign_id(send, opening, scope[_CALLER].caller_id)
         await self._sdk(scope, receive, fill_placeholder(send, scope))
 
 

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 from toolgate.server.asgi.parsing.headers import header, header_in
 from toolgate.server.asgi.parsing.messages import Message, Scope, Send
-from toolgate.server.mcp.sessions import SessionNames
+from toolgate.server.mcp.sessions import HandshakeSessions
 from toolgate.types import Caller
 
 __all__ = ["SessionGuard"]
@@ -17,17 +17,17 @@ _MAX_SESSIONS = 100_000
 class SessionGuard:
     """Knows the owners of sessions and the ids of their running requests."""
 
-    def __init__(self, names: SessionNames) -> None:
-        self._names = names
+    def __init__(self, sessions: HandshakeSessions) -> None:
+        self._sessions = sessions
         self._owners: dict[str, str] = {}
-        """Caller ids by session, for sessions whose name does not say it."""
+        """Caller ids by session, for sessions whose id does not say it."""
         self._running: set[tuple[str, str]] = set()
         """Session and id of each running request."""
 
     def owner_of(self, scope: Scope) -> str | None:
         """Who opened the session that a request names, here or in another process."""
         session = header(scope, b"mcp-session-id") or ""
-        return self._owners.get(session) or self._names.owner(session)
+        return self._owners.get(session) or self._sessions.owner(session)
 
     def may_use(self, scope: Scope, caller: Caller) -> bool:
         """Whether the session of a request, if it names one, was opened by the same caller."""
@@ -40,7 +40,8 @@ class SessionGuard:
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 session = header_in(message.get("headers", ()), b"mcp-session-id")
-                if session is not None and session not in self._owners:
+                is_known = session is None or self._sessions.owner(session) is not None
+                if session is not None and not is_known:
                     self._owners[session] = caller.caller_id
                     if len(self._owners) > _MAX_SESSIONS:
                         del self._owners[next(iter(self._owners))]

@@ -26,8 +26,7 @@ class SessionGuard:
 
     def owner_of(self, scope: Scope) -> str | None:
         """Who opened the session that a request names, here or in another process."""
-        session = header(scope, b"mcp-session-id") or ""
-        return self._owners.get(session) or self._sessions.owner(session)
+        return self._owner(header(scope, b"mcp-session-id") or "")
 
     def may_use(self, scope: Scope, caller: Caller) -> bool:
         """Whether the session of a request, if it names one, was opened by the same caller."""
@@ -40,14 +39,18 @@ class SessionGuard:
         async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 session = header_in(message.get("headers", ()), b"mcp-session-id")
-                is_known = session is None or self._sessions.owner(session) is not None
-                if session is not None and not is_known:
+                if session is not None and self._owner(session) is None:
                     self._owners[session] = caller.caller_id
                     if len(self._owners) > _MAX_SESSIONS:
                         del self._owners[next(iter(self._owners))]
             await send(message)
 
         return send_recorded
+
+    def _owner(self, session: str) -> str | None:
+        if (caller_id := self._owners.get(session)) is not None:
+            return caller_id
+        return self._sessions.owner(session)
 
     @contextlib.contextmanager
     def unique_request(self, scope: Scope, request_id: object) -> Generator[bool]:

@@ -68,7 +68,7 @@ class ParkingLimits:
 
 
 @dataclass
-class _Session:
+class _HandshakeSession:
     """A session that clients know by its signed id."""
 
     caller_id: str
@@ -99,9 +99,9 @@ class HandshakeSessions:
         self._signer = signer
         self._answer = answer
         self._limits = limits or ParkingLimits()
-        self._sessions: dict[str, _Session] = {}
+        self._sessions: dict[str, _HandshakeSession] = {}
         """By the nonce in the id; parked ones only if they have a state to restore."""
-        self._idle: OrderedDict[str, _Session] = OrderedDict()
+        self._idle: OrderedDict[str, _HandshakeSession] = OrderedDict()
         """Those that the SDK keeps without an open request; the longest idle first."""
         self._idle_by_caller: Counter[str] = Counter()
         self._ended: dict[str, None] = {}
@@ -124,7 +124,7 @@ class HandshakeSessions:
         async def send_signed(message: Message) -> None:
             if message["type"] == "http.response.start" and (sdk_id := _session_of(message)):
                 nonce = secrets.token_urlsafe(12)
-                session = _Session(caller_id=caller_id, sdk_id=sdk_id)
+                session = _HandshakeSession(caller_id=caller_id, sdk_id=sdk_id)
                 self._sessions[nonce] = session
                 self._rest(nonce, session)
                 message = _with_session(message, self._sign(nonce, params, caller_id))
@@ -151,7 +151,7 @@ class HandshakeSessions:
             return
         session = self._sessions.get(nonce)
         if session is None:
-            session = self._sessions[nonce] = _Session(caller_id=str(opened.get("c")))
+            session = self._sessions[nonce] = _HandshakeSession(caller_id=str(opened.get("c")))
         self._wake(nonce, session)
         session.running += 1
         try:
@@ -162,7 +162,10 @@ class HandshakeSessions:
                 yield send
             else:
                 _set_header(scope, session.sdk_id)
-                yield self._returning(send, session_id, nonce, session, scope, message)
+                # The SDK keeps `send` until garbage is collected: it must not hold the message.
+                yield self._returning(
+                    send, session_id, nonce, session, scope["method"], _stateful_part(message)
+                )
         finally:
             session.running -= 1
             if not session.running and self._sessions.get(nonce) is session:
@@ -180,11 +183,11 @@ class HandshakeSessions:
         send: Send,
         session_id: str,
         nonce: str,
-        session: _Session,
-        scope: Scope,
-        message: Json | None,
+        session: _HandshakeSession,
+        method: str,
+        stateful: tuple[str, object] | None,
     ) -> Send:
-        is_end = scope["method"] == "DELETE"
+        is_end = method == "DELETE"
 
         async def send_back(part: Message) -> None:
             if part["type"] == "http.response.start":
@@ -194,8 +197,8 @@ class HandshakeSessions:
                     self._sessions.pop(nonce, None)
                     self._ended[nonce] = None
                     _forget_oldest(self._ended)
-                elif part["status"] < 300 and message is not None:
-                    _remember_state(session, message)
+                elif part["status"] < 300 and stateful is not None:
+                    _remember_state(session, *stateful)
                 if _session_of(part) is not None:
                     part = _with_session(part, session_id)
             await send(part)
@@ -204,14 +207,14 @@ class HandshakeSessions:
 
     # Parking
 
-    def _wake(self, nonce: str, session: _Session) -> None:
+    def _wake(self, nonce: str, session: _HandshakeSession) -> None:
         """A request has come for a session."""
         if self._idle.pop(nonce, None) is not None:
             self._idle_by_caller[session.caller_id] -= 1
             if not self._idle_by_caller[session.caller_id]:
                 del self._idle_by_caller[session.caller_id]
 
-    def _rest(self, nonce: str, session: _Session) -> None:
+    def _rest(self, nonce: str, session: _HandshakeSession) -> None:
         """The last open request of a session has ended."""
         if session.sdk_id is None:
             self._forget_or_keep(nonce, session)
@@ -252,7 +255,7 @@ class HandshakeSessions:
         self._parking.add(task)
         task.add_done_callback(self._parking.discard)
 
-    def _forget_or_keep(self, nonce: str, session: _Session) -> None:
+    def _forget_or_keep(self, nonce: str, session: _HandshakeSession) -> None:
         """Keep of a parked session only what cannot be read from its id."""
         if not session.state:
             del self._sessions[nonce]
@@ -314,7 +317,7 @@ class HandshakeSessions:
             return None
         return opened if opened.get("e", 0) > time() else None
 
-    async def _open(self, session: _Session, opened: Json, scope: Scope) -> str | None:
+    async def _open(self, session: _HandshakeSession, opened: Json, scope: Scope) -> str | None:
         """Open a session as it was opened before; gives the SDK's id."""
         hello = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": opened["p"]}
         sdk_id = await self._send_own(hello, (), scope)
@@ -363,12 +366,16 @@ class HandshakeSessions:
         return session_id
 
 
-def _remember_state(session: _Session, message: Json) -> None:
+def _stateful_part(message: Json | None) -> tuple[str, object] | None:
+    """Method and value of a request that changes the state of its session."""
+    method = "" if message is None else str(message.get("method"))
+    if message is None or method not in _STATEFUL:
+        return None
+    return method, json_object(message.get("params")).get(_STATEFUL[method])
+
+
+def _remember_state(session: _HandshakeSession, method: str, value: object) -> None:
     """Keep what a session has to be told again when it is opened again."""
-    method = str(message.get("method"))
-    if method not in _STATEFUL:
-        return
-    value = json_object(message.get("params")).get(_STATEFUL[method])
     if method == "resources/unsubscribe":
         session.state.pop(f"resources/subscribe {value}", None)
         return

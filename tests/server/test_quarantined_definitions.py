@@ -149,6 +149,7 @@ async def test_poisoned_definitions_are_hidden_until_they_are_approved() -> None
         ("prompts/get", {"name": "desk__greet"}),
         ("resources/read", {"uri": "memo://1"}),
         ("resources/read", {"uri": "toolgate://desk/memo://1"}),
+        ("resources/read", {"uri": "toolgate://desk/memo://%31"}),
         ("resources/read", {"uri": "note://monday"}),
         ("resources/read", {"uri": "toolgate://desk/note://monday"}),
     ],

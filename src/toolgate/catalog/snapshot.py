@@ -105,10 +105,12 @@ class ServerEntries:
 
     def withholds(self, uri: str) -> bool:
         """Whether a URI of this server is that of a quarantined resource, or of such a template."""
-        if ("resource", uri) in self.quarantined:
+        plain = unquote(uri)  # a server may take an escaped letter for the letter
+        names = [name for kind, name in self.quarantined if kind == "resource"]
+        if any(unquote(name) == plain for name in names):
             return True
         templates = [name for kind, name in self.quarantined if kind == "template"]
-        return any(_template_pattern(name).fullmatch(uri) for name in templates) and not any(
+        return any(_template_pattern(name).fullmatch(plain) for name in templates) and not any(
             resource.name == uri for resource in self.resources
         )
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, cast
 
+from toolgate.catalog.scanner.disguises import has_letters_set_apart, undisguised_texts
 from toolgate.catalog.scanner.normalize import (
     MAX_CHARS,
     decoded_parts,
@@ -146,7 +147,21 @@ class Scanner:
                 reason=f"It has {', '.join(kinds)}.",
                 excerpt=_visible(text),
             )
-        yield from self._by_rules(normalize(text), "", is_name=is_name)
+        if has_letters_set_apart(text):
+            yield ScanFinding(
+                rule="hidden-text",
+                where="",
+                reason="It spells words out, letter by letter.",
+                excerpt=_visible(text),
+            )
+        plain = list(self._by_rules(normalize(text), "", is_name=is_name))
+        yield from plain
+        told = {finding.rule for finding in plain}
+        for disguise, content in undisguised_texts(text):
+            for finding in self._by_rules(normalize(content), f" {disguise}", is_name=is_name):
+                if finding.rule not in told:
+                    told.add(finding.rule)
+                    yield finding
         for encoding, content in decoded_parts(text):
             inside = list(self._by_rules(normalize(content), f" in {encoding}", is_name=False))
             yield from inside

@@ -1,0 +1,80 @@
+"""Texts that people skip and models read: leetspeak, letters set apart, percent-encoding."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+from urllib.parse import unquote
+
+from toolgate.catalog.scanner.normalize import MAX_CHARS
+
+__all__ = ["has_letters_set_apart", "undisguised_texts"]
+
+_APART: Final = re.compile(r"(?<!\w)(?:[^\W\d_][ \u00a0.·*_-]{1,4}){4,}[^\W\d_](?!\w)")
+"""Five letters or more, each a word of its own."""
+
+_MOST_APART: Final = 10
+"""Letters set apart in a row that no honest text has: `a b c d` and initials are shorter (chosen,
+and none of 9,000 real tools has them)."""
+
+_FEWEST_DIFFERENT: Final = 5
+"""Letters that words of such a length have among them; rulers and patterns have fewer (chosen)."""
+
+_WORD_GAP: Final = re.compile(r"[ \u00a0]{2,}")
+_BETWEEN: Final = re.compile(r"[ \u00a0.·*_-]+")
+
+_ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
+_ESCAPED: Final = re.compile(r"\S*%[0-9A-Fa-f]{2}\S*")
+
+_LEET_WORD: Final = re.compile(r"(?<![\w@$])[\w@$!|]{2,20}(?![\w@$])")
+_LEET_HINT: Final = re.compile(r"[A-Za-z][013457@$!|]+[A-Za-z]")
+_LEET: Final = str.maketrans({"0": "o", "3": "e", "4": "a", "5": "s", "7": "t", "@": "a", "$": "s"})
+_ONE_AS_I: Final = str.maketrans({"1": "i", "!": "i", "|": "i"})
+_ONE_AS_L: Final = str.maketrans({"1": "l", "!": "l", "|": "l"})
+_FEWEST_LEET: Final = 2
+"""Words with digits among letters from which on they may be leetspeak; `sha1` alone is none."""
+
+
+def has_letters_set_apart(text: str) -> bool:
+    """Whether a text spells words out, letter by letter, as no honest one does."""
+    for run in _APART.finditer(text[:MAX_CHARS]):
+        letters = _BETWEEN.sub("", run[0])
+        if len(letters) >= _MOST_APART and len(set(letters)) >= _FEWEST_DIFFERENT:
+            return True
+    return False
+
+
+def undisguised_texts(text: str) -> Iterator[tuple[str, str]]:
+    """What a model may read out of a text, as `(words about the disguise, text)`.
+
+    A text without a disguise has none. Honest texts have web addresses with `%20` and names like
+    `s3`, so a disguise alone says nothing: what counts is what the text says without it.
+    """
+    part = text[:MAX_CHARS]
+    if "%" in part and len(_ESCAPE.findall(part)) >= _FEWEST_LEET:
+        yield "in percent-encoding", _ESCAPED.sub(lambda match: unquote(match[0]), part)
+    if _APART.search(part):
+        yield "in letters set apart", _APART.sub(_joined, part)
+    if _LEET_HINT.search(part):
+        words = [match[0] for match in _LEET_WORD.finditer(part) if _is_leet(match[0])]
+        if len(words) >= _FEWEST_LEET:
+            for ones in (_ONE_AS_I, _ONE_AS_L):
+                plain = _LEET_WORD.sub(lambda match, ones=ones: _plain_word(match[0], ones), part)
+                yield "in digits for letters", plain
+
+
+def _joined(match: re.Match[str]) -> str:
+    return " ".join(_BETWEEN.sub("", word) for word in _WORD_GAP.split(match[0]))
+
+
+def _is_leet(word: str) -> bool:
+    return bool(_LEET_HINT.search(word)) or (
+        any(char.isalpha() for char in word) and any(char in "013457@$" for char in word)
+    )
+
+
+def _plain_word(word: str, ones: dict[int, str]) -> str:
+    if not any(char.isalpha() for char in word):
+        return word
+    # At the end of a word, or twice, a one is an L: `a11`, `ema1l` is not told apart from `ma1n`.
+    doubled = re.sub(r"[1!|]{2,}", lambda match: "l" * len(match[0]), word)
+    return doubled.translate(_LEET).translate(ones)

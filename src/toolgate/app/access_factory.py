@@ -3,6 +3,8 @@
 from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from toolgate.app.access_control import Permissions
 from toolgate.app.project_tables import ProjectTables
@@ -13,8 +15,12 @@ from toolgate.security.access import AccessData
 from toolgate.security.credentials import CredentialWatcher, LoginRights, Logins
 from toolgate.security.guards import Approvals, CallGuardChain, CallGuards, secret_scanner
 from toolgate.settings import CurrentSettings, GuardTable, Settings
+from toolgate.types import ServerSpec
 
 __all__ = ["AccessParts", "guards_of", "open_access"]
+
+_LOCAL: Final = frozenset({"stdio", "inprocess"})
+"""Transports to servers on this machine."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +88,7 @@ async def open_access(
         CallGuards(
             guards_of(settings(), permissions),
             is_trusted=lambda server: server not in policy.distrusted,
+            folder_of=lambda server: _folder_of(servers.fleet.spec(server)),
         ),
         Approvals(
             store.approvals,
@@ -98,6 +105,14 @@ async def open_access(
         credential_watcher=watcher,
         guards=guards,
     )
+
+
+def _folder_of(spec: ServerSpec | None) -> str | None:
+    """The working folder of a server that sees the files of this machine; None: it may not."""
+    if spec is None or spec.kind not in _LOCAL:
+        return None
+    folder = spec.options.get("cwd")
+    return str(Path(folder).absolute()) if isinstance(folder, str) and folder else str(Path.cwd())
 
 
 def guards_of(settings: Settings, permissions: Permissions) -> tuple[GuardTable, ...]:

@@ -125,7 +125,11 @@ class CallService:
     def _protection_refusal(self, caller: Caller, entry: CatalogEntry, params: Json) -> str:
         """Why a call would change a file that belongs to a pack; empty where it does not."""
         refusal = self.protections.refusal(
-            entry.server, entry.name, params.get("arguments"), read_only=entry.read_only
+            entry.server,
+            entry.name,
+            params.get("arguments"),
+            read_only=entry.read_only,
+            folder=self._guards.guards.folder_of(entry.server),
         )
         if refusal:
             detail: Json = {"tool": entry.key, "reason": refusal}

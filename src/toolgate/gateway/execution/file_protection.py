@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, cast
 
+from toolgate.security.guards import PathReadings, TooManyReadingsError
 from toolgate.types import Json
 
 __all__ = ["Protection", "Protections"]
@@ -23,7 +24,7 @@ _PATH_ARGUMENT: Final = re.compile(
     r"path|file|uri|source|dest|target|from$|to$|^name$", re.IGNORECASE
 )
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_MAX_PATH_CHARS: Final = 4_096
+_MAX_PATH_CHARS: Final = 2**18
 _MAX_DEPTH: Final = 6
 
 
@@ -52,7 +53,15 @@ class Protections:
         """Replace the protections."""
         self._protections = tuple(protection for protection in protections if protection.suffixes)
 
-    def refusal(self, server: str, tool: str, arguments: object, *, read_only: bool) -> str:
+    def refusal(
+        self,
+        server: str,
+        tool: str,
+        arguments: object,
+        *,
+        read_only: bool,
+        folder: str | None = None,
+    ) -> str:
         """Why a call is refused; empty: it is not.
 
         Args:
@@ -60,12 +69,20 @@ class Protections:
             tool: Its name on that server; its words say whether it changes files.
             arguments: The arguments; those whose names suggest paths are checked.
             read_only: Whether the tool is annotated as read-only.
+            folder: The working folder of the server, if it shares the file system of the gateway;
+                symbolic links are followed then.
         """
-        if not self._protections or read_only or not _changes(tool):
+        protections = [item for item in self._protections if item.pack != server]
+        if not protections or read_only or not _changes(tool):
             return ""
+        readings = PathReadings((), folder)
         for path in _paths(arguments, "", 0):
-            for protection in self._protections:
-                if protection.pack != server and path.lower().endswith(protection.suffixes):
+            try:
+                names = [name.rstrip("/").lower() for name in (path, *readings.all(path))]
+            except TooManyReadingsError:
+                return f"{path[:100]} is encoded too often to tell what file it is."
+            for protection in protections:
+                if any(name.endswith(protection.suffixes) for name in names):
                     return (
                         f"{path} is not changed as text: its kind of file belongs to the pack "
                         f"{protection.pack!r}. {protection.hint}"

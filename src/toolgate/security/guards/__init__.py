@@ -3,6 +3,7 @@
 from toolgate.security.guards.approvals import Approvals, Clearance, hash_of
 from toolgate.security.guards.call_guard import ArgumentKind, CallGuard, CallGuards, GuardedTool
 from toolgate.security.guards.guard_chain import CallGuardChain, GuardedCall
+from toolgate.security.guards.path_readings import PathReadings, TooManyReadingsError
 from toolgate.security.guards.secret_detection import SecretScanner, secret_mask, secret_scanner
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "Clearance",
     "GuardedCall",
     "GuardedTool",
+    "PathReadings",
     "SecretScanner",
+    "TooManyReadingsError",
     "hash_of",
     "secret_mask",
     "secret_scanner",

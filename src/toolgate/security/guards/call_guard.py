@@ -2,9 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import chain
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
 import jsonschema_rs
@@ -12,9 +13,11 @@ import jsonschema_rs
 from toolgate.base import json_text
 from toolgate.databases.sql_guard import check_statement
 from toolgate.errors import GuardError, RpcError, SettingError
+from toolgate.security.guards.argument_texts import as_read, is_deep, texts_in, value_at
+from toolgate.security.guards.path_readings import PathReadings, TooManyReadingsError
 from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import GuardTable
-from toolgate.types import Json, json_object
+from toolgate.types import Json
 
 __all__ = ["ArgumentKind", "CallGuard", "CallGuards", "GuardedTool"]
 
@@ -29,6 +32,9 @@ _LONGEST_SQL = 20_000
 ArgumentKind: TypeAlias = Literal["call", "completion", "uri"]
 """Arguments of a tool or prompt; those of a completion, of which some are still missing; a URI with
 the variables in it, which no schema is about."""
+
+_WHOLE_PATH = re.compile(r"\^(?!\.[*+])")
+"""Expressions for a path from its beginning; others are for any part of it."""
 
 
 class GuardedTool(Protocol):
@@ -67,6 +73,8 @@ class _Compiled:
     table: GuardTable
     schemas: Mapping[ArgumentKind, Any]
     deny: Mapping[str, Sequence[tuple[str, Any]]]
+    expressions: tuple[str, ...]
+    """All that texts in arguments are compared with."""
 
     def fits(self, project_id: str, tool: GuardedTool, *, is_trusted: bool) -> bool:
         table = self.table
@@ -91,8 +99,9 @@ class _Compiled:
 class CallGuard:
     """All guards of one call, put together."""
 
-    def __init__(self, parts: Sequence[_Compiled]) -> None:
+    def __init__(self, parts: Sequence[_Compiled], *, folder: str | None = None) -> None:
         self._parts = parts
+        self._folder = folder
         tables = [part.table for part in parts]
         self.approver: Literal["", "user", "admin"] = ""
         """Who has to approve a call; empty: nobody."""
@@ -139,6 +148,16 @@ class CallGuard:
             or "A guard without effect."
         )
 
+    @cached_property
+    def _readings(self) -> PathReadings:
+        expressions = chain.from_iterable(part.expressions for part in self._parts)
+        return PathReadings(expressions, self._folder)
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether symbolic links are followed, which can take a moment."""
+        return self._folder is not None and any(part.expressions for part in self._parts)
+
     @property
     def looks_at_results(self) -> bool:
         """Whether anything is to be done about results."""
@@ -162,15 +181,22 @@ class CallGuard:
         Raises:
             GuardError: They may not.
         """
-        if _is_deep(arguments, _DEEPEST):
+        if is_deep(arguments, _DEEPEST):
             raise GuardError(
                 f"The arguments of {key} are nested deeper than {_DEEPEST} levels.",
                 hint="Send less at a time.",
             )
         self._check_size("argument", key, arguments)
-        for part in self._parts:
-            self._check_schema(part, key, arguments, kind)
-            self._check(part, key, arguments)
+        try:
+            for part in self._parts:
+                self._check_schema(part, key, arguments, kind)
+                self._check_denied(part, key, arguments)
+                self._check_sql(part, key, arguments)
+        except TooManyReadingsError as error:
+            raise GuardError(
+                f"An argument of {key} is encoded too often to be checked by a guard.",
+                hint="Send it as plain text.",
+            ) from error
         return self._without_secrets("argument", key, arguments)
 
     def result(self, key: str, result: Json) -> tuple[Json, Json]:
@@ -222,29 +248,38 @@ class CallGuard:
     def _check_schema(self, part: _Compiled, key: str, arguments: Json, kind: ArgumentKind) -> None:
         why = f" {part.table.reason}" if part.table.reason else ""
         schema = part.schemas.get(kind)
-        if schema is not None and not schema.is_valid(arguments):
-            error = next(iter(schema.iter_errors(arguments)))
-            path = ".".join(str(step) for step in error.instance_path) or "arguments"
-            raise GuardError(
-                f"A guard does not allow these arguments of {key}: {path[:100]}: "
-                f"{str(error.message).rstrip('.')[:300]}.{why}",
-                hint="Call it with other arguments, or ask whoever runs the gateway.",
-            )
+        if schema is None:
+            return
+        for instance in as_read(arguments, self._readings.strict):
+            if not schema.is_valid(instance):
+                error = next(iter(schema.iter_errors(instance)))
+                path = ".".join(str(step) for step in error.instance_path) or "arguments"
+                raise GuardError(
+                    f"A guard does not allow these arguments of {key}: {path[:100]}: "
+                    f"{str(error.message).rstrip('.')[:300]}.{why}",
+                    hint="Call it with other arguments, or ask whoever runs the gateway.",
+                )
 
-    def _check(self, part: _Compiled, key: str, arguments: Json) -> None:
+    def _check_denied(self, part: _Compiled, key: str, arguments: Json) -> None:
         why = f" {part.table.reason}" if part.table.reason else ""
         for name, patterns in part.deny.items():
-            for text in _texts(arguments if name == "*" else _at(arguments, name)):
+            for text in texts_in(arguments if name == "*" else value_at(arguments, name)):
+                readings: dict[bool, list[str]] = {}
                 for written, pattern in patterns:
-                    if pattern.is_valid(text):
+                    is_part = _WHOLE_PATH.match(written) is None
+                    if is_part not in readings:
+                        readings[is_part] = self._readings.all(text, keep_relative=is_part)
+                    if any(pattern.is_valid(reading) for reading in (text, *readings[is_part])):
                         where = "an argument" if name == "*" else f"the argument {name!r}"
                         raise GuardError(
                             f"A guard does not allow {where} of {key} to fit {written!r}.{why}",
                             hint="Call it with other arguments, or ask whoever runs the gateway.",
                         )
 
+    def _check_sql(self, part: _Compiled, key: str, arguments: Json) -> None:
+        why = f" {part.table.reason}" if part.table.reason else ""
         for name, dialect in part.table.sql.items():
-            for text in _texts(_at(arguments, name)):
+            for text in texts_in(value_at(arguments, name)):
                 if len(text) > _LONGEST_SQL:
                     raise GuardError(
                         f"The SQL in the argument {name!r} of {key} has {len(text):,} characters, "
@@ -294,21 +329,28 @@ class CallGuards:
     """The guards of the configuration."""
 
     def __init__(
-        self, tables: Sequence[GuardTable], *, is_trusted: Callable[[str], bool] = lambda _: True
+        self,
+        tables: Sequence[GuardTable],
+        *,
+        is_trusted: Callable[[str], bool] = lambda _: True,
+        folder_of: Callable[[str], str | None] = lambda _: None,
     ) -> None:
         """Make them.
 
         Args:
             tables: As they stand in the configuration.
             is_trusted: Whether the marks of a server's tools are believed.
+            folder_of: The working folder of a server on this machine; None: it runs elsewhere.
 
         Raises:
             SettingError: A schema or an expression is none.
         """
         self._is_trusted = is_trusted
+        self.folder_of = folder_of
+        """The working folder of a server on this machine; None: it runs elsewhere."""
         self._tables: tuple[GuardTable, ...] = ()
         self._parts: tuple[_Compiled, ...] = ()
-        self._by_tool: dict[tuple[str, str, str, bool], CallGuard | None] = {}
+        self._by_tool: dict[tuple[str, str, str, bool, str | None], CallGuard | None] = {}
         self.reload(tables)
 
     def reload(self, tables: Sequence[GuardTable]) -> None:
@@ -337,7 +379,8 @@ class CallGuards:
         if not self._parts:
             return None
         is_trusted = self._is_trusted(tool.server)
-        mark = (project_id, tool.key, tool.digest, is_trusted)
+        folder = self.folder_of(tool.server)
+        mark = (project_id, tool.key, tool.digest, is_trusted, folder)
         try:
             return self._by_tool[mark]
         except KeyError:
@@ -346,7 +389,7 @@ class CallGuards:
             ]
             if len(self._by_tool) >= _KEPT:
                 self._by_tool.clear()
-            guard = self._by_tool[mark] = CallGuard(parts) if parts else None
+            guard = self._by_tool[mark] = CallGuard(parts, folder=folder) if parts else None
             return guard
 
     def for_server(self, project_id: str, server: str) -> CallGuard | None:
@@ -354,7 +397,7 @@ class CallGuards:
         if not self._parts:
             return None
         parts = [part for part in self._parts if part.fits_server(project_id, server)]
-        return CallGuard(parts) if parts else None
+        return CallGuard(parts, folder=self.folder_of(server)) if parts else None
 
 
 def _compiled(table: GuardTable) -> _Compiled:
@@ -386,7 +429,9 @@ def _compiled(table: GuardTable) -> _Compiled:
                     hint="Correct it there.",
                 ) from error
             deny.setdefault(name, []).append((pattern, compiled))
-    return _Compiled(table, schemas, deny)
+    written = chain.from_iterable(table.deny.values())
+    expressions = tuple(dict.fromkeys((*written, *texts_in(dict(table.arguments)))))
+    return _Compiled(table, schemas, deny, expressions)
 
 
 def _validator(schema: Json) -> Any:
@@ -416,46 +461,3 @@ def _covers(pattern: str, key: str, server: str) -> bool:
     if pattern == "*":
         return True
     return _expression(pattern).fullmatch(key if ":" in pattern else server) is not None
-
-
-def _at(arguments: Json, name: str) -> object:
-    """An argument by name, or by the names on the way to it: `options.path`."""
-    if name in arguments:
-        return arguments[name]
-    value: object = arguments
-    for part in name.split("."):
-        value = json_object(value).get(part)
-    return value
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every text in a value, names of members and numbers too."""
-    waiting = [value]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, str):
-            yield item
-        elif isinstance(item, dict):
-            table = cast("Json", item)
-            yield from table
-            waiting += table.values()
-        elif isinstance(item, list):
-            waiting += cast("list[object]", item)
-        elif item is not None:
-            yield json_text.dumps(item).decode()
-
-
-def _is_deep(value: object, levels: int) -> bool:
-    """Whether a value is nested deeper."""
-    layer = [value]
-    for _ in range(levels + 1):
-        inner: list[object] = []
-        for item in layer:
-            if isinstance(item, dict):
-                inner += cast("Json", item).values()
-            elif isinstance(item, list):
-                inner += cast("list[object]", item)
-        if not inner:
-            return False
-        layer = inner
-    return True

@@ -43,7 +43,10 @@ class GuardedCall:
         """
         if self.guard is None:
             return arguments, {}
-        return await _aside(partial(self.guard.arguments, kind=kind), key, arguments)
+        check = partial(self.guard.arguments, kind=kind)
+        if self.guard.reads_files:
+            return await anyio.to_thread.run_sync(check, key, arguments)
+        return await _aside(check, key, arguments)
 
     async def answers(self, key: str, answers: Json) -> tuple[Json, Json]:
         """Answers of a person to questions of the server, as `arguments`.
@@ -100,7 +103,7 @@ class CallGuardChain:
         passed = GuardedCall(params=params, guard=guard)
         if guard.approver:
             # Nobody is asked about a call that would not go on anyway.
-            await _aside(guard.arguments, tool.key, json_object(params.get("arguments")))
+            await passed.arguments(tool.key, json_object(params.get("arguments")), "call")
             clearance = await self.approvals.request(caller, tool, guard, params, peer)
             if not isinstance(clearance, Clearance):
                 return clearance

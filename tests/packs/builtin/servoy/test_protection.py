@@ -33,6 +33,13 @@ def of(tool: str, arguments: Json, *, server: str = "files", read_only: bool = F
         ("delete", {"uri": "file:///ws/a.rel?x=1"}),
         ("create_or_update_file", {"path": "a.rel"}),
         ("str_replace_based_edit_tool", {"command": "create", "path": "a.rel"}),
+        ("write_file", {"path": "a.rel/"}),
+        ("write_file", {"path": "a.rel/."}),
+        ("write_file", {"path": "b/../a.rel/x/.."}),
+        ("write_file", {"path": "a%2Erel"}),
+        ("write_file", {"path": "file:///ws/a%252erel"}),
+        ("write_file", {"path": "a.rel\0.txt"}),
+        ("write_file", {"path": "/" * 5_000 + "a.rel"}),
     ],
 )
 def test_a_tool_that_changes_files_must_not_change_these(tool: str, arguments: Json) -> None:
@@ -51,6 +58,26 @@ def test_a_tool_that_changes_files_must_not_change_these(tool: str, arguments: J
 )
 def test_others_and_reading_are_left_alone(tool: str, arguments: Json) -> None:
     assert of(tool, arguments) == ""
+
+
+def test_a_link_to_a_file_of_a_pack_is_followed_on_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").symlink_to(tmp_path / "a.rel")
+    protections = Protections()
+    protections.take([SERVOY])
+
+    def refusal(folder: Path | None, path: str) -> str:
+        return protections.refusal(
+            "files",
+            "write_file",
+            {"path": path},
+            read_only=False,
+            folder=None if folder is None else str(folder),
+        )
+
+    assert "belongs to the pack" in refusal(tmp_path, "note.txt")
+    assert "belongs to the pack" in refusal(tmp_path, str(tmp_path / "note.txt"))
+    assert refusal(tmp_path, "other.txt") == ""
+    assert refusal(None, "note.txt") == ""
 
 
 def test_tools_that_say_that_they_only_read_and_the_pack_s_own_may() -> None:

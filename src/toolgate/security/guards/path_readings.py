@@ -1,0 +1,270 @@
+"""What a text names if a server takes it for a path, however it is spelled.
+
+A guard compares text, and a server opens files: `//etc/./passwd`, `/tmp/../etc/passwd`,
+`file:///%65tc/passwd`, `/proc/self/root/etc/passwd` and a symbolic link are all `/etc/passwd`.
+Which of the spellings a server understands is not known, so all of them count.
+"""
+
+import os.path
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+from urllib.parse import unquote
+
+__all__ = ["PathReadings", "TooManyReadingsError"]
+
+_HINTS: Final = re.compile(r"[/\\~%\0]|\.\.|^\s|\s$")
+"""What a text has in it that can be read in another way."""
+
+_URI: Final = re.compile(r"file:(?://(?:localhost|127\.0\.0\.1|\[::1\])?(?=[/\\]))?", re.IGNORECASE)
+_OTHER_URI: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_HOME: Final = re.compile(r"~[^/]*")
+
+_ALIAS: Final = re.compile(
+    r"/proc/(?:self|thread-self|\d+)(?:/task/\d+)?/(?:root|cwd|fd/\d+)|/dev/fd/\d+"
+)
+"""Links of the kernel to a folder of a process, any of which may be the root."""
+
+_ALIAS_PREFIX: Final = re.compile(rf"(?:{_ALIAS.pattern})(?=/|$)")
+_ALIAS_PARTS: Final = 6
+
+_LITERAL: Final = re.compile(r"\^?((?:/(?:[A-Za-z0-9_~@,:=-]|\\[./-]|\.(?![*+?{]))+)+)(?=/|\$|$)")
+"""A path at the start of a regular expression."""
+
+_MAX_CHARS: Final = 8_192
+"""Longer texts are decoded in one order only, and are paths only if that makes them short."""
+
+_MAX_PATH_CHARS: Final = 4_096
+"""Longer paths exist nowhere; a server may shorten a longer spelling by itself."""
+
+_MAX_NAME_CHARS: Final = 255
+
+_MAX_SPELLINGS: Final = 128
+
+
+class TooManyReadingsError(Exception):
+    """A text is encoded so often that looking at all readings would take too long."""
+
+
+class PathReadings:
+    """Reads texts as paths of one server."""
+
+    def __init__(self, expressions: Iterable[str], folder: str | None) -> None:
+        """Prepare for expressions.
+
+        Args:
+            expressions: Regular expressions that paths are compared with. Those that begin with a
+                path that is a symbolic link fit what it leads to as well.
+            folder: The working folder of a server that shares the file system of the gateway;
+                None: it does not, and symbolic links are not followed.
+        """
+        self._folder = folder
+        self._linked: tuple[tuple[str, str], ...] = ()
+        if folder is not None:
+            literals = {
+                re.sub(r"\\(.)", r"\1", match[1])
+                for expression in expressions
+                if (match := _LITERAL.match(expression))
+            }
+            resolved = {literal: _resolved(literal) for literal in sorted(literals)}
+            self._linked = tuple(
+                (real, literal) for literal, real in resolved.items() if real != literal
+            )
+
+    def all(self, text: str, *, keep_relative: bool = False) -> list[str]:
+        """Every path that a text may stand for, also with a slash at its end.
+
+        Args:
+            text: As it came.
+            keep_relative: Whether paths in the folder of the server that came without it are given
+                without it, so that an expression for any part of a path does not fit the folder.
+
+        Raises:
+            TooManyReadingsError: There are too many.
+        """
+        if not self._may_differ(text):
+            return []
+        paths: dict[str, None] = {}
+        for spelling in _spellings(text.strip(), (*_DECODERS, _without_uri, _without_query)):
+            normal = self._normal(spelling)
+            plain = dict.fromkeys((*normal, *map(_from_root, normal)))
+            paths |= plain
+            for path in (*plain, spelling):  # as it is spelled: a link before `..` leads elsewhere
+                paths |= dict.fromkeys(self._on_disk(path, keep_relative=keep_relative))
+        folders = [f"{path}/" for path in paths if path and not path.endswith("/")]
+        return [*paths, *folders]
+
+    def strict(self, text: str) -> list[str]:
+        """Other paths that a text stands for if it is decoded and resolved; a URI stays one.
+
+        For rules that say what is allowed, which all of these have to fit.
+
+        Raises:
+            TooManyReadingsError: There are too many.
+        """
+        if not self._may_differ(text):
+            return []
+        prefix = match[0] if (match := _URI.match(text)) else ""
+        readings: dict[str, None] = {}
+        for spelling in _spellings(text[len(prefix) :], _DECODERS):
+            is_folder = spelling.endswith("/")
+            normal = self._normal(spelling)
+            for reading in (*normal, *map(self._resolved_as_written, (*normal, spelling))):
+                slash = "/" if is_folder and not reading.endswith("/") else ""
+                readings[prefix + reading + slash] = None
+        if _OTHER_URI.match(text):  # `//` and `..` have another meaning there
+            return [reading for reading in readings if reading.startswith("../")]
+        return [
+            reading
+            for reading in readings
+            if reading != text and len(reading) <= _MAX_PATH_CHARS + len(prefix)
+        ]
+
+    def _may_differ(self, text: str) -> bool:
+        if _HINTS.search(text):
+            return True
+        if self._folder is None or not 0 < len(text) <= _MAX_NAME_CHARS:
+            return False
+        return os.path.lexists(posixpath.join(self._folder, text))
+
+    def _normal(self, spelling: str) -> set[str]:
+        """A path without what means nothing in it, with links of the kernel kept or followed."""
+        folders = {"/"} if self._folder is None else {"/", self._folder}
+        paths = {_lexical(spelling), *(_physical(spelling, folder) for folder in folders)}
+        return {path for path in paths if len(path) <= _MAX_PATH_CHARS}
+
+    def _on_disk(self, path: str, *, keep_relative: bool) -> Iterator[str]:
+        """Where a path leads on this machine, and as the expressions call it."""
+        if self._folder is None or "\0" in path or len(path) > _MAX_PATH_CHARS:
+            return
+        if keep_relative and not path.startswith(("/", "~")):
+            inside = self._resolved_as_written(path)
+            if not inside.startswith("/"):
+                yield inside
+                return
+        home = _resolved("~")
+        absolute = posixpath.join(self._folder, _without_home(path))
+        for found in {_lexical(absolute), _resolved(absolute)}:
+            yield from self._names(found)
+            if _is_in(found, home):
+                yield "~" + found[len(home) :]
+
+    def _resolved_as_written(self, path: str) -> str:
+        """Where a path leads, from the same folder if it stays there; itself if unknown."""
+        normal = _lexical(path)
+        if self._folder is None or "\0" in path or len(path) > _MAX_PATH_CHARS:
+            return normal
+        real = _resolved(posixpath.join(self._folder, _without_home(path)))
+        if path.startswith("/"):
+            names = self._names(real)
+            return normal if normal in names else names[-1]
+        name = match[0] if (match := _HOME.match(path)) else ""
+        folder = _resolved(name or self._folder)
+        if not _is_in(real, folder):
+            return real
+        inside = real[len(folder.rstrip("/")) :]
+        return name + inside if name else inside.lstrip("/") or "."
+
+    def _names(self, path: str) -> list[str]:
+        """A path, and what it is called where an expression names a link to it."""
+        return [
+            path,
+            *(literal + path[len(real) :] for real, literal in self._linked if _is_in(path, real)),
+        ]
+
+
+def _spellings(text: str, steps: Iterable[Callable[[str], str]]) -> list[str]:
+    """A text and all that any order of steps makes of it."""
+    steps = tuple(steps)
+    if len(text) > _MAX_CHARS:
+        decoded = [text]
+        for step in steps * 2:
+            decoded.append(step(decoded[-1]))
+        return list(dict.fromkeys(decoded))
+    spellings = {text: None}
+    waiting = [text]
+    for item in waiting:
+        for step in steps:
+            changed = step(item)
+            if changed not in spellings:
+                if len(spellings) == _MAX_SPELLINGS:
+                    raise TooManyReadingsError
+                spellings[changed] = None
+                waiting.append(changed)
+    return list(spellings)
+
+
+def _without_uri(text: str) -> str:
+    match = _URI.match(text)
+    return text[match.end() :] if match else text
+
+
+def _without_query(text: str) -> str:
+    return re.split(r"[?#]", text, maxsplit=1)[0] if _URI.match(text) else text
+
+
+def _without_rest(text: str) -> str:
+    """As a program in C reads it: up to the first NUL."""
+    return text.partition("\0")[0]
+
+
+def _without_alias(text: str) -> str:
+    """Without a link of the kernel to the root at the start, and nothing else changed."""
+    plain = re.sub(r"/(?:\.?/)+", "/", text)
+    return plain[match.end() :] if (match := _ALIAS_PREFIX.match(plain)) else text
+
+
+def _with_slashes(text: str) -> str:
+    return text.replace("\\", "/")
+
+
+_DECODERS: Final[tuple[Callable[[str], str], ...]] = (
+    unquote,
+    _with_slashes,
+    _without_alias,
+    _without_rest,
+    lambda text: text.replace("\0", ""),
+)
+
+
+def _lexical(path: str) -> str:
+    """A path without empty parts, `.` and `..`, whatever links there are."""
+    normal = posixpath.normpath(path) if path else ""
+    return normal[1:] if normal.startswith("//") else normal
+
+
+def _physical(path: str, folder: str) -> str:
+    """The same where links of the kernel to a folder of a process lead to this one."""
+    if not path.startswith("/"):
+        return _lexical(path)
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del parts[-1:]
+        elif part not in {"", "."}:
+            parts.append(part)
+            if len(parts) <= _ALIAS_PARTS and _ALIAS.fullmatch("/" + "/".join(parts)):
+                parts = [] if part == "root" else [step for step in folder.split("/") if step]
+    return "/" + "/".join(parts)
+
+
+def _from_root(path: str) -> str:
+    """A path that leaves its folder, as if that were not deep: `../../etc` may be `/etc`."""
+    rest = path
+    while rest == ".." or rest.startswith("../"):
+        rest = rest[3:]
+    return path if rest == path else f"/{rest}"
+
+
+def _without_home(path: str) -> str:
+    return os.path.expanduser(path)  # noqa: PTH111 - a text, and nothing raised without a home
+
+
+def _resolved(path: str) -> str:
+    """Where a path leads on this machine."""
+    return _with_slashes(os.path.realpath(_without_home(path)))
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -215,7 +215,10 @@ async def test_a_call_that_needs_approval_waits_and_goes_on_once_it_is_given() -
         waiting = (await place.history("t"))["pending"]
         still, _ = await place.post("/v1/chat/resume", {}, x_toolgate_thread="t")
         again = (await place.history("t"))["pending"]
-        status, _ = await place.post(f"/api/v1/approvals/{waiting[0]['approval_id']}/approve", {})
+        [approval] = await place.app.gateway.approvals.search(Caller.local())
+        code = place.app.gateway.approvals.code(Caller.local(), approval, via="console")
+        path = f"/api/v1/approvals/{waiting[0]['approval_id']}/approve"
+        status, _ = await place.post(path, {"code": code})
         _, resumed = await place.post("/v1/chat/resume", {}, x_toolgate_thread="t")
 
         assert "approval" in first

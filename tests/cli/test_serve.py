@@ -64,6 +64,13 @@ def post(url: str, body: Any, *, thread: str = "") -> Any:
         return json.load(answer)
 
 
+def page_of_browser(url: str) -> str:
+    """A console page, as a browser is shown it."""
+    wanted = urllib.request.Request(url, headers={"Sec-Fetch-Site": "none"})
+    with urllib.request.urlopen(wanted, timeout=HANG_S) as answer:
+        return answer.read().decode()
+
+
 def test_serve_says_where_to_connect_and_how_each_server_is(serve: Serve) -> None:
     gateway = serve()
     assert f"toolgate {gateway.address}/mcp" in gateway.line("Claude Code")
@@ -164,7 +171,9 @@ def test_a_call_that_waits_for_a_person_outlives_a_kill(serve: Serve, folder: Pa
     second.line("small")
     history = f"{second.address}/v1/chat/history?thread_id=t"
     (waiting,) = get(history)["pending"]
-    post(f"{second.address}/api/v1/approvals/{waiting['approval_id']}/approve", {})
+    page = page_of_browser(f"{second.address}/console/approvals")
+    code = page.partition(f"{waiting['approval_id']} --code ")[2][:9]
+    post(f"{second.address}/api/v1/approvals/{waiting['approval_id']}/approve", {"code": code})
     resumed = post(f"{second.address}/v1/chat/resume", {}, thread="t")
     assert resumed["choices"][0]["message"]["content"] == 'The sum: {"sum": 5}'
     after = get(history)

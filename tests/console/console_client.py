@@ -120,6 +120,9 @@ async def open_console(
         door = build_app(app)
         transport = httpx2.ASGITransport(app=door)  # pyright: ignore[reportArgumentType]
         async with httpx2.AsyncClient(
-            transport=transport, base_url="http://127.0.0.1:7420", follow_redirects=False
+            transport=transport,
+            base_url="http://127.0.0.1:7420",
+            headers={"Sec-Fetch-Site": "same-origin"},
+            follow_redirects=False,
         ) as client:
             yield Console(app=app, door=door, client=client)

@@ -90,7 +90,8 @@ async def test_what_was_typed_before_another_tab_logged_in_is_kept() -> None:
         asked["sent"] = '["projects", [["name", "web<2>"]]]'
         late = await place.client.post("/console/login", data=asked)
         assert "web<2>" in visible_text(late.text), "nor at the page that asked who it is"
-        elsewhere = await place.client.post("/console/projects", data=typed)
+        other_site = {"sec-fetch-site": "cross-site"}
+        elsewhere = await place.client.post("/console/projects", data=typed, headers=other_site)
         assert 'name="name"' not in elsewhere.text, "of other sites nothing is taken over"
 
 

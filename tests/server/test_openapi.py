@@ -204,7 +204,7 @@ async def test_lists_come_in_pages_that_miss_nothing_and_repeat_nothing() -> Non
 
 async def test_a_call_is_approved_over_rest() -> None:
     guard = GuardTable(approver="admin", reason="Ask first.")
-    async with opened(guard=(guard,)) as (_, ask):
+    async with opened(guard=(guard,)) as (app, ask):
         call = {"toolKey": "github:list_issues", "arguments": {"owner": "acme"}}
         status, _, answer = await ask("POST", "execute", call)
         assert (status, answer["error"]["code"], answer["error"]["retryable"]) == (
@@ -216,7 +216,11 @@ async def test_a_call_is_approved_over_rest() -> None:
         ((approval_id, shown),) = ((one["id"], one["arguments"]) for one in waiting["approvals"])
         assert answer["error"]["approval"]["id"] == approval_id
         assert json.loads(shown) == {"owner": "acme"}
-        status, _, decided = await ask("POST", f"approvals/{approval_id}/approve", {})
+        status, _, answer = await ask("POST", f"approvals/{approval_id}/approve", {})
+        assert (status, answer["error"]["code"]) == (403, "forbidden")
+        [approval] = await app.gateway.approvals.search(Caller.local())
+        code = app.gateway.approvals.code(Caller.local(), approval, via="console")
+        status, _, decided = await ask("POST", f"approvals/{approval_id}/approve", {"code": code})
         fits({"$ref": "#/components/schemas/Approval"}, decided)
         status, _, answer = await ask("POST", f"approvals/{approval_id}/reject", {})
         assert (status, answer["error"]["code"]) == (409, "decided")

@@ -95,6 +95,7 @@ async def open_access(
             storage.signer,
             settings=lambda: settings().approvals,
             note=receipts.approval,
+            page=servers.login_links.approvals_page,
         ),
     )
     permissions.on_change(lambda: guards.guards.reload(guards_of(settings(), permissions)))

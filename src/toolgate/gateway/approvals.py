@@ -69,13 +69,18 @@ class ApprovalService:
         *,
         approve: bool,
         via: str,
+        code: str = "",
         comment: str = "",
         arguments: Json | None = None,
     ) -> StoredApproval:
         """Approve or reject a waiting call; `arguments` replace those that were requested.
 
+        Callers approve their own calls in the console, or elsewhere with the call's one-time
+        `code`: otherwise an agent could approve what it has asked for itself.
+
         Raises:
-            ForbiddenError: The caller may not approve, or may not approve its own calls.
+            ForbiddenError: The caller may not approve, or may not approve its own calls, or the
+                code is missing or wrong.
             UnknownApprovalError: This caller sees none with this id.
             DecidedError: It was decided before, or has expired.
             ArgumentError: The arguments do not match the tool's schema.
@@ -83,6 +88,8 @@ class ApprovalService:
         with self._receipts.refusals(caller, "approval", approval_id[:_MAX_ID_CHARS]):
             approval = await self.get(caller, approval_id)
             self._check_may_decide(caller, approval)
+            if approve and via != "console" and _may_be_requester(caller, approval):
+                self._approvals.codes.check(approval_id, code, page=self._approvals.page)
             if arguments is not None:
                 self._check_arguments(approval, arguments)
         await self._receipts.wait_written(caller)
@@ -98,6 +105,18 @@ class ApprovalService:
         await self._receipts.wait_written(caller)
         return decided
 
+    def code(self, caller: Caller, approval: StoredApproval, *, via: str) -> str:
+        """The one-time code of a waiting approval; empty for who may not see it.
+
+        The console shows it to whoever may decide, everything else to approvers other than the
+        caller who waits.
+        """
+        if approval.state != "waiting" or not self._may_approve(caller):
+            return ""
+        if via != "console" and _may_be_requester(caller, approval):
+            return ""
+        return self._approvals.codes.code_of(approval.approval_id)
+
     def on_change(self, listener: Callable[[StoredApproval], None]) -> Callable[[], None]:
         """Register a listener for new and decided approvals. Returns a function that removes it."""
         return self._approvals.on_change(listener)
@@ -107,7 +126,7 @@ class ApprovalService:
         return await self._approvals.wait(approval_id, within_s=within_s)
 
     def _check_may_decide(self, caller: Caller, approval: StoredApproval) -> None:
-        if not (self._has_right(caller, "approve") or self._has_right(caller, "manage")):
+        if not self._may_approve(caller):
             raise ForbiddenError(
                 f"{caller.caller_id!r} may not approve calls.",
                 hint="Ask somebody who has the right approve, or an administrator.",
@@ -118,6 +137,9 @@ class ApprovalService:
                 "Nobody may approve their own calls here.", hint="Ask another administrator."
             )
 
+    def _may_approve(self, caller: Caller) -> bool:
+        return self._has_right(caller, "approve") or self._has_right(caller, "manage")
+
     def _check_arguments(self, approval: StoredApproval, arguments: Json) -> None:
         entry = self._catalog.snapshot.tool(approval.tool)
         if entry is not None:
@@ -126,3 +148,8 @@ class ApprovalService:
 
     def _has_right(self, caller: Caller, right: str) -> bool:
         return self._access.decide(caller, "right", right).allowed
+
+
+def _may_be_requester(caller: Caller, approval: StoredApproval) -> bool:
+    """Whether who made the call may sit behind a caller: the same caller, or any local program."""
+    return caller.caller_id == approval.caller_id or caller.identity.kind == "local"

@@ -54,8 +54,9 @@ class Place:
         return str(about["id"])
 
     async def decide(self, approval_id: str, caller: Caller | None = None, **more: Any) -> Any:
-        wanted = {"approve": True, "via": "rest", **more}
         approvals = self.app.gateway.approvals
+        code = self.app.gateway.approvals._approvals.codes.code_of(approval_id)
+        wanted = {"approve": True, "via": "rest", "code": code, **more}
         return await approvals.decide(caller or Caller.local(), approval_id, **wanted)
 
     async def steps(self) -> list[tuple[str, str, str]]:
@@ -132,8 +133,9 @@ async def test_what_the_model_hears_names_the_approval_and_what_to_do() -> None:
         text = result["content"][0]["text"]
         approval_id = result["_meta"]["toolgate/approval"]["id"]
         assert "It cannot be undone." in text
-        assert f"toolgate approvals approve {approval_id}" in text
-        assert "call the tool again with the same arguments: it runs once" in text
+        assert "the Approvals page of Toolgate's console" in text
+        assert "make it again with the same arguments: it runs once" in text
+        assert "toolgate " not in text, "a model with a shell would run it"
         with pytest.raises(ApprovalError) as caught:
             await place.app.gateway.calls.execute(Caller.local(), "shop:refund", {"order": 1})
         assert (caught.value.approval_id, caught.value.state) == (approval_id, "waiting")

@@ -71,6 +71,15 @@ def show(approval_id: Id, as_json: AsJson = False) -> int:
 @app.command()
 def approve(
     approval_id: Id,
+    code: Annotated[
+        str,
+        typer.Option(
+            "--code",
+            metavar="CODE",
+            help="One-time code of the approval, which the console shows. Needed to approve calls"
+            " of your own.",
+        ),
+    ] = "",
     arguments: Annotated[
         str,
         typer.Option(
@@ -86,7 +95,12 @@ def approve(
 
     JSON: one item of `list`
     """
-    return anyio.run(_decide, approval_id, True, comment, _parse_arguments(arguments), as_json)
+    body: Json = {"comment": comment} if comment else {}
+    if code:
+        body["code"] = code
+    if (replacement := _parse_arguments(arguments)) is not None:
+        body["arguments"] = replacement
+    return anyio.run(_decide, approval_id, "approve", body, as_json)
 
 
 @app.command()
@@ -95,7 +109,8 @@ def reject(approval_id: Id, comment: Comment = "", as_json: AsJson = False) -> i
 
     JSON: one item of `list`
     """
-    return anyio.run(_decide, approval_id, False, comment, None, as_json)
+    body: Json = {"comment": comment} if comment else {}
+    return anyio.run(_decide, approval_id, "reject", body, as_json)
 
 
 async def _list(state: str, limit: int, as_json: bool) -> int:
@@ -126,20 +141,15 @@ async def _show(approval_id: str, as_json: bool) -> int:
     return SUCCESS
 
 
-async def _decide(
-    approval_id: str, approved: bool, comment: str, arguments: Json | None, as_json: bool
-) -> int:
-    body: Json = {"comment": comment} if comment else {}
-    if arguments is not None:
-        body["arguments"] = arguments
-    async with open_gateway(load_settings(), connect="unknown" if arguments else ()) as gateway:
+async def _decide(approval_id: str, action: str, body: Json, as_json: bool) -> int:
+    connect = "unknown" if "arguments" in body else ()
+    async with open_gateway(load_settings(), connect=connect) as gateway:
         whole_id = await gateway.complete_approval_id(approval_id)
-        action = "approve" if approved else "reject"
         path = path_of("approvals", whole_id, action)
         approval = await gateway.request("POST", path, body)
     if as_json:
         print_json(approval)
-    elif approved:
+    elif action == "approve":
         print_text(
             f"Approved {approval['toolKey']} for {approval['who']}. The caller can repeat the call"
             f" once, until {local_time(str(approval['expires_at']))}."
@@ -175,6 +185,7 @@ def _print(approval: Json) -> None:
         ("Requested", local_time(str(approval["created_at"]))),
         ("Expires", local_time(str(approval["expires_at"]))),
         ("Approver", approval["approver"]),
+        ("Code", approval.get("code")),
     ]
     if approval["decided_at"]:
         lines.append(

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
-from toolgate.errors import ArgumentError
+from toolgate.errors import ArgumentError, ForbiddenError
 from toolgate.store import StoredApproval
 from toolgate.types import Json, json_object
 
@@ -29,6 +29,9 @@ class WaitingApproval:
     arguments: str
     """Its arguments, a line each."""
 
+    code: str
+    """Its one-time code, for a terminal; empty: the caller may not decide."""
+
     before: StoredApproval | None
     """The last call of the tool that was approved."""
 
@@ -39,11 +42,32 @@ class WaitingApproval:
 async def _show(visit: Visit) -> Response:
     every = await visit.gateway.approvals.search(visit.caller, limit=_LATELY)
     decided = [approval for approval in every if approval.state != "waiting"]
-    waiting = [_waiting(approval, decided) for approval in every if approval.state == "waiting"]
-    return visit.page("approvals.html", waiting=waiting, decided=decided[:40])
+    is_person = _is_person(visit)
+    waiting = [
+        _waiting(
+            approval,
+            decided,
+            code=visit.gateway.approvals.code(visit.caller, approval, via="console"),
+        )
+        for approval in every
+        if approval.state == "waiting"
+    ]
+    return visit.page("approvals.html", waiting=waiting if is_person else (), decided=decided[:40])
 
 
-def _waiting(approval: StoredApproval, decided: Sequence[StoredApproval]) -> WaitingApproval:
+def _is_person(visit: Visit) -> bool:
+    """Whether a browser asks; only asked where nobody has to log in.
+
+    An agent with a shell could otherwise decide with one request of `curl`. Browsers send the
+    header to loopback addresses too: https://www.w3.org/TR/fetch-metadata/
+    """
+    is_open = visit.caller.identity.kind == "local"
+    return not is_open or "sec-fetch-site" in visit.request.headers
+
+
+def _waiting(
+    approval: StoredApproval, decided: Sequence[StoredApproval], *, code: str
+) -> WaitingApproval:
     before = next(
         (
             earlier
@@ -60,6 +84,7 @@ def _waiting(approval: StoredApproval, decided: Sequence[StoredApproval]) -> Wai
     return WaitingApproval(
         approval=approval,
         arguments="\n".join(current_lines),
+        code=code,
         before=before,
         lines=tuple(lines[:200]),
     )
@@ -77,6 +102,10 @@ async def _act(visit: Visit) -> Response:
     word = visit.typed("do")
     if word not in {"approve", "edit", "reject"}:
         raise ArgumentError(f"Unknown action {word[:40]!r}.")
+    if not _is_person(visit):
+        raise ForbiddenError(
+            "Calls are approved in a browser.", hint="Open this page in a browser."
+        )
     decided = await visit.gateway.approvals.decide(
         visit.caller,
         visit.typed("id"),

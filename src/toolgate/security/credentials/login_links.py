@@ -67,6 +67,10 @@ class LoginLinks:
         """As `url`; empty where the gateway has no address for browsers."""
         return self.url(server, subject) if self.base else ""
 
+    def approvals_page(self) -> str:
+        """The console page where people approve calls; empty: there is none."""
+        return f"{self.base}/console/approvals" if self.base else ""
+
     def read(self, ticket: str) -> LoginPage:
         """The login that a link is for.
 

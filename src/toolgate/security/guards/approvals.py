@@ -31,6 +31,7 @@ from toolgate.errors import (
     RpcError,
     UnknownApprovalError,
 )
+from toolgate.security.guards.approval_codes import ApprovalCodes
 from toolgate.security.guards.call_guard import CallGuard, GuardedTool
 from toolgate.security.guards.secret_detection import secret_scanner
 from toolgate.settings import ApprovalSettings
@@ -83,11 +84,15 @@ class Approvals:
         *,
         settings: Callable[[], ApprovalSettings],
         note: ApprovalRecorder,
+        page: Callable[[], str],
     ) -> None:
         self._store = store
         self._signer = signer
         self._settings = settings
         self._note = note
+        self._page = page
+        self.codes = ApprovalCodes(signer)
+        """Codes that confirm a decision."""
         self._waiting: dict[str, set[anyio.Event]] = {}
         self._listeners: list[Callable[[StoredApproval], None]] = []
 
@@ -95,6 +100,11 @@ class Approvals:
         """Register a listener for parked and decided calls. Returns a function that removes it."""
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
+
+    @property
+    def page(self) -> str:
+        """Where people decide, for texts: an address, or words if the gateway has none."""
+        return self._page() or "the Approvals page of Toolgate's console"
 
     # Calls
 
@@ -129,7 +139,7 @@ class Approvals:
         if approval.state == "waiting" and (wait_s := self._settings().wait_s):
             approval = await self.wait(approval.approval_id, within_s=wait_s)
         if approval.state != "approved":
-            raise _not_yet(approval)
+            raise _not_yet(approval, self.page)
         if approval.edited is not None:
             plain = {**plain, "arguments": json.loads(approval.edited)}
         return Clearance(approval=approval, step=0, params=plain)
@@ -491,7 +501,7 @@ def _approved_in(answer: Json) -> bool | None:
             return None
 
 
-def _not_yet(approval: StoredApproval) -> ApprovalError:
+def _not_yet(approval: StoredApproval, page: str) -> ApprovalError:
     if approval.state == "rejected":
         comment = f" They said: {approval.comment}" if approval.comment else ""
         return ApprovalError(
@@ -509,9 +519,9 @@ def _not_yet(approval: StoredApproval) -> ApprovalError:
             approval_id=approval.approval_id,
             state="waiting",
             expires_at=approval.expires_at,
-            hint="Tell the user, and once it is approved call the tool again with the same"
-            f" arguments: it runs once. To approve: toolgate approvals approve"
-            f" {approval.approval_id}",
+            # No command: a model with a shell would run it.
+            hint=f"Ask the user to decide on {page}. Once the call is approved, make it again with"
+            " the same arguments: it runs once.",
         )
     return ApprovalError(
         f"The approval {approval.approval_id} is {approval.state}.",

@@ -36,12 +36,17 @@ async def approval_list(gateway: Gateway, caller: Caller, query: Mapping[str, st
 
 
 async def approval(gateway: Gateway, caller: Caller, names: tuple[str, ...], _body: Json) -> Any:
-    """`GET approvals/ID`."""
-    return 200, approval_json(await gateway.approvals.get(caller, names[0]))
+    """`GET approvals/ID`: with the `code`, if the caller may decide and is not who waits."""
+    row = await gateway.approvals.get(caller, names[0])
+    code = gateway.approvals.code(caller, row, via="rest")
+    return 200, {**approval_json(row), "code": code or None}
 
 
 async def approve(gateway: Gateway, caller: Caller, names: tuple[str, ...], body: Json) -> Any:
-    """`POST approvals/ID/approve`: let it run once, with other `arguments` if wanted."""
+    """`POST approvals/ID/approve`: let it run once, with other `arguments` if wanted.
+
+    Who approves a call of their own gives its one-time `code`, which the console shows.
+    """
     arguments = body.get("arguments")
     if arguments is not None and not isinstance(arguments, dict):
         raise ArgumentError("Member 'arguments' must be an object.")
@@ -64,7 +69,7 @@ async def _decide(
     approve: bool,
     arguments: Json | None,
 ) -> Any:
-    allowed = ("comment", "arguments") if approve else ("comment",)
+    allowed = ("code", "comment", "arguments") if approve else ("comment",)
     unknown = sorted(body.keys() - set(allowed))
     if unknown:
         raise ArgumentError(
@@ -73,8 +78,17 @@ async def _decide(
     comment = body.get("comment") or ""
     if not isinstance(comment, str):
         raise ArgumentError("Member 'comment' must be a text.")
+    code = body.get("code") or ""
+    if not isinstance(code, str):
+        raise ArgumentError("Member 'code' must be a text.")
     decided = await gateway.approvals.decide(
-        caller, names[0], approve=approve, via="rest", comment=comment, arguments=arguments
+        caller,
+        names[0],
+        approve=approve,
+        via="rest",
+        code=code,
+        comment=comment,
+        arguments=arguments,
     )
     return 200, approval_json(decided)
 

@@ -187,7 +187,7 @@ _REQUESTS: Final[Mapping[Route, Json]] = {
     ("POST", "servers/*/disable"): _body(),
     ("POST", "servers/*/restart"): _body(),
     ("POST", "servers/*/approve"): _body("tool", tool=_TEXT, approve=_BOOL),
-    ("POST", "approvals/*/approve"): _body(comment=_TEXT, arguments=_OBJECT),
+    ("POST", "approvals/*/approve"): _body(code=_TEXT, comment=_TEXT, arguments=_OBJECT),
     ("POST", "approvals/*/reject"): _body(comment=_TEXT),
     ("POST", "mark"): _body("toolKey", "mark", toolKey=_TEXT, mark={"enum": ["right", "wrong"]}),
     ("POST", "index/refresh"): _body(server=_TEXT),

@@ -1,10 +1,11 @@
 """Guards on paths: every spelling of a denied path is refused, and no spelling of another."""
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from toolgate.errors import GuardError
@@ -142,7 +143,14 @@ def test_any_spelling_of_a_denied_path_is_refused(path: str) -> None:
 
 @given(spelled("/srv/data/etc/passwd"))
 def test_no_spelling_of_an_allowed_path_is_refused(path: str) -> None:
+    # Where only some slashes are encoded, `..` leads elsewhere for a server that decodes nothing.
+    assume(is_wholly_encoded_or_not_at_all(path))
     assert is_allowed(guard_of(DENY), path)
+
+
+def is_wholly_encoded_or_not_at_all(path: str) -> bool:
+    is_encoded = bool(re.search(r"%(25)*(2f|5c)", path, re.IGNORECASE))
+    return not (is_encoded and re.search(r"[/\\]", path))
 
 
 @given(

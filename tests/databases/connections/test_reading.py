@@ -160,9 +160,8 @@ async def test_databases_without_a_reader_of_their_own_are_read_through_sqlalche
 
 async def test_reading_writes_nothing(tmp_path: Path) -> None:
     """Neither a file that is not there, nor anything in one that is."""
-    connection = Connection("shop", ConnectionTable(url=sqlite_url(tmp_path / "absent.db")))
     with pytest.raises(DatabaseError, match="the file is not there"):
-        await connection.schema()
+        await schema_of(sqlite_url(tmp_path / "absent.db"))
     assert not (tmp_path / "absent.db").exists()
 
     path = run(tmp_path / "shop.db", SHOP)

@@ -1,7 +1,6 @@
 """Connected databases, and the history of their schemas."""
 
 from toolgate.databases.connections.connection import Connection, Connections
-from toolgate.databases.connections.inspect import read_schema
 from toolgate.databases.connections.privileges import write_privileges
 from toolgate.databases.connections.relations import Relation, estimated_rows, relations
 from toolgate.databases.connections.schema import (
@@ -52,7 +51,6 @@ __all__ = [
     "TableSchema",
     "changes_between",
     "estimated_rows",
-    "read_schema",
     "relations",
     "said_as",
     "singular",

@@ -3,9 +3,9 @@
 import logging
 import re
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import cached_property, partial
 from typing import Any, Final, TypeVar
@@ -19,17 +19,18 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from toolgate.base.installation import install_hint, package_hint
-from toolgate.base.processes.worker import WorkerError, WorkerPool
+from toolgate.base.processes.worker import WorkerError
 from toolgate.databases.connections.inspect import read_schema
 from toolgate.databases.connections.query import RunningQuery, forget_session, run_query
 from toolgate.databases.connections.schema import Schema
+from toolgate.databases.connections.sqlite_worker import SqliteWorkers
 from toolgate.databases.statements import (
     QueryLimits,
     QueryResult,
     fault_of_statement,
     hint_of,
 )
-from toolgate.databases.statements import sqlite as sqlite_statements
+from toolgate.databases.statements.sqlite import open_sqlite
 from toolgate.errors import (
     ArgumentError,
     DatabaseError,
@@ -47,9 +48,6 @@ _T = TypeVar("_T")
 
 _AT_ONCE: Final = 4
 """Questions that one database is asked at the same time."""
-
-_KILL_S: Final = 0.5
-"""Seconds after the deadline at which a process is killed that did not notice it by itself."""
 
 _ENDING_S: Final = 3.0
 """Seconds that a database may take to hear that nobody waits for a statement any more."""
@@ -148,11 +146,7 @@ class Connection:
         self.name = name
         self.table = table
         self._limiter: anyio.CapacityLimiter | None = None
-        self._workers = WorkerPool(
-            sqlite_statements.WORKER_FUNCTION,
-            memory_mb=sqlite_statements.WORKER_MEMORY_MB,
-            size=_AT_ONCE,
-        )
+        self._sqlite = SqliteWorkers(_AT_ONCE)
 
     @property
     def description(self) -> str:
@@ -201,7 +195,7 @@ class Connection:
         seconds = min(seconds, query_limits.timeout_s or seconds)
         query_limits = replace(query_limits, timeout_s=seconds)
         if self.dialect == "sqlite":
-            return await self._run_in_worker(statement, query_limits, seconds)
+            return await self._run_in_worker(statement, query_limits)
         running = RunningQuery()
         work = partial(self._asked, statement, query_limits, tag, running)
         try:
@@ -211,22 +205,28 @@ class Connection:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_ENDING_S):
                     await to_thread.run_sync(_end, running, abandon_on_cancel=True)
 
-    async def schema(self) -> Schema:
+    async def schema(self, schemas: Sequence[str] | None = None) -> Schema:
         """Its schema as it is now.
+
+        Args:
+            schemas: Schemas of the database to look at; None: those of the settings.
 
         Raises:
             DatabaseError: The database cannot be reached or read, or took longer than `timeout_s`.
             MissingExtraError: The library for this kind of database is not installed.
             SettingError: The address is none.
         """
+        if self.dialect == "sqlite":
+            return await self._schema_in_worker()
         table = self.table
+        chosen = table.schemas if schemas is None else schemas
         return await self.reading(
-            lambda opened: read_schema(opened, schemas=table.schemas, exclude=table.exclude)
+            lambda opened: read_schema(opened, schemas=chosen, exclude=table.exclude)
         )
 
     async def aclose(self) -> None:
         """Close what is open; may be called twice, and it can be used again."""
-        await self._workers.aclose()
+        await self._sqlite.aclose()
         engine = self.__dict__.pop("_engine", None)
         if engine is not None:
             await to_thread.run_sync(engine.dispose)
@@ -268,29 +268,36 @@ class Connection:
         except (SQLAlchemyError, driver_error, OSError) as error:
             raise self._not_run(error) from error
 
-    async def _run_in_worker(
-        self, statement: str, limits: QueryLimits, seconds: float
-    ) -> QueryResult:
-        request = {
-            "path": self._url.database or "",
-            "statement": statement,
-            "limits": asdict(limits),
-        }
+    async def _run_in_worker(self, statement: str, limits: QueryLimits) -> QueryResult:
         try:
-            reply = await self._workers.call(request, timeout_s=seconds + _KILL_S)
-            return sqlite_statements.received(reply)
+            return await self._sqlite.run_query(self._url.database or "", statement, limits)
         except TimeoutError as error:
             raise self._failed("interrupted") from error
         except WorkerError as error:
-            log.warning("worker ended", extra={"connection": self.name}, exc_info=error)
             raise self._refused(
-                f"it needs more than {self._workers.memory_mb} MB of memory"
-                if error.is_out_of_memory
-                else "the process that ran it ended",
-                hint="Read fewer rows, or shorter values.",
+                self._end_of_worker(error), hint="Read fewer rows, or shorter values."
             ) from error
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise self._not_run(error) from error
+
+    async def _schema_in_worker(self) -> Schema:
+        table = self.table
+        try:
+            return await self._sqlite.read_schema(
+                self._url.database or "", table.exclude, table.timeout_s
+            )
+        except TimeoutError as error:
+            raise self._failed("interrupted") from error
+        except WorkerError as error:
+            raise self._failed(self._end_of_worker(error)) from error
+        except (sqlite3.Error, sqlite3.Warning) as error:
+            raise self._failed(str(error)) from error
+
+    def _end_of_worker(self, error: WorkerError) -> str:
+        log.warning("worker ended", extra={"connection": self.name}, exc_info=error)
+        if error.is_out_of_memory:
+            return f"it needs more than {self._sqlite.memory_mb} MB of memory"
+        return "the process that ran it ended"
 
     def _not_run(self, error: Exception) -> DatabaseError | StatementError:
         """What a driver says about a statement, or about its database."""
@@ -470,7 +477,7 @@ class Connections(Mapping[str, Connection]):
 
 def _sqlite_engine(url: sa.URL, seconds: float) -> sa.Engine:
     """An engine that makes no file, writes nothing, and gives up in time."""
-    connect = partial(sqlite_statements.open_sqlite, url.database or "", seconds)
+    connect = partial(open_sqlite, url.database or "", seconds)
     # A file can be replaced by another at any time, and opening it costs nothing: none stays open.
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
     listen(engine, "begin", _begin)

@@ -62,9 +62,11 @@ def read_schema(
 
     Raises:
         SQLAlchemyError: The database did not answer.
+        sqlite3.Error: The same, for SQLite.
     """
     if connection.dialect.name == "sqlite":
-        return read_sqlite_schema(connection, exclude=exclude)
+        driver: Any = connection.connection.driver_connection
+        return read_sqlite_schema(driver, exclude=exclude)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)  # of types that it does not know
         return _SchemaReader(connection, exclude).schema(schemas)

@@ -6,13 +6,11 @@ is read from the statements: conditions, and expressions of computed columns and
 """
 
 import re
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Final
-
-import sqlalchemy as sa
-from sqlalchemy.exc import DBAPIError
 
 from toolgate.databases.connections.schema import (
     ColumnSchema,
@@ -67,13 +65,13 @@ class _Known:
     indexes: dict[str, list[Any]] = field(default_factory=dict[str, list[Any]])
 
 
-def read_sqlite_schema(connection: sa.Connection, *, exclude: Sequence[str] = ()) -> Schema:
+def read_sqlite_schema(connection: sqlite3.Connection, *, exclude: Sequence[str] = ()) -> Schema:
     """The schema of the main file as it is now.
 
     Raises:
-        SQLAlchemyError: The database did not answer.
+        sqlite3.Error: The database did not answer.
     """
-    rows = connection.exec_driver_sql(
+    rows = connection.execute(
         "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view')"
         " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
     )
@@ -85,17 +83,17 @@ def read_sqlite_schema(connection: sa.Connection, *, exclude: Sequence[str] = ()
     unread: dict[str, str] = {}
 
     def read(statement: str, take: Callable[[_Known, Any], None]) -> None:
-        for row in connection.execute(sa.text(statement.format(_SAFE))):
+        for row in connection.execute(statement.format(_SAFE)):
             if row[0] in details:
                 take(details[row[0]], row)
         for name, item in details.items():
             if name in unread or (item.kind == "table" and not _is_virtual(item.sql)):
                 continue
             try:
-                for row in connection.execute(sa.text(statement.format(_ONE)), {"name": name}):
+                for row in connection.execute(statement.format(_ONE), {"name": name}):
                     take(item, row)
-            except DBAPIError as error:
-                unread[name] = str(error.orig or error)
+            except sqlite3.DatabaseError as error:
+                unread[name] = str(error)
 
     read(_COLUMNS, lambda item, row: item.columns.append(row[1:]))
     read(_FOREIGN_KEYS, lambda item, row: item.foreign_keys.setdefault(row[1], []).append(row[2:]))

@@ -1,33 +1,21 @@
 """Runs one read-only statement on a SQLite file, in a worker process.
 
 A function of SQLite runs inside one step, where neither a look at the clock nor an interruption
-ends it, so the process has to be one that can be killed. Here is what runs in it: what the engine
-refuses, how much it takes, and how its errors reach the gateway.
+ends it, so the process has to be one that can be killed.
 """
 
 import sqlite3
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 from toolgate.databases.statements.errors import SQLITE_VALUE_MB
-from toolgate.databases.statements.result import (
-    QueryLimits,
-    QueryResult,
-    ResultColumn,
-    result_of,
-)
+from toolgate.databases.statements.result import QueryLimits, QueryResult, result_of
 
-__all__ = ["WORKER_FUNCTION", "WORKER_MEMORY_MB", "answer", "open_sqlite", "received"]
-
-WORKER_FUNCTION: Final = "toolgate.databases.statements.sqlite:answer"
-"""What a worker runs."""
-
-WORKER_MEMORY_MB: Final = 512
-"""Megabytes that a worker may take: 256 for SQLite, the rest for Python and the answer."""
+__all__ = ["open_sqlite", "run_sqlite"]
 
 _HEAP_MB: Final = 256
 
@@ -47,53 +35,24 @@ _NO_FUNCTIONS: Final = frozenset(
     {"load_extension", "fts3_tokenizer", "readfile", "writefile", "edit", "fsdir", "lsdir"}
 )
 
-_ERRORS: Final[Mapping[str, type[Exception]]] = {
-    kind.__name__: kind
-    for kind in (
-        *(sqlite3.DataError, sqlite3.DatabaseError, sqlite3.Error, sqlite3.IntegrityError),
-        *(sqlite3.InterfaceError, sqlite3.InternalError, sqlite3.NotSupportedError),
-        *(sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.Warning),
-    )
-}
 
-
-def answer(request: Mapping[str, Any], _data: bytes) -> Mapping[str, Any]:
-    """The result of a statement as JSON, or the error of SQLite.
+def run_sqlite(path: str, statement: str, limits: QueryLimits) -> QueryResult:
+    """The result of a statement.
 
     Args:
-        request: `path` of the file, the `statement`, and `limits` as the fields of `QueryLimits`
-            with a number as `timeout_s`.
-    """
-    limits = QueryLimits(**request["limits"])
-    assert limits.timeout_s is not None
-    try:
-        with closing(open_sqlite(request["path"], limits.timeout_s)) as opened:
-            opened.execute("BEGIN")
-            return {"result": result_of(_ask(opened, request["statement"]), limits)}
-    except (sqlite3.Error, sqlite3.Warning) as error:
-        code: int | None = getattr(error, "sqlite_errorcode", None)
-        return {"error": type(error).__name__, "reason": str(error), "code": code}
-
-
-def received(reply: Mapping[str, Any]) -> QueryResult:
-    """The result in an answer.
+        path: The file.
+        statement: One statement.
+        limits: How much of the answer is taken, with a number as `timeout_s`.
 
     Raises:
-        sqlite3.Error: The error in an answer.
+        MemoryError: It needs more memory than there is.
+        sqlite3.Error: It cannot be run.
         sqlite3.Warning: The same, where Python itself refuses a statement.
     """
-    if "error" in reply:
-        error = _ERRORS.get(reply["error"], sqlite3.DatabaseError)(reply["reason"])
-        if reply["code"] is not None:
-            vars(error)["sqlite_errorcode"] = reply["code"]
-        raise error
-    fields = reply["result"]
-    return QueryResult(
-        columns=tuple(ResultColumn(**column) for column in fields["columns"]),
-        rows=tuple(map(tuple, fields["rows"])),
-        truncated=fields["truncated"],
-        elapsed_ms=fields["elapsed_ms"],
-    )
+    assert limits.timeout_s is not None
+    with closing(open_sqlite(path, limits.timeout_s)) as opened:
+        opened.execute("BEGIN")
+        return result_of(_ask(opened, statement), limits)
 
 
 def open_sqlite(path: str, seconds: float) -> sqlite3.Connection:

@@ -1,6 +1,8 @@
 """Tables from definitions of a workspace and from connected databases."""
 
 import sqlite3
+from collections.abc import AsyncGenerator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -185,22 +187,33 @@ CREATE VIEW totals AS SELECT customerid, count(*) AS n FROM orders GROUP BY cust
 """  # noqa: E501 - SQL
 
 
-def connected(tmp_path: Path, url: str = "") -> ToolServices:
+Connect = Callable[..., ToolServices]
+
+
+@pytest.fixture
+async def connected(tmp_path: Path) -> AsyncGenerator[Connect]:
     """What a tool gets where `live` is a connection of the settings."""
-    path = tmp_path / "shop.db"
-    with sqlite3.connect(path) as opened:
-        opened.executescript(SHOP)
-    opened.close()
-    tables = {"live": ConnectionTable(url=url or f"sqlite:///{path}")}
-    return ToolServices(
-        settings={"workspace": str(tmp_path / "ws")}, connections=Connections(tables)
-    )
+    opened: list[Connections] = []
+
+    def connect(url: str = "") -> ToolServices:
+        path = tmp_path / "shop.db"
+        with closing(sqlite3.connect(path)) as database:
+            database.executescript(SHOP)
+        connections = Connections({"live": ConnectionTable(url=url or f"sqlite:///{path}")})
+        opened.append(connections)
+        return ToolServices(settings={"workspace": str(tmp_path / "ws")}, connections=connections)
+
+    yield connect
+    for connections in opened:
+        await connections.aclose()
 
 
-async def test_a_connected_database_is_a_server_of_its_name(tmp_path: Path) -> None:
+async def test_a_connected_database_is_a_server_of_its_name(
+    connected: Connect, tmp_path: Path
+) -> None:
     """Declared keys are explicit ones; others are guessed as from definitions."""
     make(tmp_path / "ws")
-    services = connected(tmp_path)
+    services = connected()
 
     said = await call("", "queryDatabaseSchema", services=services, serverName="live")
     columns = await call(
@@ -231,9 +244,11 @@ async def test_a_connected_database_is_a_server_of_its_name(tmp_path: Path) -> N
     ]
 
 
-async def test_relations_of_a_connected_database_are_checked_against_it(tmp_path: Path) -> None:
+async def test_relations_of_a_connected_database_are_checked_against_it(
+    connected: Connect, tmp_path: Path
+) -> None:
     root = make(tmp_path / "ws")
-    services = connected(tmp_path)
+    services = connected()
     ends: dict[str, Any] = {
         "primaryDataSource": "live/orders",
         "foreignDataSource": "live/customers",
@@ -266,10 +281,11 @@ async def test_relations_of_a_connected_database_are_checked_against_it(tmp_path
 
 
 async def test_a_database_that_cannot_be_reached_is_named_without_its_address(
+    connected: Connect,
     tmp_path: Path,
 ) -> None:
     make(tmp_path / "ws")
-    services = connected(tmp_path, f"sqlite:///{tmp_path}/secret-name.db")
+    services = connected(f"sqlite:///{tmp_path}/secret-name.db")
 
     said = await call("", "listTables", services=services, serverName="live")
 

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from typing import Annotated, Final
 
 import anyio
-import sqlalchemy as sa
 from pydantic import Field
 
 from toolgate import Context, tool
@@ -19,7 +18,6 @@ from toolgate.databases.connections import (
     Schema,
     TableSchema,
     estimated_rows,
-    read_schema,
     relations,
     write_privileges,
 )
@@ -134,8 +132,10 @@ async def table_info(
     try:
         chosen = call.chosen(connection)
         full_name = f"{schema}.{table}" if schema and "." not in table else table
-        described = await call.read(chosen, lambda opened: _described(opened, chosen, full_name))
-        return answers.table(described[0], chosen, described[1])
+        described = await _described(chosen, full_name)
+        where, _, bare = described.name.rpartition(".")
+        rows = await call.read(chosen, lambda opened: estimated_rows(opened, where, bare))
+        return answers.table(described, chosen, rows)
     except ToolgateError as error:
         return answers.failure(error)
 
@@ -296,12 +296,9 @@ async def activity_log(
     return answers.activity(statements, sqlcl_rows, problems)
 
 
-def _described(
-    opened: sa.Connection, connection: Connection, name: str
-) -> tuple[TableSchema, int | None]:
+async def _described(connection: Connection, name: str) -> TableSchema:
     where, _, bare = name.rpartition(".")
-    schemas = (where,) if where else connection.table.schemas
-    schema = read_schema(opened, schemas=schemas, exclude=connection.table.exclude)
+    schema = await connection.schema((where,) if where else None)
     described = _table(schema, name, bare)
     if described is None:
         near = [
@@ -314,8 +311,7 @@ def _described(
             allowed=f"Near: {', '.join(near[:5])}." if near else "",
             hint="Call list_tables for all names.",
         )
-    schema_of, _, bare_name = described.name.rpartition(".")
-    return described, estimated_rows(opened, schema_of, bare_name)
+    return described
 
 
 def _table(schema: Schema, name: str, bare: str) -> TableSchema | None:

@@ -1,0 +1,106 @@
+"""SQLite in worker processes: what runs in them, and what the gateway asks and receives."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
+from typing import Any, Final
+
+from toolgate.base.processes.worker import WorkerPool
+from toolgate.databases.connections.schema import Schema
+from toolgate.databases.connections.sqlite import read_sqlite_schema
+from toolgate.databases.statements.result import QueryLimits, QueryResult, ResultColumn
+from toolgate.databases.statements.sqlite import open_sqlite, run_sqlite
+
+__all__ = ["SqliteWorkers", "answer"]
+
+_MEMORY_MB: Final = 512
+"""Megabytes that a worker may take: 256 for SQLite, the rest for Python and the answer."""
+
+_KILL_S: Final = 0.5
+"""Seconds after the deadline at which a process is killed that did not notice it by itself."""
+
+_ERRORS: Final[Mapping[str, type[Exception]]] = {
+    kind.__name__: kind
+    for kind in (
+        *(sqlite3.DataError, sqlite3.DatabaseError, sqlite3.Error, sqlite3.IntegrityError),
+        *(sqlite3.InterfaceError, sqlite3.InternalError, sqlite3.NotSupportedError),
+        *(sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.Warning),
+    )
+}
+
+
+class SqliteWorkers:
+    """Asks SQLite files in processes that can be killed."""
+
+    def __init__(self, size: int) -> None:
+        """Start nothing yet.
+
+        Args:
+            size: Questions at the same time.
+        """
+        self._pool = WorkerPool(f"{__name__}:answer", memory_mb=_MEMORY_MB, size=size)
+
+    @property
+    def memory_mb(self) -> int:
+        """Megabytes that a question may take."""
+        return self._pool.memory_mb
+
+    async def run_query(self, path: str, statement: str, limits: QueryLimits) -> QueryResult:
+        """The result of a statement; `limits` has a number as `timeout_s`.
+
+        Raises:
+            TimeoutError: The process was killed.
+            WorkerError: The process ended, or its memory.
+            sqlite3.Error: SQLite does not run it.
+            sqlite3.Warning: The same, where Python itself refuses a statement.
+        """
+        assert limits.timeout_s is not None
+        request = {"path": path, "statement": statement, "limits": asdict(limits)}
+        fields = await self._ask(request, limits.timeout_s)
+        return QueryResult(
+            columns=tuple(ResultColumn(**column) for column in fields["columns"]),
+            rows=tuple(map(tuple, fields["rows"])),
+            truncated=fields["truncated"],
+            elapsed_ms=fields["elapsed_ms"],
+        )
+
+    async def read_schema(self, path: str, exclude: Sequence[str], timeout_s: float) -> Schema:
+        """The schema of a file; raises as `run_query`.
+
+        Args:
+            path: The file.
+            exclude: Patterns of tables that are left out.
+            timeout_s: Seconds that it may take.
+        """
+        request = {"path": path, "exclude": list(exclude), "timeout_s": timeout_s}
+        fields = await self._ask(request, timeout_s)
+        return replace(Schema.from_content(fields["content"].encode()), unread=fields["unread"])
+
+    async def aclose(self) -> None:
+        """End the processes; may be called twice, and they can be used again."""
+        await self._pool.aclose()
+
+    async def _ask(self, request: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
+        reply = await self._pool.call(request, timeout_s=timeout_s + _KILL_S)
+        if "error" in reply:
+            error = _ERRORS.get(reply["error"], sqlite3.DatabaseError)(reply["reason"])
+            if reply["code"] is not None:
+                vars(error)["sqlite_errorcode"] = reply["code"]
+            raise error
+        return reply["result"]
+
+
+def answer(request: Mapping[str, Any], _data: bytes) -> Mapping[str, Any]:
+    """What SQLite answers, or its error, as JSON; runs in a worker."""
+    try:
+        if "statement" in request:
+            limits = QueryLimits(**request["limits"])
+            return {"result": run_sqlite(request["path"], request["statement"], limits)}
+        with closing(open_sqlite(request["path"], request["timeout_s"])) as opened:
+            opened.execute("BEGIN")
+            schema = read_sqlite_schema(opened, exclude=request["exclude"])
+        return {"result": {"content": schema.content.decode(), "unread": schema.unread}}
+    except (sqlite3.Error, sqlite3.Warning) as error:
+        code: int | None = getattr(error, "sqlite_errorcode", None)
+        return {"error": type(error).__name__, "reason": str(error), "code": code}

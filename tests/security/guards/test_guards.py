@@ -286,6 +286,34 @@ def test_arguments_nested_too_deeply_end_nothing() -> None:
         guard.arguments("files:read", deep)
 
 
+async def test_sql_for_postgresql_runs_no_code_of_users() -> None:
+    """Issue: the same holds for the guard in front of other people's servers."""
+    table = GuardTable(
+        tools=("files:*",),
+        sql={"query": "postgres"},
+        columns={"orders": ("id", "home", "home.city")},
+    )
+    async with guarded(table) as (gateway, arrived):
+        fine = await say(gateway, "read", query="select o.id, (o).id, (o.home).city from orders o")
+        refused = [
+            await say(gateway, "read", query=sql)
+            for sql in (
+                "select system('x')",
+                "select o.wipe from orders o",
+                "select (o).wipe from orders o",
+                "select 1 <=> 2",
+                "select 'x'::mytype",
+                "select similarity('a', 'b')",
+            )
+        ]
+
+    assert fine == "done"
+    assert [answer.rpartition("rule: ")[2] for answer in refused] == [
+        *("function).", "attribute).", "attribute).", "operator).", "type).", "function)."),
+    ]
+    assert len(arrived) == 1
+
+
 async def test_sql_in_an_argument_has_to_be_one_statement_that_reads() -> None:
     """Issue: the guard of the pack sql can be put before any foreign SQL upstream."""
     table = GuardTable(tools=("files:*",), sql={"to.query": "postgres"}, reason="Read-only.")

@@ -8,6 +8,7 @@ from typing import Final
 from toolgate.databases.sql_guard.dialects import Dialect, words
 from toolgate.databases.sql_guard.lexer import SqlToken
 from toolgate.databases.sql_guard.parsed_names import Tree
+from toolgate.databases.sql_guard.postgres import PostgresRules, is_clause
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 from toolgate.databases.sql_guard.statement_kind import looks_like_file
 
@@ -41,7 +42,6 @@ _ONLY_BEHIND: Final[Mapping[str, frozenset[str]]] = {
 """Words behind which a bracket opens where they stand behind one of these, and only there."""
 
 _WORDS_OF: Final[Mapping[str, frozenset[str]]] = {
-    "postgres": frozenset({"system", "bernoulli", "columns", "passing", "repeatable"}),
     "sqlite": frozenset({"glob", "match", "regexp"}),
     "oracle": words(
         """
@@ -63,7 +63,6 @@ _WORDS_OF: Final[Mapping[str, frozenset[str]]] = {
 """The same, of one database."""
 
 _HOME: Final[Mapping[str, frozenset[str]]] = {
-    "postgres": frozenset({"pg_catalog", "information_schema"}),
     "oracle": frozenset({"sys", "standard", "sys.standard"}),
     "duckdb": frozenset({"main", "system", "pg_catalog", "system.main"}),
 }
@@ -83,19 +82,30 @@ _WITHOUT_BRACKETS: Final = words(
 
 
 def refuse_calls(
-    pieces: Sequence[SqlToken], tree: Tree, dialect: Dialect, allowed: frozenset[str]
+    pieces: Sequence[SqlToken],
+    tree: Tree,
+    dialect: Dialect,
+    allowed: frozenset[str],
+    rules: PostgresRules | None = None,
 ) -> None:
     """Refuse a query that calls something which is not known to only compute.
 
+    Args:
+        pieces: Its tokens.
+        tree: Its tree.
+        dialect: Whose SQL it is.
+        allowed: Functions of users that change nothing, in lower case.
+        rules: Of PostgreSQL, whose users can give functions the names of keywords.
+
     Raises:
-        RefusedError: It does.
+        StatementRefusedError: It does.
     """
     openings = list(_openings(pieces))
     # As many brackets behind a name are lists of columns as the parser found; which, nobody says.
     bare = Counter(pieces[at - 1].value.lower() for at in openings)
     aliases = {name for name, count in tree.aliases.items() if bare[name] <= count}
     for at in openings:
-        _refuse_call(pieces, at, dialect, allowed, aliases)
+        _refuse_call(pieces, at, dialect, allowed, aliases, rules)
     if dialect.name == "oracle":
         _refuse_without_brackets(tree, allowed)
     if dialect.name == "duckdb":
@@ -117,6 +127,7 @@ def _refuse_call(
     dialect: Dialect,
     allowed: frozenset[str],
     aliases: Collection[str],
+    rules: PostgresRules | None,
 ) -> None:
     named = pieces[at - 1]
     if not named.is_named:
@@ -127,13 +138,18 @@ def _refuse_call(
         return
     qualifiers, first = _qualifiers(pieces, at - 1)
     before = pieces[first - 1] if first else None
-    if not qualifiers and _is_language(named, before, dialect):
+    if not qualifiers and (
+        is_clause(pieces, at - 1) if rules is not None else _is_language(named, before, dialect)
+    ):
         return
     if not qualifiers and before is not None and before.is_word("as"):
         return  # a type, or an alias with its columns
     name = named.value.lower() if named.kind == "word" else named.value
     full = ".".join((*qualifiers, name))
     if not qualifiers and named.value.lower() in aliases:
+        return
+    if rules is not None:
+        rules.refuse_function(".".join(qualifiers), name)
         return
     if full in allowed or full.lower() in allowed:
         return

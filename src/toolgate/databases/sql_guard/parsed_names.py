@@ -10,6 +10,9 @@ __all__ = ["Tree"]
 class Tree:
     """What the tree of a query says that its text does not."""
 
+    root: object
+    """The query, as the parser has it."""
+
     aliases: Counter[str]
     """Names in lower case that have a list of columns behind them, and how often."""
 

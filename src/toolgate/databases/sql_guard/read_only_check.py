@@ -1,6 +1,7 @@
 """Checks that a statement only reads: an allow list, nothing else passes."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Final
 
@@ -9,6 +10,7 @@ from toolgate.databases.sql_guard.dialects import DIALECTS, Dialect, dialect_nam
 from toolgate.databases.sql_guard.functions import refuse_calls
 from toolgate.databases.sql_guard.lexer import AmbiguousSqlError, SqlToken, read
 from toolgate.databases.sql_guard.parsed_names import Tree
+from toolgate.databases.sql_guard.postgres import PostgresCatalog, PostgresRules
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 from toolgate.databases.sql_guard.verdict import StatementKind, StatementVerdict
 
@@ -18,7 +20,14 @@ _MOST: Final = 100_000
 """Characters; what is longer was made by a program, and takes seconds to look at."""
 
 
-def check_statement(sql: str, dialect: str, *, functions: Collection[str] = ()) -> StatementVerdict:
+def check_statement(
+    sql: str,
+    dialect: str,
+    *,
+    functions: Collection[str] = (),
+    columns: Mapping[str, Collection[str]] | None = None,
+    catalog: PostgresCatalog | None = None,
+) -> StatementVerdict:
     """Tell whether a text is exactly one statement that changes nothing.
 
     Args:
@@ -26,16 +35,26 @@ def check_statement(sql: str, dialect: str, *, functions: Collection[str] = ()) 
         dialect: Whose SQL it is. One that is not known: refused unless it is harmless in all.
         functions: Functions of the database's users that are known to change nothing; a name with
             a dot counts for that schema alone.
+        columns: For PostgreSQL, columns by table (`orders` or `sales.orders`), and fields of
+            columns as `column.field`: what is not among them may be a function, since `t.f` also
+            means `f(t)`. None: names with a dot are taken for columns of the tables.
+        catalog: For PostgreSQL, what the database has outside of `pg_catalog`; its columns are used
+            where none are given. None: nothing outside of `pg_catalog` passes.
 
     Raises:
         MissingExtraError: The parser is not installed.
     """
+    if columns is None and catalog is not None:
+        columns = catalog.columns
+    known = _KnownNames(
+        functions=frozenset(name.lower() for name in functions), columns=columns, catalog=catalog
+    )
     sql_dialect = dialect_named(dialect)
     if sql_dialect is not None:
-        return _judge(sql, sql_dialect, frozenset(name.lower() for name in functions))
+        return _judge(sql, sql_dialect, known)
     verdict = None
     for candidate in DIALECTS:
-        verdict = _judge(sql, candidate, frozenset(name.lower() for name in functions))
+        verdict = _judge(sql, candidate, known)
         if not verdict.allowed:
             return StatementVerdict(
                 allowed=False,
@@ -60,9 +79,18 @@ def mask_values(sql: str, dialect: str) -> str:
     return " ".join(parts)
 
 
-def _judge(sql: str, dialect: Dialect, functions: frozenset[str]) -> StatementVerdict:
+@dataclass(frozen=True, kw_only=True)
+class _KnownNames:
+    """What the caller knows about the database."""
+
+    functions: frozenset[str]
+    columns: Mapping[str, Collection[str]] | None
+    catalog: PostgresCatalog | None
+
+
+def _judge(sql: str, dialect: Dialect, known: _KnownNames) -> StatementVerdict:
     try:
-        kind, statement = _looked_at(sql, dialect, functions)
+        kind, statement = _looked_at(sql, dialect, known)
     except AmbiguousSqlError as error:
         return StatementVerdict(
             allowed=False, reason=f"It is not clear what this is: {error}.", rule="unclear"
@@ -78,7 +106,7 @@ def _judge(sql: str, dialect: Dialect, functions: frozenset[str]) -> StatementVe
     )
 
 
-def _looked_at(sql: str, dialect: Dialect, functions: frozenset[str]) -> tuple[StatementKind, str]:
+def _looked_at(sql: str, dialect: Dialect, known: _KnownNames) -> tuple[StatementKind, str]:
     if len(sql) > _MOST:
         raise StatementRefusedError(
             "long", f"It has {len(sql):,} characters; at most {_MOST:,} are read"
@@ -97,8 +125,17 @@ def _looked_at(sql: str, dialect: Dialect, functions: frozenset[str]) -> tuple[S
     plain = tokens.plain[pieces[0].start : pieces[-1].end]
     # The parser takes 0.1 s to load; who judges nothing does not pay for it.
     parse = import_module("toolgate.databases.sql_guard.tree").parse
-    tree: Tree = parse(leads.as_query(plain, pieces), pieces, dialect)
-    refuse_calls(pieces, tree, dialect, functions)
+    query = leads.as_query(plain, pieces)
+    tree: Tree = parse(query, pieces, dialect)
+    if dialect.name != "postgres":
+        refuse_calls(pieces, tree, dialect, known.functions)
+        return kind, statement
+    rules = PostgresRules(
+        functions=dialect.functions, allowed=known.functions, catalog=known.catalog
+    )
+    refuse_calls(pieces, tree, dialect, known.functions, rules)
+    statement_rules = import_module("toolgate.databases.sql_guard.postgres.statement")
+    statement_rules.refuse_user_code(tree.root, query, pieces, rules, known.columns)
     return kind, statement
 
 

@@ -43,6 +43,7 @@ _PARTS: Final = words(
     JSONPathSubscript JSONPathUnion JSONPathWildcard FormatJson JSONKeyValue JSONColumnDef
     JSONSchema JSONValue OnCondition XMLNamespace XMLKeyValueOption Variadic CharacterSet
     Comprehension RecursiveWithSearch OverflowTruncateBehavior TranslateCharacters Heredoc
+    ColumnConstraint PathColumnConstraint DefaultColumnConstraint NotNullColumnConstraint
     SessionParameter PositionalColumn Parameter ForIn Condition Predicate ColumnPosition
     """
 )
@@ -153,6 +154,7 @@ def _walked(root: exp.Expr, dialect: Dialect) -> Tree:
         "dual" in {part.lower() for part in name} for name in table_names
     )
     return Tree(
+        root=root,
         aliases=aliases,
         relations=frozenset(relations),
         tables=table_names,

@@ -286,7 +286,8 @@ class CallGuard:
                         f"and {_LONGEST_SQL:,} are looked at.",
                         hint="Send less at a time.",
                     )
-                verdict = check_statement(text, dialect)
+                columns = part.table.columns or None
+                verdict = check_statement(text, dialect, columns=columns)
                 if not verdict.allowed:
                     raise GuardError(
                         f"The SQL in the argument {name!r} of {key} is not let through: "

@@ -145,6 +145,10 @@ class GuardTable:
     that reads is let through, as by the tool `query` of the [pack `sql`](sql.md). `postgres`,
     `sqlite`, `oracle`, `mysql`, `duckdb`; any other word: what is harmless in all of them."""
 
+    columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Columns by table of the database behind `sql`, for PostgreSQL: `{ orders = ["id"] }`. If any
+    are given, `t.f` is let through only if it is one of them: it can also call a function `f`."""
+
     max_argument_bytes: int = between(0, 0, 2**31)
     """Most bytes of the arguments as JSON; 0 to 2,147,483,648, 0: as many as come."""
 

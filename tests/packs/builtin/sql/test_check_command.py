@@ -60,6 +60,51 @@ def test_lines_that_are_none_are_named_and_the_others_are_judged(
     ]
 
 
+def test_known_columns_tell_columns_from_functions(command: Command, tmp_path: Path) -> None:
+    """Issue: the known columns come with each statement."""
+    known = {"orders": ["id", "total"], "sales.regions": ["name"]}
+    path = tmp_path / "statements.jsonl"
+    path.write_text(
+        lines(
+            {"id": 1, "sql": "select o.id, (o).total from orders o", "columns": known},
+            {"id": 2, "sql": "select o.wipe from orders o", "columns": known},
+            {"id": 3, "sql": "select (o).wipe from orders o", "columns": known},
+            {"id": 4, "sql": "select r.name from sales.regions r", "columns": known},
+            {"id": 5, "sql": "select c.id from customers c", "columns": known},
+            {"id": 6, "sql": "select o.id from orders o"},
+            {"id": 7, "sql": "select o.id from orders o", "columns": None},
+            {"id": 8, "sql": "select o.id from orders o", "columns": {}},
+        ),
+        encoding="utf-8",
+    )
+
+    done = command("pack", "sql", "check", "--dialect", "postgres", str(path))
+
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert {row["id"] for row in rows if row["allowed"]} == {1, 4, 6, 7}
+    assert rows[1]["reason"] == (
+        "The name o.wipe may call a function: no column of this name is known."
+    )
+
+
+def test_columns_of_another_shape_are_named(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "statements.jsonl"
+    shapes = (["id"], "id", {"orders": "id"}, {"orders": [1]}, {"orders": None}, 5, False)
+    path.write_text(
+        lines(*({"id": 1, "sql": "select 1", "columns": shape} for shape in shapes)),
+        encoding="utf-8",
+    )
+
+    done = command("pack", "sql", "check", "--dialect", "postgres", str(path))
+
+    assert (done.status, done.out) == (2, "")
+    assert done.err.splitlines() == [
+        f'Line {number} cannot be read: its "columns" are no lists of texts by table: '
+        '{"table": ["name", …]}.'
+        for number in range(1, len(shapes) + 1)
+    ]
+
+
 def test_a_dialect_or_a_file_that_is_none_is_named(command: Command) -> None:
     dialect = command("pack", "sql", "check", "--dialect", "cobol")
     path = command("pack", "sql", "check", "--dialect", "oracle", "nowhere.jsonl")

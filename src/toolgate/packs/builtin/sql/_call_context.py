@@ -10,8 +10,19 @@ from anyio import to_thread
 
 from toolgate import Context
 from toolgate.base.ids import new_id, utc_now
-from toolgate.databases.connections import Connection, Connections, QueryResult
-from toolgate.databases.sql_guard import StatementVerdict, check_statement, mask_values
+from toolgate.databases.connections import (
+    Connection,
+    Connections,
+    QueryResult,
+    read_postgres_catalog,
+)
+from toolgate.databases.sql_guard import (
+    PostgresCatalog,
+    StatementVerdict,
+    check_statement,
+    mask_values,
+    named_in,
+)
 from toolgate.errors import SettingError, StatementError, StoreError, ToolgateError
 from toolgate.packs.builtin.sql._options import SqlOptions, read_options
 from toolgate.store import StatementOutcome, StatementRepository, StoredStatement
@@ -63,11 +74,24 @@ class SqlCall:
     async def checked(self, connection: Connection, sql: str) -> StatementVerdict:
         """Whether a text is one statement that only reads.
 
+        PostgreSQL is asked first what its users have defined under the names of the statement.
+
         Raises:
+            DatabaseError: PostgreSQL cannot be asked.
             MissingExtraError: The parser is not installed.
             StatementError: It is not; the refusal is logged.
         """
-        check = partial(check_statement, sql, connection.dialect, functions=self.options.functions)
+        catalog: PostgresCatalog | None = None
+        if connection.dialect == "postgresql":
+            names = await to_thread.run_sync(named_in, sql)
+            catalog = await connection.reading(partial(read_postgres_catalog, names=names))
+        check = partial(
+            check_statement,
+            sql,
+            connection.dialect,
+            functions=self.options.functions,
+            catalog=catalog,
+        )
         verdict = await to_thread.run_sync(check)
         if not verdict.allowed:
             await self.note(connection, sql, "refused", reason=verdict.reason)

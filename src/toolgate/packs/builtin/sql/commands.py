@@ -47,8 +47,10 @@ def check(
     """Tell of SQL statements whether each is exactly one that only reads.
 
     Each line of input is {"id", "sql"}; each line of output {"id", "allowed", "reason"}, in the
-    same order. The exit status does not depend on the verdicts: it is 0, and 2 if a line cannot be
-    read. No database is needed.
+    same order. For PostgreSQL a line can have the known columns by table, as
+    "columns": {"orders": ["id", "total"]}: then t.f passes only if it is one of them, since it can
+    also call a function f. The exit status does not depend on the verdicts: it is 0, and 2 if a
+    line cannot be read. No database is needed.
     """
     if dialect.strip().lower() != "any" and dialect_named(dialect) is None:
         raise ArgumentError(
@@ -64,12 +66,12 @@ def check(
             if not text.strip():
                 continue
             try:
-                key, sql = _statement(text)
+                key, sql, columns = _statement(text)
             except ValueError as error:
                 bad += 1
                 typer.echo(f"Line {number} cannot be read: {error}.", err=True)
                 continue
-            verdict = check_statement(sql, dialect, functions=functions or ())
+            verdict = check_statement(sql, dialect, functions=functions or (), columns=columns)
             row = {"id": key, "allowed": verdict.allowed, "reason": verdict.reason}
             typer.echo(json.dumps(row))
     return 2 if bad else 0
@@ -79,8 +81,8 @@ def _opened(path: Path | None) -> IO[bytes]:
     return sys.stdin.buffer if path is None else path.open("rb")
 
 
-def _statement(line: bytes) -> tuple[object, str]:
-    """Id and text of a line.
+def _statement(line: bytes) -> tuple[object, str, dict[str, list[str]] | None]:
+    """Id, text and known columns of a line.
 
     Raises:
         ValueError: It has none.
@@ -103,4 +105,22 @@ def _statement(line: bytes) -> tuple[object, str]:
         raise ValueError('it has no text "sql"')  # noqa: TRY004
     if "id" not in row:
         raise ValueError('it has no "id"')
-    return row["id"], sql
+    return row["id"], sql, _columns(row.get("columns"))
+
+
+def _columns(value: object) -> dict[str, list[str]] | None:
+    """Known columns by table; None: none were given.
+
+    Raises:
+        ValueError: They have another shape.
+    """
+    if value is None:
+        return None
+    tables = cast("dict[str, object]", value) if isinstance(value, dict) else {"": None}
+    columns: dict[str, list[str]] = {}
+    for table, names in tables.items():
+        texts = cast("list[object]", names) if isinstance(names, list) else [None]
+        if not all(isinstance(name, str) for name in texts):
+            raise ValueError('its "columns" are no lists of texts by table: {"table": ["name", …]}')
+        columns[table] = cast("list[str]", texts)
+    return columns

@@ -1,0 +1,117 @@
+"""What the catalog of a PostgreSQL database says about names outside of `pg_catalog`."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from toolgate.databases.sql_guard.refused import StatementRefusedError
+
+__all__ = ["CatalogObject", "PostgresCatalog"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CatalogObject:
+    """A function, operator, type or cast that is no part of `pg_catalog`."""
+
+    schema: str
+    """Where it is."""
+
+    name: str
+    """Its name; of a cast, the type that is converted."""
+
+    function: str = ""
+    """The function that it runs, as `schema.name`; empty: none."""
+
+    is_visible: bool = True
+    """Whether its schema is in the search path, so that the name alone can mean it."""
+
+    is_harmless: bool = False
+    """Whether an extension owns it and declares it immutable or stable; of a type: whether
+    converting to it runs no function."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PostgresCatalog:
+    """What a database has under the names of a statement, besides `pg_catalog`."""
+
+    functions: tuple[CatalogObject, ...] = ()
+    """Functions of these names."""
+
+    operators: tuple[CatalogObject, ...] = ()
+    """Operators of these names."""
+
+    types: tuple[CatalogObject, ...] = ()
+    """Types of these names."""
+
+    casts: tuple[CatalogObject, ...] = ()
+    """Casts with a function, from types that the statement can meet."""
+
+    columns: Mapping[str, Collection[str]] = field(default_factory=dict[str, Collection[str]])
+    """Columns by table, see `check_statement`."""
+
+    def refuse_functions(self, schema: str, name: str, allowed: frozenset[str]) -> None:
+        """Refuse a function that may run code of users.
+
+        Raises:
+            StatementRefusedError: One of this name does.
+        """
+        _refuse(_named(self.functions, schema, name), "function", "function", name, allowed)
+
+    def refuse_operators(self, schema: str, name: str, allowed: frozenset[str]) -> None:
+        """Refuse an operator that may run code of users.
+
+        Raises:
+            StatementRefusedError: One of this name does.
+        """
+        _refuse(_named(self.operators, schema, name), "operator", "operator", name, allowed)
+
+    def refuse_types(self, schema: str, name: str, allowed: frozenset[str]) -> None:
+        """Refuse a type whose conversions may run code of users.
+
+        Raises:
+            StatementRefusedError: One of this name does.
+        """
+        _refuse(_named(self.types, schema, name), "type", "type", name, allowed)
+
+    def refuse_casts(self, allowed: frozenset[str]) -> None:
+        """Refuse casts that may run code of users, wherever a value of their type may be.
+
+        Raises:
+            StatementRefusedError: There is one.
+        """
+        for cast in self.casts:
+            _refuse((cast,), "type", "cast of the type", cast.name, allowed)
+
+    def has_function(self, schema: str, name: str) -> bool:
+        """Whether there is a function of this name."""
+        return bool(_named(self.functions, schema, name))
+
+    def has_operator(self, schema: str, name: str) -> bool:
+        """Whether there is an operator of this name."""
+        return bool(_named(self.operators, schema, name))
+
+    def has_type(self, schema: str, name: str) -> bool:
+        """Whether there is a type of this name."""
+        return bool(_named(self.types, schema, name))
+
+
+def _named(objects: Iterable[CatalogObject], schema: str, name: str) -> tuple[CatalogObject, ...]:
+    return tuple(
+        found
+        for found in objects
+        if found.name == name and (found.schema == schema if schema else found.is_visible)
+    )
+
+
+def _refuse(
+    objects: Iterable[CatalogObject], rule: str, kind: str, name: str, allowed: frozenset[str]
+) -> None:
+    for found in objects:
+        function = found.function.lower()
+        if found.is_harmless or {function, function.rpartition(".")[2]} & allowed:
+            continue
+        runs = (
+            f", which runs {found.function[:80]}," if found.function and rule != "function" else ""
+        )
+        raise StatementRefusedError(
+            rule, f"The {kind} {name[:80]} of the schema {found.schema[:80]}{runs} may run any code"
+        )

@@ -1,0 +1,51 @@
+"""All rules for a query of PostgreSQL, put together."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from toolgate.databases.sql_guard.lexer import SqlToken
+from toolgate.databases.sql_guard.postgres.attributes import defined_columns, refuse_attributes
+from toolgate.databases.sql_guard.postgres.grammar import refuse_other_names
+from toolgate.databases.sql_guard.postgres.operators import refuse_operators
+from toolgate.databases.sql_guard.postgres.rules import PostgresRules
+from toolgate.databases.sql_guard.postgres.types import refuse_types
+from toolgate.databases.sql_guard.refused import StatementRefusedError
+
+__all__ = ["refuse_user_code"]
+
+_MOST_BYTES: Final = 63
+"""Bytes of a name that PostgreSQL reads; the rest is cut off."""
+
+
+def refuse_user_code(
+    root: exp.Expr,
+    text: str,
+    pieces: Sequence[SqlToken],
+    rules: PostgresRules,
+    columns: Mapping[str, Collection[str]] | None,
+) -> None:
+    """Refuse operators, types and columns of a query that may run code of users.
+
+    Args:
+        root: Its tree.
+        text: The query.
+        pieces: Its tokens.
+        rules: What is known to be harmless.
+        columns: Known columns by table; None: names with a dot are taken for columns of tables.
+
+    Raises:
+        StatementRefusedError: One may.
+    """
+    for piece in pieces:
+        if piece.is_named and len(piece.value.encode()) > _MOST_BYTES:
+            raise StatementRefusedError(
+                "unclear", f"PostgreSQL cuts the name {piece.value[:40]!r}… off at 63 bytes"
+            )
+    refuse_operators(pieces, rules)
+    refuse_types(pieces, defined_columns(root, pieces), rules)
+    chains, fields = refuse_attributes(root, pieces, columns)
+    if rules.catalog is not None:
+        rules.catalog.refuse_casts(rules.allowed)
+    refuse_other_names(text, rules, chains, fields)

@@ -1,0 +1,33 @@
+"""Columns of PostgreSQL's own tables, views and functions."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+__all__ = ["output_columns", "system_columns"]
+
+
+def system_columns(schema: str, table: str) -> frozenset[str] | None:
+    """Columns of a table or view of `pg_catalog` or `information_schema`; None: it is none."""
+    if schema not in {"", "pg_catalog", "information_schema"}:
+        return None
+    return _columns().get(f"{schema}.{table}" if schema == "information_schema" else table)
+
+
+def output_columns(function: str) -> frozenset[str]:
+    """Columns of what a function of `pg_catalog` returns, where they have names."""
+    return _columns().get(f"{function}()", frozenset())
+
+
+@cache
+def _columns() -> Mapping[str, frozenset[str]]:
+    text = files("toolgate.databases.sql_guard.postgres").joinpath("columns.txt").read_text("utf-8")
+    columns: dict[str, list[str]] = {}
+    names: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        if not line.startswith(" "):
+            names = columns.setdefault(line.partition(": ")[0], [])
+        names += line.rpartition(": ")[2].split()
+    return {name: frozenset(names) for name, names in columns.items()}

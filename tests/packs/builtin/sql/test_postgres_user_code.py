@@ -1,0 +1,242 @@
+"""Code of the users of a PostgreSQL database, which a query must not run: seen in the database."""
+
+import json
+from collections.abc import AsyncGenerator, Generator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.databases.sql_guard.statements import DATA
+from tests.packs.builtin.sql.test_sql_tools import call, connection, gateway
+from tests.postgres import PostgresServer
+from toolgate.app.app import App
+from toolgate.databases.connections import Connection, QueryLimits
+from toolgate.errors import DatabaseError, StatementError
+from toolgate.settings import ConnectionTable
+
+pytestmark = pytest.mark.anyio
+
+TABLES = """
+CREATE TYPE address AS (street text, city text);
+CREATE TYPE mood AS ENUM ('sad', 'happy');
+CREATE DOMAIN amount AS numeric(10, 2);
+CREATE TABLE customers (id int PRIMARY KEY, name text, email text, home address, feels mood);
+CREATE TABLE orders (id int PRIMARY KEY, customer_id int, amount numeric(10, 2), status text,
+  created_at timestamp, tags text[], data jsonb);
+CREATE TABLE employees (id int, name text, manager_id int, salary numeric, department text);
+CREATE TABLE papers (id int, body xml, at date);
+CREATE TABLE "Mixed Case" ("Id" int, "Some Name" text);
+CREATE SCHEMA sales;
+CREATE TABLE sales.regions (id int, name text);
+INSERT INTO customers VALUES (1, 'Ann', 'a@x', ROW('High St', 'York'), 'happy');
+INSERT INTO orders VALUES (1, 1, 10.5, 'open', '2025-01-01', '{a,b}', '{"a": ["x"], "items": []}');
+CREATE FUNCTION plain(text) RETURNS text LANGUAGE sql AS 'SELECT $1';
+"""
+USER_CODE = """
+CREATE SCHEMA evil;
+CREATE FUNCTION evil.act() RETURNS void LANGUAGE plpgsql SECURITY DEFINER AS $$
+  BEGIN EXECUTE 'COPY (SELECT 1) TO ' || quote_literal('{path}'); END $$;
+CREATE FUNCTION system(text) RETURNS text LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN $1; END $$;
+CREATE FUNCTION passing(text) RETURNS xml LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN '<a/>'::xml; END $$;
+CREATE FUNCTION columns(text) RETURNS int LANGUAGE plpgsql STABLE AS
+  $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
+CREATE FUNCTION repeatable(text) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
+  $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
+CREATE FUNCTION cube(int) RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
+CREATE FUNCTION wipe(orders) RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
+CREATE FUNCTION wipe(address) RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
+CREATE FUNCTION wipe(text) RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
+CREATE FUNCTION wipe(record) RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
+CREATE FUNCTION upper(orders) RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
+CREATE FUNCTION same(orders, orders) RETURNS boolean LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN true; END $$;
+CREATE OPERATOR === (LEFTARG = orders, RIGHTARG = orders, FUNCTION = same);
+CREATE OPERATOR + (LEFTARG = orders, RIGHTARG = orders, FUNCTION = same);
+CREATE OPERATOR ~~ (LEFTARG = orders, RIGHTARG = orders, FUNCTION = same);
+CREATE FUNCTION checked(numeric) RETURNS boolean LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN true; END $$;
+CREATE DOMAIN positive AS numeric CHECK (checked(VALUE));
+CREATE TYPE mytype AS (a text);
+CREATE FUNCTION from_text(text) RETURNS mytype LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN ROW($1)::mytype; END $$;
+CREATE CAST (text AS mytype) WITH FUNCTION from_text(text);
+CREATE FUNCTION to_json_of(mood) RETURNS json LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN '1'::json; END $$;
+CREATE CAST (mood AS json) WITH FUNCTION to_json_of(mood);
+"""
+
+ATTACKS = [
+    "select system('x')",
+    "select \"system\"('x')",
+    "select system('x') from orders tablesample system (100)",
+    "select passing('x')",
+    "select x.* from xmltable('/a' passing passing('x') columns b text path '.') x",
+    "select columns('x')",
+    "select columns('x'), 1 as columns",
+    "select x.* from xmltable('/r' passing xml '<r/>' columns a int default columns('1')) x",
+    "select j.* from json_table('[1]', '$[*]' columns (a int path '$.b' default columns('1') "
+    "on empty)) j",
+    "select repeatable('x')",
+    "select cube(1)",
+    "select id from orders group by abs(cube(1)), id",
+    "select orders.wipe from orders",
+    "select o.wipe from orders o",
+    'select O . "wipe" from orders o',
+    "select public.orders.wipe from public.orders",
+    "select (o).wipe from orders o",
+    "select (orders).wipe from orders",
+    "select (c.home).wipe from customers c",
+    "select (home).wipe from customers",
+    "select (name).wipe from customers",
+    "select (o.status).wipe from orders o",
+    "select (select o from orders o).wipe",
+    "select t.wipe from (select 1 as id, 2 as n) t",
+    "select t.wipe from (values (1, 2)) t",
+    "with orders as (select orders.wipe from orders) select * from orders",
+    "with t as (select 1 as id, 2 as n) select t.wipe from t",
+    "select e.wipe from orders o, jsonb_each(o.data) e",
+    "select (select 1 from (select 1 as wipe) o, (select o.wipe) s) from orders o",
+    "select o.id from orders o order by o.wipe",
+    "select upper(o) from orders o",
+    "select o.upper from orders o",
+    "select o === o from orders o",
+    "select o operator(public.===) o from orders o",
+    "select o + o from orders o",
+    "select o operator(public.+) o from orders o",
+    "select o like o from orders o",
+    "select o === any (array[o]) from orders o",
+    "select 1::positive",
+    "select positive '1'",
+    "select cast(1 as positive)",
+    "select cast(1 as public.positive)",
+    "select '{1}'::positive[]",
+    "select x.a from json_to_record('{\"a\": 1}') as x(a positive)",
+    "select j.a from json_table('1', '$' columns (a positive path '$')) j",
+    "select json_value('1', '$' returning positive)",
+    "select name::mytype from customers",
+    "select cast(name as mytype) from customers",
+    "select to_json(feels) from customers",
+    "select row_to_json(c) from customers c",
+    "select feels::json from customers",
+]
+"""Each runs code of a user in PostgreSQL 18, or would with a cast or a function more."""
+
+
+@pytest.fixture(scope="module")
+def shop(postgres: PostgresServer) -> Generator[str]:
+    postgres.execute("CREATE DATABASE user_code")
+    postgres.execute(TABLES, "user_code")
+    yield postgres.url("user_code")
+    postgres.execute("DROP DATABASE user_code WITH (FORCE)")
+
+
+@pytest.fixture(scope="module")
+def trace(postgres: PostgresServer) -> Generator[Path]:
+    """A database whose users' code leaves a file, also in a transaction that only reads."""
+    path = Path(postgres.folder) / "trace"
+    postgres.execute("CREATE DATABASE attacked")
+    postgres.execute(TABLES, "attacked")
+    postgres.execute(USER_CODE.replace("{path}", str(path)), "attacked")
+    yield path
+    postgres.execute("DROP DATABASE attacked WITH (FORCE)")
+    path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+async def attacked(tmp_path: Path, postgres: PostgresServer, trace: Path) -> AsyncGenerator[App]:
+    async with gateway(tmp_path, connection("store", postgres.url("attacked"))) as app:
+        yield app
+
+
+async def test_no_query_runs_code_of_the_database_users(
+    attacked: App, postgres: PostgresServer, trace: Path
+) -> None:
+    """Issue: grammar words, attribute calls, operators and types; the attacks work without it."""
+    unguarded = Connection("store", ConnectionTable(url=postgres.url("attacked"), timeout_s=5))
+    works: set[str] = set()
+    passed: list[str] = []
+    left_traces: list[str] = []
+    for sql in ATTACKS:
+        trace.unlink(missing_ok=True)
+        text, _ = await call(attacked, "query", sql=sql)
+        if not text.startswith("ERROR Not run: "):
+            passed.append(f"{sql}: {text}")
+        if trace.exists():
+            left_traces.append(sql)
+        with suppress(StatementError, DatabaseError):
+            await unguarded.run_query(sql, limits=QueryLimits(rows=3))
+        if trace.exists():
+            works.add(sql)
+    await unguarded.aclose()
+
+    assert (passed, left_traces) == ([], [])
+    # The server of the tests is built without libxml, so it computes nothing of XMLTABLE.
+    assert [sql for sql in ATTACKS if sql not in works and "xmltable" not in sql] == []
+
+
+async def test_plans_are_made_of_harmless_queries_only(attacked: App, trace: Path) -> None:
+    trace.unlink(missing_ok=True)
+    text, _ = await call(attacked, "explain", sql="select repeatable('x')")
+
+    assert text.startswith("ERROR Not run: The function repeatable is not known to be harmless.")
+    assert not trace.exists()
+
+
+async def test_what_analysts_write_runs(tmp_path: Path, shop: str) -> None:
+    """The columns, the types and the row types come from the catalog."""
+    rows = map(json.loads, (DATA / "postgres_names.jsonl").read_text(encoding="utf-8").splitlines())
+    statements = [row["sql"] for row in rows if row["allowed"]]
+    statements += [
+        "select 'sad'::mood, feels::text, feels = 'happy' from customers",
+        "select 5::amount, cast(5 as public.amount), '{sad}'::mood[]",
+        "select null::orders, row('a', 'b')::address",
+        "select (c.home).city, (home).street from customers c",
+        "select plain.relname from pg_class plain",
+    ]
+    failed: list[str] = []
+    async with gateway(tmp_path, connection("store", shop)) as app:
+        for sql in statements:
+            text, _ = await call(app, "query", sql=sql)
+            if text.startswith("ERROR") and "unsupported XML feature" not in text:
+                failed.append(f"{sql}: {text}")
+
+    assert "\n".join(failed) == ""
+
+
+async def test_functions_that_are_named_in_the_options_run(tmp_path: Path, shop: str) -> None:
+    async with gateway(tmp_path, connection("store", shop)) as app:
+        refused, _ = await call(app, "query", sql="select plain('a')")
+    options = '[packs.options.sql]\nfunctions = ["plain"]\n'
+    async with gateway(tmp_path, connection("store", shop) + options) as app:
+        _, found = await call(app, "query", sql="select plain('a')")
+
+    assert refused.startswith("ERROR Not run: The function plain is not known to be harmless.")
+    assert found["rows"] == [{"plain": "a"}]
+
+
+async def test_search_path_makes_no_function_of_a_user_a_built_in_one(
+    tmp_path: Path, postgres: PostgresServer, shop: str
+) -> None:
+    """A schema can stand before pg_catalog, so that its functions are the ones that run."""
+    postgres.execute("CREATE SCHEMA front", "user_code")
+    postgres.execute(
+        "CREATE FUNCTION front.lower(text) RETURNS text LANGUAGE sql AS 'SELECT $1'", "user_code"
+    )
+    url = f"{shop}&options=-csearch_path%3Dfront,pg_catalog,public"
+    async with gateway(tmp_path, connection("store", url)) as app:
+        own, _ = await call(app, "query", sql="select lower('A')")
+        _, found = await call(app, "query", sql="select pg_catalog.lower('A')")
+    async with gateway(tmp_path, connection("store", shop)) as app:
+        _, usual = await call(app, "query", sql="select lower('A')")
+
+    assert own.startswith("ERROR Not run: The function lower of the schema front may run any code.")
+    assert (found["rows"], usual["rows"]) == ([{"lower": "a"}], [{"lower": "a"}])

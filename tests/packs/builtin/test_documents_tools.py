@@ -125,6 +125,8 @@ async def test_what_rules_deny_no_way_of_asking_gives() -> None:
             await app.gateway.documents.delete(staff, "guides")
         with pytest.raises(ForbiddenError):
             await app.gateway.documents.add(staff, "guides", NewDocument(source="x", text="x"))
+        with pytest.raises(ForbiddenError):  # converting is work for the gateway
+            await app.gateway.documents.convert(staff, "x.md", b"x")
 
 
 async def test_what_is_asked_is_recorded_without_texts_of_documents() -> None:

@@ -80,6 +80,8 @@ class App:
         """All operations, by subject."""
         self.store = parts.storage.store
         """The relational store."""
+        self.store_problem = parts.storage.problem
+        """Why the configured store cannot be used, so that nothing is kept; empty: it can."""
         self.recorder = parts.storage.audit.recorder
         """Writes audit records."""
         self.sealer = parts.storage.audit.signer
@@ -167,6 +169,7 @@ async def open_app(
     wait_s: float = 0.0,
     connect: ConnectChoice = "all",
     hold: bool = False,
+    store_wait_s: float = 0.0,
     wires: Mapping[str, WireMaker] | None = None,
 ) -> AsyncGenerator[App]:
     """A running gateway; leaving the block ends it with all its servers.
@@ -178,6 +181,7 @@ async def open_app(
             that were never listed. A collection: those of these names.
         hold: Connect to no server before `App.connect` is called: starting many servers takes all
             of a small machine, and `serve` can answer from the store before that.
+        store_wait_s: Seconds to retry a store that cannot be opened; see `open_storage`.
         wires: Wires by server name that replace those of the settings, for tests.
 
     Raises:
@@ -186,7 +190,10 @@ async def open_app(
     """
     current = CurrentSettings(settings)
     async with AsyncExitStack() as stack:
-        parts = await _open_parts(stack, current, connect=connect, hold=hold, wires=wires or {})
+        storage = await open_storage(stack, settings, wait_s=store_wait_s)
+        parts = await _open_parts(
+            stack, current, storage, connect=connect, hold=hold, wires=wires or {}
+        )
         app = await _start(stack, parts, connect)
         if wait_s:
             await app.gateway.servers.wait_ready(wait_s)
@@ -201,13 +208,13 @@ async def open_app(
 async def _open_parts(
     stack: AsyncExitStack,
     settings: CurrentSettings,
+    storage: Storage,
     *,
     connect: ConnectChoice,
     hold: bool,
     wires: Mapping[str, WireMaker],
 ) -> _Parts:
     """Build everything up to the gateway; each part uses only parts that were built before it."""
-    storage = await open_storage(stack, settings())
     store = storage.store
     schemas = SchemaHistory(Connections(settings().connections), store)
     stack.push_async_callback(schemas.connections.aclose)

@@ -1,14 +1,25 @@
 """Opens the store, the key that signs what is handed out, and the audit."""
 
+import logging
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from time import monotonic
+
+import anyio
 
 from toolgate.app.audit_factory import INSTALLATION_KEY, AuditParts, open_audit
 from toolgate.base.signing import Signer
-from toolgate.settings import Settings, default_store_url
+from toolgate.errors import StoreError
+from toolgate.settings import Settings, StoreSettings, default_store_url
 from toolgate.store import Store, make_store
 
 __all__ = ["Storage", "open_storage"]
+
+log = logging.getLogger(__name__)
+
+_IN_MEMORY = "sqlite://"
+_RETRY_S = 1.0
+"""Seconds between two attempts to open the store; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,16 +35,64 @@ class Storage:
     audit: AuditParts
     """Writes and signs the audit."""
 
+    problem: str = ""
+    """Why the configured store cannot be opened, so that nothing is kept; empty: it is open."""
 
-async def open_storage(stack: AsyncExitStack, settings: Settings) -> Storage:
+
+async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: float) -> Storage:
     """The storage of a gateway; closing the stack closes it.
+
+    Args:
+        stack: Closes what is opened.
+        settings: Which store, and what happens without it.
+        wait_s: Seconds to retry a store that cannot be opened. After that, `audit.on_failure =
+            "open"` means an empty store in memory. 0: one attempt, and never a store in memory.
 
     Raises:
         SettingError: An audit destination cannot be used.
         StoreError: The store cannot be opened.
+        StoreVersionError: It has to be upgraded, or is newer than this version.
     """
-    store = make_store(settings.store.url or default_store_url())
-    await store.open()
+    problem = ""
+    try:
+        store = await _open(settings.store.url or default_store_url(), wait_s)
+    except StoreError as error:
+        if not wait_s or not error.retryable or settings.audit.on_failure == "closed":
+            raise
+        problem = error.full_text
+        log.critical(
+            "the store cannot be opened: running without one, nothing is kept; restart to use it",
+            extra={"error": problem},
+        )
+        settings = replace(settings, store=StoreSettings(url=_IN_MEMORY))
+        store = await _open(_IN_MEMORY, 0.0)
     stack.push_async_callback(store.close)
-    signer = Signer(await store.secret(INSTALLATION_KEY))
-    return Storage(store=store, signer=signer, audit=await open_audit(stack, settings, store))
+    return Storage(
+        store=store,
+        signer=Signer(await store.secret(INSTALLATION_KEY)),
+        audit=await open_audit(stack, settings, store),
+        problem=problem,
+    )
+
+
+async def _open(url: str, wait_s: float) -> Store:
+    """An open store; what may pass by itself (an outage, a full disk, a lock) is retried."""
+    until = monotonic() + wait_s
+    is_reported = False
+    while True:
+        store = make_store(url)
+        try:
+            await store.open()
+        except BaseException as error:
+            await store.close()
+            if not isinstance(error, StoreError) or not error.retryable or monotonic() >= until:
+                raise
+            if not is_reported:
+                log.warning(
+                    "the store cannot be opened, retrying",
+                    extra={"error": error.full_text, "wait_s": wait_s},
+                )
+                is_reported = True
+            await anyio.sleep(min(_RETRY_S, max(0.0, until - monotonic())))
+        else:
+            return store

@@ -1,5 +1,6 @@
 """The SQLite store: one file, the default, needs nothing else."""
 
+import logging
 import sqlite3
 import time
 from contextlib import suppress
@@ -10,15 +11,18 @@ from threading import Lock
 import anyio.to_thread
 from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite import insert
-from sqlalchemy.exc import DatabaseError, OperationalError
+from sqlalchemy.exc import OperationalError
 
 from toolgate.base.ids import new_id
 from toolgate.errors import OptionError, StoreError, StoreVersionError
 from toolgate.store.base import IntegrityReport, SchemaUpgrade, Store
 from toolgate.store.engine import backups, schema_version, sqlite_file, tables
+from toolgate.store.engine.database import is_damage
 from toolgate.store.sql.store import SqlStore
 
 __all__ = ["Options", "SqliteStore", "build"]
+
+log = logging.getLogger(__name__)
 
 _PREFIX = "sqlite://"
 
@@ -97,7 +101,7 @@ class SqliteStore(SqlStore):
         try:
             return await super().check()
         except StoreError as error:
-            if not _is_damage(error.__cause__):
+            if not is_damage(error.__cause__):
                 raise
             return IntegrityReport(schema=None, problems=(str(error),))
 
@@ -131,7 +135,7 @@ class SqliteStore(SqlStore):
                     raise  # what belongs to another program stays where it is
             damaged = True
         except StoreError as error:
-            damaged = _is_damage(error.__cause__)
+            damaged = is_damage(error.__cause__)
             if not damaged:
                 raise
         if damaged:
@@ -147,6 +151,7 @@ class SqliteStore(SqlStore):
     def _open(self) -> SchemaUpgrade:
         with self._translated():
             if self._path != sqlite_file.MEMORY:
+                self._report_empty_file()
                 sqlite_file.prepare_file(self._path)
             with self._engine.begin() as connection:
                 standing = schema_version.read_status(connection)
@@ -155,6 +160,15 @@ class SqliteStore(SqlStore):
                 upgrade = self._bring_up_to_date()
             self._use_wal()
             return upgrade
+
+    def _report_empty_file(self) -> None:
+        """An existing store of no bytes has lost what was in it, or was made by somebody else."""
+        if self._path.is_file() and not self._path.stat().st_size:
+            log.warning(
+                "the store file was empty, a new store begins in it; if there was one before,"
+                " restore a backup: toolgate db restore FILE",
+                extra={"file": str(self._path)},
+            )
 
     def _bring_up_to_date(self) -> SchemaUpgrade:
         with sqlite_file.rebuilding(self._engine) as connection:
@@ -210,11 +224,6 @@ class SqliteStore(SqlStore):
                 connection.cursor().executescript("PRAGMA incremental_vacuum(10000)")
             finally:
                 connection.close()
-
-
-def _is_damage(error: BaseException | None) -> bool:
-    """Whether the file is broken, not merely locked, full or read-only."""
-    return isinstance(error, DatabaseError) and not isinstance(error, OperationalError)
 
 
 _: type[Store] = SqliteStore

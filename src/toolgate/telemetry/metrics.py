@@ -223,7 +223,7 @@ class Metrics:
             log.warning("numbers were not refreshed", extra={"reason": error.full_text})
             self.is_store_up = not isinstance(error, StoreError)
         else:
-            self.is_store_up = True
+            self.is_store_up = not self.app.store_problem
 
     async def refresh(self) -> None:
         """Look at what cannot be seen without waiting."""

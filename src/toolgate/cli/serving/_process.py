@@ -41,6 +41,12 @@ _POLL_S = 0.1
 _STARTUP_TIMEOUT_S = 60.0
 """Seconds after which a server that still starts is reported as it is (chosen)."""
 
+_STORE_WAIT_S = 30.0
+"""Seconds to retry a store that cannot be opened: a database that starts too (chosen)."""
+
+_STORE_WAIT_OF_CLIENT_S = 5.0
+"""The same where a client waits for the answer to `initialize` (chosen)."""
+
 
 def serve(host: str | None, port: int | None) -> int:
     """Serve over HTTP until SIGINT or SIGTERM."""
@@ -61,7 +67,10 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     other_gateways = run_file.find_all(settings.run_dir(), store_url(loaded))
 
     _limit_memory()
-    async with open_app(loaded, hold=True) as app, anyio.create_task_group() as tasks:
+    async with (
+        open_app(loaded, hold=True, store_wait_s=_STORE_WAIT_S) as app,
+        anyio.create_task_group() as tasks,
+    ):
 
         def ready(address: str) -> str:
             nonlocal run
@@ -109,7 +118,10 @@ async def serve_pipe(loaded: Settings) -> None:
     _limit_memory()
     # Pack code may print before standard output is reserved for the protocol.
     with contextlib.redirect_stdout(sys.stderr):
-        async with open_app(loaded) as app, anyio.create_task_group() as tasks:
+        async with (
+            open_app(loaded, store_wait_s=_STORE_WAIT_OF_CLIENT_S) as app,
+            anyio.create_task_group() as tasks,
+        ):
             tasks.start_soon(_watch_configuration, app)
             await pipe.serve_stdio(app)
             tasks.cancel_scope.cancel()
@@ -166,6 +178,8 @@ async def _report_start(
     entry = {"mcpServers": {"toolgate": {"url": f"{address}/mcp"}}}
     _print(f"  other clients {json.dumps(entry)}")
     _print(f"  web console   {address}/console")
+    if app.store_problem:
+        _print(f"  WARNING: nothing is kept until a restart, the store fails: {app.store_problem}")
     for notice in app.settings.notices:
         _print(f"  note: {notice}")
     for run in other_gateways:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 import anyio
 import anyio.to_thread
 from sqlalchemy import Connection, Engine, Executable, RowMapping, Table
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError, SQLAlchemyError
 
 from toolgate.errors import StoreError
 from toolgate.store.engine.deadline import TransactionAttempt, current_deadline
@@ -193,11 +193,18 @@ class SqlDatabase:
         try:
             yield
         except (SQLAlchemyError, *self._driver_errors, OSError) as error:
-            raise StoreError(
+            failure = StoreError(
                 f"The store did not work{_public_reason(error)}.",
                 detail=f"{self._url}: {_reason(error)}.",
                 hint=_hint(error),
-            ) from error
+            )
+            failure.retryable = not is_damage(error)
+            raise failure from error
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Whether a database is broken, not merely locked, full, read-only or unreachable."""
+    return isinstance(error, DatabaseError) and not isinstance(error, OperationalError)
 
 
 def _driver(connection: Connection) -> Any:

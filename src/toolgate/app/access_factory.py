@@ -113,7 +113,10 @@ def _folder_of(spec: ServerSpec | None) -> str | None:
     if spec is None or spec.kind not in _LOCAL:
         return None
     folder = spec.options.get("cwd")
-    return str(Path(folder).absolute()) if isinstance(folder, str) and folder else str(Path.cwd())
+    try:
+        return str(Path(folder if isinstance(folder, str) else "").absolute())
+    except FileNotFoundError:  # the gateway's folder was removed while it runs
+        return "/"
 
 
 def guards_of(settings: Settings, permissions: Permissions) -> tuple[GuardTable, ...]:

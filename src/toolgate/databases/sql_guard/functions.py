@@ -8,7 +8,7 @@ from typing import Final
 from toolgate.databases.sql_guard.dialects import Dialect, words
 from toolgate.databases.sql_guard.lexer import SqlToken
 from toolgate.databases.sql_guard.parsed_names import Tree
-from toolgate.databases.sql_guard.postgres import PostgresRules, is_clause
+from toolgate.databases.sql_guard.postgres import Clauses, PostgresRules
 from toolgate.databases.sql_guard.refused import StatementRefusedError
 from toolgate.databases.sql_guard.statement_kind import looks_like_file
 
@@ -104,8 +104,10 @@ def refuse_calls(
     # As many brackets behind a name are lists of columns as the parser found; which, nobody says.
     bare = Counter(pieces[at - 1].value.lower() for at in openings)
     aliases = {name for name, count in tree.aliases.items() if bare[name] <= count}
+    clauses = Clauses(pieces) if rules is not None else None
     for at in openings:
-        _refuse_call(pieces, at, dialect, allowed, aliases, rules)
+        if clauses is None or not clauses.is_clause(at - 1):
+            _refuse_call(pieces, at, dialect, allowed, aliases, rules)
     if dialect.name == "oracle":
         _refuse_without_brackets(tree, allowed)
     if dialect.name == "duckdb":
@@ -138,9 +140,7 @@ def _refuse_call(
         return
     qualifiers, first = _qualifiers(pieces, at - 1)
     before = pieces[first - 1] if first else None
-    if not qualifiers and (
-        is_clause(pieces, at - 1) if rules is not None else _is_language(named, before, dialect)
-    ):
+    if rules is None and not qualifiers and _is_language(named, before, dialect):
         return
     if not qualifiers and before is not None and before.is_word("as"):
         return  # a type, or an alias with its columns

@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import suppress
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from tests.databases.sql_guard.statements import DATA
@@ -47,6 +48,8 @@ CREATE FUNCTION repeatable(text) RETURNS int LANGUAGE plpgsql IMMUTABLE AS
   $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
 CREATE FUNCTION cube(int) RETURNS int LANGUAGE plpgsql AS
   $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
+CREATE FUNCTION public."between"(int) RETURNS int LANGUAGE plpgsql AS
+  $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
 CREATE FUNCTION wipe(orders) RETURNS int LANGUAGE plpgsql AS
   $$ BEGIN PERFORM evil.act(); RETURN 1; END $$;
 CREATE FUNCTION wipe(address) RETURNS int LANGUAGE plpgsql AS
@@ -65,6 +68,8 @@ CREATE OPERATOR ~~ (LEFTARG = orders, RIGHTARG = orders, FUNCTION = same);
 CREATE FUNCTION checked(numeric) RETURNS boolean LANGUAGE plpgsql AS
   $$ BEGIN PERFORM evil.act(); RETURN true; END $$;
 CREATE DOMAIN positive AS numeric CHECK (checked(VALUE));
+CREATE TABLE payments (id int, amount positive);
+INSERT INTO payments VALUES (1, 1);
 CREATE TYPE mytype AS (a text);
 CREATE FUNCTION from_text(text) RETURNS mytype LANGUAGE plpgsql AS
   $$ BEGIN PERFORM evil.act(); RETURN ROW($1)::mytype; END $$;
@@ -88,6 +93,8 @@ ATTACKS = [
     "select repeatable('x')",
     "select cube(1)",
     "select id from orders group by abs(cube(1)), id",
+    "select public.between(1)",
+    "select id from orders group by public.cube(1), id",
     "select orders.wipe from orders",
     "select o.wipe from orders o",
     'select O . "wipe" from orders o',
@@ -98,6 +105,7 @@ ATTACKS = [
     "select (home).wipe from customers",
     "select (name).wipe from customers",
     "select (o.status).wipe from orders o",
+    "select (u).wipe from unnest(array['a']) as u(wipe)",
     "select (select o from orders o).wipe",
     "select t.wipe from (select 1 as id, 2 as n) t",
     "select t.wipe from (values (1, 2)) t",
@@ -122,6 +130,11 @@ ATTACKS = [
     "select x.a from json_to_record('{\"a\": 1}') as x(a positive)",
     "select j.a from json_table('1', '$' columns (a positive path '$')) j",
     "select json_value('1', '$' returning positive)",
+    "select pg_input_is_valid('1', 'positive')",
+    "select (pg_input_error_info('1', 'positive')).message",
+    "select json_populate_record(p, '{\"amount\": 2}') from payments p",
+    "select jsonb_populate_recordset(p, '[{\"amount\": 2}]') from payments p",
+    "select json_populate_record(null::payments, '{\"amount\": 2}')",
     "select name::mytype from customers",
     "select cast(name as mytype) from customers",
     "select to_json(feels) from customers",
@@ -221,6 +234,24 @@ async def test_functions_that_are_named_in_the_options_run(tmp_path: Path, shop:
 
     assert refused.startswith("ERROR Not run: The function plain is not known to be harmless.")
     assert found["rows"] == [{"plain": "a"}]
+
+
+async def test_what_an_extension_adds_runs(tmp_path: Path, shop: str) -> None:
+    """Operators, types and functions of pgvector, which PostgreSQL knows to be the extension's."""
+    with psycopg.connect(shop, autocommit=True) as opened:
+        opened.execute("CREATE EXTENSION vector")
+        opened.execute("CREATE TABLE items (id int, embedding vector(2))")
+        opened.execute("INSERT INTO items VALUES (1, '[1,2]')")
+    async with gateway(tmp_path, connection("store", shop)) as app:
+        _, found = await call(
+            app,
+            "query",
+            sql="select i.id, cosine_distance(i.embedding, '[1,2]') as a, "
+            "i.embedding <-> '[1,2]'::vector as b, i.embedding::vector(2)::text as c "
+            "from items i order by i.embedding <=> cast('[1,2]' as public.vector)",
+        )
+
+    assert found["rows"] == [{"id": 1, "a": 0.0, "b": 0.0, "c": "[1,2]"}]
 
 
 async def test_search_path_makes_no_function_of_a_user_a_built_in_one(

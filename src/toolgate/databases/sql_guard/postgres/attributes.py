@@ -88,8 +88,8 @@ def _refuse_column(node: exp.Column, relations: QueryRelations) -> None:
     table, schema = folded(node.args.get("table")), folded(node.args.get("db"))
     meant = [
         relation
-        for relation in relations.visible_from(node)
-        if relation.name == table and (not schema or relation.schema in {schema, ""})
+        for relation in relations.visible_from(node, table)
+        if not schema or relation.schema in {schema, ""}
     ]
     written = f"{table}.{name}"[:80]
     if not meant:
@@ -129,7 +129,7 @@ def _is_known_field(inner: exp.Column, field: str, visible: Sequence[QueryRelati
     ]
     if not table:
         readings += [
-            relation.columns is not None and field in relation.columns
+            relation.is_row and relation.columns is not None and field in relation.columns
             for relation in visible
             if relation.name == name
         ]

@@ -71,7 +71,8 @@ def refuse_other_names(
             raise StatementRefusedError("writes", "It does more than read")
         _refuse_names(kind, node, rules)
         if kind == "ColumnRef":
-            _refuse_chain(_texts(node.get("fields")), chains)
+            if "A_Star" not in node["fields"][-1]:
+                _refuse_chain(_texts(node["fields"]), chains)
         elif kind == "A_Indirection":
             read_fields += len(_texts(node.get("indirection")))
     if read_fields > fields:

@@ -6,12 +6,13 @@ https://www.postgresql.org/docs/18/sql-keywords-appendix.html
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from toolgate.databases.sql_guard.dialects import words
 from toolgate.databases.sql_guard.lexer import SqlToken
 
-__all__ = ["RESERVED", "TYPE_KEYWORDS", "begins_expression", "ends_operand", "is_clause", "opener"]
+__all__ = ["RESERVED", "TYPE_KEYWORDS", "Clauses"]
 
 RESERVED: Final = words(
     """
@@ -67,6 +68,8 @@ _ALWAYS: Final = words(
 """Words behind which a bracket opens; none can be the name of a function. What stands behind
 OPERATOR is looked at elsewhere."""
 
+_NO_OPERANDS: Final = RESERVED | _OPERATORS | _BEFORE_EXPRESSION
+
 _BEHIND: Final = {
     "by": words("group order partition"),
     "sets": words("grouping"),
@@ -82,157 +85,145 @@ _BEHIND: Final = {
 """Words that belong to the grammar where they stand behind one of these."""
 
 _JOINS: Final = words("left right full inner outer cross natural")
-_PASSING: Final = words("xmltable xmlexists json_table json_value json_query json_exists")
+_INSIDE: Final = {
+    "columns": words("json_table columns xmltable"),
+    "passing": words("xmltable xmlexists json_table json_value json_query json_exists"),
+    "value": words("json_object json_objectagg"),
+}
+"""Words that belong to the grammar directly inside the brackets of one of these."""
+_CLAUSES: Final = words("select from where group having window order limit offset fetch union")
 _SAMPLES: Final = words("system bernoulli")
 
 
-def opener(pieces: Sequence[SqlToken], at: int) -> int:
-    """Where the innermost bracket opens that is still open before a token; -1: there is none."""
-    depth = 0
-    for before in range(at - 1, -1, -1):
-        piece = pieces[before]
-        if piece.kind != "sign":
-            continue
-        if piece.text in ")]":
-            depth += 1
-        elif piece.text in "([":
-            if not depth:
-                return before
-            depth -= 1
-    return -1
+@dataclass
+class _BracketLevel:
+    """What was read since a bracket opened."""
+
+    opener: int
+    clause: str = ""
+    seen: set[str] = field(default_factory=set[str])
 
 
-def ends_operand(pieces: Sequence[SqlToken], at: int) -> bool:
-    """Whether an operand or a relation ends at a token, so that no expression begins behind it."""
-    if at < 0:
-        return False
-    piece = pieces[at]
-    if piece.kind == "sign":
-        if piece.text == "]":
+class Clauses:
+    """Which words of a statement are part of the grammar where they stand."""
+
+    def __init__(self, pieces: Sequence[SqlToken]) -> None:
+        """Read the brackets of a statement, once."""
+        self._pieces = pieces
+        self._openers: list[int] = []
+        self._grouping: list[bool] = []
+        self._repeated: list[bool] = []
+        levels = [_BracketLevel(-1)]
+        for at, piece in enumerate(pieces):
+            level = levels[-1]
+            self._openers.append(level.opener)
+            self._grouping.append(level.clause == "group")
+            self._repeated.append(piece.kind == "word" and piece.value in level.seen)
+            if piece.text in {"(", "["}:
+                levels.append(_BracketLevel(at))
+            elif piece.text in {")", "]"} and len(levels) > 1:
+                levels.pop()
+            elif piece.is_sign(","):
+                level.seen.discard("value")
+            elif piece.is_word("passing", "value"):
+                level.seen.add(piece.value)
+            elif piece.is_word(*_CLAUSES):
+                level.clause = piece.value
+
+    def opener(self, at: int) -> int:
+        """Where the innermost bracket opens that is open at a token; -1: there is none."""
+        return self._openers[at]
+
+    def ends_operand(self, at: int) -> bool:
+        """Whether an operand or a relation ends at a token: no expression begins behind it."""
+        if at < 0:
+            return False
+        piece = self._pieces[at]
+        if piece.kind == "sign":
+            if piece.text == "]":
+                return True
+            return piece.text == ")" and not self._closes_distinct_on(at)
+        if piece.kind != "word" or (at and self._pieces[at - 1].is_sign(".")):
             return True
-        return piece.text == ")" and not _closes_distinct_on(pieces, at)
-    if piece.kind != "word":
-        return True
-    if at and pieces[at - 1].is_sign("."):
-        return True
-    if piece.value in _OPERANDS:
-        return True
-    return piece.value not in RESERVED | _OPERATORS | _BEFORE_EXPRESSION
+        if piece.value in _OPERANDS:
+            return True
+        return piece.value not in _NO_OPERANDS
 
+    def begins_expression(self, at: int) -> bool:
+        """Whether an expression follows a word that is part of the grammar where it stands."""
+        piece, before = self._pieces[at], self._pieces[at - 1] if at else None
+        if piece.kind != "word" or (before is not None and before.is_sign(".")):
+            return False
+        word = piece.value
+        if word in RESERVED - _OPERANDS or word in {"like", "ilike", "between", "values"}:
+            return True
+        if word in {"path", "escape", "value", "passing"}:
+            return self.ends_operand(at - 1)
+        if word in {"key", "uescape"}:
+            return before is not None and (before.is_sign("(") or before.kind == "string")
+        return before is not None and self._is_behind(at)
 
-def _closes_distinct_on(pieces: Sequence[SqlToken], at: int) -> bool:
-    start = opener(pieces, at)
-    return start >= 2 and pieces[start - 1].is_word("on") and pieces[start - 2].is_word("distinct")
+    def is_clause(self, at: int) -> bool:
+        """Whether a word right before an opening bracket is part of the grammar, no function."""
+        piece, before = self._pieces[at], self._pieces[at - 1] if at else None
+        word = piece.value
+        if piece.kind != "word" or (before is not None and before.is_sign(".")):
+            return False  # with a schema in front, any word is a name
+        if word in _ALWAYS:
+            return True
+        if before is None:
+            return False
+        if word in {"cube", "rollup"}:
+            return self._is_grouping_item(at)
+        if word in {"like", "ilike"}:
+            return self.ends_operand(at - 1 - before.is_word("not"))
+        if word == "join":
+            return before.is_word(*_JOINS) or self.ends_operand(at - 1)
+        if word in {"over", "filter"}:
+            return before.is_sign(")") and self.ends_operand(at - 1)
+        if word in _SAMPLES:
+            return before.is_word("tablesample")
+        if word == "repeatable":
+            return self._is_behind_sample(at)
+        if word in _INSIDE:
+            return self.ends_operand(at - 1) and self._is_inside(at) and not self._repeated[at]
+        return self._is_behind(at)
 
-
-def begins_expression(pieces: Sequence[SqlToken], at: int) -> bool:
-    """Whether an expression follows a word that is part of the grammar where it stands."""
-    piece, before = pieces[at], pieces[at - 1] if at else None
-    if piece.kind != "word" or (before is not None and before.is_sign(".")):
-        return False
-    word = piece.value
-    if word in RESERVED - _OPERANDS or word in {"like", "ilike", "between", "values"}:
-        return True
-    if word in {"path", "escape", "value", "passing"}:
-        return ends_operand(pieces, at - 1)
-    if word in {"key", "uescape"}:
-        return before is not None and (before.is_sign("(") or before.kind == "string")
-    return word in _BEHIND and before is not None and _is_behind(word, pieces, at)
-
-
-def is_clause(pieces: Sequence[SqlToken], at: int) -> bool:
-    """Whether a word right before an opening bracket is part of the grammar, not a function."""
-    word, before = pieces[at].value, pieces[at - 1] if at else None
-    if pieces[at].kind != "word":
-        return False
-    if word in _ALWAYS or word in {"cube", "rollup"}:
-        return word in _ALWAYS or _is_grouping_item(pieces, at)
-    if before is None:
-        return False
-    if word in {"like", "ilike"}:
-        return ends_operand(pieces, at - 1 - before.is_word("not"))
-    if word == "join":
-        return before.is_word(*_JOINS) or ends_operand(pieces, at - 1)
-    if word in {"over", "filter"}:
-        return before.is_sign(")") and ends_operand(pieces, at - 1)
-    if word in _SAMPLES:
-        return before.is_word("tablesample")
-    if word == "repeatable":
-        return _is_behind_sample(pieces, at)
-    if word == "columns":
-        return ends_operand(pieces, at - 1) and _is_inside(
-            pieces, at, words("json_table columns xmltable")
-        )
-    if word in {"passing", "value"}:
-        inside = _PASSING if word == "passing" else words("json_object json_objectagg")
+    def _closes_distinct_on(self, at: int) -> bool:
+        start = self.opener(at)
         return (
-            ends_operand(pieces, at - 1)
-            and _is_inside(pieces, at, inside)
-            and not _is_repeated(pieces, at)
+            start >= 2
+            and self._pieces[start - 1].is_word("on")
+            and self._pieces[start - 2].is_word("distinct")
         )
-    return word in _BEHIND and _is_behind(word, pieces, at)
 
+    def _is_behind(self, at: int) -> bool:
+        word, before = self._pieces[at].value, self._pieces[at - 1]
+        if word in {"content", "document"}:
+            return before.is_sign("(") and self._pieces[at - 2].is_word("xmlparse", "xmlserialize")
+        return word in _BEHIND and before.is_word(*_BEHIND[word])
 
-def _is_behind(word: str, pieces: Sequence[SqlToken], at: int) -> bool:
-    before = pieces[at - 1]
-    if word in {"content", "document"}:
-        return before.is_sign("(") and pieces[at - 2].is_word("xmlparse", "xmlserialize")
-    return before.is_word(*_BEHIND[word])
+    def _is_inside(self, at: int) -> bool:
+        """Whether the innermost open bracket is that of a clause in which this word can stand."""
+        start = self.opener(at)
+        return (
+            start > 0
+            and self._pieces[start - 1].is_word(*_INSIDE[self._pieces[at].value])
+            and not self._pieces[start - 2].is_sign(".")
+        )
 
+    def _is_behind_sample(self, at: int) -> bool:
+        method = self.opener(at - 1) - 1
+        return (
+            self._pieces[at - 1].is_sign(")")
+            and method > 0
+            and self._pieces[method].is_word(*_SAMPLES)
+            and self._pieces[method - 1].is_word("tablesample")
+        )
 
-def _is_inside(pieces: Sequence[SqlToken], at: int, clauses: frozenset[str]) -> bool:
-    """Whether the innermost open bracket is that of one of these clauses."""
-    start = opener(pieces, at)
-    return start > 0 and pieces[start - 1].is_word(*clauses) and not pieces[start - 2].is_sign(".")
-
-
-def _is_repeated(pieces: Sequence[SqlToken], at: int) -> bool:
-    """Whether the same word stands before it since its bracket opened or its item began."""
-    word, depth = pieces[at].value, 0
-    for before in range(at - 1, -1, -1):
-        piece = pieces[before]
-        if piece.is_sign(")") or piece.is_sign("]"):
-            depth += 1
-        elif piece.is_sign("(") or piece.is_sign("["):
-            if not depth:
-                return False
-            depth -= 1
-        elif not depth and word == "value" and piece.is_sign(","):
-            return False
-        elif not depth and piece.is_word(word):
-            return True
-    return False
-
-
-def _is_behind_sample(pieces: Sequence[SqlToken], at: int) -> bool:
-    if not pieces[at - 1].is_sign(")"):
-        return False
-    method = opener(pieces, at - 1) - 1
-    return (
-        method > 0
-        and pieces[method].is_word(*_SAMPLES)
-        and pieces[method - 1].is_word("tablesample")
-    )
-
-
-def _is_grouping_item(pieces: Sequence[SqlToken], at: int) -> bool:
-    """Whether an item of GROUP BY or of GROUPING SETS begins at a token."""
-    before = pieces[at - 1] if at else None
-    if before is None or not (
-        before.is_word("by", "distinct", "all") or before.is_sign(",") or before.is_sign("(")
-    ):
-        return False
-    depth = 0
-    for position in range(at - 1, -1, -1):
-        piece = pieces[position]
-        if piece.is_sign(")") or piece.is_sign("]"):
-            depth += 1
-        elif piece.is_sign("(") or piece.is_sign("["):
-            if not depth:
-                return position > 0 and pieces[position - 1].is_word("sets")
-            depth -= 1
-        elif not depth and piece.is_word("by") and position:
-            return pieces[position - 1].is_word("group")
-        elif not depth and piece.is_word("select", "where", "from", "having"):
-            return False
-    return False
+    def _is_grouping_item(self, at: int) -> bool:
+        """Whether an item of GROUP BY or of GROUPING SETS begins at a token."""
+        before, start = self._pieces[at - 1], self.opener(at)
+        begins = before.is_word("by", "distinct", "all") or before.text in {",", "("}
+        is_in_sets = start > 0 and self._pieces[start - 1].is_word("sets")
+        return begins and (self._grouping[at] or is_in_sets)

@@ -38,6 +38,9 @@ class QueryRelation:
     columns: Columns
     """Its columns, and fields of columns as `column.field`."""
 
+    is_row: bool
+    """Whether its name in brackets is a row with these columns; of a function it can be a value."""
+
 
 def folded(name: exp.Expr | None) -> str:
     """A name as PostgreSQL reads it: in lower case unless it stands in quotes."""
@@ -60,10 +63,11 @@ class QueryRelations:
         """
         self._known = columns
         self._relations: dict[int, Sequence[QueryRelation]] = {}
+        self._named: dict[int, dict[str, list[QueryRelation]]] = {}
         self._outputs: dict[int, Columns] = {}
 
-    def visible_from(self, node: exp.Expr) -> Iterator[QueryRelation]:
-        """All relations that a part of a query may refer to.
+    def visible_from(self, node: exp.Expr, name: str | None = None) -> Iterator[QueryRelation]:
+        """All relations that a part of a query may refer to, or those of a name.
 
         Those of the queries around it are among them, and some that PostgreSQL does not look at
         there: which one a name means depends on LATERAL and on the order in FROM.
@@ -72,13 +76,17 @@ class QueryRelations:
         outer = node.parent
         while outer is not None:
             if isinstance(outer, exp.Select) and inner.arg_key != "with_":
-                yield from self._relations_of(outer, 0)
+                relations = self._relations_of(outer, 0)
+                yield from relations if name is None else self._named[id(outer)].get(name, ())
             inner, outer = outer, outer.parent
 
     def _relations_of(self, query: exp.Select, depth: int) -> Sequence[QueryRelation]:
         if id(query) not in self._relations:
             relations = [self._relation(item, depth) for item in _items(query)]
             self._relations[id(query)] = relations
+            named = self._named.setdefault(id(query), {})
+            for relation in relations:
+                named.setdefault(relation.name, []).append(relation)
         return self._relations[id(query)]
 
     def _relation(self, item: exp.Expr, depth: int) -> QueryRelation:
@@ -88,10 +96,11 @@ class QueryRelations:
         name, schema = alias_name, ""
         if isinstance(item, exp.Table) and isinstance(item.this, exp.Identifier) and not alias_name:
             name, schema = folded(item.this), folded(item.args.get("db"))
-        if renamed:
-            return QueryRelation(name=name, schema=schema, columns=renamed)
         return QueryRelation(
-            name=name, schema=schema, columns=self._columns_of(item, name, depth + 1)
+            name=name,
+            schema=schema,
+            columns=renamed or self._columns_of(item, name, depth + 1),
+            is_row=_is_row(item),
         )
 
     def _columns_of(self, item: exp.Expr, name: str, depth: int) -> Columns:
@@ -169,6 +178,13 @@ class QueryRelations:
         if isinstance(expression, exp.Column):
             return frozenset({folded(expression.this)})
         return frozenset({_AGGREGATES[type(expression)]} if type(expression) in _AGGREGATES else ())
+
+
+def _is_row(item: exp.Expr) -> bool:
+    inner = item.this
+    return isinstance(item, exp.Values | exp.Subquery) or isinstance(
+        inner, exp.Identifier | exp.Subquery
+    )
 
 
 def _items(query: exp.Expr) -> Iterator[exp.Expr]:

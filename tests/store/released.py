@@ -382,6 +382,18 @@ def build_0020(connection: Connection) -> None:
     )
 
 
+def build_0021(connection: Connection) -> None:
+    """With what counts against limits."""
+    build_0020(connection)
+    schema_version.migrate(connection, to="0021")
+    for statement in (
+        "INSERT INTO limit_days (day, name, calls, tokens) VALUES"
+        " ('2026-11-24', 'token:t1', 3, 400)",
+        "INSERT INTO limit_minutes (name, remaining, at) VALUES ('caller:token:t1', 2.5, 1e9)",
+    ):
+        connection.execute(text(statement))
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -403,5 +415,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0018": build_0018,
     "0019": build_0019,
     "0020": build_0020,
+    "0021": build_0021,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -49,12 +49,14 @@ class Permissions:
         self._projects = projects
         self._rules_of_file: tuple[AccessRule, ...] = tuple(rules_of_file(settings.permission))
         self._guards: dict[str, GuardTable] = {}
-        self._looking: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self._warned: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
         self.policy = Policy(catalog)
         """The decision."""
-        self.limits = UsageLimits(lambda: self._settings.limits, lambda name: projects[name].limits)
+        self.limits = UsageLimits(
+            lambda: self._settings.limits, lambda name: projects[name].limits, store.access
+        )
         """Counts calls."""
         required = settings.auth == "required"
         self._authenticators = self._made(settings) if required else []
@@ -94,14 +96,19 @@ class Permissions:
             if self.admission.required:
                 raise
             log.warning("projects cannot be read", extra={"error": error.full_text})
-        self._looking = asyncio.create_task(self._data.watch(), name="toolgate access")
+        self._tasks = [
+            asyncio.create_task(self._data.watch(), name="toolgate access"),
+            asyncio.create_task(self.limits.keep_saved(), name="toolgate limits"),
+        ]
 
     async def aclose(self) -> None:
-        """Stop looking, and write down when tokens were used."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        """Stop looking, and write down what was used, and when tokens were."""
+        if self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
             await self._data.write_uses()
+            await self.limits.save()
         await self.policy.aclose()
         for authenticator in self._authenticators:
             await authenticator.aclose()

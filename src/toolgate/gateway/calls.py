@@ -190,6 +190,7 @@ class CallService:
             passed = await self._guards.begin(caller, entry, params, peer)
             if not isinstance(passed, GuardedCall):
                 return passed
+            await self._limits.refresh(caller, entry.key)
             hold = self._limits.acquire(caller, entry.key)
         with self._calls_in_progress.call(caller, entry.key):
             if hold is None:

@@ -16,6 +16,8 @@ from toolgate.store.engine.deadline import StoreDeadline, acquired, current_dead
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.access import (
     AccessRepository,
+    CallGrant,
+    DayUsage,
     ProjectRepository,
     StoredGuard,
     StoredPermission,
@@ -105,10 +107,12 @@ __all__ = [
     "AuditRepository",
     "AuditWriterRow",
     "BatchWriter",
+    "CallGrant",
     "CatalogRepository",
     "ConversationCost",
     "CredentialKey",
     "CredentialRepository",
+    "DayUsage",
     "DetectionCount",
     "DetectionFilter",
     "DetectionOutcome",

@@ -8,6 +8,7 @@ from tests.security.access.fake_catalog import caller
 from toolgate.errors import LimitError
 from toolgate.security.access import UsageLimits
 from toolgate.settings import LimitSettings, ToolLimitTable
+from toolgate.store import make_store
 from toolgate.types import Caller
 
 
@@ -20,11 +21,14 @@ class Clock:
 
 
 def limits(
-    clock: Clock, settings: LimitSettings, project: dict[str, int] | None = None
+    clock: Clock,
+    settings: LimitSettings,
+    project: dict[str, int] | None = None,
 ) -> UsageLimits:
     return UsageLimits(
         lambda: settings,
         lambda name: project or {} if name == "web" else {},
+        make_store("sqlite://").access,
         clock=lambda: clock.now,
         today=lambda: clock.day,
     )

@@ -1,23 +1,30 @@
 """Usage limits: calls per minute, at the same time and per day.
 
-Each process counts for itself. A minute is a bucket that refills all the time, so there is no
-moment at which everybody may start again; a day begins at midnight, UTC.
+A minute is a bucket that refills all the time, so there is no moment at which everybody may start
+again; a day begins at midnight, UTC. What was used on a day is kept in the store. In a store that
+several machines use, the buckets are there too, and each process takes a few calls at a time.
 """
 
+import logging
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
-from time import monotonic
+from time import monotonic, time
 from typing import TypeAlias
 
+import anyio
+
 from toolgate.base.ids import utc_now
-from toolgate.errors import LimitError
+from toolgate.errors import LimitError, StoreError
 from toolgate.security.access.rules import glob
 from toolgate.settings import LimitSettings, ToolLimitTable
+from toolgate.store import AccessRepository, DayUsage, acquired, store_deadline
 from toolgate.types import Caller
 
 __all__ = ["LIMITS", "UsageLimits"]
+
+log = logging.getLogger(__name__)
 
 LIMITS = ("calls_per_minute", "concurrent_calls", "calls_per_day", "tokens_per_day")
 """What can be limited for a caller."""
@@ -29,6 +36,16 @@ _MINUTE_S = 60.0
 _A_DAY = timedelta(days=1)
 # Callers, and tools, that are counted at a time; idle ones are forgotten first. Chosen.
 _REMEMBERED = 50_000
+# Seconds between two exchanges of a daily count with the store: what a kill may lose, and how long
+# the use in another process may go unnoticed. Chosen.
+_EXCHANGE_S = 0.5
+# A process takes calls for a second at a time out of a shared minute.
+_GRANTS_PER_MINUTE = 60
+# Seconds that a call waits at most for the store to count; then the process counts by itself.
+_STORE_WAIT_S = 2.0
+# Seconds until a store that failed is asked again.
+_RETRY_S = 5.0
+_DAY_LIMITS = frozenset({"calls_per_day", "tokens_per_day"})
 
 
 @dataclass(kw_only=True)
@@ -41,9 +58,44 @@ class _UsageCount:
     day: str = ""
     calls: int = 0
     tokens: int = 0
+    unsaved_calls: int = 0
+    unsaved_tokens: int = 0
+    is_stored: bool = False
+    exchanged_at: float = -1.0
+    is_shared: bool = False
+    granted: int = 0
+    empty_until: float = 0.0
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the store has all that it should."""
+        return not (self.is_stored and (self.unsaved_calls or self.unsaved_tokens))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it may be forgotten."""
+        return not self.running and self.is_saved
+
+    def add(self, *, calls: int = 0, tokens: int = 0) -> None:
+        """Count something of today."""
+        self.calls += calls
+        self.tokens += tokens
+        self.unsaved_calls += calls
+        self.unsaved_tokens += tokens
+
+    def take_unsaved(self) -> DayUsage:
+        """What the store does not have yet; it counts as saved from now on."""
+        used = DayUsage(calls=self.unsaved_calls, tokens=self.unsaved_tokens)
+        self.unsaved_calls = self.unsaved_tokens = 0
+        return used
 
     def wait_s(self, per_minute: int, clock_s: float) -> float:
         """Seconds until a call is left in the bucket; 0: now, and it is taken."""
+        if self.is_shared:
+            if not self.granted:
+                return max(self.empty_until - clock_s, 0.001)
+            self.granted -= 1
+            return 0.0
         if self.left < 0:
             self.left = float(per_minute)
         else:
@@ -63,6 +115,8 @@ class _UsageCount:
         """
         if self.day < day:
             self.day, self.calls, self.tokens = day, 0, 0
+            self.unsaved_calls = self.unsaved_tokens = 0
+            self.exchanged_at = -1.0
         elif self.day > day and date.fromisoformat(self.day) - date.fromisoformat(day) > _A_DAY:
             self.day = day
 
@@ -74,16 +128,59 @@ class UsageLimits:
         self,
         settings: Callable[[], LimitSettings],
         of_project: Callable[[str], Mapping[str, int]],
+        store: AccessRepository,
         *,
         clock: Callable[[], float] = monotonic,
         today: Callable[[], str] = lambda: utc_now()[:10],
     ) -> None:
         self._settings = settings
         self._of_project = of_project
+        self._store = store
+        self._exchanging = anyio.Lock()
+        self._is_failing = False
         self._clock = clock
         self._today = today
         self._callers: dict[str, _UsageCount] = {}
         self._tools: dict[str, _UsageCount] = {}
+
+    async def refresh(self, caller: Caller, key: str) -> None:
+        """Bring the counts for a call in step with the store, right before `acquire`.
+
+        Without a limit per day, and without one per minute in a store that several machines use,
+        nothing is asked of the store. A store that fails leaves counting to this process.
+        """
+        settings = self._settings()
+        limits, of_tool = self._of(caller, settings), _limits_of_tool(key, settings)
+        if not limits and of_tool is None:
+            return
+        who = self._count(self._callers, caller.caller_id)
+        if _DAY_LIMITS & limits.keys():
+            who.is_stored = True
+            who.begin_day(self._today())
+            if self._is_outdated(who):
+                await self._exchange({caller.caller_id: who})
+        if not self._store.shares_minutes:
+            return
+        buckets: list[tuple[str, _UsageCount, int]] = []
+        if per_minute := limits.get("calls_per_minute"):
+            buckets.append((f"caller:{caller.caller_id}", who, per_minute))
+        if of_tool is not None and of_tool.calls_per_minute:
+            tool = self._count(self._tools, key)
+            buckets.append((f"tool:{key}", tool, of_tool.calls_per_minute))
+        # Again after each wait: meanwhile another call may have taken what there was.
+        while empty := next((bucket for bucket in buckets if self._needs_calls(bucket[1])), None):
+            if not await self._take_calls(*empty):
+                return
+
+    async def save(self) -> None:
+        """Write down what was used; a store that fails is asked again later."""
+        await self._exchange({})
+
+    async def keep_saved(self) -> None:
+        """Save again and again, until cancelled."""
+        while True:
+            await anyio.sleep(_EXCHANGE_S)
+            await self.save()
 
     def acquire(self, caller: Caller, key: str) -> AbstractContextManager[Charge] | None:
         """Count a call of a tool. Returns a function for the estimated tokens of its result.
@@ -118,6 +215,76 @@ class UsageLimits:
             if value:
                 limits[name] = value
         return limits
+
+    def _is_outdated(self, count: _UsageCount) -> bool:
+        return count.exchanged_at < 0 or self._clock() - count.exchanged_at > _EXCHANGE_S
+
+    async def _exchange(self, asked: Mapping[str, _UsageCount]) -> None:
+        """Save what is not saved, and read the totals of that and of the counts asked for."""
+        # Shielded: a call that is cancelled must not lose what others have used.
+        with anyio.CancelScope(shield=True), store_deadline(_STORE_WAIT_S):
+            try:
+                async with acquired(self._exchanging):
+                    outdated = {
+                        name: count for name, count in asked.items() if self._is_outdated(count)
+                    }
+                    if asked and not outdated:
+                        return
+                    unsaved = {k: count for k, count in self._callers.items() if not count.is_saved}
+                    counts = outdated | unsaved
+                    for day in sorted({count.day for count in counts.values()}):
+                        of_day = {name: count for name, count in counts.items() if count.day == day}
+                        await self._exchange_day(day, of_day)
+            except StoreError as error:
+                self._warn(error)
+                for count in asked.values():
+                    count.exchanged_at = self._clock() + _RETRY_S
+
+    async def _exchange_day(self, day: str, counts: Mapping[str, _UsageCount]) -> None:
+        used = {name: count.take_unsaved() for name, count in counts.items()}
+        try:
+            totals = await self._store.add_day_usage(day, used)
+        except StoreError:
+            for name, count in counts.items():
+                if count.day == day:
+                    count.unsaved_calls += used[name].calls
+                    count.unsaved_tokens += used[name].tokens
+            raise
+        self._is_failing = False
+        for name, count in counts.items():
+            if count.day == day:
+                total = totals.get(name, DayUsage())
+                count.calls = total.calls + count.unsaved_calls
+                count.tokens = total.tokens + count.unsaved_tokens
+                count.exchanged_at = self._clock()
+
+    def _needs_calls(self, count: _UsageCount) -> bool:
+        return not count.granted and self._clock() >= count.empty_until
+
+    async def _take_calls(self, name: str, count: _UsageCount, per_minute: int) -> bool:
+        """Take calls for a second out of a shared minute; whether there were any."""
+        try:
+            with store_deadline(_STORE_WAIT_S):
+                grant = await self._store.take_calls(
+                    name,
+                    per_minute=per_minute,
+                    up_to=max(1, per_minute // _GRANTS_PER_MINUTE),
+                    now_s=time(),
+                )
+        except StoreError as error:
+            self._warn(error)
+            count.is_shared, count.empty_until = False, self._clock() + _RETRY_S
+            return False
+        self._is_failing, count.is_shared = False, True
+        count.granted += grant.calls
+        if not grant.calls:
+            count.empty_until = self._clock() + grant.wait_s
+        return grant.calls > 0
+
+    def _warn(self, error: StoreError) -> None:
+        if not self._is_failing:
+            log.warning("limits count by process", extra={"error": error.full_text})
+        self._is_failing = True
 
     def _check(
         self, limits: Mapping[str, int], count: _UsageCount, whose: str, of_whom: str
@@ -154,7 +321,7 @@ class UsageLimits:
         if count is None:
             count = counts[name] = _UsageCount()
             if len(counts) > _REMEMBERED:
-                idle = next((key for key, other in counts.items() if not other.running), name)
+                idle = next((key for key, other in counts.items() if other.is_idle), name)
                 if idle != name:
                     del counts[idle]
         return count
@@ -167,12 +334,12 @@ def _limits_of_tool(key: str, settings: LimitSettings) -> ToolLimitTable | None:
 
 @contextmanager
 def _running(who: _UsageCount, tool: _UsageCount) -> Generator[Charge]:
-    who.calls += 1
+    who.add(calls=1)
     who.running += 1
     tool.running += 1
 
     def charge(tokens: int) -> None:
-        who.tokens += tokens
+        who.add(tokens=tokens)
 
     try:
         yield charge

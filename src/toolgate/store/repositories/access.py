@@ -8,6 +8,8 @@ from toolgate.types import Json
 
 __all__ = [
     "AccessRepository",
+    "CallGrant",
+    "DayUsage",
     "ProjectRepository",
     "StoredGuard",
     "StoredPermission",
@@ -126,6 +128,28 @@ class StoredGuard:
     """UTC, ISO 8601."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class DayUsage:
+    """What counts against limits per day."""
+
+    calls: int = 0
+    """Calls."""
+
+    tokens: int = 0
+    """Estimated tokens of results."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallGrant:
+    """Calls that a process may run out of a limit per minute."""
+
+    calls: int
+    """How many; 0: none now."""
+
+    wait_s: float = 0.0
+    """Seconds until the next one; 0 if there are calls."""
+
+
 class ProjectRepository(Protocol):
     """Projects. Each method is one transaction."""
 
@@ -200,5 +224,34 @@ class AccessRepository(Protocol):
         """A number that grows with each change that other processes have to take over.
 
         Of projects, servers, tokens, rules, guards and credentials, and decisions about tools.
+        """
+        ...
+
+    @property
+    def shares_minutes(self) -> bool:
+        """Whether processes on several machines may use this store, and so share minutes."""
+        ...
+
+    async def add_day_usage(self, day: str, used: Mapping[str, DayUsage]) -> dict[str, DayUsage]:
+        """Add what was used on a day, by name; gives the totals of these names.
+
+        Adding nothing to a name reads its total. Days that ended two days before are removed.
+
+        Args:
+            day: UTC, `YYYY-MM-DD`.
+            used: Names of limits.
+        """
+        ...
+
+    async def take_calls(
+        self, name: str, *, per_minute: int, up_to: int, now_s: float
+    ) -> CallGrant:
+        """Take calls out of a bucket that refills all the time; processes share it.
+
+        Args:
+            name: Of the bucket; a new one is full.
+            per_minute: Calls that it holds, and that flow in within a minute.
+            up_to: Calls to take at most.
+            now_s: Seconds since 1970. A clock that is behind those of others refills nothing.
         """
         ...

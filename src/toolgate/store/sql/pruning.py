@@ -93,6 +93,9 @@ class Pruning:
             ),
         )
         await self._drop(tables.sessions, tables.sessions.c.expires_at <= self._now)
+        # Buckets that nobody took from for a minute are full again, as new ones are.
+        refilled_s = (self._today - timedelta(minutes=2)).timestamp()
+        await self._drop(tables.limit_minutes, tables.limit_minutes.c.at < refilled_s)
         return counts
 
     def _days_ago(self, days: float) -> str:

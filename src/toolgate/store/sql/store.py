@@ -39,7 +39,7 @@ class SqlStore(SqlDatabase):
 
     def __init__(self, engine: Engine, url: str, *, insert: Insert, writers: int) -> None:
         super().__init__(engine, url, insert=insert, writers=writers)
-        self.access = SqlAccessRules(self)
+        self.access = SqlAccessRules(self, shares_minutes=engine.dialect.name == "postgresql")
         self.approvals = SqlApprovals(self)
         self.audit = SqlAudit(self)
         self.catalog = SqlCatalog(self)

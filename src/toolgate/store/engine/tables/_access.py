@@ -3,6 +3,7 @@
 from sqlalchemy import (
     BigInteger,
     Column,
+    Double,
     Index,
     Integer,
     LargeBinary,
@@ -19,6 +20,8 @@ __all__ = [
     "credential_keys",
     "credentials",
     "guards",
+    "limit_days",
+    "limit_minutes",
     "permissions",
     "secrets",
     "sessions",
@@ -83,6 +86,27 @@ access_state = Table(
     metadata,
     Column("state_id", Integer, primary_key=True, autoincrement=False),
     Column("version", BigInteger, nullable=False),
+)
+
+
+# What counts against daily limits.
+limit_days = Table(
+    "limit_days",
+    metadata,
+    Column("day", TEXT, primary_key=True),
+    Column("name", TEXT, primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+    Column("tokens", BigInteger, nullable=False),
+)
+
+
+# A bucket of calls for each limit per minute that replicas share.
+limit_minutes = Table(
+    "limit_minutes",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("remaining", Double, nullable=False),
+    Column("at", Double, nullable=False),  # seconds since 1970
 )
 
 

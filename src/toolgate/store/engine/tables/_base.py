@@ -43,6 +43,7 @@ REVISIONS = (
     "0018",
     "0019",
     "0020",
+    "0021",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 

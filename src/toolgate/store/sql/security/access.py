@@ -11,12 +11,15 @@ from toolgate.store.engine import tables
 from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.access import (
+    CallGrant,
+    DayUsage,
     StoredGuard,
     StoredPermission,
     StoredProject,
     StoredToken,
 )
 from toolgate.store.sql import row_mapping
+from toolgate.store.sql.security.limits import CallBucket, add_day_usage
 
 __all__ = ["SqlAccessRules", "SqlProjects", "count_change"]
 
@@ -98,8 +101,15 @@ class SqlProjects:
 class SqlAccessRules:
     """Implements `AccessRepository`."""
 
-    def __init__(self, database: SqlDatabase) -> None:
+    def __init__(self, database: SqlDatabase, *, shares_minutes: bool) -> None:
+        """Make the repository.
+
+        Args:
+            database: Where the rows are.
+            shares_minutes: Whether processes on several machines may use it.
+        """
         self._database = database
+        self.shares_minutes = shares_minutes
 
     async def tokens(self) -> list[StoredToken]:
         """All tokens by name, revoked and expired ones too."""
@@ -177,6 +187,21 @@ class SqlAccessRules:
         """
         query = select(tables.access_state.c.version)
         return await self._database.read(lambda opened: opened.execute(query).scalar()) or 0
+
+    async def add_day_usage(self, day: str, used: Mapping[str, DayUsage]) -> dict[str, DayUsage]:
+        """Add what was used on a day, by name; gives the totals of these names."""
+        return await add_day_usage(self._database, day, used)
+
+    async def take_calls(
+        self, name: str, *, per_minute: int, up_to: int, now_s: float
+    ) -> CallGrant:
+        """Take calls out of a bucket that refills all the time."""
+        bucket = CallBucket(name=escape_text(name), per_minute=per_minute)
+        return await self._database.write(
+            lambda connection: bucket.take(
+                connection, self._database.insert, up_to=up_to, now_s=now_s
+            )
+        )
 
 
 def _executing(statement: Any, rows: Any) -> Callable[[Connection], None]:

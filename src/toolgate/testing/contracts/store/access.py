@@ -9,6 +9,8 @@ import pytest
 
 from toolgate.errors import StoreError
 from toolgate.store import (
+    CallGrant,
+    DayUsage,
     SqlAccess,
     Store,
     StoredGuard,
@@ -225,3 +227,26 @@ class AccessContract(StoreFixtures):
         assert versions == sorted(set(versions))
         await store.access.touch_tokens({"t1": NOW})
         assert await store.access.version() == versions[-1]
+
+    async def test_use_of_a_day_adds_up(self, store: Store) -> None:
+        """By name; adding nothing reads, and days that are over go."""
+        day, odd = "2026-07-28", HOSTILE
+        used = {"a": DayUsage(calls=1, tokens=5), odd: DayUsage(calls=2)}
+        assert await store.access.add_day_usage(day, used) == used
+        totals = await store.access.add_day_usage(day, {"a": DayUsage(tokens=4), "b": DayUsage()})
+        assert totals == {"a": DayUsage(calls=1, tokens=9)}
+        await store.access.add_day_usage("2026-07-30", {"a": DayUsage(calls=1)})
+        assert await store.access.add_day_usage(day, {"a": DayUsage()}) == {}
+
+    async def test_a_bucket_of_calls_refills_all_the_time(self, store: Store) -> None:
+        """It holds a minute; a clock that is behind refills nothing."""
+
+        async def take(up_to: int, now_s: float) -> CallGrant:
+            return await store.access.take_calls(HOSTILE, per_minute=6, up_to=up_to, now_s=now_s)
+
+        assert (await take(4, 1000.0)).calls == 4
+        assert (await take(4, 1000.0)).calls == 2
+        assert await take(1, 1000.0) == CallGrant(calls=0, wait_s=10.0)
+        assert (await take(1, 990.0)).calls == 0
+        assert (await take(9, 1020.0)).calls == 2
+        assert (await take(9, 5000.0)).calls == 6

@@ -1,0 +1,89 @@
+"""What counts against limits, in SQL."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from sqlalchemy import Connection, delete, select, update
+
+from toolgate.store.engine import tables
+from toolgate.store.engine.database import Insert, SqlDatabase
+from toolgate.store.engine.text import escape_text
+from toolgate.store.repositories.access import CallGrant, DayUsage
+
+__all__ = ["CallBucket", "add_day_usage"]
+
+_MINUTE_S = 60.0
+# Days whose counts stay: replicas whose clocks differ may still count for the day before.
+_KEPT = timedelta(days=1)
+
+
+async def add_day_usage(
+    database: SqlDatabase, day: str, used: Mapping[str, DayUsage]
+) -> dict[str, DayUsage]:
+    """Add what was used on a day, by name; gives the totals of these names."""
+    table = tables.limit_days
+    stored = {escape_text(name): name for name in used}
+    # Sorted, so that two processes never wait for each other's rows.
+    rows = [
+        {"day": day, "name": key, "calls": used[name].calls, "tokens": used[name].tokens}
+        for key, name in sorted(stored.items())
+        if used[name] != DayUsage()
+    ]
+    insert = database.insert(table)
+    adding = insert.on_conflict_do_update(
+        index_elements=["day", "name"],
+        set_={
+            "calls": table.c.calls + insert.excluded.calls,
+            "tokens": table.c.tokens + insert.excluded.tokens,
+        },
+    )
+    totals = select(table.c.name, table.c.calls, table.c.tokens).where(
+        table.c.day == day, table.c.name.in_(list(stored))
+    )
+    outdated = delete(table).where(table.c.day < str(date.fromisoformat(day) - _KEPT))
+
+    def add(connection: Connection) -> dict[str, DayUsage]:
+        if rows:
+            connection.execute(adding, rows)
+            connection.execute(outdated)
+        return {
+            stored[key]: DayUsage(calls=calls, tokens=tokens)
+            for key, calls, tokens in connection.execute(totals)
+        }
+
+    return await (database.write(add) if rows else database.read(add))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallBucket:
+    """A bucket of calls that refills all the time."""
+
+    name: str
+    """Its key."""
+
+    per_minute: int
+    """Calls that it holds, and that flow in within a minute."""
+
+    def take(
+        self, connection: Connection, insert: Insert, *, up_to: int, now_s: float
+    ) -> CallGrant:
+        """Take calls; whoever takes at the same time waits for the row."""
+        table = tables.limit_minutes
+        full = {"name": self.name, "remaining": float(self.per_minute), "at": now_s}
+        connection.execute(insert(table).on_conflict_do_nothing(), full)
+        row = connection.execute(
+            select(table.c.remaining, table.c.at).where(table.c.name == self.name).with_for_update()
+        ).one()
+        at = max(row.at, now_s)
+        refilled = row.remaining + (at - row.at) * self.per_minute / _MINUTE_S
+        remaining = min(float(self.per_minute), refilled)
+        calls = min(up_to, int(remaining))
+        connection.execute(
+            update(table)
+            .where(table.c.name == self.name)
+            .values(remaining=remaining - calls, at=at)
+        )
+        if calls:
+            return CallGrant(calls=calls)
+        return CallGrant(calls=0, wait_s=(1.0 - remaining) * _MINUTE_S / self.per_minute)

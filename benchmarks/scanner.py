@@ -5,7 +5,9 @@
 Real ones: `data/real_tools.jsonl`. Poisoned ones: `data/poisoned_tools.jsonl`, a JSON object a
 line with `server`, `kind` and the definition. `data/poisoned_unseen.jsonl` has others, that no rule
 was ever changed for: how much of an attack in new words is found. It has no target; a set that was
-looked at for its misses goes to the first file, and another takes its place.
+looked at for its misses goes to the first file, and another takes its place. The classifier is
+trained with the first two sets, so `python -m training.steering --cross-validate` says what it does
+without; the half of `data/steering_texts.jsonl` that is `held-out` it has never seen.
 """
 
 import time
@@ -16,8 +18,8 @@ from benchmarks._data import DATA, REAL_TOOLS, read_rows
 from benchmarks._report import Report, Target, main
 from toolgate.catalog.scanner import OtherServersTools, Scanner, is_suspicious
 
-MOST_FALSE_ALARMS = 0.01
-LEAST_RECALL = 0.9
+MOST_FALSE_ALARMS = 0.005
+LEAST_RECALL = 0.95
 
 
 def measure(quick: bool) -> Report:
@@ -36,6 +38,11 @@ def measure(quick: bool) -> Report:
     caught = sum(map(sum, found.values()))
     unseen = read_rows(DATA / "poisoned_unseen.jsonl")
     new = sum(is_held(scanner, tool, neighbours) for tool in unseen)
+    texts = [row for row in read_rows(DATA / "steering_texts.jsonl") if row["split"] == "held-out"]
+    steering = {
+        label: [_is_held_text(scanner, row) for row in texts if row["label"] == label]
+        for label in ("poisoned", "benign")
+    }
     rows: list[dict[str, Any]] = [
         {"kind": kind, "tools": len(each), "found": sum(each)}
         for kind, each in sorted(found.items())
@@ -60,6 +67,9 @@ def measure(quick: bool) -> Report:
         notes=[
             f"{each_ms:.1f} CPU ms a real tool; held back: {names(held)}.",
             f"Of {len(unseen)} poisoned ones that no rule was changed for: {new}.",
+            f"Of {len(steering['poisoned'])} poisoned texts held out from training:"
+            f" {sum(steering['poisoned'])}; of {len(steering['benign'])} honest ones that look like"
+            f" them: {sum(steering['benign'])}.",
         ],
     )
 
@@ -68,6 +78,12 @@ def is_held(scanner: Scanner, tool: dict[str, Any], neighbours: OtherServersTool
     """Whether a tool would be held back among the real ones."""
     definition = {name: value for name, value in tool.items() if name not in ("server", "kind")}
     return is_suspicious(scanner.scan(definition, server=tool["server"], neighbours=neighbours))
+
+
+def _is_held_text(scanner: Scanner, row: dict[str, Any]) -> bool:
+    """Whether a text would be held back as the description of a tool."""
+    definition = {"name": "tool", "description": row["description"]}
+    return is_suspicious(scanner.scan(definition, server="server"))
 
 
 def names(tools: list[dict[str, Any]]) -> str:

@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final, Literal, cast
 
+from toolgate.catalog.scanner.classifier import Classifier, ScoredSentence, load_classifier
 from toolgate.catalog.scanner.disguises import has_letters_set_apart, undisguised_texts
 from toolgate.catalog.scanner.normalize import (
     MAX_CHARS,
@@ -30,8 +31,14 @@ from toolgate.catalog.scanner.sentences import (
 from toolgate.catalog.scanner.signals import ASIDE, OTHER_SERVER, OTHER_TOOL, Signal
 from toolgate.types import Json
 
-__all__ = ["OtherServersTools", "ScanFinding", "Scanner", "is_suspicious"]
+__all__ = ["OtherServersTools", "ScanFinding", "Scanner", "classified_texts", "is_suspicious"]
 
+_SUSPICIOUS_SCORE: Final = 0.98
+"""Score of a sentence from which on it makes a definition suspicious by itself."""
+_DOUBTFUL_SCORE: Final = 0.7
+"""And that from which on it does so beside another finding. Both chosen by cross-validation, so
+that at most one in 200 real tools is quarantined: `python -m training.steering`."""
+_DOUBTFUL_WEIGHT: Final = 0.35
 # Characters around a match that a person is shown. Chosen.
 _EXCERPT: Final = 160
 # Levels of a schema that are read. Chosen: deeper ones hide something.
@@ -90,13 +97,26 @@ class OtherServersTools:
 
 
 class Scanner:
-    """Scans tool definitions."""
+    """Scans definitions by rules, by the signals of sentences, and with a trained classifier."""
 
-    def __init__(self, rules: Iterable[ScanRule] | None = None) -> None:
+    def __init__(
+        self,
+        rules: Iterable[ScanRule] | None = None,
+        *,
+        classifier: Classifier | Literal["bundled"] | None = "bundled",
+    ) -> None:
+        """Make one.
+
+        Args:
+            rules: None: those that come with Toolgate.
+            classifier: `bundled`: the one that comes with Toolgate; None: none.
+        """
+        self._classifier = load_classifier() if classifier == "bundled" else classifier
         self._rules = tuple(rules) if rules is not None else load_rules()
         # Parameters of one server are described in the same words again and again.
         self._suspicions = lru_cache(maxsize=256)(self._scan_text)
         self._sentences = lru_cache(maxsize=256)(_sentences)
+        self._scored = lru_cache(maxsize=256)(self._score_text)
 
     def scan(
         self, definition: Json, *, server: str = "", neighbours: OtherServersTools | None = None
@@ -127,12 +147,40 @@ class Scanner:
         vocabulary = _ToolVocabulary(
             server=server, words=frozenset(words), other_servers=other_tools
         )
-        for where, text in _sentence_texts(texts):
+        with_sentences = list(_sentence_texts(texts))
+        for where, text in with_sentences:
             if finding := _steering(where, self._sentences(text), vocabulary):
                 findings.setdefault((finding.rule, where), finding)
+        if finding := self._most_steering(with_sentences):
+            findings[finding.rule, finding.where] = finding
         for finding in _contradiction(definition):
             findings[finding.rule, finding.where] = finding
         return tuple(sorted(findings.values(), key=lambda finding: -finding.weight))
+
+    def _most_steering(self, with_sentences: Iterable[tuple[str, str]]) -> ScanFinding | None:
+        """The sentence that the classifier takes most for an order to a model, if it does."""
+        if self._classifier is None:
+            return None
+        best: tuple[ScoredSentence, str] | None = None
+        for where, text in _classified(with_sentences):
+            scored = self._scored(text)
+            if scored is not None and (best is None or scored.score > best[0].score):
+                best = scored, where
+        if best is None or best[0].score < _DOUBTFUL_SCORE:
+            return None
+        scored, where = best
+        return ScanFinding(
+            rule="classifier",
+            where=where,
+            reason="It reads like an order to the model: a trained classifier is"
+            f" {min(scored.score, 0.99):.0%} sure.",
+            excerpt=_visible(scored.text),
+            weight=1.0 if scored.score >= _SUSPICIOUS_SCORE else _DOUBTFUL_WEIGHT,
+        )
+
+    def _score_text(self, text: str) -> ScoredSentence | None:
+        sentences = self._sentences(text)
+        return self._classifier.most_steering(sentences) if self._classifier else None
 
     def _scan_text(self, text: str, is_name: bool) -> tuple[ScanFinding, ...]:  # noqa: FBT001
         """What is suspicious about one text, wherever it stands."""
@@ -386,9 +434,38 @@ def _sentence_texts(texts: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str
         if where.endswith(_NAME):
             yield where, _spelled(text)
         elif path != where and begin and "." not in name:
-            yield where, f"{_spelled(name)}: {text}"
+            yield where, _without_caution(f"{_spelled(name)}: {text}")
         elif len(text) >= _SHORT:
+            yield where, _without_caution(text)
+
+
+def classified_texts(definition: Json) -> Iterator[tuple[str, str]]:
+    """The texts of a definition that the classifier reads, with their paths."""
+    return _classified(_sentence_texts(_texts(definition)[0]))
+
+
+def _classified(with_sentences: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    for where, text in with_sentences:
+        if not where.endswith(_NAME):
             yield where, text
+            for _, plain in undisguised_texts(text):
+                yield where, plain
+
+
+_CAUTION: Final = re.compile(
+    r"(?:should be |must be |is |are )?\btreat(?:ed)?(?: it| them| this| the \w+)? as"
+    r" (?:untrusted(?: \w+)?|data)\b(?:,? (?:and )?(?:never|not)(?: as)? instructions\b)?"
+    r"|\b(?:do not|don['’]t|never) follow (?:any )?instructions (?:found |contained |embedded )?"
+    r"(?:in|inside|within) (?:\w+ ?){1,4}",
+    re.IGNORECASE,
+)
+"""Advice to distrust what a tool returns. It names instructions, and is the contrary of an attack;
+what stands beside it is read as ever."""
+
+
+def _without_caution(text: str) -> str:
+    is_there = "nstructions" in text or "untrusted" in text or "as data" in text
+    return _CAUTION.sub("", text) if is_there else text
 
 
 def _spelled(name: str) -> str:

@@ -1,0 +1,1 @@
+"""Trains the scanner's classifier of sentences."""

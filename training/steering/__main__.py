@@ -1,0 +1,114 @@
+"""Trains the scanner's classifier of sentences and writes its weights.
+
+    python -m training.steering --catalogs FOLDER [--out FILE]
+    python -m training.steering --catalogs FOLDER --cross-validate
+
+FOLDER has a folder for each public catalog of tools, with `tools.jsonl`. With `--cross-validate`
+nothing is written: the real tools, by server, and the poisoned ones of the benchmark are parted in
+five, and the scanner judges each part with a classifier that was trained without it.
+"""
+
+import argparse
+import random
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks._data import DATA, REAL_TOOLS, read_rows
+from benchmarks.scanner import is_held
+from toolgate.catalog.scanner import OtherServersTools, Scanner
+from toolgate.catalog.scanner.classifier import Classifier
+from toolgate.catalog.scanner.sentences import Sentence
+from training.steering.regression import FOLDS, Examples, fit
+from training.steering.sentences import (
+    catalog_texts,
+    composed,
+    fold_of,
+    sentences_of,
+    tool_texts,
+    written,
+)
+
+OUT: Final = Path(__file__).parents[2] / "src/toolgate/catalog/scanner/classifier.npz"
+
+# Chosen by cross-validation.
+_COMPOSED: Final = 16_000
+_HAND_WRITTEN: Final = 8.0
+_REAL: Final = 6.0
+"""How often sentences written by hand, and of real servers, count."""
+
+
+def main() -> None:
+    """Train and write, or cross-validate."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--catalogs", type=Path, required=True)
+    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--cross-validate", action="store_true")
+    options = parser.parse_args()
+    real, poisoned = read_rows(REAL_TOOLS), read_rows(DATA / "poisoned_tools.jsonl")
+    examples = _examples(options.catalogs, real)
+    _add_poisoned(examples, poisoned, fit(examples).classifier)
+    print(f"{len(examples.labels):,} sentences, {sum(examples.labels):,.0f} of them poisoned")
+    if options.cross_validate:
+        cross_validate(examples, real, poisoned)
+        return
+    fit(examples).save(options.out)
+    print(f"{options.out}: {options.out.stat().st_size:,} bytes")
+
+
+def cross_validate(
+    examples: Examples, real: list[dict[str, Any]], poisoned: list[dict[str, Any]]
+) -> None:
+    """Print how many tools the scanner holds, each judged by a classifier that never saw it."""
+    neighbours = OtherServersTools.of((tool["server"], tool["name"]) for tool in real)
+    held: dict[str, list[str]] = {"real": [], "poisoned": []}
+    for fold in range(FOLDS):
+        scanner = Scanner(classifier=fit(examples, leave_out=fold).classifier)
+        for label, tools in (("real", real), ("poisoned", poisoned)):
+            held[label] += [
+                f"{tool['server']}:{tool['name']}"
+                for tool in tools
+                if fold_of(tool["server"]) == fold and is_held(scanner, tool, neighbours)
+            ]
+    print(f"real tools held: {len(held['real'])} of {len(real)}: {', '.join(held['real'])}")
+    share = len(held["poisoned"]) / len(poisoned)
+    print(f"poisoned tools held: {len(held['poisoned'])} of {len(poisoned)} ({share:.1%})")
+
+
+def _examples(catalogs: Path, real: list[dict[str, Any]]) -> Examples:
+    rng = random.Random(11)  # noqa: S311 - the same sentences each time
+    examples = Examples()
+    for sentences in catalog_texts(catalogs):
+        examples.add_text(sentences, 0.0)
+    for tool in real:
+        for text in tool_texts(tool):
+            fold = fold_of(tool["server"])
+            examples.add_text(sentences_of(text), 0.0, weight=_REAL, fold=fold)
+    for label, name in ((1.0, "poisoned"), (0.0, "honest")):
+        for sentence in composed(name, _COMPOSED, rng):
+            examples.add_text(sentence, label)
+    for label, name in ((1.0, "poisoned"), (0.0, "benign")):
+        for sentences in written("train", name):
+            examples.add_text(sentences, label, weight=_HAND_WRITTEN)
+    return examples
+
+
+def _add_poisoned(
+    examples: Examples, poisoned: list[dict[str, Any]], classifier: Classifier
+) -> None:
+    """Of each poisoned tool the sentence that is poisoned: the one that scores most so far."""
+    for tool in poisoned:
+        windows: list[list[Sentence]] = []
+        for sentences in map(sentences_of, tool_texts(tool)):
+            windows += [[sentence] for sentence in sentences]
+            windows += [list(pair) for pair in pairwise(sentences)]
+        scored = [(classifier.most_steering(window), window) for window in windows]
+        known = [(best.score, window) for best, window in scored if best is not None]
+        if known:
+            most = max(known, key=lambda pair: pair[0])[1]
+            fold = fold_of(tool["server"])
+            examples.add_text(most, 1.0, weight=_HAND_WRITTEN, fold=fold)
+
+
+if __name__ == "__main__":
+    main()

@@ -14,6 +14,7 @@ from sqlalchemy.exc import ArgumentError
 
 from toolgate import __version__
 from toolgate.errors import OptionError, StoreVersionError
+from toolgate.store._change_listener import ChangeListener
 from toolgate.store.base import SchemaUpgrade, Store
 from toolgate.store.engine import backups, schema_version
 from toolgate.store.engine import tables as _tables
@@ -70,6 +71,18 @@ class PostgresStore(SqlStore):
         super().__init__(
             _engine(url, lock_timeout_s), _safe_url(url), insert=insert, writers=_CONNECTIONS
         )
+
+        address = url.set(drivername="postgresql").render_as_string(hide_password=False)
+        self._listener = ChangeListener(address)
+
+    async def wait_for_change(self, within_s: float) -> None:
+        """Return once another process has announced a change, at the latest after a time."""
+        await self._listener.wait(within_s)
+
+    async def close(self) -> None:
+        """Close connections; may be called twice."""
+        await self._listener.close()
+        await super().close()
 
     @property
     def vector_backend(self) -> str:

@@ -117,7 +117,7 @@ class AccessData:
         """Follow the store until cancelled, and record when tokens were used."""
         is_failing, touched_at = False, anyio.current_time()
         while True:
-            await anyio.sleep(POLL_S)
+            await self._store.access.wait_for_change(POLL_S)
             try:
                 await self.refresh()
                 if anyio.current_time() - touched_at > _TOUCH_S:

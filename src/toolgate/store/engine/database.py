@@ -18,12 +18,15 @@ from sqlalchemy.exc import DatabaseError, DBAPIError, OperationalError, SQLAlche
 from toolgate.errors import StoreError
 from toolgate.store.engine.deadline import TransactionAttempt, current_deadline
 
-__all__ = ["Insert", "SqlDatabase"]
+__all__ = ["CHANGE_CHANNEL", "Insert", "SqlDatabase"]
 
 T = TypeVar("T")
 
 Insert: TypeAlias = Callable[[Table], Any]
 """Begins an `INSERT` of the dialect, which may go on with `on_conflict_...`."""
+
+CHANGE_CHANNEL = "toolgate_change"
+"""Of `NOTIFY` in PostgreSQL; other schemas of the same database use it too, which costs a look."""
 
 _READERS = 4
 """Threads that read at once; chosen."""
@@ -65,6 +68,10 @@ class SqlDatabase:
     def _close(self) -> None:
         with self._alone:  # closing a connection that another thread still uses ends the process
             self._engine.dispose()
+
+    async def wait_for_change(self, within_s: float) -> None:
+        """Return once another process may have announced a change, at the latest after a time."""
+        await anyio.sleep(within_s)
 
     def waiting(self) -> dict[str, int]:
         """How many wait for their turn to `read` and to `write`."""

@@ -227,6 +227,16 @@ class AccessRepository(Protocol):
         """
         ...
 
+    async def wait_for_change(self, within_s: float) -> None:
+        """Return once another process may have changed `version`, at the latest after a time.
+
+        Not every change is announced, so look at `version` in any case.
+
+        Args:
+            within_s: Seconds.
+        """
+        ...
+
     @property
     def shares_minutes(self) -> bool:
         """Whether processes on several machines may use this store, and so share minutes."""

@@ -28,7 +28,7 @@ def upgrade() -> None:
     op.create_table(
         "limit_minutes",
         sa.Column("name", text, nullable=False),
-        sa.Column("remaining", sa.Double(), nullable=False),
-        sa.Column("at", sa.Double(), nullable=False),
+        sa.Column("remaining", sa.Double[float](), nullable=False),
+        sa.Column("at", sa.Double[float](), nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_limit_minutes"),
     )

@@ -4,11 +4,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, select, update
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, delete, func, select, update
 
 from toolgate.base.ids import utc_now
 from toolgate.store.engine import tables
-from toolgate.store.engine.database import Insert, SqlDatabase
+from toolgate.store.engine.database import CHANGE_CHANNEL, Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.access import (
     CallGrant,
@@ -37,6 +37,8 @@ def count_change(connection: Connection, insert: Insert) -> None:
         index_elements=["state_id"], set_={"version": table.c.version + 1}
     )
     connection.execute(statement, {"state_id": _STATE_ID, "version": 1})
+    if connection.dialect.name == "postgresql":  # sent when the transaction commits
+        connection.execute(select(func.pg_notify(CHANGE_CHANNEL, "")))
 
 
 async def _change(database: SqlDatabase, work: Callable[[Connection], int | None]) -> int | None:
@@ -187,6 +189,10 @@ class SqlAccessRules:
         """
         query = select(tables.access_state.c.version)
         return await self._database.read(lambda opened: opened.execute(query).scalar()) or 0
+
+    async def wait_for_change(self, within_s: float) -> None:
+        """Return once another process may have changed `version`, at the latest after a time."""
+        await self._database.wait_for_change(within_s)
 
     async def add_day_usage(self, day: str, used: Mapping[str, DayUsage]) -> dict[str, DayUsage]:
         """Add what was used on a day, by name; gives the totals of these names."""

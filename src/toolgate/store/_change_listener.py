@@ -1,0 +1,60 @@
+"""Waits for the notifications by which processes of one PostgreSQL database announce changes."""
+
+import logging
+from time import monotonic
+
+import anyio
+import psycopg
+
+from toolgate.store.engine.database import CHANGE_CHANNEL
+
+__all__ = ["ChangeListener"]
+
+log = logging.getLogger(__name__)
+
+# Seconds until a connection that failed is tried again; until then only time passes. Chosen.
+_RETRY_S = 5.0
+
+
+class ChangeListener:
+    """One connection that listens; without it, as behind a pooler, waiting takes its full time."""
+
+    def __init__(self, conninfo: str) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            conninfo: For libpq. WARNING: may hold a password.
+        """
+        self._conninfo = conninfo
+        self._connection: psycopg.AsyncConnection | None = None
+        self._retry_at = 0.0
+
+    async def wait(self, within_s: float) -> None:
+        """Return as soon as a change is announced, or after this many seconds."""
+        ends_at = monotonic() + within_s
+        try:
+            if self._connection is None and monotonic() >= self._retry_at:
+                self._connection = await self._connect()
+            if self._connection is not None:
+                async for _ in self._connection.notifies(timeout=within_s, stop_after=1):
+                    return
+        except (psycopg.Error, OSError) as error:
+            log.info("changes are polled", extra={"error": type(error).__name__})
+            self._retry_at = monotonic() + _RETRY_S
+            await self.close()
+        await anyio.sleep(max(0.0, ends_at - monotonic()))
+
+    async def close(self) -> None:
+        """Close the connection; may be called twice."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            await connection.close()
+
+    async def _connect(self) -> psycopg.AsyncConnection:
+        connection = await psycopg.AsyncConnection.connect(self._conninfo, autocommit=True)
+        try:
+            await connection.execute(f"LISTEN {CHANGE_CHANNEL}")
+        except BaseException:
+            await connection.close()
+            raise
+        return connection

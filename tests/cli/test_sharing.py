@@ -94,8 +94,18 @@ def test_the_five_commands_make_a_shared_gateway_with_two_projects_and_three_tok
     assert ask(address, "tools", tokens["ben"])[0] == 401
 
 
+def code_in_the_console(address: str, approval_id: str) -> str:
+    """What a person reads in a browser."""
+    request = urllib.request.Request(
+        f"{address}/console/approvals", headers={"Sec-Fetch-Site": "none"}
+    )
+    with urllib.request.urlopen(request, timeout=HANG_S) as response:
+        page = response.read().decode()
+    return page.partition(f"approve {approval_id} --code ")[2][:9]
+
+
 def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
-    command: Command, folder: Path
+    command: Command, serve: Serve, folder: Path
 ) -> None:
     """`docs/guards.md`: list, show, approve with other arguments, reject."""
     path = folder / "toolgate.toml"
@@ -111,7 +121,11 @@ def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
     assert (found["toolKey"], found["arguments"]) == ("small:add_numbers", '{"a": 1, "b": 2}')
     shown = command("approvals", "show", found["id"][:24])
     assert "Why: Sums are dear." in shown.out
-    done = command("approvals", "approve", found["id"], "--arguments", '{"a": 40, "b": 2}')
+    approve = ("approvals", "approve", found["id"], "--arguments", '{"a": 40, "b": 2}')
+    assert command(*approve).status == DENIED
+    gateway = serve()
+    gateway.line("small")
+    done = command(*approve, "--code", code_in_the_console(gateway.address, found["id"]))
     assert done.out.startswith("Approved small:add_numbers for local")
     assert '"sum": 42' in command(*call).out
     assert command(*call).status == DENIED
@@ -122,7 +136,8 @@ def test_a_call_waits_for_approval_from_the_command_line_and_runs_once(
     assert command("approvals", "approve", second["id"]).status == USAGE_ERROR
     assert command("approvals", "approve", "nothing").status == NO_RESULT
     assert command("approvals", "approve", second["id"], "--arguments", "[").status == USAGE_ERROR
-    states = [one["state"] for one in command("approvals", "list", "--state", "all", "--json").json]
+    listed = command("approvals", "list", "--state", "all", "--json").json
+    states = [approval["state"] for approval in listed]
     assert states == ["rejected", "used"]
 
     exported = command("audit", "export", "-", "--format", "ocsf", "--action", "approval")

@@ -179,8 +179,9 @@ async def test_a_call_that_waits_in_one_is_approved_in_another(
         with anyio.fail_after(HANG_S):
             while not (waiting := await other.gateway.approvals.search(ME, state="waiting")):
                 await anyio.sleep(0.01)
+            code = other.gateway.approvals.code(ME, waiting[0], via="console")
             await other.gateway.approvals.decide(
-                ME, waiting[0].approval_id, approve=True, via="rest"
+                ME, waiting[0].approval_id, approve=True, via="rest", code=code
             )
             while not answers:
                 await anyio.sleep(0.01)

@@ -88,6 +88,7 @@ class ApprovalService:
         with self._receipts.refusals(caller, "approval", approval_id[:_MAX_ID_CHARS]):
             approval = await self.get(caller, approval_id)
             self._check_may_decide(caller, approval)
+            self._approvals.check_waiting(approval)
             if approve and via != "console" and _may_be_requester(caller, approval):
                 self._approvals.codes.check(approval_id, code, page=self._approvals.page)
             if arguments is not None:

@@ -221,6 +221,15 @@ class Approvals:
         """
         return await self._existing(approval_id)
 
+    def check_waiting(self, approval: StoredApproval) -> None:
+        """Refuse to decide again.
+
+        Raises:
+            DecidedError: Somebody has decided, or it is too late.
+        """
+        if approval.state != "waiting":
+            raise _decided(approval)
+
     async def decide(
         self,
         caller: Caller,

@@ -33,6 +33,9 @@ class Signal:
     patterns: tuple[re.Pattern[str], ...] = ()
     """One of them is in the sentence."""
 
+    unless: re.Pattern[str] | None = None
+    """A sentence in which this is does not have it."""
+
     needs: tuple[str, ...] = ()
     """One of these is in every text, in small letters, in which it can be; empty: unknown."""
 
@@ -41,8 +44,10 @@ class Signal:
 
     def is_in(self, sentence: str, lowered: str) -> bool:
         """Whether a plain sentence has it; `lowered` is that in small letters."""
-        return self.may_be_in(lowered) and any(
-            pattern.search(sentence) for pattern in self.patterns
+        return (
+            self.may_be_in(lowered)
+            and any(pattern.search(sentence) for pattern in self.patterns)
+            and not (self.unless and self.unless.search(sentence))
         )
 
     def may_be_in(self, lowered: str) -> bool:
@@ -76,6 +81,7 @@ def load_signals() -> tuple[Signal, ...]:
             patterns=(
                 expression("|".join(f"(?:{alternative})" for alternative in row["any"]), phrases),
             ),
+            unless=expression(row["unless"], phrases) if "unless" in row else None,
             needs=tuple(row.get("needs", ())),
             later=bool(row.get("later", False)),
         )

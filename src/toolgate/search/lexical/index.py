@@ -50,7 +50,7 @@ _DELTA_MOST = 0.1
 _GONE_MOST = 0.2
 """Share of slots without a tool at which all are put together; chosen."""
 _DRIFT_MOST = 0.05
-"""Relative change of a field's mean length at which all is weighed anew: BM25F divides by it, and
+"""Relative change of a field's mean length at which all is weighed anew: BM25 divides by it, and
 scores of a segment are computed once; chosen."""
 
 

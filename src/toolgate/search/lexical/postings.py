@@ -1,4 +1,4 @@
-"""Which words are in which tools, how often and in which field: the arrays that BM25F reads.
+"""Which words are in which tools, how often and in which field: the arrays that BM25 reads.
 
 A segment holds the words of tools at consecutive places. A large index is one segment with all
 tools and a small one with those that changed since: a changed server costs its own words, until
@@ -234,24 +234,20 @@ class Segment:
 def mean_lengths(
     lengths: Sequence[NDArray[np.uint16]], gone: NDArray[np.int64] | None = None
 ) -> Weights:
-    """Mean length of each field over the tools that have it, 0 where none has.
+    """Mean length of each field over all tools.
 
     Those at the places `gone`, counted through all the arrays, are left out.
     """
-    having, total = np.zeros(FIELDS, np.int64), np.zeros(FIELDS, np.int64)
+    total = np.zeros(FIELDS, np.int64)
     first = 0
     for part in lengths:
-        having += np.count_nonzero(part, axis=1)
         total += part.sum(axis=1, dtype=np.int64)
         if gone is not None:
             away = part[:, gone[(gone >= first) & (gone < first + part.shape[1])] - first]
-            having -= np.count_nonzero(away, axis=1)
             total -= away.sum(axis=1, dtype=np.int64)
         first += part.shape[1]
-    return tuple(
-        length / count if count else 0.0
-        for length, count in zip(total.tolist(), having.tolist(), strict=True)
-    )
+    live = first - (0 if gone is None else len(gone))
+    return tuple(length / max(1, live) for length in total.tolist())
 
 
 def terms_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
@@ -291,7 +287,7 @@ def build_segment(
         usual: Mean length of each field.
         weights: Weight of each field.
         k1: How much repetition counts.
-        b: How much a long field is held against a tool.
+        b: How much a long text is held against a tool.
     """
     keys = np.concatenate([part.keys for part in counts]) if counts else np.zeros(0, np.uint64)
     keys.sort()
@@ -305,26 +301,28 @@ def build_segment(
     slots = keys.astype(np.int32)
     del keys
     table = patterns.table()
-    factors = [
-        (row, (weight / (1 - b + b * lengths[row] / usual[row])).astype(np.float32))
-        for row, weight in enumerate(weights)
-        if weight and usual[row]
-    ]
+    rows = [(row, np.float32(weight)) for row, weight in enumerate(weights) if weight]
+    mean = sum(weight * usual[row] for row, weight in rows)
+    length = np.zeros(lengths.shape[1], np.float32)
+    for row, weight in rows:
+        length += weight * lengths[row]
+    saturation = (k1 * (1 - b + b * length / (mean or 1.0))).astype(np.float32)
     worth = np.empty(len(slots), np.float32)
     for begin in range(0, len(slots), _BLOCK):
         part = slice(begin, begin + _BLOCK)
         tools, kinds = slots[part] - first, codes[part]
-        # BM25F (Robertson, Zaragoza, Taylor 2004): repetitions are added over the fields, each
-        # weighed and divided by the field's relative length, and only then saturated with k1.
+        # BM25 over a text in which each field is repeated as often as it weighs (Robertson,
+        # Zaragoza, Taylor 2004, section 4): repetitions are added over the fields, each weighed,
+        # and then saturated by k1 and the relative length of the tool.
         total = np.zeros(len(tools), np.float32)
-        for row, factor in factors:
-            total += table[:, row][kinds] * factor[tools]
-        worth[part] = total / (np.float32(k1) + total)
+        for row, weight in rows:
+            total += table[:, row][kinds] * weight
+        worth[part] = total / (saturation[tools] + total)
     return Segment(first, lengths, begins, slots, codes, worth)
 
 
 class WordIndex:
-    """BM25F over segments. Frozen: a change makes a new one, which shares what stayed."""
+    """BM25 over segments. Frozen: a change makes a new one, which shares what stayed."""
 
     def __init__(
         self,
@@ -363,12 +361,28 @@ class WordIndex:
         # The idf of BM25 as Lucene has it: the 1 inside the logarithm keeps it above 0.
         self.idf = np.log1p((self.live - df + 0.5) / (df + 0.5)).astype(np.float32)
         self.n_used = int(np.count_nonzero(df))
-        # The idf of a term that no tool has.
-        self._rarest = float(np.log1p((self.live + 0.5) / 0.5))
+        self.rarest = float(np.log1p((self.live + 0.5) / 0.5))
+        """The idf of a term that no tool has."""
 
-    def scores(self, terms_asked: Iterable[int]) -> NDArray[np.float32]:
-        """BM25F of each place for these terms."""
+    def scores(
+        self,
+        terms_asked: Iterable[int],
+        related: Iterable[tuple[object, int, Iterable[tuple[int, float]]]] = (),
+    ) -> NDArray[np.float32]:
+        """BM25 of each place for these terms.
+
+        Args:
+            terms_asked: Their numbers.
+            related: Terms that count in the place of another one, each with its weight: for each a
+                word, the number of the other one (-1: it is in no tool), and their numbers. A place
+                has the best of them, and never more than the other one could give.
+        """
         scores = np.zeros(self.size, np.float32)
+        replaced: set[int] = set()
+        for _, number, others in related:
+            replaced.add(number)
+            scores += self._best_of(number, others)
+        terms_asked = [number for number in terms_asked if number not in replaced]
         slots: list[NDArray[np.int32]] = []
         worth: list[NDArray[np.float32]] = []
         rarity = self.idf.data  # single numbers of a view cost a third of the array's
@@ -387,6 +401,20 @@ class WordIndex:
         if len(self.gone):
             scores[self.gone] = 0
         return scores
+
+    def _best_of(self, asked: int, others: Iterable[tuple[int, float]]) -> NDArray[np.float32]:
+        """For each place the best that a term or one that stands for it gives."""
+        best = np.zeros(self.size, np.float32)
+        most = self.rarest if asked < 0 else float(self.idf[asked])
+        own = () if asked < 0 else ((asked, 1.0),)
+        for number, weight in (*own, *others):
+            factor = np.float32(weight * min(most, float(self.idf[number])))
+            for segment in self.segments:
+                if number < segment.terms:
+                    begin, end = segment.begins[number : number + 2]
+                    at = segment.slots[begin:end]
+                    best[at] = np.maximum(best[at], segment.worth[begin:end] * factor)
+        return best
 
     def has(self, number: int, allowed: NDArray[np.bool_] | None) -> bool:
         """Whether an allowed tool has a term."""
@@ -424,4 +452,4 @@ class WordIndex:
 
     def max_score(self, terms_asked: list[int], unknown: int) -> float:
         """The highest score that a request of these words could have; `unknown` are in no tool."""
-        return float(np.add.reduce(self.idf[terms_asked])) + unknown * self._rarest
+        return float(np.add.reduce(self.idf[terms_asked])) + unknown * self.rarest

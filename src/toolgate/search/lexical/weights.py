@@ -15,32 +15,32 @@ __all__ = ["FieldWeights", "WordWeights"]
 class WordWeights:
     """How words count, by field.
 
-    The weights of BM25F: Robertson, Zaragoza, Taylor 2004,
-    https://doi.org/10.1145/1031171.1031181.
+    BM25 with weighted fields: Robertson, Zaragoza, Taylor 2004,
+    https://doi.org/10.1145/1031171.1031181. The defaults are fitted over all labelled sets.
     """
 
-    k1: float = 4.5
+    k1: float = 1.6
     """How much a word's repetition counts; 0 to 10, 0 counts it once."""
 
     b: float = 0.75
-    """How much a long field is held against a tool; 0 (not) to 1 (fully)."""
+    """How much a long text is held against a tool; 0 (not) to 1 (fully)."""
 
-    name_weight: float = 4.0
+    name_weight: float = 5.0
     """Weight of the tool's name; 0 to 100."""
 
     title_weight: float = 1.0
     """Weight of its title."""
 
-    server_weight: float = 3.0
+    server_weight: float = 1.5
     """Weight of the name of its server."""
 
     description_weight: float = 1.0
     """Weight of its description."""
 
-    parameter_weight: float = 0.5
+    parameter_weight: float = 1.0
     """Weight of the names of its parameters."""
 
-    parameter_text_weight: float = 0.3
+    parameter_text_weight: float = 0.75
     """Weight of the descriptions of its parameters."""
 
     def __post_init__(self) -> None:

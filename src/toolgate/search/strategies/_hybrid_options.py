@@ -26,7 +26,7 @@ class Options:
     """Whether meaning and servers count less where the model cannot read the request; of models for
     many languages it is taken that they can."""
 
-    server_weight: float = 0.25
+    server_weight: float = 0.1
     """Weight of how near a tool's server is, by the mean of its tools, beside the sum. 0 to 1."""
 
     context_weight: float = 0.2

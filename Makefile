@@ -85,12 +85,9 @@ model: $(MADE) ## make the embedding model in the package anew; DATA=folder with
 	@echo "==> Model (half an hour on two cores)"
 	PYTHONPATH=src nice -n 19 build/model/venv/bin/python -m training --data "$(DATA)" --wordnet "$(WORDNET)" $(ARGS)
 
-calibrate: $(DEV) ## fit the relevance of the search to the model in the package; after make model
+calibrate: $(DEV) ## fit relevance and fit of the search to the model in the package; after make model
 	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make calibrate DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }
-	PYTHONPATH=src nice -n 19 build/model/venv/bin/python -m training --data "$(DATA)" --wordnet "$(WORDNET)" \
-	  --texts 61440 --passes 5 --without-requests --out build/model/unseen/model.npz
-	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" --model build/model/unseen/model.npz
-	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" --check
+	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" $(ARGS)
 
 venv: $(DEV) ## the development environment in .venv
 

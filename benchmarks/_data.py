@@ -4,13 +4,16 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DATA", "REAL_TOOLS", "read_rows"]
+__all__ = ["DATA", "PHRASES", "REAL_TOOLS", "read_rows"]
 
 DATA = Path(__file__).parent / "data"
 """Folder of the data sets; its README says where each is from."""
 
 REAL_TOOLS = DATA / "real_tools.jsonl"
 """Definitions of the tools of 37 published servers."""
+
+PHRASES = DATA / "phrases.jsonl"
+"""Short requests, and which of these tools serve them."""
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -161,7 +161,9 @@ async def line(labelled: LabelledSet, strange: LabelledSet) -> dict[str, Any]:
     found: dict[str, Any] = {"shift": {"margin": PersonalCutoff(judged).shift(judged[0].model)}}
     for name, learned in (("before", None), ("after", Learned({}, 0.0, PersonalCutoff(judged)))):
         answers = [(fits, await asked(search, text, learned=learned)) for text, fits in rest]
-        weak = [(fits, not answer.queries[0].fits) for fits, answer in answers if answer.queries]
+        weak = [
+            (fits, answer.queries[0].fit == "none") for fits, answer in answers if answer.queries
+        ]
         found[name] = {
             "false alarms": round(fmean(w for fits, w in weak if fits), 4),
             "notices": round(fmean(w for fits, w in weak if not fits), 4),

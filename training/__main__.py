@@ -4,9 +4,8 @@
                        [--without-requests]
 
 `--texts` takes that many from the beginning of the corpus; left out, as many as the model in the
-package was made of. `--without-requests` learns from texts alone: `training.calibrate` needs such a
-table, since its requests must be new to the model. Steps whose results lie in `--work` are not done
-again; remove the folder to start afresh.
+package was made of. `--without-requests` learns from texts alone. Steps whose results lie in
+`--work` are not done again; remove the folder to start afresh.
 """
 
 import argparse

@@ -1,439 +1,404 @@
-"""Fits the relevance of the hybrid search: `python -m training.calibrate --data FOLDER`.
+"""Fits what the hybrid search says about its hits: `python -m training.calibrate --data FOLDER`.
 
-Writes `src/toolgate/search/relevance/calibration.json`. Only train parts are
-read: requests of metatool alone
-and two joined, over its catalog and others beside it; the same with the needed tools taken away;
-everyday requests of clinc150, which the catalogs hardly serve; and short phrases made of names and
-descriptions of toucan's tools, over few of its servers and over all of them, with and without the
-server that they come from.
-
-The shipped model was tuned on metatool's requests, so they are nearer to their tools than anybody
-else's. `--model` must name a table that was learned without them (`python -m training
---without-requests --out FILE`): what is fitted on it holds for requests that no model has seen.
-`--check` prints how the numbers do with the shipped model on rows that were not used.
+Two logistic models in `src/toolgate/search/relevance/calibration.json`: how likely a hit helps, and
+whether anything fits a request. They are fitted together on short phrases (`benchmarks/data`, over
+the tools of 37 servers and of some of them) and on long questions (FOLDER/tools), and checked on
+what was not used: phrases of other writers, every second question.
 """
 
 import argparse
 import asyncio
 import json
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled
-from toolgate.models.embedders.bundled import MODEL, BundledEmbedder
+from benchmarks._data import PHRASES, REAL_TOOLS, read_rows
+from toolgate.cli.evaluation._measure import Question, read_labelled, tool_of
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
 from toolgate.search.relevance.calibration import (
     COMPETITORS,
+    NAMED,
     Evidence,
+    FitModel,
     brevity,
-    chance,
-    mostly,
-    shortness,
+    hit_evidence,
+    request_evidence,
 )
 from toolgate.search.strategies.hybrid import HybridSearch, Options
-from toolgate.search.tokenizer import split_identifier
 
-OUT = Path(__file__).parents[1] / "src" / "toolgate" / "search" / "relevance" / "calibration.json"
-PATIENT = Options(embedding_wait_s=60, embed_timeout_s=60)
-FALSE_ALARMS = 0.102
-"""Share of metatool's requests used for fitting that may get the notice, over all catalogs. Their
-model has not seen them and they are vague: on the given sets half of that remains (`--check`)."""
-SIZE = 2.0
-"""How much the line rises with `chance`, as a logit. Likelihood alone would not raise it: a larger
-catalog serves more, too. But what is said where nothing fits should not depend on its size."""
-BRIEF = 12.0
-"""How much more it rises with `brevity` than it would: phrases are said in a tool's own words here,
-while those of people are not."""
-HITS = (
-    "bias",
-    "cosine",
-    "cosine_squared",
-    "behind",
-    "gap",
-    "rivals",
-    "covered",
-    "short",
-    "telling",
+OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/relevance/calibration.json"
+LONG: Final = (
+    ("mcpverse", ()),
+    ("mcpverse", ("toucan",)),
+    ("metatool_multi", ()),
+    ("stabletoolbench", ()),
+    ("bfcl_live", ()),
+    ("bfcl_basic", ()),
 )
-REQUESTS = ("bias", "cosine", "short", "brief", "found", "ahead")
-"""What is known of a request; the line without a yardstick lacks the last."""
-SHOWN = 10
-"""Best hits of a request that are looked at."""
-JOINED = 30.0
-"""What a request for two tools counts, against one for a single tool: most of those that people ask
-are said in one sentence, which no clause parts."""
-NOTHING = 0.1
-"""What all requests that nothing serves count, against all for a single tool."""
-KINDS = {"served": 1.0, "joined": 0.3, "phrases": 1.0, "everyday": 3.0, "removed": 0.2, "gone": 1.0}
-"""What the kinds of requests of a catalog count for the line, each as a whole: what it serves, two
-of these in one, short phrases that it serves, what it hardly serves, what it serves no more, and
-phrases likewise. What it serves and what it does not count the same in each catalog."""
-SERVED = ("served", "joined", "phrases")
-POLITE = "please "
-"""Before a phrase it keeps a name from being found as a name, about which nothing is fitted."""
-CURVE = (0.01, 0.02, 0.05, 0.1)
-"""Shares of false alarms at which the notice is told."""
-SELECTIONS = (12, 44, 44, 44, 44, 150, 400, 706)
-"""Servers of each selection of toucan's: a person has a few or some dozens, a company hundreds."""
-JOINTS = (" ", ". Also ", " and ", ", and ")
+"""Sets of questions, and what is added to their catalogs."""
+MOST: Final = 400
+"""Questions of a set."""
+SELECTIONS: Final = (4, 8, 11, 11, 20)
+"""Servers of catalogs in which a part of the phrases has no tool."""
+SHOWN: Final = 10
+"""Best hits of a request that relevance is fitted on."""
+FALSE_ALARMS: Final = 0.04
+"""Share of requests that a catalog serves of which it may be said that nothing fits, in any set."""
+SURE: Final = 0.85
+"""Probability from which something fits."""
+RIDGE: Final = 1e-3
+"""Penalty of a weight, as a share of all rows."""
 
 
 @dataclass(frozen=True)
 class Seen:
     """What the search says to one request."""
 
-    hits: tuple[Hit, ...]
-    """Best first; none where a tool was called by its name, about which nothing is fitted."""
+    evidence: tuple[Evidence, ...]
+    """Of the best hits; none where a tool was called by its name."""
     helps: tuple[bool, ...]
-    tools: int = 0
-    """How many were searched."""
-    is_polite: bool = False
-    """Whether `POLITE` was put before it."""
-    is_named: bool = False
-
-    def rows(self) -> list[tuple[list[float], bool]]:
-        """What is known of each of the best hits, in the order of `HITS`, and whether it helps."""
-        first = max((hit.fields["score"] for hit in self.hits), default=0.0)
-        nearest = max((hit.fields["cosine"] for hit in self.hits), default=0.0)
-        return [
-            (
-                [
-                    1.0,
-                    hit.fields["cosine"],
-                    hit.fields["cosine"] ** 2,
-                    nearest - hit.fields["cosine"],
-                    first - hit.fields["score"],
-                    hit.fields["rivals"],
-                    float(np.sqrt(hit.fields["covered"])),
-                    shortness(hit.fields["words"]),
-                    Evidence(
-                        cosine=0, covered=0, words=hit.fields["words"], n_words=self.said
-                    ).telling,
-                ],
-                helps,
-            )
-            for hit, helps in zip(self.hits[:SHOWN], self.helps, strict=False)
-        ]
-
-    @property
-    def said(self) -> int:
-        """Words of the request."""
-        return self.hits[0].fields["said"] - self.is_polite
-
-    @property
-    def margin(self) -> float:
-        """How far the best hit is above the line; far where a tool was called by its name."""
-        if self.is_named:
-            return np.inf
-        return self.hits[0].fields["margin"] if self.hits else -np.inf
-
-    def best(self) -> list[float]:
-        """What is known of the request, in the order of `REQUESTS`."""
-        fields = self.hits[0].fields
-        return [
-            1.0,
-            fields["cosine"],
-            shortness(fields["words"]),
-            brevity(self.said),
-            mostly(fields["found"]),
-            fields["ahead"],
-        ]
-
-    def raised(self) -> float:
-        """How much the line rises for the size of the catalog and a brief request, as a logit."""
-        return SIZE * chance(self.tools) + BRIEF * brevity(self.said)
+    """Whether each hit is one that is needed."""
+    is_served: bool
+    """Whether any tool of the catalog is."""
 
 
-def main() -> None:
-    """Fit, or check."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder of tools/ and intents/")
-    parser.add_argument("--model", type=Path, default=MODEL, help="table of the embedder")
-    parser.add_argument("--most", type=int, default=300, help="requests of a set at most")
-    parser.add_argument("--check", action="store_true", help="only report on rows not used")
-    given = parser.parse_args()
-    embedder = BundledEmbedder(given.model)
-    work = check if given.check else fit
-    asyncio.run(work(given.data, embedder, given.most))
+Group = tuple[str, Sequence[Seen]]
+"""A name, and requests that count as much as those of any other group."""
 
 
-async def fit(data: Path, embedder: BundledEmbedder, most: int) -> None:
-    """Write the file."""
-    sets = data / "tools"
-    everyday = _everyday(data, "train", most)
-    catalogs: list[dict[str, list[Seen]]] = []
-    for others in ((), ("toucan",), ("stabletoolbench",), ("mcpverse",)):
-        catalog = read_labelled(
-            sets / "metatool", [sets / other for other in others], split="train", most=most
-        )
-        found = {
-            "served": await _seen(catalog.tools, catalog.questions, embedder),
-            "joined": await _seen(catalog.tools, _joined(catalog.questions), embedder),
-            "everyday": await _seen(catalog.tools, everyday, embedder),
-        }
-        if not others:
-            found["removed"] = await _seen(*_without_needed(catalog), embedder)
-        catalogs.append(found)
-    dice = np.random.default_rng(0)
-    toucan = read_labelled(sets / "mcpverse", [sets / "toucan"], most=1).tools
-    own = {tool.key for tool in read_labelled(sets / "mcpverse", most=1).tools}
-    for servers in SELECTIONS:
-        tools = _selection([tool for tool in toucan if tool.key not in own], servers, dice)
-        asked = _phrases(tools, most // 2, dice, said=POLITE)
-        catalogs.append(
-            {
-                "phrases": await _seen(tools, asked, embedder),
-                "gone": await _seen(tools, asked, embedder, without_server=True),
-                "everyday": await _seen(tools, everyday[::2], embedder),
-            }
-        )
-    made = {
-        "source": "python -m training.calibrate; metatool train, clinc150 train, toucan's texts; "
-        f"{embedder.identity}",
-        "hits": _fitted_hits(catalogs),
-        "line": _fitted_line(catalogs, REQUESTS),
-        "line_alone": _fitted_line(catalogs, REQUESTS[:-1]),
-    }
-    OUT.write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
-    print(OUT.read_text(encoding="utf-8"))
-
-
-def _fitted_hits(catalogs: Sequence[Mapping[str, Sequence[Seen]]]) -> dict[str, float]:
-    """The weights of what is known of a hit."""
-    served, joined, nothing = (
-        [seen for found in catalogs for kind in kinds for seen in found.get(kind, ())]
-        for kinds in (("served",), ("joined",), ("removed", "everyday"))
-    )
-    share = NOTHING * _rows(served) / _rows(nothing)
-    weights = _logistic(
-        [row for seen in (*served, *joined, *nothing) for row in seen.rows()],
-        [1.0] * _rows(served) + [JOINED] * _rows(joined) + [share] * _rows(nothing),
-    )
-    return {name: round(weight, 4) for name, weight in zip(HITS, weights, strict=True)}
-
-
-def _fitted_line(
-    catalogs: Sequence[Mapping[str, Sequence[Seen]]], names: Sequence[str]
-) -> dict[str, float]:
-    """The line of "nothing fits", as a cosine, from some of what is known of a request."""
-    rows: list[tuple[list[float], bool]] = []
-    counts: list[float] = []
-    for found in catalogs:
-        whole = {
-            fits: sum(KINDS[kind] for kind in found if (kind in SERVED) == fits)
-            for fits in (True, False)
-        }
-        for kind, asked in found.items():
-            fits, known = kind in SERVED, [seen for seen in asked if seen.hits]
-            rows += [(seen.best()[: len(names)], fits) for seen in known]
-            counts += [1_000 * KINDS[kind] / whole[fits] / len(known)] * len(known)
-    weights = _logistic(rows, counts)
-    fitted = dict(zip(names, weights, strict=True))
-    served = [seen for found in catalogs for seen in found.get("served", ()) if seen.hits]
-    reached = [
-        float(np.array(seen.best()[: len(names)]) @ np.array(weights)) - seen.raised()
-        for seen in served
-    ]
-    cut = float(np.quantile(np.array(reached), FALSE_ALARMS))
-    ahead = fitted.get("ahead", 0.0)
-    whole_cosine = fitted["cosine"] + ahead
-    line = {
-        "cut": cut - fitted["bias"],
-        "short": -fitted["short"],
-        "brief": BRIEF - fitted["brief"],
-        "size": SIZE,
-        "found": fitted["found"],
-        "ahead": ahead,
-    }
-    return {name: round(value / whole_cosine, 4) for name, value in line.items()}
-
-
-async def check(data: Path, embedder: BundledEmbedder, most: int) -> None:
-    """Print reliability and the notice on rows that were not used for fitting.
-
-    Of each set also what would get the notice with a line of its own, drawn at some shares of false
-    alarms: how well evidence tells the two apart, wherever the line is.
-    """
-    sets = data / "tools"
-    clinc, hwu = (_everyday(data, "test", most, name) for name in ("clinc150", "hwu64"))
-    at = "".join(f"{'at ' + format(share, '.0%'):>8}" for share in CURVE)
-    print(f"{'set':24}{'requests':>9}{'ECE':>8}{'alarms':>8}{'notice':>8}{at}  nothing fits")
-    for name, others in (
-        ("mcpverse", ()),
-        ("mcpverse", ("toucan",)),
-        ("metatool", ()),
-        ("metatool_multi", ()),
-        ("stabletoolbench", ()),
-    ):
-        served = read_labelled(sets / name, [sets / other for other in others], most=most)
-        asked = await _seen(served.tools, served.questions, embedder)
-        for everyday, unserved in (("clinc150", clinc), ("hwu64", hwu)):
-            noticed = await _seen(served.tools, unserved, embedder)
-            _tell(served.name, asked, noticed, everyday)
-    for name in ("mcpverse", "stabletoolbench"):
-        tools = read_labelled(sets / name, most=1).tools
-        phrases = _phrases(tools, most, np.random.default_rng(1))
-        present = await _seen(tools, phrases, embedder)
-        gone = await _seen(tools, phrases, embedder, without_server=True)
-        _tell(f"phrases of {name}", present, gone, "server removed")
-
-
-def _tell(name: str, served: Sequence[Seen], unserved: Sequence[Seen], kind: str) -> None:
-    alarms, margins = (np.array([seen.margin for seen in each]) for each in (served, unserved))
-    curve = "".join(f"{np.mean(margins < np.quantile(alarms, share)):8.3f}" for share in CURVE)
-    print(
-        f"{name:24}{len(served):9}{_error(_pairs(served)):8.3f}{_noticed(served):8.3f}"
-        f"{_noticed(unserved):8.3f}{curve}  {kind}",
-        flush=True,
-    )
-
-
-def _pairs(asked: Sequence[Seen]) -> list[tuple[float, bool]]:
-    """What is said of each of the best hits, and whether it helps."""
-    return [
-        (hit.relevance, helps)
-        for seen in asked
-        for hit, helps in zip(seen.hits[:SHOWN], seen.helps, strict=False)
-    ]
-
-
-def _noticed(asked: Sequence[Seen]) -> float:
-    return float(
-        np.mean(
-            [
-                not seen.is_named and (not seen.hits or bool(seen.hits[0].fields.get("weak")))
-                for seen in asked
-            ]
-        )
-    )
-
-
-def _error(pairs: Sequence[tuple[float, bool]]) -> float:
-    """Expected calibration error over ten bins."""
-    said = np.array([relevance for relevance, _ in pairs])
-    true = np.array([helps for _, helps in pairs], float)
-    bins = np.minimum((said * 10).astype(int), 9)
-    return float(
-        sum(
-            abs(said[bins == each].mean() - true[bins == each].mean()) * (bins == each).mean()
-            for each in np.unique(bins)
-        )
-    )
-
-
-def _rows(seen: Sequence[Seen]) -> int:
-    return sum(len(each.rows()) for each in seen)
-
-
-def _everyday(data: Path, split: str, most: int, name: str = "clinc150") -> tuple[Question, ...]:
-    lines = (data / "intents" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [row for row in map(json.loads, lines) if row["split"] == split and not row["oos"]]
-    rows = [rows[at * len(rows) // most] for at in range(most)] if len(rows) > most else rows
-    return tuple(Question(id=row["id"], text=row["text"], groups=()) for row in rows)
-
-
-def _joined(questions: Sequence[Question]) -> tuple[Question, ...]:
-    """Requests for two tools: each with another one behind it."""
-    found: list[Question] = []
-    for at, one in enumerate(questions):
-        other = questions[(at * 7 + 3) % len(questions)]
-        if one.groups == other.groups:
-            continue
-        joint = JOINTS[at % len(JOINTS)]
-        text = one.text if joint == " " else one.text.rstrip(".?! ")
-        found.append(
-            replace(one, text=f"{text}{joint}{other.text}", groups=(*one.groups, *other.groups))
-        )
-    return tuple(found)
-
-
-def _without_needed(
-    labelled: LabelledSet,
-) -> tuple[Sequence[SearchableTool], Sequence[Question]]:
-    """Every third tool taken away, and the requests that need nothing else."""
-    gone = {tool.key for tool in labelled.tools[::3]}
-    tools = [tool for tool in labelled.tools if tool.key not in gone]
-    asked = [q for q in labelled.questions if frozenset[str]().union(*q.groups) <= gone]
-    return tools, [replace(question, groups=()) for question in asked]
-
-
-def _selection(
-    tools: Sequence[SearchableTool], most: int, dice: np.random.Generator
-) -> list[SearchableTool]:
-    servers = sorted({tool.server for tool in tools})
-    some = {servers[int(at)] for at in dice.permutation(len(servers))[:most]}
-    return [tool for tool in tools if tool.server in some]
-
-
-def _phrases(
-    tools: Sequence[SearchableTool], most: int, dice: np.random.Generator, *, said: str = ""
-) -> tuple[Question, ...]:
-    """Short phrases as an agent writes them: a name in words, or how a description begins."""
-    found: list[Question] = []
-    for turn, at in enumerate(dice.permutation(len(tools))[:most]):
-        tool = tools[int(at)]
-        first = re.split(r"(?<=[.!?])\s|\n", tool.description.strip())[0].split()
-        words = (split_identifier(tool.name), first[:6], first[:10])[turn % 3]
-        text = " ".join(words).strip(".,:; ")
-        if len(text) >= 4 and text.isascii():
-            phrase = said + text
-            found.append(Question(id=tool.key, text=phrase, groups=(frozenset([tool.key]),)))
-    return tuple(found)
-
-
-async def _seen(
-    tools: Iterable[SearchableTool],
-    questions: Iterable[Question],
-    embedder: BundledEmbedder,
-    *,
-    without_server: bool = False,
-) -> list[Seen]:
-    """What the search says; `without_server` hides the server of the tool named by the id."""
-    tools = tuple(tools)
-    search = HybridSearch(PATIENT, embedder)
+async def ask(tools: Sequence[SearchableTool], questions: Iterable[Question]) -> list[Seen]:
+    """What the search says to requests over a catalog."""
+    search = HybridSearch(Options(embedding_wait_s=60, embed_timeout_s=60), BundledEmbedder())
     await search.update(tools)
     await search.ready()
-    servers = np.array([tool.server for tool in tools])
-    server_of: Mapping[str, str] = {tool.key: tool.server for tool in tools}
-    found: list[Seen] = []
+    keys = {tool.key for tool in tools}
+    seen: list[Seen] = []
     for question in questions:
-        mask = servers != server_of[question.id] if without_server else None
-        wanted = SearchRequest(queries=(question.text,), limit=COMPETITORS, mask=mask)
-        answer = await search.search(wanted)
-        if any(hit.source == "exact" for hit in answer.hits):
-            found.append(Seen((), (), is_named=True))
+        answer = await search.search(SearchRequest(queries=(question.text,), limit=COMPETITORS))
+        needed = frozenset[str]().union(*question.groups)
+        hits = [hit for hit in answer.hits if hit.fields.get("cosine") is not None]
+        if any(hit.source == "exact" for hit in answer.hits) or not hits:
             continue
-        hits = tuple(hit for hit in answer.hits if hit.fields["cosine"] is not None)
-        needed: Collection[str] = frozenset[str]().union(*question.groups)
-        helps = tuple(not without_server and hit.key in needed for hit in hits)
-        is_polite = question.text.startswith(POLITE)
-        found.append(Seen(hits, helps, answer.searched, is_polite))
-    return found
+        seen.append(
+            Seen(
+                evidence=_evidence(hits, answer.searched),
+                helps=tuple(hit.key in needed for hit in hits[:SHOWN]),
+                is_served=bool(needed & keys),
+            )
+        )
+    await search.aclose()
+    return seen
 
 
-def _logistic(
-    rows: Sequence[tuple[list[float], bool]], shares: Sequence[float] | None
-) -> list[float]:
-    """Weights of a logistic regression, by Newton's method with a little ridge."""
-    x = np.array([row for row, _ in rows])
-    y = np.array([helps for _, helps in rows], float)
-    share = np.ones(len(y)) if shares is None else np.array(shares)
-    weights: NDArray[np.float64] = np.zeros(x.shape[1])
+def _evidence(hits: Sequence[Hit], searched: int) -> tuple[Evidence, ...]:
+    """What the search knew of the best hits, from what it tells of them."""
+    first, named = hits[0].fields["score"], hits[:NAMED]
+    nearest = max(hit.fields["cosine"] for hit in hits)
+    return tuple(
+        Evidence(
+            cosine=hit.fields["cosine"],
+            covered=hit.fields["covered"],
+            gap=max(0.0, first - hit.fields["score"]),
+            rivals=hit.fields["rivals"],
+            word_share=hit.fields["found"],
+            words=hit.fields["words"],
+            n_words=hit.fields["said"],
+            behind=max(0.0, nearest - hit.fields["cosine"]),
+            tools=searched,
+            ahead=hit.fields["ahead"],
+            named=hit.fields["named"],
+            name_share=hit.fields["name_share"],
+            best_named=max(other.fields["named"] for other in named),
+            best_name_share=max(other.fields["name_share"] for other in named),
+            highest=nearest,
+        )
+        for hit in hits[:SHOWN]
+    )
+
+
+async def phrase_groups(split: str) -> list[Group]:
+    """Short phrases over the tools of all servers, and of some."""
+    tools = _real_tools()
+    rows = [row for row in read_rows(PHRASES) if row["split"] == split]
+    rng = random.Random(7)  # noqa: S311 - the same selections each time
+    servers = sorted({tool.server for tool in tools})
+    groups: list[Group] = []
+    for count in (len(servers), *SELECTIONS):
+        some = set(rng.sample(servers, count))
+        catalog = [tool for tool in tools if tool.server in some]
+        keys = {tool.key for tool in catalog}
+        questions = [_phrase(row, keys) for row in rows]
+        groups.append((f"phrases, {count} servers", await ask(catalog, questions)))
+    return groups
+
+
+def _real_tools() -> list[SearchableTool]:
+    return [
+        tool_of(
+            {
+                **row,
+                "id": f"{row['server']}:{row['name']}",
+                "input_schema": row.get("inputSchema"),
+            },
+            REAL_TOOLS,
+        )
+        for row in read_rows(REAL_TOOLS)
+    ]
+
+
+def _phrase(row: Mapping[str, Any], keys: Iterable[str]) -> Question:
+    needed = frozenset(row["relevant"]) & frozenset(keys)
+    return Question(id=row["id"], text=row["text"], groups=(needed,) if needed else ())
+
+
+async def question_groups(data: Path, part: int) -> list[Group]:
+    """Long questions: the even ones (`part` 0) or the odd ones (1)."""
+    groups: list[Group] = []
+    for name, others in LONG:
+        folders = [data / "tools" / other for other in others]
+        labelled = read_labelled(data / "tools" / name, folders, limit=2 * MOST)
+        groups.append((labelled.name, await ask(labelled.tools, labelled.questions[part::2])))
+    return groups
+
+
+async def everyday_group(data: Path, split: str) -> Group:
+    """What people ask assistants, of which the tools of the 37 servers serve next to nothing."""
+    lines = (data / "intents" / "clinc150.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [
+        row
+        for row in map(json.loads, lines)
+        if row["split"] == split and not row["oos"] and row["intent"] not in _SERVED_INTENTS
+    ]
+    rows = rows[:: len(rows) // MOST]
+    tools = _real_tools()
+    questions = [Question(id=str(at), text=row["text"], groups=()) for at, row in enumerate(rows)]
+    return "everyday", await ask(tools, questions)
+
+
+_SERVED_INTENTS: Final = frozenset(
+    {"time", "timezone", "definition", "calculator", "todo_list", "todo_list_update", "translate"}
+    | {
+        "reminder",
+        "reminder_update",
+        "make_call",
+        "change_volume",
+        "text",
+        "what_song",
+        "play_music",
+    }
+)
+"""Intents for which one of the servers may well have a tool."""
+
+
+def fit(groups: Sequence[Group]) -> dict[str, Any]:
+    """The weights of both models."""
+    with_ahead = _fit_model(groups, request_evidence)
+    alone = _fit_model(
+        groups, lambda evidence: request_evidence(evidence._replace(ahead=None)), without="ahead"
+    )
+    model = FitModel(**with_ahead)
+    rows = [
+        (hit_evidence(evidence, model.logit(evidence)), helps, 1 / len(seen))
+        for _, seen in groups
+        for request in seen
+        for evidence, helps in zip(request.evidence, request.helps, strict=True)
+    ]
+    return {"hits": _logistic(rows), "fit": with_ahead, "fit_alone": alone}
+
+
+def _fit_model(
+    groups: Sequence[Group],
+    known: Callable[[Evidence], Mapping[str, float]],
+    without: str = "",
+) -> dict[str, Any]:
+    rows: list[tuple[Mapping[str, float], bool, float]] = []
+    for is_served in (True, False):
+        parts = [
+            [request for request in seen if request.is_served == is_served] for _, seen in groups
+        ]
+        parts = [part for part in parts if part]
+        for part in parts:
+            rows += [
+                (
+                    {name: x for name, x in known(request.evidence[0]).items() if name != without},
+                    is_served,
+                    1 / len(part) / len(parts),
+                )
+                for request in part
+            ]
+    weights = _logistic(rows)
+    long, per_brevity = 0.0, 0.0
+    # The line depends on how brief a request is, and that on the line: settled after a few rounds.
+    for _ in range(20):
+        long = min(_quantile(seen, weights, known, per_brevity) for seen in _questions(groups))
+        brief = _quantile(_pooled_phrases(groups), weights, known, per_brevity)
+        per_brevity += (brief - long) / brevity(0)
+    return {
+        "weights": weights,
+        "none_below": round(long, 4),
+        "none_brief": round(per_brevity, 4),
+        "good_from": round(float(np.log(SURE / (1 - SURE))), 4),
+    }
+
+
+def _quantile(
+    seen: Sequence[Seen],
+    weights: Mapping[str, float],
+    known: Callable[[Evidence], Mapping[str, float]],
+    per_brevity: float,
+) -> float:
+    """Where the line has to be for `FALSE_ALARMS` of some requests, without what brevity adds."""
+    logits = [
+        _logit(weights, known(request.evidence[0]))
+        - per_brevity * brevity(request.evidence[0].n_words)
+        for request in seen
+    ]
+    return float(np.quantile(logits, FALSE_ALARMS))
+
+
+def _pooled_phrases(groups: Sequence[Group]) -> list[Seen]:
+    """The short requests that are served, of all catalogs."""
+    return [
+        request
+        for name, seen in groups
+        if name.startswith("phrases")
+        for request in seen
+        if request.is_served
+    ]
+
+
+def _questions(groups: Sequence[Group]) -> list[list[Seen]]:
+    """The long ones, by set."""
+    by_set = (
+        [request for request in seen if request.is_served]
+        for name, seen in groups
+        if not name.startswith("phrases")
+    )
+    return [seen for seen in by_set if seen]
+
+
+def _logit(weights: Mapping[str, float], known: Mapping[str, float]) -> float:
+    return sum(weight * known[name] for name, weight in weights.items())
+
+
+def _logistic(rows: Sequence[tuple[Mapping[str, float], bool, float]]) -> dict[str, float]:
+    """Weights of a logistic regression by name, by Newton's method with a little ridge."""
+    names = list(rows[0][0])
+    x = np.array([[known[name] for name in names] for known, _, _ in rows])
+    y = np.array([truth for _, truth, _ in rows], float)
+    share = np.array([weight for _, _, weight in rows])
+    share *= len(rows) / share.sum()
+    spread = x.std(axis=0)
+    spread[spread == 0] = 1.0
+    scaled = x / spread
+    penalty = RIDGE * len(rows)
+    weights: NDArray[np.float64] = np.zeros(len(names))
     for _ in range(100):
-        p = 1 / (1 + np.exp(-(x @ weights)))
-        slope = x.T @ (share * (y - p)) - 0.01 * weights
-        curve = (x * (share * p * (1 - p))[:, None]).T @ x + 0.01 * np.eye(len(weights))
-        step = np.linalg.solve(curve, slope)
+        p = 1 / (1 + np.exp(-(scaled @ weights)))
+        slope = scaled.T @ (share * (y - p)) - penalty * weights
+        curve = (scaled * (share * p * (1 - p))[:, None]).T @ scaled
+        step = np.linalg.solve(curve + penalty * np.eye(len(names)), slope)
         weights = weights + step
         if np.abs(step).max() < 1e-8:
             break
-    return [float(weight) for weight in weights]
+    return {name: round(float(w), 4) for name, w in zip(names, weights / spread, strict=True)}
+
+
+def report(groups: Sequence[Group], fitted: Mapping[str, Any]) -> None:
+    """Print, for each group, errors of the relevance and shares of the three answers."""
+    model = FitModel(**fitted["fit"])
+    heads = "".join(f"{name:>8}{'none':>7}{'good':>7}" for name in ("served", "not"))
+    print(f"{'':24}{heads}{'AUC':>7}{'ECE':>7}{'said':>7}{'true':>7}")
+    for name, seen in groups:
+        margins: dict[bool, NDArray[np.float64]] = {}
+        sure: dict[bool, NDArray[np.bool_]] = {}
+        for is_served in (True, False):
+            known = [request.evidence[0] for request in seen if request.is_served == is_served]
+            margins[is_served] = np.array([model.margin(evidence) for evidence in known])
+            sure[is_served] = margins[is_served] >= np.array(
+                [model.sure_margin(evidence) for evidence in known]
+            )
+        cells = "".join(
+            f"{len(part):8}{np.mean(part < 0):7.3f}{np.mean(sure[is_served]):7.3f}"
+            if len(part)
+            else f"{0:8}{'':14}"
+            for is_served, part in margins.items()
+        )
+        stated = [
+            np.array(
+                [
+                    _relevance(request.evidence[0], fitted)
+                    for request in seen
+                    if request.is_served == is_served
+                ]
+            )
+            for is_served in (True, False)
+        ]
+        area = f"{_area(*stated):7.3f}" if all(map(len, stated)) else f"{'':7}"
+        errors = "".join(f"{value:7.3f}" for value in _errors(seen, fitted))
+        print(f"{name:24}{cells}{area}{errors}", flush=True)
+
+
+def _relevance(evidence: Evidence, fitted: Mapping[str, Any]) -> float:
+    """What is said of a hit, before any line."""
+    known = hit_evidence(evidence, FitModel(**fitted["fit"]).logit(evidence))
+    return float(1 / (1 + np.exp(-_logit(fitted["hits"], known))))
+
+
+def _area(served: NDArray[np.float64], other: NDArray[np.float64]) -> float:
+    """Area under the curve: how often a served request is above another one."""
+    return float(np.mean(served[:, None] > other) + 0.5 * np.mean(served[:, None] == other))
+
+
+def _errors(seen: Sequence[Seen], fitted: Mapping[str, Any]) -> tuple[float, float, float]:
+    """Expected calibration error of the relevance over ten bins; its mean, and the true one."""
+    pairs = [
+        (_relevance(evidence, fitted), helps)
+        for request in seen
+        for evidence, helps in zip(request.evidence, request.helps, strict=True)
+    ]
+    said = np.array([relevance for relevance, _ in pairs])
+    truth = np.array([helps for _, helps in pairs], float)
+    bins = np.minimum((said * 10).astype(int), 9)
+    error = float(
+        sum(
+            abs(said[bins == at].mean() - truth[bins == at].mean()) * (bins == at).mean()
+            for at in np.unique(bins)
+        )
+    )
+    return error, float(said.mean()), float(truth.mean())
+
+
+async def _main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder of tools/ and intents/")
+    parser.add_argument("--check", action="store_true", help="only report on what was not used")
+    given = parser.parse_args()
+    if not given.check:
+        groups = [
+            *await phrase_groups("fit"),
+            *await question_groups(given.data, 0),
+            await everyday_group(given.data, "train"),
+        ]
+        source = f"python -m training.calibrate; {BundledEmbedder().identity}"
+        OUT.write_text(json.dumps({"source": source, **fit(groups)}, indent=2) + "\n", "utf-8")
+        print("Used for fitting")
+        report(groups, json.loads(OUT.read_text("utf-8")))
+    print("Not used")
+    held_out = [
+        *await phrase_groups("held-out"),
+        *await question_groups(given.data, 1),
+        await everyday_group(given.data, "test"),
+    ]
+    report(held_out, json.loads(OUT.read_text("utf-8")))
 
 
 if __name__ == "__main__":
-    main()
+    asyncio.run(_main())

@@ -121,7 +121,7 @@ async def test_10000_tools_with_the_same_text_are_one_vector_and_a_stable_order(
 
     answers = [await strategy.search(SearchRequest(queries=("weather tells",))) for _ in range(2)]
 
-    assert embedder.documents == ["s weather: Tells the weather."]
+    assert embedder.documents == ["s weather: Tells the weather.", "weather", "Tells the weather."]
     assert answers[0].searched == 10_000
     assert [hit.key for hit in answers[0].hits] == [f"s:{n:05}" for n in range(5)]
     assert answers[0].hits == answers[1].hits

@@ -111,7 +111,7 @@ async def test_an_embedder_that_keeps_failing_is_left_alone_for_a_while() -> Non
     assert len(embedder.queries) == 3
 
 
-async def test_one_changed_tool_costs_its_two_texts() -> None:
+async def test_one_changed_tool_costs_its_own_texts() -> None:
     embedder = HashingEmbedder()
     strategy = await made(embedder)
     embedder.documents.clear()
@@ -121,8 +121,10 @@ async def test_one_changed_tool_costs_its_two_texts() -> None:
     await strategy.update(tools[::-1])
 
     assert sorted(embedder.documents) == [
+        "Play the xylophone.",
         "files read file: Play the xylophone.",
         "files read file: Play the xylophone. Parameters: path",
+        "read file",
     ]
     assert strategy.backlog == 0
 
@@ -138,7 +140,7 @@ async def test_equal_texts_share_a_vector() -> None:
         ]
     )
 
-    assert embedder.documents == ["s t: Same."]
+    assert embedder.documents == ["s t: Same.", "t", "Same."]
 
 
 async def test_the_same_request_is_embedded_once() -> None:

@@ -13,6 +13,7 @@ from toolgate.base.ids import utc_text
 from toolgate.errors import OptionError, StoreError
 from toolgate.search import Hit, Learning, SearchedQuery
 from toolgate.search.cutoff import HIGHEST, LOWEST, JudgedSearch, PersonalCutoff
+from toolgate.search.relevance.calibration import Fit
 from toolgate.search.relevance.usage_votes import (
     UsageHistory,
     UsageWeights,
@@ -205,9 +206,9 @@ def clock() -> Clock:
 
 
 def asked(
-    query: str, *values: float, margin: float | None = 0.1, fits: bool = True
+    query: str, *values: float, margin: float | None = 0.1, fit: Fit = "good"
 ) -> SearchedQuery:
-    return SearchedQuery(query=query, vector=unit(*values), margin=margin, fits=fits)
+    return SearchedQuery(query=query, vector=unit(*values), margin=margin, fit=fit)
 
 
 def hit(key: str, query: str = "q") -> Hit:
@@ -287,7 +288,7 @@ async def test_switched_off_nothing_is_logged(store: Any, clock: Clock) -> None:
 
 async def test_marks_move_the_line_of_their_caller_only(store: Any, clock: Clock) -> None:
     learner = learning(store, clock)
-    weak = asked("one", 1, margin=-0.02, fits=False)
+    weak = asked("one", 1, margin=-0.02, fit="none")
     learner.note_search(ANN, [weak], "m", [hit("a:x")])
 
     assert await learner.mark(ANN, "a:x", right=True)

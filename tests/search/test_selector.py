@@ -72,7 +72,7 @@ def keys(answer: SearchAnswer) -> list[str]:
 
 
 async def test_the_model_chooses_among_the_best_and_says_why() -> None:
-    """`create an issue` ranks github, gitlab, list_issues; the model takes the second only."""
+    """`create an issue` ranks gitlab, github, list_issues; the model takes the second only."""
     async with picking(chat_reply([pick(2, 0.7, "opens\u202e issues of a project")])) as (
         search,
         service,
@@ -81,7 +81,7 @@ async def test_the_model_chooses_among_the_best_and_says_why() -> None:
         asked = service.requests[0]
 
     (hit,) = answer.hits
-    assert (hit.key, hit.relevance, hit.source) == ("gitlab:create_issue", 0.7, "llm")
+    assert (hit.key, hit.relevance, hit.source) == ("github:create_issue", 0.7, "llm")
     assert hit.explanation == "opens issues of a project"
     assert (answer.notices, answer.fallback) == ((), "")
     assert asked.path == "/v1/chat/completions"
@@ -94,8 +94,8 @@ async def test_the_model_chooses_among_the_best_and_says_why() -> None:
     assert task["tools"][0] == {
         "tool": 1,
         "name": "create_issue",
-        "server": "github",
-        "description": "Open a new issue in a repository.",
+        "server": "gitlab",
+        "description": "Open a new issue in a project.",
     }
 
 
@@ -104,7 +104,7 @@ async def test_an_answer_in_a_block_of_markdown_is_read() -> None:
     text = '\n```json\n{"picks": [{"tool": 2, "relevance": 0.7, "why": "it opens them"}]}\n```\n'
     async with picking(saying(text)) as (search, _):
         (hit,) = (await search.search(ISSUE)).hits
-    assert (hit.key, hit.source) == ("gitlab:create_issue", "llm")
+    assert (hit.key, hit.source) == ("github:create_issue", "llm")
 
 
 async def test_it_sees_the_first_fifty_and_no_hidden_tool() -> None:
@@ -160,7 +160,7 @@ async def test_a_threshold_is_for_what_the_model_says() -> None:
         some = await search.search(replace(ISSUE, threshold=0.5))
         none = await search.search(replace(ISSUE, threshold=0.95))
 
-    assert keys(some) == ["github:create_issue"]
+    assert keys(some) == ["gitlab:create_issue"]
     assert none.hits == ()
     assert "relevance of 0.95" in none.notices[-1]
 
@@ -205,7 +205,7 @@ async def test_the_ranked_list_is_the_answer_when_the_model_fails(
         found = await search.search(replace(ISSUE, limit=2))
 
         assert len(service.requests) == 1
-    assert keys(found) == ["github:create_issue", "gitlab:create_issue"]
+    assert keys(found) == ["gitlab:create_issue", "github:create_issue"]
     assert found.notices == (
         f"The model did not choose ({reason}); this is the list as it was ranked.",
     )

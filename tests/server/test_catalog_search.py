@@ -372,7 +372,7 @@ async def test_searches_are_recorded_without_the_tools() -> None:
         (record,) = await ask.app.store.audit.select(AuditFilter(action="catalog_search"))
 
     assert (record.query, record.caller_id) == ("open a ticket", "catalog:a")
-    assert record.detail == {"project": "a", "tools": 9, "hits": 2}
+    assert record.detail == {"project": "a", "tools": 9, "hits": 4}
 
 
 async def test_it_answers_over_http_beside_the_other_doors() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.search.cutoff import PersonalCutoff
+from toolgate.search.relevance.calibration import Fit
 from toolgate.search.relevance.usage_votes import UsageVotes, UsageWeights
 from toolgate.types import DEFAULT_PROJECT, Json
 
@@ -138,7 +139,7 @@ class SearchedQuery:
     margin: float | None = None
     """How far its best hit is above the line of "nothing fits", as a cosine."""
 
-    fits: bool = True
+    fit: Fit = "good"
     """Whether anything fits it."""
 
 
@@ -148,6 +149,9 @@ class SearchAnswer:
 
     hits: tuple[Hit, ...]
     """Best first; equal scores in order of the key."""
+
+    fit: Fit = "good"
+    """Whether anything fits; of several queries the best."""
 
     notices: tuple[str, ...] = ()
     """Sentences for the reader: what was withheld, fell back or did not fit."""

@@ -15,7 +15,7 @@ class IndexedTexts:
     """A tool as the search reads it."""
 
     indexed: tuple[str, ...]
-    """The texts that are embedded, each in one line as it may be shown."""
+    """The whole texts that are embedded, each in one line as it may be shown."""
 
     capabilities: tuple[str, ...]
     """What it can do, guessed from its words; not embedded, since it finds no more."""
@@ -25,6 +25,6 @@ def indexed_texts(tool: Indexable) -> IndexedTexts:
     """What the search knows of a tool."""
     read = IndexedTool(tool)
     return IndexedTexts(
-        indexed=tuple(dict.fromkeys(map(clean, texts_of(read)))),
+        indexed=tuple(dict.fromkeys(map(clean, texts_of(read)[:2]))),
         capabilities=capabilities_of(read.name, read.description),
     )

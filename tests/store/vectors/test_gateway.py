@@ -70,7 +70,7 @@ async def test_a_second_gateway_embeds_nothing(url: str) -> None:
                 ME, DiscoverRequest(queries=("tomorrow's rain",))
             )
 
-    assert before["counted"]["embedding"]["document"]["texts"] == 3
+    assert before["counted"]["embedding"]["document"]["texts"] == 9
     assert after["counted"]["embedding"]["document"]["texts"] == 0
     assert after["counted"]["vectors_loaded"] == 3
     assert found.results[0].tool_key == "weather:forecast"

@@ -59,8 +59,9 @@ def search(
     JSON: {"results": [{"toolKey", "toolName", "serverName", "relevance", "source", "description",
     "explanation", "signature", "annotations", "outputSchema", "weak", "down",
     "alternatives", "usedWith", "reasons"}], "siblings",
-    "notice", "total_searched", "duration_ms", "query_embedded", "estimatedTokens", "text"}; source
-    is exact, lexical, vector, usage, core, cloud or llm, and reasons is there with --explain.
+    "fit", "notice", "total_searched", "duration_ms", "query_embedded", "estimatedTokens",
+    "text"}; source is exact, lexical, vector, usage, core, cloud or llm, and reasons is there
+    with --explain.
     """
     request: Json = {"query": " ".join(query), "limit": limit, "include_core": core}
     if mark and mark not in {"right", "wrong"}:

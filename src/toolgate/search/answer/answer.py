@@ -80,6 +80,7 @@ def compose(
         results=results,
         siblings=unlisted,
         notices=tuple(dict.fromkeys(notice for notice in texts if notice))[:_NOTICES_MOST],
+        fit=answer.fit,
         budget_tokens=budget_tokens,
         total_searched=answer.searched,
         duration_ms=round(answer.duration_ms, 2),

@@ -10,6 +10,7 @@ from typing import TypeVar
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.search.answer.results import SIGNATURE_CHARS, DiscoveryResult
 from toolgate.search.answer.safe_text import clean, cut
+from toolgate.search.relevance.calibration import Fit
 from toolgate.types import Json
 
 __all__ = ["DetailLevel", "Discovery", "fit", "notices_at"]
@@ -26,6 +27,9 @@ class Discovery:
 
     siblings: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Names of the other tools of each server in `results`."""
+
+    fit: Fit = "good"
+    """Whether anything fits."""
 
     notices: tuple[str, ...] = ()
     """What was withheld, fell back, is down or does not fit; sentences."""
@@ -56,7 +60,8 @@ class Discovery:
 
         `results[]` (`toolKey toolName serverName relevance source description? explanation?
         signature? annotations? outputSchema? down? alternatives? usedWith?`), `siblings?` (names by
-        server), `notice?`, `total_searched`, `duration_ms`, `query_embedded`, `estimatedTokens`.
+        server), `fit` (`good`, `unsure` or `none`), `notice?`, `total_searched`, `duration_ms`,
+        `query_embedded`, `estimatedTokens`.
 
         Args:
             explain: Give each result its `reasons` too; they are for people and programs, and do
@@ -155,6 +160,7 @@ def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
             name: list(discovery.siblings.get(name, ())[: level.siblings]) for name in servers
         }
         body["siblings"] = {server: names for server, names in siblings.items() if names}
+    body["fit"] = discovery.fit
     if notices := notices_at(discovery, level):
         body["notice"] = " ".join(notices)
     body["total_searched"] = discovery.total_searched

@@ -1,7 +1,7 @@
 """Which words, names and quoted strings of a request a tool has."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple, TypeAlias
@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from toolgate.search.lexical.postings import WordIndex
 from toolgate.search.lexical.query import WORDS_REMEMBERED, ParsedQuery
 from toolgate.search.lexical.ranking import best_positions
 from toolgate.search.lexical.state import LexicalState
@@ -36,6 +37,7 @@ _SHORT_WORDS = 6
 """Words of a request up to which a single quoted word counts; chosen."""
 _NAMES_REMEMBERED = 4_096
 """Names of tools whose words are remembered; chosen."""
+_NAME_FIELD = FIELD_NAMES.index("name")
 _QUOTES = "\"'`“”„«»"
 _AROUND = f"{_QUOTES}.,;:!?()[]"
 """What stands around a word and is no part of it."""
@@ -112,27 +114,65 @@ class WordMatch(NamedTuple):
 
     words: dict[str, list[str]]
     """By the weightiest field with them."""
-    share: float
+    share: float = 0.0
     """Of what the request's words say, the rare ones most, in [0, 1]."""
-
-
-_UNMATCHED = WordMatch({}, 0.0)
+    named: float = 0.0
+    """The same of the tool's name alone, and with words for the same thing."""
+    name_share: float = 0.0
+    """Share of what the tool's name says that the request says, in its words or others."""
 
 
 def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery) -> list[WordMatch]:
     """What each tool has of the request."""
-    if state.index is None:
-        return [_UNMATCHED for _ in slots]
-    fields = state.index.fields_of(asked.terms, slots)
-    rarity = state.index.idf.data
+    index = state.index
+    if index is None or not asked.max_score:
+        return [WordMatch({}) for _ in slots]
+    rarity = index.idf.data
+    others = {number for related in asked.related for number, _ in related.others}
+    fields = index.fields_of([*asked.terms, *others], slots)
     matches: list[WordMatch] = []
     for at, terms_by_field in zip(slots, fields, strict=True):
-        has = set(chain.from_iterable(terms_by_field.values()))
-        share = sum(map(rarity.__getitem__, has)) / asked.max_score if has else 0.0
+        own = {
+            row: numbers
+            for row, every in terms_by_field.items()
+            if (numbers := [number for number in every if number in asked.terms])
+        }
+        has = set(chain.from_iterable(own.values()))
+        in_name = set(terms_by_field.get(_NAME_FIELD, ()))
         matches.append(
-            WordMatch(_by_name(state, at, terms_by_field, asked), share) if has else _UNMATCHED
+            WordMatch(
+                words=_by_name(state, at, own, asked) if own else {},
+                share=sum(map(rarity.__getitem__, has)) / asked.max_score,
+                named=_said_by_name(index, asked, in_name) / asked.max_score if in_name else 0.0,
+                name_share=_share_of_name(state, at, in_name) if in_name else 0.0,
+            )
         )
     return matches
+
+
+def _said_by_name(index: WordIndex, asked: ParsedQuery, in_name: Collection[int]) -> float:
+    """What the words of a request say that a name has, as they are or in other words."""
+    rarity = index.idf.data
+    said = sum(rarity[number] for number in asked.terms if number in in_name)
+    for related in asked.related:
+        if related.number not in in_name and any(number in in_name for number, _ in related.others):
+            said += index.rarest if related.number < 0 else rarity[related.number]
+    return said
+
+
+def _share_of_name(state: LexicalState, slot: int, said: Collection[int]) -> float:
+    """Share of what a tool's name says that a request says."""
+    assert state.index is not None
+    rarity = state.index.idf.data
+    number_of = state.vocabulary.get
+    numbers = {
+        number_of(name_terms[-1], -1)
+        for _, name_terms in _words_of_name(state.tools[slot].name)
+        if name_terms
+    }
+    weights = {number: rarity[number] for number in numbers if 0 <= number < len(rarity)}
+    total = sum(weights.values())
+    return sum(weights[number] for number in weights if number in said) / total if total else 0.0
 
 
 def _by_name(

@@ -1,5 +1,6 @@
 """The words of a request as the index knows them, and how much of a request tools cover."""
 
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -8,6 +9,8 @@ from numpy.typing import NDArray
 
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.stop_words import stop_words_of
+from toolgate.search.lexical.thesaurus import related_terms, term_of
+from toolgate.search.lexical.translation import in_english
 from toolgate.search.tokenizer import (
     IGNORED,
     fold,
@@ -21,10 +24,12 @@ __all__ = [
     "QUERY_CHARS",
     "WORDS_REMEMBERED",
     "ParsedQuery",
+    "RequestReading",
     "coverage",
     "missing_words_notice",
     "no_match_notice",
     "parse_query",
+    "read_request",
 ]
 
 QUERY_CHARS = 4_000
@@ -33,10 +38,27 @@ QUERIES = 32
 """Queries of a request that are searched; chosen."""
 _SHORT = 8
 """Words of a request up to which missing words are named; chosen."""
+_RELATED_TOOLS = 5_000
+"""Tools with a related word up to which it is searched: bounds the work for one request in a large
+catalog, in which such a word says little; chosen."""
+_OWN_LANGUAGE = 0.3
+"""Share of a request from which on a tool that has its words makes a translation needless;
+chosen."""
 _QUERY_TERMS = 256
 """Terms of a request that are searched: bounds the work for one request; chosen."""
 WORDS_REMEMBERED = 20_000
 """Words of requests whose terms are remembered; chosen."""
+
+
+class RelatedWords(NamedTuple):
+    """What the thing that a word of a request names is called, too."""
+
+    word: str
+    """As it was written."""
+    number: int
+    """Number of its term; -1: no tool has it."""
+    others: tuple[tuple[int, float], ...]
+    """Numbers of other terms, and what each counts against the word itself."""
 
 
 class ParsedQuery(NamedTuple):
@@ -52,6 +74,8 @@ class ParsedQuery(NamedTuple):
     """All its words, those that say nothing too."""
     max_score: float = 0.0
     """The highest score that a tool could have for it."""
+    related: tuple[RelatedWords, ...] = ()
+    """Words that other words stand for as well."""
 
 
 def parse_query(state: LexicalState, text: str) -> ParsedQuery:
@@ -80,11 +104,44 @@ def parse_query(state: LexicalState, text: str) -> ParsedQuery:
                     unknown.setdefault(term, word)
     telling_any = bool(numbers or unknown)
     max_score = (
-        state.index.max_score(list(numbers), len(unknown)) if state.index and numbers else 0.0
+        state.index.max_score(list(numbers), len(unknown)) if state.index and telling_any else 0.0
     )
+    related = _related(text, numbers, unknown, number_of, rarity) if terms_known else ()
     return ParsedQuery(
-        numbers, tuple(unknown.values()), common and not telling_any, len(every), max_score
+        numbers, tuple(unknown.values()), common and not telling_any, len(every), max_score, related
     )
+
+
+def _related(
+    text: str,
+    numbers: Mapping[int, str],
+    unknown: Mapping[str, str],
+    number_of: Callable[[str, int], int],
+    rarity: memoryview,
+) -> tuple[RelatedWords, ...]:
+    """The words of a request with others for the same thing, as far as tools have these."""
+    by_term = related_terms(text)
+    if not by_term:
+        return ()
+    terms_known = len(rarity)
+    asked = {term_of(word): (number, word) for number, word in numbers.items()}
+    asked |= {term: (-1, word) for term, word in unknown.items()}
+    related: list[RelatedWords] = []
+    for term, weights in by_term.items():
+        if term not in asked:
+            continue
+        known = ((number_of(other, terms_known), weight) for other, weight in weights.items())
+        others = tuple(
+            (number, weight)
+            for number, weight in known
+            if number < terms_known
+            and 0 < rarity[number] <= _RELATED_TOOLS
+            and number not in numbers
+        )
+        if others:
+            number, word = asked[term]
+            related.append(RelatedWords(word, number, others))
+    return tuple(related)
 
 
 @lru_cache(maxsize=WORDS_REMEMBERED)
@@ -102,13 +159,43 @@ _NO_DF = np.zeros(0, np.int64)
 
 def coverage(state: LexicalState, asked: ParsedQuery) -> NDArray[np.float32]:
     """Share of the request that each place covers, in [0, 1)."""
-    if state.index is None or not asked.terms:
+    if state.index is None or not (asked.terms or asked.related):
         return np.zeros(state.size, np.float32)
-    # BM25F over the highest score that this request could have: 1 would be every word, in fields
+    # BM25 over the highest score that this request could have: 1 would be every word, in fields
     # of any weight, repeated without end.
-    scores = state.index.scores(asked.terms)
+    scores = state.index.scores(asked.terms, asked.related)
     scores /= asked.max_score
     return scores
+
+
+class RequestReading(NamedTuple):
+    """How a request was read."""
+
+    asked: ParsedQuery
+    """Its words, or those of its translation where these find more."""
+    shares: NDArray[np.float32]
+    """Share of it that each place covers, as it is or in English, in [0, 1)."""
+    translated: float | None
+    """How far its translation counts, in [0, 1]; None where it has none."""
+
+
+def read_request(state: LexicalState, text: str) -> RequestReading:
+    """A request as it is, and in English where it is in another language."""
+    asked = parse_query(state, text)
+    shares = coverage(state, asked)
+    translation = in_english(text)
+    if translation is None:
+        return RequestReading(asked, shares, None)
+    # The better tools in the language of the request fit, the less it takes others. Characters of
+    # texts without blanks are in several terms each, so that a tool covers half as much of them.
+    best = float(shares.max(initial=0.0)) * (1 if translation.is_spaced else 2)
+    counts = translation.share * (1 - min(1.0, best / _OWN_LANGUAGE))
+    english = parse_query(state, translation.text)
+    translated = coverage(state, english)
+    translated *= np.float32(counts)
+    if translated.max(initial=0.0) > shares.max(initial=0.0):
+        asked = english
+    return RequestReading(asked, np.maximum(shares, translated), counts)
 
 
 def missing_words_notice(
@@ -119,7 +206,16 @@ def missing_words_notice(
         return ""
     # Words of hidden tools count as missing: a notice must not tell that they are somewhere.
     hidden = (word for number, word in asked.terms.items() if not state.index.has(number, allowed))
-    missing = ", ".join(repr(word[:40]) for word in dict.fromkeys((*asked.unknown, *hidden)))
+    other_words = {
+        related.word
+        for related in asked.related
+        if any(state.index.has(number, allowed) for number, _ in related.others)
+    }
+    missing = ", ".join(
+        repr(word[:40])
+        for word in dict.fromkeys((*asked.unknown, *hidden))
+        if word not in other_words
+    )
     return f"Weak match: no tool here mentions {missing}." if missing else ""
 
 

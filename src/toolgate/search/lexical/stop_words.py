@@ -11,7 +11,7 @@ from pathlib import Path
 
 from toolgate.search.tokenizer import IGNORED, fold, words_of_request
 
-__all__ = ["stop_words_of"]
+__all__ = ["small_words_of", "stop_words_of"]
 
 _LISTS = {
     code: frozenset(map(fold, small.split()))
@@ -25,6 +25,11 @@ for _code, _small in _LISTS.items():
     for _word in _small:
         _LANGUAGES.setdefault(_word, []).append(_code)
 _NONE: frozenset[str] = frozenset()
+
+
+def small_words_of(language: str) -> frozenset[str]:
+    """The small words of a language (ISO 639-1), folded."""
+    return _LISTS.get(language, _NONE)
 
 
 @lru_cache(maxsize=64)

@@ -9,20 +9,24 @@ words; and among more tools one is nearer by chance.
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, Literal, NamedTuple
 
 __all__ = [
     "COMPETITORS",
+    "NAMED",
     "Calibration",
-    "CutoffModel",
     "Evidence",
+    "Fit",
+    "FitModel",
+    "best_fit",
     "brevity",
     "chance",
-    "mostly",
+    "hit_evidence",
     "read_calibration",
+    "request_evidence",
     "rivals_of",
     "shortness",
 ]
@@ -38,6 +42,8 @@ _WORDS_CUT = 0.02
 """Share of words below which nothing fits, without a cosine; chosen."""
 COMPETITORS = 30
 """Best tools that are compared with each other; chosen."""
+NAMED = 3
+"""Best tools whose names say whether anything fits a request; chosen."""
 _RIVAL_HEAT = 4.0
 """A tool whose score is 0.27 less than the best counts a third; chosen."""
 _USUAL_GAP = 0.6
@@ -51,8 +57,6 @@ _BRIEF_WORDS = 5.0
 """With so many words more of any kind, a request is a third as brief; chosen."""
 _BRIEFEST = 5
 """Words of the briefest request; a single one that a tool has may well be enough; chosen."""
-_MOST_WORDS = 0.5
-"""Up to this share, words that a tool has say nothing: most tools have some of them; chosen."""
 
 
 class Evidence(NamedTuple):
@@ -88,69 +92,88 @@ class Evidence(NamedTuple):
     ahead: float | None = None
     """How much nearer the nearest tool is than what tools do in general; None: nobody knows."""
 
+    named: float = 0.0
+    """Share of what the request's words say that the tool's name says, in these words or others for
+    the same thing, in [0, 1]."""
+
+    name_share: float = 0.0
+    """Share of what the tool's name says that the request says likewise, in [0, 1]."""
+
+    best_named: float = 0.0
+    """The highest `named` of the best hits."""
+
+    best_name_share: float = 0.0
+    """The highest `name_share` of the best hits."""
+
+    highest: float = 0.0
+    """The highest cosine of all hits."""
+
     @property
     def telling(self) -> float:
         """Share of the request's words that say something, in [0, 1]."""
         return self.words / max(1, self.words, self.n_words)
 
 
+Fit = Literal["good", "unsure", "none"]
+"""Whether anything fits a request: something does, perhaps, nothing."""
+
+
+def best_fit(fits: Iterable[Fit]) -> Fit:
+    """The best of several; `none` of none."""
+    given = frozenset(fits)
+    for fit in _FITS:
+        if fit in given:
+            return fit
+    return "none"
+
+
+_FITS: Final[tuple[Fit, ...]] = ("good", "unsure", "none")
+
+
 @dataclass(frozen=True, kw_only=True)
-class CutoffModel:
-    """Where nothing fits, as a cosine."""
+class FitModel:
+    """How likely it is that anything fits a request: a logistic model."""
 
-    ahead: float
-    """What `Evidence.ahead` counts; the cosine has the rest. 0 to 1."""
-    cut: float
-    """What the best hit of a long request needs in a catalog without tools."""
-    short: float
-    """How much more one needs that is as short as can be."""
-    brief: float
-    """How much more each unit of `brevity` needs."""
-    size: float
-    """How much more each unit of `chance` needs."""
-    word_share: float
-    """How much each unit of `mostly` takes back."""
+    weights: Mapping[str, float]
+    """By the names of `request_evidence`."""
+    none_below: float
+    """Logit below which nothing fits a long request."""
+    none_brief: float
+    """What each unit of `brevity` adds to that."""
+    good_from: float
+    """Logit from which something does."""
 
-    def margin(self, evidence: Evidence, cosine: float) -> float:
-        """How far the best hit is above the line."""
-        near = cosine
-        if evidence.ahead is not None:
-            near += self.ahead * (evidence.ahead - cosine)
-        return near - (
-            self.cut
-            + self.short * shortness(evidence.words)
-            + self.brief * brevity(evidence.n_words)
-            + self.size * chance(evidence.tools)
-            - self.word_share * mostly(evidence.word_share)
-        )
+    def margin(self, evidence: Evidence) -> float:
+        """How far the request is above the line of "nothing fits", as a cosine."""
+        return (self.logit(evidence) - self._line(evidence)) / self._per_cosine
+
+    def sure_margin(self, evidence: Evidence) -> float:
+        """The margin from which something surely fits the request."""
+        return max(0.0, self.good_from - self._line(evidence)) / self._per_cosine
+
+    def logit(self, evidence: Evidence) -> float:
+        """How likely something fits."""
+        known = request_evidence(evidence)
+        return sum(weight * known[name] for name, weight in self.weights.items())
+
+    def _line(self, evidence: Evidence) -> float:
+        return self.none_below + self.none_brief * brevity(evidence.n_words)
+
+    @property
+    def _per_cosine(self) -> float:
+        return self.weights["cosine"] + self.weights.get("ahead", 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
     """Two logistic models for the bundled embedder; the weights are of the file."""
 
-    bias: float
-    """Intercept."""
-    cosine: float
-    """Weight of the cosine."""
-    cosine_squared: float
-    """Weight of its square."""
-    behind: float
-    """Weight of how far a tool is behind the best."""
-    gap: float
-    """Weight of the lead over the next tool."""
-    rivals: float
-    """Weight of the number of tools that are nearly as good."""
-    covered: float
-    """Of the square root of it."""
-    short: float
-    """Weight of the shortness of a request."""
-    telling: float
-    """Weight of words that few tools have."""
-    line: CutoffModel
-    """The cutoff below which nothing fits."""
-    line_alone: CutoffModel
-    """The same where nobody knows how far ahead of other tools the nearest one is."""
+    hits: Mapping[str, float]
+    """Weights of what `hit_evidence` gives."""
+    fit: FitModel
+    """Whether anything fits."""
+    fit_alone: FitModel
+    """The same where nobody knows how far ahead of other texts the nearest tool is."""
 
     def relevance(self, evidence: Evidence) -> float:
         """Probability in (0, 1) that the tool helps; without a cosine a guess from its words."""
@@ -158,18 +181,8 @@ class Calibration:
             # A hyperbola: steep at the start, since a few rare words already say much.
             guess = evidence.covered * (1 + _HALF) / (evidence.covered + _HALF)
             return min(_MOST, max(_LEAST, guess))
-        # Logistic regression, fitted by training/calibrate.py on requests whose tools are known.
-        logit = (
-            self.bias
-            + self.cosine * evidence.cosine
-            + self.cosine_squared * evidence.cosine**2
-            + self.behind * evidence.behind
-            + self.gap * evidence.gap
-            + self.rivals * evidence.rivals
-            + self.covered * math.sqrt(evidence.covered)
-            + self.short * shortness(evidence.words)
-            + self.telling * evidence.telling
-        )
+        known = hit_evidence(evidence, self._fit_model(evidence).logit(evidence))
+        logit = sum(weight * known[name] for name, weight in self.hits.items())
         return min(_MOST, max(_LEAST, 1 / (1 + math.exp(-logit))))
 
     def margin(self, evidence: Evidence) -> float:
@@ -179,8 +192,65 @@ class Calibration:
         """
         if evidence.cosine is None:
             return evidence.covered - _WORDS_CUT
-        line = self.line_alone if evidence.ahead is None else self.line
-        return line.margin(evidence, evidence.cosine)
+        return self._fit_model(evidence).margin(evidence)
+
+    def fit_of(self, evidence: Evidence, shift: float) -> Fit:
+        """Whether anything fits; `shift` moves both lines, as a cosine."""
+        margin = self.margin(evidence) - shift
+        if margin < 0:
+            return "none"
+        if evidence.cosine is None:
+            return "good"
+        return "good" if margin >= self._fit_model(evidence).sure_margin(evidence) else "unsure"
+
+    def _fit_model(self, evidence: Evidence) -> FitModel:
+        return self.fit_alone if evidence.ahead is None else self.fit
+
+
+def hit_evidence(evidence: Evidence, fit: float) -> dict[str, float]:
+    """What the relevance of a hit is computed from, by name.
+
+    Args:
+        evidence: What speaks for it.
+        fit: How likely anything fits the request, as a logit.
+    """
+    cosine = evidence.cosine or 0.0
+    short = shortness(evidence.words)
+    return {
+        "bias": 1.0,
+        "cosine": cosine,
+        "cosine_squared": cosine**2,
+        "behind": evidence.behind,
+        "gap": evidence.gap,
+        "rivals": evidence.rivals,
+        "covered": math.sqrt(evidence.covered),
+        "named": evidence.named,
+        "name_share": evidence.name_share,
+        "short": short,
+        "short_named": short * evidence.named,
+        "short_name_share": short * evidence.name_share,
+        "telling": evidence.telling,
+        "fit": fit,
+        "no_fit": min(0.0, fit),
+    }
+
+
+def request_evidence(evidence: Evidence) -> dict[str, float]:
+    """What is known of a request and its best hits, by name."""
+    short = shortness(evidence.words)
+    return {
+        "bias": 1.0,
+        "cosine": evidence.highest,
+        "ahead": evidence.ahead or 0.0,
+        "word_share": evidence.word_share,
+        "named": evidence.best_named,
+        "name_share": evidence.best_name_share,
+        "short": short,
+        "short_named": short * evidence.best_named,
+        "short_name_share": short * evidence.best_name_share,
+        "brief": brevity(evidence.n_words),
+        "chance": chance(evidence.tools),
+    }
 
 
 def rivals_of(scores: Sequence[float]) -> float:
@@ -211,20 +281,11 @@ def chance(tools: int) -> float:
     return math.sqrt(2 * math.log(max(1, tools)))
 
 
-def mostly(word_share: float) -> float:
-    """How much more than half of what a request says a tool has, in [0, 0.5]."""
-    return max(0.0, word_share - _MOST_WORDS)
-
-
 def read_calibration(path: Path = _FILE) -> Calibration:
     """The fitted weights that come with the package."""
     fitted = json.loads(path.read_text(encoding="utf-8"))
     return Calibration(
-        **fitted["hits"], line=_cutoff(fitted["line"]), line_alone=_cutoff(fitted["line_alone"])
+        hits=fitted["hits"],
+        fit=FitModel(**fitted["fit"]),
+        fit_alone=FitModel(**fitted["fit_alone"]),
     )
-
-
-def _cutoff(weights: dict[str, float]) -> CutoffModel:
-    """A cutoff as the file has it; the file calls the share of words `found`."""
-    named = {("word_share" if name == "found" else name): value for name, value in weights.items()}
-    return CutoffModel(**named)

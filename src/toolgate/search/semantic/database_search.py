@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.search.lexical.query import coverage, parse_query
+from toolgate.search.lexical.query import read_request
 from toolgate.search.lexical.ranking import highest_scores
 from toolgate.search.semantic.first_stage import DECIMALS, Cosines, HybridState
 from toolgate.search.semantic.tool_vectors import rows_of
@@ -120,7 +120,7 @@ class DatabaseSearch:
 
 def _best_by_words(state: HybridState, text: str) -> list[int]:
     assert state.vectors is not None
-    shares = coverage(state.words, parse_query(state.words, text))
+    shares = read_request(state.words, text).shares
     best = highest_scores(shares, min(_BY_WORDS, len(shares)))
     return state.vectors.of_tool[best[shares[best] > 0]].tolist()
 

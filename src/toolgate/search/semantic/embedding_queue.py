@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import chain
 from typing import Literal, TypeAlias
 
 import anyio
@@ -16,6 +17,7 @@ from toolgate.models.embedders import Embedder, Vectors, embedded
 from toolgate.search.base import SearchableTool
 from toolgate.search.semantic.metrics import SearchMetrics
 from toolgate.search.semantic.tool_vectors import (
+    TEXT_WEIGHTS,
     PendingText,
     TextHashes,
     ToolVectors,
@@ -35,6 +37,8 @@ Phase: TypeAlias = Literal["idle", "loading", "embedding", "keeping", "resting"]
 """`loading`: vectors are read from where they are kept. `embedding`: others are computed.
 `keeping`: they are written and indexed there. `resting`: that fails and is tried again later."""
 
+_TINY = 1e-9
+"""Length of a vector below which it counts as 0."""
 _BATCH = 64
 """Texts that the embedder gets at once; chosen."""
 _RETRY_S = (1.0, 5.0, 30.0)
@@ -271,13 +275,18 @@ class EmbeddingQueue:
                 await self._cache.flush()
 
     async def _rows_of(self, batch: Sequence[PendingText]) -> Vectors:
-        texts = list(
-            dict.fromkeys(text for pending in batch for text in (pending.split, pending.rich))
-        )
+        texts_by_row = [pending.texts for pending in batch]
+        texts = list(dict.fromkeys(chain.from_iterable(texts_by_row)))
         embeddings = await embedded(self._embedder, texts, "document")
         row_of = {text: row for row, text in enumerate(texts)}
-        split = embeddings[[row_of[pending.split] for pending in batch]]
-        return (split + embeddings[[row_of[pending.rich] for pending in batch]]) * np.float32(0.5)
+        total = np.zeros((len(batch), embeddings.shape[1]), np.float32)
+        for weight, texts_of_kind in zip(
+            TEXT_WEIGHTS, zip(*texts_by_row, strict=True), strict=True
+        ):
+            total += np.float32(weight) * embeddings[[row_of[text] for text in texts_of_kind]]
+        # A vector of 0 says that the model cannot read any of the texts.
+        total /= np.maximum(np.linalg.norm(total, axis=1, keepdims=True), _TINY)
+        return total
 
 
 def _by_size(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[PendingText]:

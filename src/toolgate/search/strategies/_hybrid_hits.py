@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import exp
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from toolgate.search.base import (
     SearchRequest,
 )
 from toolgate.search.lexical.matches import (
+    WordMatch,
     exact_matches,
     explanation_of,
     matched_words,
@@ -27,8 +29,10 @@ from toolgate.search.lexical.ranking import (
 )
 from toolgate.search.relevance.calibration import (
     COMPETITORS,
+    NAMED,
     Calibration,
     Evidence,
+    Fit,
     rivals_of,
 )
 from toolgate.search.relevance.usage_votes import (
@@ -57,10 +61,13 @@ _WORKED = 0.5
 chosen."""
 
 
-_NOTHING_FITS = (
-    "Nothing fits well: these are the nearest tools, all of them weak. "
-    "Say it in other words, or name the kind of thing that is needed."
-)
+_FIT_NOTICES: Final[dict[Fit, str]] = {
+    "good": "",
+    "unsure": "It is unsure whether one of these tools fits.",
+    "none": "Nothing fits well: these are the nearest tools, all of them weak. "
+    "Say it in other words, or name the kind of thing that is needed.",
+}
+"""What is said of a request."""
 
 
 class HitBuilder:
@@ -79,8 +86,8 @@ class HitBuilder:
         allowed: NDArray[np.bool_] | None,
         request: SearchRequest,
         searched: int,
-    ) -> tuple[list[Hit], bool, str]:
-        """The hits of one query, whether they fit, and what is to be said."""
+    ) -> tuple[list[Hit], Fit, str]:
+        """The hits of one query, whether anything fits, and what is to be said."""
         words, slots = state.words, ranking.slots
         scores = _with_names_and_quotes(state, ranking, allowed)
         # At least `COMPETITORS`, so that relevance does not depend on the limit of the request.
@@ -91,9 +98,11 @@ class HitBuilder:
             unboosted = best_positions(words, plain, request.limit, slots)
             best = mix_in_unboosted(best, unboosted, self._options.usage.explore)
         best_slots = best if slots is None else slots[best].tolist()
-        matched = matched_words(words, best_slots, ranking.asked)
-        word_shares = [match.share for match in matched]
-        evidence = self._evidence(state, ranking, best, rivals, word_shares, searched)
+        first = rivals[:NAMED]
+        first_slots = first if slots is None else slots[first].tolist()
+        every = matched_words(words, [*first_slots, *best_slots], ranking.asked)
+        matched = every[len(first) :]
+        evidence = self._evidence(state, ranking, best, rivals, every, searched)
         hits: list[Hit] = []
         ceiling = 1.0
         for at, slot, match, proof in zip(best, best_slots, matched, evidence, strict=True):
@@ -103,14 +112,16 @@ class HitBuilder:
             # The order is that of relevance: none is higher than the one before it.
             ceiling = hit.relevance
         if not hits:
-            return [], False, no_match_notice(ranking.asked)
+            return [], "none", no_match_notice(ranking.asked)
         shift = 0.0
         if request.learned is not None and state.vectors is not None:
             shift = request.learned.line.shift(self._embedder.identity)
         if shift:
             hits = [replace(hit, fields={**hit.fields, "line_shift": shift}) for hit in hits]
-        fits = _fits(hits[0], shift)
-        if not fits:
+        fit: Fit = "good"
+        if not _is_sure(hits[0]):
+            fit = self._calibration.fit_of(evidence[0], shift)
+        if fit == "none":
             hits = _weakened(hits, shift)
         above = [hit for hit in hits if hit.relevance >= request.threshold]
         if not above:
@@ -118,8 +129,8 @@ class HitBuilder:
                 f"No tool reaches the relevance of {request.threshold:g} that was asked for. "
                 "Ask with a lower threshold."
             )
-            return [], False, notice
-        return above, fits, "" if fits else _NOTHING_FITS
+            return [], "none", notice
+        return above, fit, _FIT_NOTICES[fit]
 
     def _evidence(
         self,
@@ -127,10 +138,13 @@ class HitBuilder:
         ranking: Ranking,
         best: Sequence[int],
         rivals: Sequence[int],
-        word_shares: Sequence[float],
+        every: Sequence[WordMatch],
         searched: int,
     ) -> list[Evidence]:
-        """What speaks for each of the best, compared with its rivals."""
+        """What speaks for each of the best, compared with its rivals.
+
+        `every` are the words of the first rivals, and behind them those of the best.
+        """
         # The calibration was fitted without earlier use, so it gets the scores from before the
         # boost.
         plain = ranking.scores
@@ -148,21 +162,29 @@ class HitBuilder:
         near = [cosine for cosine in cosines[: len(among)] if cosine is not None]
         nearest, ahead = max(near, default=0.0), _ahead(ranking, among)
         asked = len(ranking.asked.terms) + len(ranking.asked.unknown)
+        named = every[: len(every) - len(best)]
+        best_named = max((match.named for match in named), default=0.0)
+        best_name_share = max((match.name_share for match in named), default=0.0)
         return [
             Evidence(
                 cosine=cosine,
                 covered=covered,
                 gap=max(0.0, first - score),
                 rivals=equals,
-                word_share=share,
+                word_share=match.share,
                 words=asked,
                 n_words=max(asked, ranking.asked.n_words),
                 behind=0.0 if cosine is None else max(0.0, nearest - cosine),
                 tools=searched,
                 ahead=ahead,
+                named=match.named,
+                name_share=match.name_share,
+                best_named=best_named,
+                best_name_share=best_name_share,
+                highest=nearest,
             )
-            for cosine, covered, score, share in zip(
-                cosines[len(among) :], shares, scores, word_shares, strict=True
+            for cosine, covered, score, match in zip(
+                cosines[len(among) :], shares, scores, every[len(named) :], strict=True
             )
         ]
 
@@ -209,6 +231,8 @@ class HitBuilder:
             "found": round(evidence.word_share, 4),
             "words": evidence.words,
             "said": evidence.n_words,
+            "named": round(evidence.named, 4),
+            "name_share": round(evidence.name_share, 4),
             "ahead": None if evidence.ahead is None else round(evidence.ahead, 4),
             "rivals": round(evidence.rivals, 4),
             "margin": round(self._calibration.margin(evidence), 4),
@@ -256,11 +280,13 @@ def _weakened(hits: Sequence[Hit], shift: float) -> list[Hit]:
     ]
 
 
-def _fits(best: Hit, shift: float) -> bool:
-    """Whether the best hit fits; `shift` is what use has done to the line."""
-    if best.source == "exact" or best.fields.get("usage", 0.0) >= _WORKED:
-        return True
-    return best.fields["margin"] >= shift or "quoted" in best.fields
+def _is_sure(best: Hit) -> bool:
+    """Whether the best hit fits wherever the line is: named, quoted, or used for the same."""
+    return (
+        best.source == "exact"
+        or "quoted" in best.fields
+        or best.fields.get("usage", 0.0) >= _WORKED
+    )
 
 
 def _cosines_of(

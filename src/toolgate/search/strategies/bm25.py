@@ -27,16 +27,15 @@ from toolgate.search.lexical.matches import (
 from toolgate.search.lexical.query import (
     QUERIES,
     QUERY_CHARS,
-    ParsedQuery,
-    coverage,
     missing_words_notice,
     no_match_notice,
-    parse_query,
+    read_request,
 )
 from toolgate.search.lexical.ranking import allowed_by, best_positions, interleave_hits
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.lexical_cache import LexicalCache
+from toolgate.search.relevance.calibration import Fit
 from toolgate.search.tokenizer import fold
 
 __all__ = ["Bm25Search", "Options", "build"]
@@ -131,8 +130,12 @@ class Bm25Search:
             hits = interleave_hits(fitting, request.limit, then=weak)
         elif not notices:
             notices.append("There is no tool to search.")
+        fit: Fit = "none"
+        if hits:
+            fit = "unsure" if hits[0].fields.get("weak") else "good"
         return SearchAnswer(
             hits=tuple(hits),
+            fit=fit,
             notices=tuple(notices),
             searched=searched,
             duration_ms=(perf_counter() - started) * 1000,
@@ -149,8 +152,8 @@ class Bm25Search:
         if len(query) > QUERY_CHARS:
             notice = f"Only the first {QUERY_CHARS} characters of the query were searched."
             query = query[:QUERY_CHARS]
-        asked = parse_query(state, query)
-        scores = self._scores(state, asked, request)
+        asked, covered, _ = read_request(state, query)
+        scores = self._scores(state, covered, request)
         if allowed is not None:
             scores *= allowed
         quoted = quoted_strings(query)
@@ -182,11 +185,10 @@ class Bm25Search:
         return hits, notice
 
     def _scores(
-        self, state: LexicalState, asked: ParsedQuery, request: SearchRequest
+        self, state: LexicalState, scores: NDArray[np.float32], request: SearchRequest
     ) -> NDArray[np.float32]:
-        scores = coverage(state, asked)
         if request.context.strip() and self._options.context_weight:
-            context = coverage(state, parse_query(state, request.context[:QUERY_CHARS]))
+            context = read_request(state, request.context[:QUERY_CHARS]).shares
             weight = np.float32(self._options.context_weight)
             # Context only reorders: a tool that the request itself does not match stays at 0.
             scores = np.where(scores > 0, (scores + weight * context) / (1 + weight), scores)

@@ -42,11 +42,10 @@ from toolgate.search.lexical.ranking import (
     allowed_by,
     interleave_hits,
 )
+from toolgate.search.lexical.translation import in_english
 from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.relevance.background_similarity import background_vectors
-from toolgate.search.relevance.calibration import (
-    read_calibration,
-)
+from toolgate.search.relevance.calibration import best_fit, read_calibration
 from toolgate.search.semantic.embedding_queue import EmbeddingQueue
 from toolgate.search.semantic.first_stage import (
     FIRST_LOOK_FROM,
@@ -268,6 +267,7 @@ class HybridSearch:
         has_vectors = any(asked.vector is not None for asked in read)
         answer = SearchAnswer(
             hits=tuple(hits),
+            fit=best_fit(asked.fit for asked in read) if hits else "none",
             notices=tuple(notices),
             searched=searched,
             fallback=f"hybrid: {fallback}" if fallback else "",
@@ -307,6 +307,17 @@ class HybridSearch:
             rows = rows[state.words.slots]
         return state.vectors.rows[rows]
 
+    async def _vectors_of(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]] | None:
+        """Vectors of texts, of their English translations where the model reads only English."""
+        readings = {text: text for text in texts}
+        if self._options.script_gate and self._reads == "english":
+            translations = {text: in_english(text) for text in texts}
+            readings |= {text: english.text for text, english in translations.items() if english}
+        vectors = await self._asked.vectors_of(list(readings.values()))
+        if vectors is None:
+            return None
+        return {text: vectors[reading] for text, reading in readings.items()}
+
     async def _search_all(
         self,
         state: HybridState,
@@ -330,7 +341,7 @@ class HybridSearch:
         vectors: dict[str, NDArray[np.float32]] | None = {}
         if state.vectors is not None and self._options.dense_weight:
             texts = [text for query in queries for text in (query, *parts[query])]
-            vectors = await self._asked.vectors_of([*texts, *([context] if context else [])])
+            vectors = await self._vectors_of([*texts, *([context] if context else [])])
         if vectors is None or state.vectors is None:
             trouble = self._asked.trouble or "cannot be used; the log of the gateway says why"
             fallback = f"the embedder {trouble}"
@@ -362,11 +373,11 @@ class HybridSearch:
         for query in queries:
             texts = QueryTexts(query, tuple(parts[query]), context)
             ranking = ranker.rank(state, texts, vectors, request, allowed)
-            hits, fits, notice = builder.build(state, ranking, allowed, request, searched)
-            (fitting if fits else weak).append(hits)
+            hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
+            (weak if fit == "none" else fitting).append(hits)
             margin = hits[0].fields.get("margin") if hits else None
             read.append(
-                SearchedQuery(query=query, vector=vectors.get(query), margin=margin, fits=fits)
+                SearchedQuery(query=query, vector=vectors.get(query), margin=margin, fit=fit)
             )
             if notice:
                 several = len(request.queries) > 1

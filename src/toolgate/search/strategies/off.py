@@ -38,7 +38,7 @@ class NoSearch:
     async def search(self, request: SearchRequest) -> SearchAnswer:
         """Nothing, with the reason."""
         del request
-        return SearchAnswer(hits=(), notices=(_REASON,))
+        return SearchAnswer(hits=(), fit="none", notices=(_REASON,))
 
 
 _: type[SearchStrategy] = NoSearch

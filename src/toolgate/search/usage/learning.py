@@ -287,7 +287,7 @@ class Learning:
                 vector=vector,
                 shown=tuple((hit.key, hit.relevance) for hit in query_hits),
                 margin=query.margin,
-                weak=not query.fits,
+                weak=query.fit == "none",
                 query=query.query[:_QUERY_CHARS] if self._keep_queries() else None,
             )
             self._writer.put(search)

@@ -1,0 +1,103 @@
+"""Short requests over the tools of 37 servers: what agents send every day, and what nothing serves.
+
+The rows with `split: fit` were used to fit weights; a gate against losing what was reached.
+"""
+
+import pytest
+
+from benchmarks._data import PHRASES, REAL_TOOLS, read_rows
+from tests.limits import EMBEDDING_S
+from toolgate.cli.evaluation._measure import tool_of
+from toolgate.models.embedders.bundled import BundledEmbedder
+from toolgate.search import SearchRequest
+from toolgate.search.lexical.thesaurus import LANGUAGES, load_concepts, related_terms
+from toolgate.search.lexical.translation import in_english
+from toolgate.search.strategies.hybrid import Options, build
+
+pytestmark = pytest.mark.anyio
+
+FIRST, AMONG_FIVE = 0.69, 0.85
+"""Shares of the phrases that a tool serves with such a tool first, and among the first five."""
+FALSE_ALARMS, NOTICED = 0.05, 0.6
+"""Shares of `none`: of phrases that are served, and of those that are not."""
+
+
+async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fits() -> None:
+    rows = read_rows(PHRASES)
+    search = build(
+        Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
+        embedder=BundledEmbedder(),
+    )
+    await search.update(
+        [
+            tool_of(
+                {
+                    **tool,
+                    "id": f"{tool['server']}:{tool['name']}",
+                    "input_schema": tool.get("inputSchema"),
+                },
+                REAL_TOOLS,
+            )
+            for tool in read_rows(REAL_TOOLS)
+        ]
+    )
+    await search.ready()
+    answers = [await search.search(SearchRequest(queries=(row["text"],))) for row in rows]
+    ranks = [
+        next((at for at, hit in enumerate(answer.hits) if hit.key in row["relevant"]), 99)
+        for row, answer in zip(rows, answers, strict=True)
+        if row["relevant"]
+    ]
+    none = {
+        is_served: [
+            answer.fit == "none"
+            for row, answer in zip(rows, answers, strict=True)
+            if bool(row["relevant"]) == is_served
+        ]
+        for is_served in (True, False)
+    }
+
+    assert sum(rank < 1 for rank in ranks) / len(ranks) >= FIRST
+    assert sum(rank < 5 for rank in ranks) / len(ranks) >= AMONG_FIVE
+    assert sum(none[True]) / len(none[True]) <= FALSE_ALARMS
+    assert sum(none[False]) / len(none[False]) >= NOTICED
+    await search.aclose()
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("lösche die Datei report.pdf", "delete file report pdf"),
+        ("Ordnerinhalt anzeigen", "folder content list"),
+        ("mettre à jour le ticket", "update issue"),
+        ("mostrar tablas de la base de datos", "list table database"),
+        ("enviar uma mensagem", "send message"),
+        ("quiero borrar una rama", "delete branch"),
+        ("创建一个新分支", "create new branch"),
+        ("ファイルを検索する", "file search"),
+    ],
+)
+def test_requests_in_other_languages_are_read_as_english_ones(text: str, english: str) -> None:
+    reading = in_english(text)
+
+    assert reading is not None
+    assert reading.text == english
+    assert 0 < reading.share <= 1
+
+
+@pytest.mark.parametrize("text", ["list branches", "close issue 42", "weather in Oslo", "", "42"])
+def test_requests_in_english_stay_as_they_are(text: str) -> None:
+    assert in_english(text) is None
+
+
+def test_each_line_of_the_thesaurus_has_all_languages() -> None:
+    for concept in load_concepts():
+        assert list(concept.others) == list(LANGUAGES[1:])
+        assert all(concept.others.values()), concept.usual
+
+
+def test_related_words_count_less_than_the_word_itself() -> None:
+    weights = related_terms("make a folder")
+
+    assert weights["folder"]["directori"] == weights["make"]["creat"] == 0.5
+    assert "folder" not in weights["folder"]

@@ -43,6 +43,13 @@ BROKEN = {
     "an id of null": (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', -32600, "'id'"),
     "no method": (b'{"jsonrpc":"2.0","id":1}', -32600, "'method'"),
     "a method that is none": (b'{"jsonrpc":"2.0","id":1,"method":7}', -32600, "'method'"),
+    "a result that is no object": (b'{"jsonrpc":"2.0","id":1,"result":""}', -32600, "'result'"),
+    "an error without a code": (b'{"jsonrpc":"2.0","id":1,"error":{}}', -32600, "'error'"),
+    "a result and an error": (
+        b'{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"x"}}',
+        -32600,
+        "not both",
+    ),
     "parameters in a row": (
         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[]}',
         -32600,

@@ -98,6 +98,21 @@ async def test_metrics_keep_their_last_values_while_the_store_hangs(
                 await anyio.sleep(0.05)
 
 
+async def test_scrapes_at_the_same_time_are_all_answered() -> None:
+    """Found by fuzzing: the second of them failed."""
+    statuses: list[int] = []
+    async with memory_app({"a": FakeUpstream()}, SETTINGS) as app, client_of(app) as client:
+
+        async def scrape() -> None:
+            statuses.append((await client.get("/metrics")).status_code)
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(8):
+                tasks.start_soon(scrape)
+
+    assert statuses == [200] * 8
+
+
 async def test_a_gateway_that_must_record_is_not_ready_while_it_cannot(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

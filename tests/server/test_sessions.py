@@ -222,3 +222,36 @@ async def test_level_and_subscriptions_are_told_to_the_session_that_is_opened_ag
     assert any('"info"' in text for text in methods)
     assert sum(len(text) for text in methods) < 10_000
     client.sessions.close()
+
+
+async def test_messages_that_the_end_of_their_session_overtakes_are_answered() -> None:
+    """Found by fuzzing: an internal error, or a stream without an answer, and a traceback."""
+
+    async def end(url: str, session: dict[str, str]) -> None:
+        async with (
+            aiohttp.ClientSession() as http,
+            http.delete(f"{url}/mcp", headers=session) as response,
+        ):
+            assert response.status in {200, 404}
+
+    async with listening() as place:
+        answers: list[Any] = []
+
+        async def send(session: dict[str, str], message: Json) -> None:
+            answers.append(await post(place.url, message, session))
+
+        for _ in range(10):
+            session = await open_session(place.url)
+            async with anyio.create_task_group() as tasks:
+                for number in range(6):
+                    request = {"jsonrpc": "2.0", "id": number, "method": "tools/list"}
+                    tasks.start_soon(send, session, request)
+                    response: Json = {"jsonrpc": "2.0", "id": 100 + number, "result": {}}
+                    tasks.start_soon(send, session, response)
+                    if number == 2:
+                        tasks.start_soon(end, place.url, session)
+
+    assert {answer.status for answer in answers} <= {200, 202, 404}
+    assert all(answer.messages or answer.status == 202 for answer in answers)
+    texts = [answer.error["message"] for answer in answers if answer.status == 404]
+    assert set(texts) <= {"Session not found"}

@@ -207,13 +207,15 @@ class Metrics:
 
         Values of a store that does not answer are the last known.
         """
-        if self._refreshing is None:
-            self._refreshing = asyncio.create_task(self._try_refresh(), name="toolgate metrics")
-        await asyncio.wait({self._refreshing}, timeout=_MAX_REFRESH_S)
-        if self._refreshing.done():
-            self._refreshing = None
-        else:
+        refreshing = self._refreshing
+        if refreshing is None:
+            refreshing = asyncio.create_task(self._try_refresh(), name="toolgate metrics")
+            self._refreshing = refreshing
+        await asyncio.wait({refreshing}, timeout=_MAX_REFRESH_S)
+        if not refreshing.done():
             self.is_store_up = False
+        elif self._refreshing is refreshing:  # several readers may have waited for it
+            self._refreshing = None
         return self.collector.content_type, self.collector.text()
 
     async def _try_refresh(self) -> None:

@@ -53,7 +53,7 @@ from toolgate.server.mcp.result_shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN
 from toolgate.server.mcp.sdk_errors import explain_errors, media_type_fault
 from toolgate.server.mcp.sdk_loader import SdkLoader
 from toolgate.server.mcp.session_guard import SessionGuard
-from toolgate.server.mcp.sessions import HandshakeSessions
+from toolgate.server.mcp.sessions import SESSION_NOT_FOUND, HandshakeSessions
 from toolgate.server.mcp.summarize_body import FULL_PARAMS, summarize_body
 from toolgate.types import Caller, Json, json_object
 
@@ -74,7 +74,6 @@ _DUPLICATE_ID = (
 _CREDENTIAL_IN_URL = (
     " A token in the address is not read: addresses stand in logs. Send it as a header instead."
 )
-_OTHER_SESSION = "Session not found"
 _NO_CONTEXT = nullcontext()
 
 
@@ -215,7 +214,7 @@ class McpEndpoint:
             caller = anonymous
         is_checked = self._admission.required and not credentials.is_relay
         if is_checked and not self._session_guard.may_use(scope, caller):
-            body = error_bytes(scope.get(JSONRPC_ID), INVALID_REQUEST, _OTHER_SESSION)
+            body = error_bytes(scope.get(JSONRPC_ID), INVALID_REQUEST, SESSION_NOT_FOUND)
             await send_json(send, 404, body)
             return False
         scope[_CALLER] = caller

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -461,9 +461,13 @@ async def _contained(work: Callable[..., Awaitable[None]], *args: object) -> Non
 def _is_news(record: logging.LogRecord) -> bool:
     """Whether the SDK's transport tells of a fault.
 
-    It logs an error when a client ends its session right after a message (mcp 2.3.0).
+    It logs an error when a client ends its session right after a message, or while it sends one
+    (mcp 2.3.0).
     """
     error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return group.split(anyio.ClosedResourceError)[1] is not None
     return not isinstance(error, anyio.ClosedResourceError)
 
 

@@ -19,11 +19,16 @@ import anyio
 from toolgate.base.json_text import dumps
 from toolgate.base.signing import Signer
 from toolgate.errors import HandleError
-from toolgate.server.asgi.parsing.messages import Message, Receive, Scope, Send
+from toolgate.server.asgi.parsing.headers import header_in
+from toolgate.server.asgi.parsing.json_parser import INVALID_REQUEST, error_bytes
+from toolgate.server.asgi.parsing.messages import Message, Receive, Scope, Send, send_json
 from toolgate.server.mcp.summarize_body import FULL_PARAMS
 from toolgate.types import Json, json_object
 
-__all__ = ["HandshakeSessions", "ParkingLimits"]
+__all__ = ["SESSION_NOT_FOUND", "HandshakeSessions", "ParkingLimits"]
+
+SESSION_NOT_FOUND = "Session not found"
+"""The answer to a message for a session that there is not, in the words of the SDK."""
 
 _PURPOSE = "session"
 _HEADER = b"mcp-session-id"
@@ -78,6 +83,8 @@ class _HandshakeSession:
     """Requests and streams that are open."""
     idle_since: float = 0.0
     """Monotonic seconds."""
+    is_ending: bool = False
+    """Whether its client has asked for its end."""
     state: dict[str, Json] = field(default_factory=dict[str, Json])
     """Messages that restore log level and subscriptions."""
     opening: anyio.Lock = field(default_factory=anyio.Lock)
@@ -162,9 +169,15 @@ class HandshakeSessions:
                 yield send
             else:
                 _set_header(scope, session.sdk_id)
+                session.is_ending = session.is_ending or scope["method"] == "DELETE"
                 # The SDK keeps `send` until garbage is collected: it must not hold the message.
                 yield self._returning(
-                    send, session_id, nonce, session, scope["method"], _stateful_part(message)
+                    _refusing_when_ended(send, session, json_object(message).get("id")),
+                    session_id,
+                    nonce,
+                    session,
+                    scope["method"],
+                    _stateful_part(message),
                 )
         finally:
             session.running -= 1
@@ -364,6 +377,37 @@ class HandshakeSessions:
         with anyio.move_on_after(_OPEN_S):
             await self._answer(inner, receive, send)
         return session_id
+
+
+def _refusing_when_ended(send: Send, session: _HandshakeSession, request_id: object) -> Send:
+    """A `send` that answers a message to a session that ends meanwhile as one that came later.
+
+    When the end overtakes the message, the SDK fails with an internal error, or with a stream
+    without an answer (mcp 2.3.0).
+    """
+    is_refused = is_stream = has_answer = False
+
+    async def send_refusing(part: Message) -> None:
+        nonlocal is_refused, is_stream, has_answer
+        is_start = part["type"] == "http.response.start"
+        if is_refused:
+            return
+        if is_start and part["status"] >= 500 and session.is_ending:
+            is_refused = True
+            await send_json(send, 404, error_bytes(request_id, INVALID_REQUEST, SESSION_NOT_FOUND))
+            return
+        if is_start:
+            kind = header_in(part.get("headers", ()), b"content-type") or ""
+            is_stream = request_id is not None and kind.startswith("text/event-stream")
+        elif is_stream:
+            has_answer = has_answer or bool(part.get("body"))
+            is_last = not part.get("more_body", False)
+            if is_last and session.is_ending and not has_answer:
+                text = error_bytes(request_id, INVALID_REQUEST, SESSION_NOT_FOUND)
+                part = {**part, "body": b"event: message\r\ndata: " + text + b"\r\n\r\n"}
+        await send(part)
+
+    return send_refusing
 
 
 def _stateful_part(message: Json | None) -> tuple[str, object] | None:

@@ -108,12 +108,26 @@ def _fault_of(message: Json) -> str:
         return "Member 'id' must be a string or an integer."
     if "method" not in message:
         answers = "result" in message or "error" in message
-        return "" if answers and has_id else "Member 'method' is missing."
+        return _fault_of_response(message) if answers and has_id else "Member 'method' is missing."
     if not isinstance(message["method"], str):
         return "Member 'method' must be a string."
     if not isinstance(message.get("params", {}), dict):
         return "Member 'params' must be an object."
     return ""
+
+
+def _fault_of_response(message: Json) -> str:
+    if "error" not in message:
+        is_object = isinstance(message["result"], dict)
+        return "" if is_object else "Member 'result' must be an object."
+    if "result" in message:
+        return "A response has a member 'result' or 'error', not both."
+    error = json_object(message["error"])
+    code = error.get("code")
+    is_integer = isinstance(code, int) and not isinstance(code, bool)
+    if is_integer and isinstance(error.get("message"), str):
+        return ""
+    return "Member 'error' must be an object with an integer 'code' and a string 'message'."
 
 
 def _id_in(value: object) -> str | int | None:

@@ -18,7 +18,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench scale soak eval model calibrate venv fix clean
+.PHONY: help demo test check docs bench scale soak fuzz eval model calibrate venv fix clean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -73,6 +73,9 @@ scale: $(DEV) ## search over 600 to 1,000,000 tools: make scale DATA=FOLDER, wit
 
 soak: $(DEV) ## 100,000 calls with killed servers and reconnecting clients; takes a while
 	$(BIN)/python -m benchmarks.soak $(ARGS)
+
+fuzz: $(DEV) ## attack a gateway with machine-made inputs: make fuzz ARGS="--count 1000000"
+	$(BIN)/python -m tests.fuzz $(ARGS)
 
 model: $(MADE) ## make the embedding model in the package anew; DATA=folder with tools/ and intents/
 	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make model DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
+import jsonschema_rs
 import orjson
 import pytest
 
@@ -175,11 +176,23 @@ async def test_a_tool_is_found_and_run_by_what_it_does() -> None:
         assert await meta(app, "tool_execute", toolKey=key, arguments={}) == text_result("hi")
 
 
-async def test_an_answer_is_structured_only_for_clients_that_say_so() -> None:
+async def test_a_discovery_is_answered_as_text_and_as_its_output_schema_says() -> None:
     async with memory_app({"a": many(3)}, META) as app:
         call: Json = {"name": "tool_discovery", "arguments": {"query": "tool"}}
+        listed = orjson.loads(await app.gateway.listing.list_tools(ME))
+        schema = next(t["outputSchema"] for t in listed if t["name"] == "tool_discovery")
         plain = await app.gateway.call(ME, call, None)
-        assert "structuredContent" not in plain
+        structured = plain["structuredContent"]
+        jsonschema_rs.validate(schema, structured)
+        assert structured["results"][0].keys() == {
+            "toolKey",
+            "signature",
+            "description",
+            "relevance",
+        }
+        for result in structured["results"]:
+            assert result["toolKey"] in plain["content"][0]["text"]
+
         asked = call | {"_meta": {"toolgate/structured": True}}
         result = await app.gateway.call(ME, asked, None)
         assert result["content"] == []
@@ -202,6 +215,40 @@ async def test_discovery_can_be_limited_to_servers_and_says_which_there_are() ->
             await app.gateway.discovery.discover(
                 ME, DiscoverRequest(queries=("tool",), servers=("c",))
             )
+
+
+async def test_servers_that_are_down_share_one_line() -> None:
+    down = [many(3), many(2)]
+    async with memory_app({"a": many(3), "b": down[0], "c": down[1]}, META) as app:
+        for server in down:
+            server.refuses = True
+            server.crash()
+        with anyio.fail_after(HANG_S):
+            while [status.state for status in app.gateway.servers.statuses(ME)[1:]] != ["down"] * 2:
+                await anyio.sleep(0.01)
+        answer = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=("tool",)))
+
+    assert [notice for notice in answer.notices if "down" in notice] == [
+        "2 servers are down; 5 tools withheld: b, c."
+    ]
+
+
+async def test_the_search_tool_names_the_servers_that_its_caller_may_use() -> None:
+    files = FakeUpstream({"read_report": echo, "list_reports": echo})
+    async with memory_app({"files": files, "other": many(1)}, META) as app:
+
+        async def description() -> str:
+            listed = orjson.loads(await app.gateway.listing.list_tools(ME))
+            return next(t["description"] for t in listed if t["name"] == "tool_discovery")
+
+        before = await description()
+        assert before.endswith("Servers: files (reports), other.")
+        files.refuses = True
+        files.crash()
+        with anyio.fail_after(HANG_S):
+            while app.gateway.servers.statuses(ME)[0].state != "down":
+                await anyio.sleep(0.01)
+        assert await description() == before  # or clients would lose their cached prompt
 
 
 async def test_tools_of_a_server_that_is_down_are_withheld_with_a_notice() -> None:

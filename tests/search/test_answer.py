@@ -14,19 +14,18 @@ from toolgate.search import Discovery, Hit, SearchAnswer, compose
 
 TEXT = """\
 github:create_issue(owner, repo, title, body?, labels?: string[]) [0.93]
-  Open a new issue. (matches name "create issue")
+  Open a new issue.
+files:read_file(path) [0.42, read-only]
+  Read a file. (worked for a request like this)
 github:delete_repo(owner, repo) [0.41, destructive] -> {deleted: bool}
-  Delete a repository for ever. (matches server "github")
+  Delete a repository for ever.
   also on github: list_issues, merge
-files:read_file(path) [0.37, read-only]
-  Read a file. (matches name "read")
-  also on files: write_file
 mail:send(to) [0.50, SERVER DOWN]
-  Send an e-mail. (matches name "send")
+  Send an e-mail.
 Note: Server mail does not answer now.
 Run: tool_execute {"toolKey": "server:tool", "arguments": {…}}. Full schemas: tool_describe \
 {"toolKeys": […]}.
-~159 tokens"""
+~135 tokens"""
 
 
 def tool(name: str, description: str, *required: str, **further: Any) -> dict[str, Any]:
@@ -68,9 +67,14 @@ ANSWER = SearchAnswer(
     hits=(
         Hit(key="github:create_issue", relevance=0.93, explanation='matches name "create issue"'),
         Hit(key="mail:send", relevance=0.5, explanation='matches name "send"'),
+        Hit(
+            key="files:read_file",
+            relevance=0.42,
+            explanation="worked for a request like this",
+            source="usage",
+        ),
         Hit(key="github:delete_repo", relevance=0.41, explanation='matches server "github"'),
         Hit(key="gone:tool", relevance=0.4, explanation="went away meanwhile"),
-        Hit(key="files:read_file", relevance=0.37, explanation='matches name "read"'),
     ),
     notices=("Server mail does not answer now.",),
 )
@@ -101,12 +105,12 @@ def json_tokens(body: Any) -> int:
     return estimate_tokens(json.dumps(body, ensure_ascii=False))
 
 
-def test_the_text_is_grouped_by_server_and_says_how_to_go_on() -> None:
-    """A server's tools stand together, at the place of its best hit; servers that are down last."""
+def test_the_text_is_in_the_order_of_the_search_and_says_how_to_go_on() -> None:
+    """Servers that are down come last; only strong hits name the other tools of their server."""
     answer = composed()
 
     assert answer.text == TEXT
-    assert answer.tokens == estimate_tokens(TEXT) == 159
+    assert answer.tokens == estimate_tokens(TEXT) == 135
     assert answer.shown_keys == tuple(result.tool_key for result in answer.results)
 
 
@@ -116,11 +120,11 @@ def test_the_json_has_the_keys_of_the_source_document() -> None:
 
     assert [result["toolKey"] for result in body["results"]] == [
         "github:create_issue",
-        "github:delete_repo",
         "files:read_file",
+        "github:delete_repo",
         "mail:send",
     ]
-    assert body["results"][1] == {
+    assert body["results"][2] == {
         "toolKey": "github:delete_repo",
         "toolName": "delete_repo",
         "serverName": "github",
@@ -133,7 +137,7 @@ def test_the_json_has_the_keys_of_the_source_document() -> None:
         "outputSchema": DEFINITIONS["github:delete_repo"]["outputSchema"],
     }
     assert body["results"][3]["down"] is True
-    assert body["siblings"] == {"github": ["list_issues", "merge"], "files": ["write_file"]}
+    assert body["siblings"] == {"github": ["list_issues", "merge"]}
     assert body["notice"] == "Server mail does not answer now."
     assert body["estimatedTokens"] == json_tokens(body)
 
@@ -151,7 +155,7 @@ def test_parts_are_dropped_in_their_order() -> None:
         "output": "-> {deleted",
         "siblings": "also on",
         "description": "for ever.",
-        "explanation": "(matches",
+        "explanation": "(worked",
         "results": "mail:send",
         "best": "github:create_issue",
     }

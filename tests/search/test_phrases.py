@@ -3,16 +3,22 @@
 The rows with `split: fit` were used to fit weights; a gate against losing what was reached.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
 import pytest
 
 from benchmarks._data import PHRASES, REAL_TOOLS, read_rows
 from tests.limits import EMBEDDING_S
+from toolgate.base import json_text
 from toolgate.cli.evaluation._measure import tool_of
 from toolgate.models.embedders.bundled import BundledEmbedder
-from toolgate.search import SearchRequest
+from toolgate.search import SearchAnswer, SearchRequest, compose
 from toolgate.search.lexical.thesaurus import LANGUAGES, load_concepts, related_terms
 from toolgate.search.lexical.translation import in_english
 from toolgate.search.strategies.hybrid import Options, build
+from toolgate.types import Json
 
 pytestmark = pytest.mark.anyio
 
@@ -20,6 +26,8 @@ FIRST, AMONG_FIVE = 0.69, 0.85
 """Shares of the phrases that a tool serves with such a tool first, and among the first five."""
 FALSE_ALARMS, NOTICED = 0.05, 0.6
 """Shares of `none`: of phrases that are served, and of those that are not."""
+LOST, TOKENS = 0.02, 300
+"""Share of answers that leave out the tool that serves, and the median of their tokens."""
 
 
 async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fits() -> None:
@@ -43,6 +51,7 @@ async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fit
     )
     await search.ready()
     answers = [await search.search(SearchRequest(queries=(row["text"],))) for row in rows]
+    _check_that_answers_are_short(rows, answers)
     ranks = [
         next((at for at, hit in enumerate(answer.hits) if hit.key in row["relevant"]), 99)
         for row, answer in zip(rows, answers, strict=True)
@@ -62,6 +71,29 @@ async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fit
     assert sum(none[True]) / len(none[True]) <= FALSE_ALARMS
     assert sum(none[False]) / len(none[False]) >= NOTICED
     await search.aclose()
+
+
+def _check_that_answers_are_short(rows: Sequence[Json], answers: Sequence[SearchAnswer]) -> None:
+    """Leaving out what is far behind saves tokens and loses hardly any tool that was found."""
+    definitions = {
+        f"{tool['server']}:{tool['name']}": json_text.dumps(tool) for tool in read_rows(REAL_TOOLS)
+    }
+    shown = [
+        replace(answer, hits=tuple(hit for hit in answer.hits if not hit.is_far_behind))
+        for answer in answers
+    ]
+    ranked = [
+        ({hit.key for hit in answer.hits}, {hit.key for hit in kept.hits}, set(row["relevant"]))
+        for row, answer, kept in zip(rows, answers, shown, strict=True)
+    ]
+    served = [kept & needed for hits, kept, needed in ranked if hits & needed]
+    assert sum(not tools for tools in served) / len(served) <= LOST
+
+    siblings: dict[str, list[str]] = {}
+    for key in definitions:
+        siblings.setdefault(key.partition(":")[0], []).append(key.partition(":")[2])
+    texts = [compose(kept, definitions.__getitem__, siblings=siblings) for kept in shown]
+    assert median(text.tokens for text in texts) <= TOKENS
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """Decides what `tools/list` shows, by its cost, and caches the bytes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from toolgate.catalog.catalog import Catalog
-from toolgate.catalog.snapshot import Snapshot
+from toolgate.catalog.snapshot import CatalogEntry, Snapshot
 
 __all__ = ["Menu", "MenuRules"]
 
@@ -33,9 +33,15 @@ class MenuRules:
 class Menu:
     """Decides whether the real tools are listed, and keeps the bytes of listings."""
 
-    def __init__(self, catalog: Catalog, meta_tools: Mapping[str, bytes]) -> None:
+    def __init__(
+        self, catalog: Catalog, meta_tool: Callable[[str, Sequence[CatalogEntry]], bytes]
+    ) -> None:
+        """List the tools of `catalog`.
+
+        `meta_tool` gives the definition of a meta-tool for somebody who may see some tools.
+        """
         self._catalog = catalog
-        self._meta_tools = meta_tools
+        self._meta_tool = meta_tool
         self._shows_all: bool | None = None
         self._listings: dict[tuple[object, ...], bytes] = {}
 
@@ -75,7 +81,10 @@ class Menu:
         key = (snapshot.version, every, tuple(meta), mask, rules.pinned)
         listing = self._listings.get(key)
         if listing is None:
-            definitions = [self._meta_tools[name] for name in meta]
+            visible = snapshot.tools
+            if mask is not None:
+                visible = [tool for tool, is_seen in zip(visible, mask, strict=True) if is_seen]
+            definitions = [self._meta_tool(name, visible) for name in meta]
             listing = (
                 b"[" + b",".join([*definitions, *_tools(snapshot, rules, mask, every=every)]) + b"]"
             )

@@ -127,6 +127,9 @@ class DiscoveryService:
             answer = await strategy.search(wanted)
             if arm.name != "off":
                 answer = await self._with_intents(caller, wanted, answer, strategy.keys)
+        if request.max_results is None:
+            hits = tuple(hit for hit in answer.hits if not hit.is_far_behind)
+            answer = replace(answer, hits=hits)
         if settings.discovery.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
@@ -143,6 +146,7 @@ class DiscoveryService:
                 budget_tokens=project.budget_tokens or settings.discovery.budget_tokens,
                 down=down,
                 notices=notices,
+                meta_tools=self._listing.callable_meta_tools(),
                 alternatives=self._alternatives(caller, answer)
                 if settings.usage.alternatives
                 else {},

@@ -14,7 +14,6 @@ and a `Peer` where the client can be notified or asked while a call runs.
 from collections.abc import Callable
 
 from toolgate.audit import Receipts
-from toolgate.base import json_text
 from toolgate.base.tracing import take_trace
 from toolgate.catalog import (
     Menu,
@@ -35,6 +34,7 @@ from toolgate.gateway.documents import DocumentService
 from toolgate.gateway.execution.forwarding import ServerForwarder
 from toolgate.gateway.intents import IntentRequests
 from toolgate.gateway.listing import ChangeNotifier, ListingPolicy, ListingService
+from toolgate.gateway.listing.meta_definitions import meta_tool_definition
 from toolgate.gateway.management import (
     LearningService,
     Management,
@@ -101,7 +101,7 @@ class Gateway:
         self._settings = settings
         self._catalog = servers.catalog
         self._receipts = receipts
-        menu = Menu(servers.catalog, {n: json_text.dumps(d) for n, d in DEFINITIONS.items()})
+        menu = Menu(servers.catalog, meta_tool_definition)
         services = _ServiceBuilder(
             settings=settings,
             servers=servers,
@@ -202,9 +202,9 @@ class Gateway:
                     with self._receipts.refusals(caller, "discover", ""):
                         request = read_discover(arguments)
                     discovery = await self.discovery.discover(caller, request)
-                    return _content(
-                        discovery.text, discovery.structured() if _structured(params) else None
-                    )
+                    if _structured(params):
+                        return _content("", discovery.structured())
+                    return _with_structure(discovery.text, discovery.structured(brief=True))
                 case "tool_describe":
                     with self._receipts.refusals(caller, "describe", ""):
                         keys = read_describe(arguments).keys

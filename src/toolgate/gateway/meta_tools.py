@@ -81,10 +81,9 @@ DEFINITIONS: Mapping[str, Json] = {
         "name": "tool_discovery",
         "title": "Find tools",
         "description": (
-            "Find tools by what they do, across all connected servers. Pass one short capability "
-            "phrase per step of the task, as an array when there are several steps: "
-            '["list files in a folder", "send a message to a channel"]. Gives tool keys with '
-            "signatures, best first. Then run one with tool_execute."
+            "Find tools by what they do, across all connected servers. Pass one short phrase per "
+            'step, as an array for several steps: ["list files in a folder", "send a message"]. '
+            "Gives tool keys with signatures, best first. Then run one with tool_execute."
         ),
         "inputSchema": {
             "type": "object",
@@ -111,6 +110,28 @@ DEFINITIONS: Mapping[str, Json] = {
                 },
             },
             "required": ["query"],
+        },
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "results": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "toolKey": {"type": "string"},
+                            "signature": {"type": "string"},
+                            "description": {"type": "string"},
+                            "relevance": {"type": "number"},
+                        },
+                        "required": ["toolKey", "relevance"],
+                    },
+                },
+                "siblings": {"type": "object"},
+                "fit": {"enum": ["good", "unsure", "none"]},
+                "notice": {"type": "string"},
+            },
+            "required": ["results", "fit"],
         },
         "annotations": {"readOnlyHint": True, "openWorldHint": False},
     },

@@ -31,6 +31,8 @@ __all__ = ["Authorized", "VisibleCatalog"]
 
 _MAX_NAMED = 20
 """Tools that a receipt names of those that were not shown."""
+_MAX_SERVERS_NAMED = 8
+"""Servers that a notice names (chosen)."""
 _MAX_CALLERS = 1_000
 """Callers of whom it is remembered what they were not shown."""
 
@@ -315,22 +317,20 @@ class VisibleCatalog:
             notices: Takes sentences for the caller.
         """
         allowed = self._access.mask(caller, snapshot)
-        withheld = [
+        withheld = {
+            name: self.tool_count(snapshot, name, allowed)
+            for name in sorted(hidden)
+            if not servers or name in servers
+            if self._access.decide(caller, "reach", name).allowed
+        }
+        notices += _down_notice(withheld)
+        starting = [
             name
-            for name in hidden
+            for name in sorted(self._catalog.never_listed())
             if not servers or name in servers
             if self._access.decide(caller, "reach", name).allowed
         ]
-        for name in sorted(withheld):
-            count = self.tool_count(snapshot, name, allowed)
-            known = "its one tool is" if count == 1 else f"its {count} tools are"
-            what = f"{known} withheld" if count else "its tools are not known"
-            notices.append(f"Server {name} is down; {what}.")
-        notices.extend(
-            f"Server {name} is still starting; its tools are not known yet."
-            for name in sorted(self._catalog.never_listed())
-            if self._access.decide(caller, "reach", name).allowed
-        )
+        notices += _starting_notice(starting)
         if self._index.has_version(snapshot.version) and len(keys) == len(snapshot.tools):
             if not hidden:
                 return allowed
@@ -376,6 +376,35 @@ class VisibleCatalog:
         """Those of the entries that the caller may see, as a JSON array."""
         shown = [e.raw for e in entries if self._access.decide(caller, action, e.key).allowed]
         return b"[" + b",".join(shown) + b"]"
+
+
+def _down_notice(tools: Mapping[str, int]) -> list[str]:
+    """One sentence for all servers that are down, by the number of tools that this withholds."""
+    if not tools:
+        return []
+    count = sum(tools.values())
+    if len(tools) == 1:
+        known = "its one tool is" if count == 1 else f"its {count} tools are"
+        what = f"{known} withheld" if count else "its tools are not known"
+        return [f"Server {next(iter(tools))} is down; {what}."]
+    what = f"; {count} tool{'' if count == 1 else 's'} withheld" if count else ""
+    return [f"{len(tools)} servers are down{what}: {_names(tools)}."]
+
+
+def _starting_notice(servers: Sequence[str]) -> list[str]:
+    if not servers:
+        return []
+    if len(servers) == 1:
+        return [f"Server {servers[0]} is still starting; its tools are not known yet."]
+    names = _names(servers)
+    return [f"{len(servers)} servers are still starting; their tools are not known yet: {names}."]
+
+
+def _names(servers: Collection[str]) -> str:
+    """Names of servers, the first few of many."""
+    more = len(servers) - _MAX_SERVERS_NAMED
+    names = ", ".join(islice(servers, _MAX_SERVERS_NAMED))
+    return f"{names} and {more} more" if more > 0 else names
 
 
 def _starting(server: str) -> ServerDownError:

@@ -3,6 +3,7 @@
 from toolgate.search.answer.answer import Discovery, DiscoveryResult, compose
 from toolgate.search.answer.descriptions import Description, describe_tools
 from toolgate.search.answer.relations import Relations
+from toolgate.search.answer.server_summary import server_summary
 from toolgate.search.answer.signature import shape, signature
 from toolgate.search.base import (
     WEIGHTS,
@@ -52,6 +53,7 @@ __all__ = [
     "end",
     "indexed_texts",
     "ready",
+    "server_summary",
     "shape",
     "signature",
     "tools_of",

@@ -112,6 +112,9 @@ class Hit:
     source: str = "lexical"
     """What found it: `exact`, `lexical`, `vector`, `cloud`, `llm`, `usage`, `core`, `fallback`."""
 
+    is_far_behind: bool = False
+    """Whether the best hits of the same query are so much better that an answer leaves it out."""
+
 
 class LearnedUsage(Protocol):
     """What a strategy may know of earlier use in the project of a request."""

@@ -11,6 +11,7 @@ from toolgate.catalog import (
     CatalogChange,
     Menu,
 )
+from toolgate.gateway.listing.meta_definitions import discovery_description
 from toolgate.gateway.listing.policy import ListingPolicy
 from toolgate.search import (
     ToolIndex,
@@ -45,6 +46,7 @@ class ChangeNotifier:
         self._listeners: list[Callable[[Change], None]] = []
         self._access_listeners: list[Callable[[], None]] = []
         self._listed_all: bool | None = None
+        self._description: str | None = None
         self._missing_pins: set[str] = set()
         self._background: set[asyncio.Task[None]] = set()
         self._detach = [
@@ -104,7 +106,12 @@ class ChangeNotifier:
             snapshot = self._catalog.snapshot
             self._spawn(self._index.update_to(snapshot.version, snapshot.tools))
             listed_all, self._listed_all = self._listed_all, self._listing.lists_all()
-            if listed_all is False and not self._listed_all and not self._listing.pinned():
+            description, self._description = (
+                self._description,
+                discovery_description(snapshot.tools),
+            )
+            is_same = description == self._description and not self._listing.pinned()
+            if listed_all is False and not self._listed_all and is_same:
                 return  # the meta-tools are listed before and after
         self.notify(Change(kind=kind))
 

@@ -94,6 +94,10 @@ class ListingPolicy:
         ]
         return (*rules, *others)
 
+    def callable_meta_tools(self) -> tuple[str, ...]:
+        """Those that clients may call, whether they are listed for a caller or not."""
+        return () if self._settings().tool_names == "flat" else tuple(self._settings().meta_tools)
+
     def callable_name(self, caller: Caller, entry: CatalogEntry) -> str:
         """How a caller's model names a tool: by exposed name if it is listed, else by key."""
         pinned = self.pinned(self._project(caller.project_id))

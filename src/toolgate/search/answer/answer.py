@@ -24,6 +24,10 @@ __all__ = ["Discovery", "DiscoveryResult", "compose"]
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
 """Notices of an answer; chosen."""
+_STRONG = 0.5
+"""Relevance from which the other tools of a hit's server are worth naming; chosen."""
+_TELLING_SOURCES = frozenset({"usage", "intent", "cloud", "llm"})
+"""What finds tools for reasons that a model cannot see for itself."""
 _BESIDE = 3
 """Alternatives and companions of one hit that are named; chosen."""
 _BESIDE_CHARS = 80
@@ -49,7 +53,8 @@ def compose(
         answer: Hits and notices of the search.
         definitions: A tool's definition as JSON, by key; a `KeyError` leaves the hit out, its tool
             went away meanwhile.
-        siblings: Names of the tools that the caller may see, by server.
+        siblings: Names of the tools that the caller may see, by server; those of the servers of
+            strong hits are named.
         budget_tokens: Most estimated tokens of the text, and of the JSON; 200 or more.
         down: Servers that are down; their tools come last and are marked.
         notices: Further sentences for the reader, before those of the search.
@@ -66,9 +71,12 @@ def compose(
         except KeyError:
             continue
         matches.append(result_of(hit, definition, down))
-    results = _with_company(_grouped(matches), definitions, alternatives or {}, used_with or {})
+    # What is pinned stands behind all that was found, or it would push that out of the budget.
+    # Sorting is stable: apart from that, the order is that of the search.
+    matches.sort(key=lambda match: (match.down, match.source == "core"))
+    results = _with_company(matches, definitions, alternatives or {}, used_with or {})
     keys = {result.tool_key for result in results}
-    servers = {result.server_name for result in results}
+    servers = {result.server_name for result in results if _is_strong(result)}
     unlisted = {
         server: tuple(name for name in names if f"{server}:{name}" not in keys)
         for server, names in (siblings or {}).items()
@@ -130,19 +138,8 @@ def _with_company(
     return tuple(full)
 
 
-def _grouped(results: Sequence[DiscoveryResult]) -> tuple[DiscoveryResult, ...]:
-    """By server, in the order of the servers' best hits; pinned ones and those that are down last.
-
-    What is pinned stands behind all that was found, or it would push that out of the budget.
-    """
-    groups: dict[tuple[bool, bool, str], list[DiscoveryResult]] = {}
-    for result in results:
-        groups.setdefault((result.down, result.source == "core", result.server_name), []).append(
-            result
-        )
-    # Sorting is stable: within each tier the servers stay in the order of their best hits.
-    ordered = sorted(groups.items(), key=lambda group: group[0][:2])
-    return tuple(result for _, group in ordered for result in group)
+def _is_strong(result: DiscoveryResult) -> bool:
+    return result.relevance >= _STRONG and not result.weak and not result.down
 
 
 class SizedText(NamedTuple):
@@ -178,7 +175,8 @@ def _entry(result: DiscoveryResult, level: DetailLevel) -> list[str]:
     if level.output and result.returns:
         lines[0] += f" -> {result.returns}"
     description = cut(result.description, level.description)
-    if level.explanation and result.explanation:
+    # That words or meaning match is plain from name and description; other reasons are not.
+    if level.explanation and (result.source in _TELLING_SOURCES or "intent" in result.reasons):
         description = f"{description} ({result.explanation})".strip()
     lines += [f"  {description}"] if description else []
     if level.siblings and result.alternatives:

@@ -55,7 +55,7 @@ class Discovery:
     query_embedded: bool = False
     """Whether the meaning of the request counted, and not its words alone."""
 
-    def structured(self, *, explain: bool = False) -> Json:
+    def structured(self, *, explain: bool = False, brief: bool = False) -> Json:
         """The answer as JSON, within the budget.
 
         `results[]` (`toolKey toolName serverName relevance source description? explanation?
@@ -66,8 +66,11 @@ class Discovery:
         Args:
             explain: Give each result its `reasons` too; they are for people and programs, and do
                 not count as tokens.
+            brief: Only what a model needs to choose a tool and call it: of the results `toolKey`,
+                `signature`, `description?`, `relevance`, `weak?`, `down?`, `annotations?`,
+                `alternatives?` and `usedWith?`, and `siblings?`, `fit` and `notice?`.
         """
-        body = fit(self, _as_json, _json_tokens)[0]
+        body = fit(self, _as_brief_json if brief else _as_json, _json_tokens)[0]
         if explain:
             for result, entry in zip(self.results, body["results"], strict=False):
                 entry["reasons"] = result.reasons
@@ -80,7 +83,7 @@ class DetailLevel:
 
     results: int
     """Hits that are written out."""
-    description: int = 400
+    description: int = 200
     """Characters."""
     output: bool = True
     """Whether the fields of results are named."""
@@ -109,7 +112,7 @@ def _levels(full: DetailLevel) -> list[DetailLevel]:
     none = replace(least, results=min(1, results), signature=0)
     return [
         *(replace(plain, siblings=names) for names in (12, 6)),
-        *(replace(alone, description=chars) for chars in (400, 250, 150, 90, 50)),
+        *(replace(alone, description=chars) for chars in (200, 150, 90, 50)),
         bare,
         *(replace(bare, signature=chars) for chars in (160, 80)),
         *(replace(least, results=fewer) for fewer in range(results, 0, -1)),
@@ -172,6 +175,34 @@ def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
     while (size := _json_tokens(body)) > body["estimatedTokens"]:
         body["estimatedTokens"] = size
     return body
+
+
+_BRIEF = ("results", "siblings", "fit", "notice")
+_BRIEF_RESULT = (
+    "toolKey",
+    "signature",
+    "description",
+    "relevance",
+    "weak",
+    "down",
+    "alternatives",
+    "usedWith",
+)
+_TELLING_HINTS = ("readOnlyHint", "destructiveHint")
+
+
+def _as_brief_json(discovery: Discovery, level: DetailLevel) -> Json:
+    body = _as_json(discovery, level)
+    brief = {name: body[name] for name in _BRIEF if name in body}
+    return {**brief, "results": [_brief_result(result) for result in body["results"]]}
+
+
+def _brief_result(result: Json) -> Json:
+    brief = {name: result[name] for name in _BRIEF_RESULT if name in result}
+    # The other hints are no reason to choose a tool, and each costs its tokens.
+    hints = result.get("annotations", {})
+    telling = {name: True for name in _TELLING_HINTS if hints.get(name) is True}
+    return {**brief, "annotations": telling} if telling else brief
 
 
 def _result(match: DiscoveryResult, level: DetailLevel) -> Json:

@@ -123,7 +123,7 @@ def test_precision_counts_each_rank_for_itself() -> None:
         '"text"',
         '{"id": "9"',
         '{"id": "9", "text": "a"}',
-        '{"id": "9", "text": "a", "relevant": []}',
+        '{"id": "9", "text": "a", "relevant": null}',
         '{"id": "9", "text": "a", "relevant": "mail:send"}',
         '{"id": "9", "text": "a", "relevant": [5]}',
         '{"id": "9", "text": "a", "relevant": ["mail:send"], "groups": ["mail:send"]}',
@@ -166,6 +166,30 @@ def test_numbers_and_rankings_are_written(small: Path, tmp_path: Path, toolgate:
         ("1", "mail:send"),
         ("2", "weather:forecast"),
     ]
+
+
+def test_requests_that_no_tool_serves_are_counted_by_what_they_were_told(
+    tmp_path: Path, toolgate: Run
+) -> None:
+    folder = write(
+        tmp_path / "mixed",
+        TOOLS,
+        [
+            {"id": "1", "text": "send an e-mail", "relevant": ["mail:send"]},
+            {"id": "2", "text": "qqq zzz vvv", "relevant": []},
+            {"id": "3", "text": "wwwx kkkj", "relevant": []},
+        ],
+    )
+    command = ("eval", "tools", str(folder), "--strategy", "hybrid")
+    row = json.loads(toolgate(*command, "--json").stdout)[0]
+    assert (row["requests"], row["R@1"]) == (3, 1.0)
+    assert (row["none_served"], row["none_unserved"]) == (0.0, 1.0)
+
+    queries = folder / "queries.jsonl"
+    queries.write_text(queries.read_text().split("\n", 1)[1])
+    cells = toolgate(*command).stdout.splitlines()[-1].split()
+    assert cells[:4] == ["mixed", "hybrid", "4", "2"]
+    assert cells[4:13] == ["-"] * 8 + ["1.000"]
 
 
 def test_the_baseline_stands_beside_it(small: Path, toolgate: Run) -> None:

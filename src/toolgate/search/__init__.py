@@ -16,6 +16,7 @@ from toolgate.search.base import (
 )
 from toolgate.search.experiment import Experiment, Variant
 from toolgate.search.index_explanation import IndexedTexts, indexed_texts
+from toolgate.search.relevance.calibration import Fit
 from toolgate.search.semantic.index_maintenance import VectorIndex
 from toolgate.search.strategies._catalog_search_json import (
     answer_body,
@@ -32,6 +33,7 @@ __all__ = [
     "Discovery",
     "DiscoveryResult",
     "Experiment",
+    "Fit",
     "Hit",
     "Indexable",
     "IndexedTexts",

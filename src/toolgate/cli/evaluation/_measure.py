@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any, cast
 
 from toolgate.errors import SettingError
-from toolgate.search import SearchableTool
+from toolgate.search import Fit, SearchableTool
 from toolgate.types import json_object
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "precision_by_rank",
     "question_of",
     "read_labelled",
+    "score_notices",
     "score_ranking",
     "tool_of",
 ]
@@ -42,7 +43,7 @@ class Question:
     """Text of the request."""
 
     groups: tuple[frozenset[str], ...]
-    """The needed tools; one tool of each group is enough."""
+    """The needed tools; one tool of each group is enough. Empty: no tool serves the request."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +94,7 @@ def read_labelled(
 
 
 def score_ranking(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> dict[str, float]:
-    """The metrics of a ranking, best first."""
+    """The metrics of a ranking, best first; `groups` has at least one group."""
     positions = {key: at for at, key in reversed(list(enumerate(ranked)))}
     ranks = [
         min((positions[key] for key in group if key in positions), default=None) for group in groups
@@ -110,6 +111,24 @@ def score_ranking(ranked: Sequence[str], groups: Sequence[frozenset[str]]) -> di
         "MRR": 1 / (hits[0] + 1) if hits and hits[0] < 10 else 0.0,
         "any@5": float(bool(hits) and hits[0] < 5),
     }
+
+
+def score_notices(fits: Sequence[Fit], questions: Sequence[Question]) -> dict[str, float | None]:
+    """How often "nothing fits" is said, by whether a tool serves the request.
+
+    `none_served` is the share of false alarms, `none_unserved` that of requests without a tool
+    that get the notice; None without any such request.
+    """
+
+    def share(is_served: bool) -> float | None:
+        said = [
+            fit == "none"
+            for fit, question in zip(fits, questions, strict=True)
+            if bool(question.groups) == is_served
+        ]
+        return round(fmean(said), 4) if said else None
+
+    return {"none_served": share(True), "none_unserved": share(False)}
 
 
 def precision_by_rank(
@@ -190,7 +209,7 @@ def question_of(row: Mapping[str, Any], where: object) -> Question:
         SettingError: The format is wrong.
     """
     try:
-        relevant = _ids(row["relevant"])
+        relevant = [] if row["relevant"] == [] else _ids(row["relevant"])
         groups = [_ids(group) for group in row.get("groups") or ()] or [[key] for key in relevant]
         return Question(
             id=str(row["id"]), text=str(row["text"]), groups=tuple(map(frozenset, groups))

@@ -21,6 +21,7 @@ from toolgate.cli.evaluation._measure import (
     mean_of,
     precision_by_rank,
     read_labelled,
+    score_notices,
     score_ranking,
 )
 from toolgate.cli.evaluation._own_requests import read_own_requests
@@ -29,7 +30,7 @@ from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table
 from toolgate.errors import ArgumentError
-from toolgate.search import SearchableTool, SearchRequest, SearchStrategy, end, ready
+from toolgate.search import Fit, SearchableTool, SearchRequest, SearchStrategy, end, ready
 from toolgate.settings import Settings, load
 
 __all__ = ["app"]
@@ -98,6 +99,9 @@ def tools(
     text, relevant: ids of the needed tools). Each request is one search.
     R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
     them among the first 10; any@5 that with at least one among the first 5; ms is CPU time.
+    A request with an empty list of needed tools is one that no tool serves. none+ is the share of
+    requests that were told that nothing fits although a tool serves them, none- that of the
+    requests that no tool serves.
     JSON also has precision: for each rank up to 10, the share of requests with a needed tool there.
 
     cloud and llm use the settings search.options.cloud and search.options.llm; fallbacks to another
@@ -135,7 +139,10 @@ def tools(
     if as_json:
         print_json(rows)
     else:
-        headings = ("set", "search", "tools", "requests", *METRICS, "ms p50", "ms p95")
+        headings = (
+            *("set", "search", "tools", "requests"),
+            *(*METRICS, "none+", "none-", "ms p50", "ms p95"),
+        )
         print_table(headings, [_cells(row) for row in rows])
     return SUCCESS if rows else NO_RESULT
 
@@ -151,6 +158,7 @@ def _save(rows: Sequence[dict[str, Any]]) -> None:
                 {name: row[name] for name in _SAVED_METRICS},
             )
             for row in rows
+            if row["R@5"] is not None
         ],
     )
 
@@ -188,6 +196,7 @@ async def _measure_searches(
 ) -> tuple[dict[str, Any], list[str]]:
     fallbacks: list[str] = []
     rankings: list[list[str]] = []
+    fits: list[Fit] = []
     spent: list[float] = []
     lines: list[str] = []
     for question in labelled.questions:
@@ -198,7 +207,13 @@ async def _measure_searches(
         waited = (perf_counter() - began) * 1000
         ranked = [hit.key for hit in answer.hits]
         rankings.append(ranked)
-        line = {"query": question.id, "tools": ranked, "latency_ms": round(waited, 3)}
+        fits.append(answer.fit)
+        line = {
+            "query": question.id,
+            "tools": ranked,
+            "fit": answer.fit,
+            "latency_ms": round(waited, 3),
+        }
         lines.append(json.dumps(line, ensure_ascii=False))
         fallbacks += [answer.fallback] if answer.fallback else []
     if fallbacks:
@@ -206,7 +221,12 @@ async def _measure_searches(
             f"{labelled.name}: another search answered {len(fallbacks)} of"
             f" {len(labelled.questions)} requests ({fallbacks[-1]})."
         )
-    return {**_row(labelled, name, rankings, spent), "fallbacks": len(fallbacks)}, lines
+    notices = score_notices(fits, labelled.questions)
+    return {
+        **_row(labelled, name, rankings, spent),
+        **notices,
+        "fallbacks": len(fallbacks),
+    }, lines
 
 
 def _baseline(labelled: LabelledSet) -> dict[str, Any] | None:
@@ -237,17 +257,26 @@ def _text(tool: SearchableTool) -> str:
 def _row(
     labelled: LabelledSet, name: str, rankings: Sequence[Sequence[str]], spent: Sequence[float]
 ) -> dict[str, Any]:
-    scores = [
-        score_ranking(ranked, question.groups)
+    served = [
+        (ranked, question)
         for ranked, question in zip(rankings, labelled.questions, strict=True)
+        if question.groups
     ]
+    scores = [score_ranking(ranked, question.groups) for ranked, question in served]
+    # Without a request that a tool serves there is nothing to rank, only what was said of them.
+    means = mean_of(scores) if scores else dict.fromkeys(METRICS)
+    precision = (
+        precision_by_rank([ranked for ranked, _ in served], [question for _, question in served])
+        if served
+        else []
+    )
     return {
         "set": labelled.name,
         "search": name,
         "tools": len(labelled.tools),
         "requests": len(labelled.questions),
-        **{metric: round(value, 4) for metric, value in mean_of(scores).items()},
-        "precision": precision_by_rank(rankings, labelled.questions),
+        **{metric: None if value is None else round(value, 4) for metric, value in means.items()},
+        "precision": precision,
         "ms p50": round(median(spent), 3),
         "ms p95": round(sorted(spent)[int(len(spent) * 0.95)], 3),
     }
@@ -256,4 +285,5 @@ def _row(
 def _cells(row: dict[str, Any]) -> list[str]:
     names = (row["set"], row["search"], str(row["tools"]), str(row["requests"]))
     times = (f"{row[name]:.2f}" for name in ("ms p50", "ms p95"))
-    return [*names, *(f"{row[metric]:.3f}" for metric in METRICS), *times]
+    metrics = (row.get(metric) for metric in (*METRICS, "none_served", "none_unserved"))
+    return [*names, *("-" if value is None else f"{value:.3f}" for value in metrics), *times]

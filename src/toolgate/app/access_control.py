@@ -72,7 +72,7 @@ class Permissions:
             store,
             self._data,
             self.policy,
-            of_file=lambda: self._settings.project,
+            settings=lambda: self._settings,
             rules_of_file=lambda: self._rules_of_file,
             guards=lambda: [
                 *(("", table) for table in self._settings.guard),
@@ -80,7 +80,6 @@ class Permissions:
             ],
             read_guard=_guard,
             servers_of=self._servers_of,
-            config_file=lambda: str(self._settings.config_file or "the configuration"),
             change=receipts.change,
         )
         """Looks after tokens, projects and permissions."""

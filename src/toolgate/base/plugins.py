@@ -30,7 +30,7 @@ from toolgate.errors import (
 )
 from toolgate.types import PluginSpec
 
-__all__ = ["FOLDERS", "available", "installed", "make"]
+__all__ = ["FOLDERS", "available", "check_options", "installed", "make"]
 
 FOLDERS = {
     "authenticator": "security.authn",
@@ -89,6 +89,16 @@ def make(
             hint=f"Run the suite in toolgate.testing.contracts on {module.__name__}.",
         )
     return built
+
+
+def check_options(kind: str, spec: PluginSpec) -> None:
+    """Refuse a plugin that is not there, or whose options are wrong, without making it.
+
+    Raises:
+        ConfigError: Either is so.
+    """
+    options_type, _ = _halves(_import(kind, spec), f"{kind} {spec.name!r}")
+    _read_options(options_type, spec, f"{kind} {spec.name!r}")
 
 
 def _satisfies(built: object, contract: type[ContractT]) -> TypeGuard[ContractT]:

@@ -1,5 +1,7 @@
 """Looking after tokens: what is kept of them, and what is written down."""
 
+import re
+
 import anyio
 import pytest
 
@@ -7,7 +9,7 @@ from tests.limits import HANG_S
 from toolgate.errors import ArgumentError, CredentialError, ForbiddenError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.security.access import PresentedCredentials
-from toolgate.settings import Settings
+from toolgate.settings import SearchSettings, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json
@@ -228,3 +230,23 @@ async def test_what_was_withheld_is_looked_for_anew_when_rights_change() -> None
         assert await withheld() == {"git:t2", "git:t3"}
         await admin.add_permissions(ME, effect="deny", patterns=["git:t1"], to=["token:anna"])
         assert await withheld() == {"git:t1", "git:t2", "git:t3"}
+
+
+async def test_a_project_without_a_usable_search_is_refused() -> None:
+    """Saved through the console, REST or the command line, it would reach no tool."""
+    options = {"cloud": {"url": "http://127.0.0.1:1"}}
+    for settings, project, said in (
+        (Settings(), {"optimization": "cloud"}, "Correct it under search.options.cloud."),
+        (Settings(), {"mode": "meta", "optimization": "off"}, "could reach no tool"),
+        (Settings(optimization="off"), {"mode": "meta"}, "could reach no tool"),
+        (Settings(mode="meta"), {"optimization": "off"}, "could reach no tool"),
+        (Settings(search=SearchSettings(options=options)), {"optimization": "cloud"}, ""),
+        (Settings(optimization="off"), {"mode": "meta", "optimization": "bm25"}, ""),
+    ):
+        async with memory_app({"a": FakeUpstream()}, settings) as app:
+            if said:
+                with pytest.raises(ArgumentError, match=re.escape(said)):
+                    await app.gateway.admin.save_project(ME, "web", settings=project, new=True)
+            else:
+                view = await app.gateway.admin.save_project(ME, "web", settings=project, new=True)
+                assert view.name == "web"

@@ -12,13 +12,14 @@ from toolgate.security.access.access_data import AccessData, project_table
 from toolgate.security.access.decision import Access
 from toolgate.security.access.input_checks import (
     check_name,
+    check_project_search,
     check_project_settings,
     checked_limits,
     expiry_of,
 )
 from toolgate.security.access.rules import AccessRule, check_who, parse_pattern
 from toolgate.security.authn import digest_of, new_prefix, new_token
-from toolgate.settings import GuardTable, ProjectTable
+from toolgate.settings import GuardTable, ProjectTable, Settings
 from toolgate.store import Store, StoredGuard, StoredPermission, StoredProject, StoredToken
 from toolgate.types import DEFAULT_PROJECT, Caller, Json
 
@@ -62,24 +63,28 @@ class AccessAdmin:
         book: AccessData,
         access: Access,
         *,
-        of_file: Callable[[], Mapping[str, ProjectTable]],
+        settings: Callable[[], Settings],
         rules_of_file: Callable[[], Sequence[AccessRule]],
         guards: Callable[[], Sequence[tuple[str, GuardTable]]],
         read_guard: Callable[[StoredGuard], GuardTable],
         servers_of: Callable[[str], Sequence[str]],
-        config_file: Callable[[], str],
         change: Callable[[Caller, str, Json], AbstractAsyncContextManager[None]],
     ) -> None:
         self._store = store
         self._book = book
         self._access = access
-        self._of_file = of_file
+        self._settings = settings
         self._rules_of_file = rules_of_file
         self._guards = guards
         self._read_guard = read_guard
         self._servers_of = servers_of
-        self._config_file = config_file
         self._change = change
+
+    def _of_file(self) -> Mapping[str, ProjectTable]:
+        return self._settings().project
+
+    def _config_file(self) -> str:
+        return str(self._settings().config_file or "the configuration")
 
     # Tokens
 
@@ -299,6 +304,7 @@ class AccessAdmin:
         merged: Json = {**(stored.settings if stored else {}), **(settings or {})}
         merged = {key: value for key, value in merged.items() if value not in (None, "")}
         check_project_settings(merged)
+        check_project_search(merged, self._settings())
         async with self._change(caller, "project_save", {"project": name, "settings": merged}):
             await self._store.projects.save(StoredProject(project_id=name, settings=merged))
         await self._book.refresh()

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from toolgate.base.ids import utc_text
-from toolgate.base.plugins import available
-from toolgate.errors import ArgumentError
+from toolgate.base.plugins import available, check_options
+from toolgate.errors import ArgumentError, ConfigError
 from toolgate.security.access.limits import LIMITS
-from toolgate.types import Json, json_array
+from toolgate.settings import Settings
+from toolgate.types import Json, PluginSpec, json_array
 
 __all__ = [
     "check_name",
+    "check_project_search",
     "check_project_settings",
     "checked_limits",
     "expiry_of",
@@ -115,3 +117,35 @@ def check_project_settings(settings: Json) -> None:
         if not fits:
             raise ArgumentError(f"{name} of a project is {value!r:.60}.", allowed=f"It is {words}.")
     checked_limits(settings.get("limits", {}))
+
+
+def check_project_search(project: Json, settings: Settings) -> None:
+    """Refuse a search that a project could not use, or without which it could reach no tool.
+
+    Raises:
+        ArgumentError: So it would be; the message says what to change.
+    """
+    search = project.get("optimization") or settings.optimization
+    mode = project.get("mode") or settings.mode
+    if search == "off" and mode == "meta":
+        raise ArgumentError(
+            'mode of the project is "meta", and its search is off: its clients could reach no'
+            " tool.",
+            allowed='Allowed with the search off: mode = "auto" or "all".',
+        )
+    if name := project.get("optimization"):
+        options = settings.search.options.get(name, {})
+        spec = PluginSpec(
+            name=name,
+            setting="optimization of a project",
+            options=options,
+            options_at=f"search.options.{name}",
+        )
+        try:
+            check_options("search", spec)
+        except ConfigError as error:
+            raise ArgumentError(
+                f"optimization of a project is {name!r}, which cannot be used: {error.failed}",
+                allowed=error.allowed,
+                hint=error.hint,
+            ) from error

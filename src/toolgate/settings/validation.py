@@ -151,16 +151,7 @@ def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
                 " not default, not UNASSIGNED.",
                 hint="Give it another name.",
             )
-    for name, project in settings.project.items():
-        search, mode = project.optimization or settings.optimization, project.mode or settings.mode
-        # Where both come from the top of the file, it is told once, for that.
-        if search == "off" and mode == "meta" and (project.optimization or project.mode):
-            yield SettingError(
-                f'{where}: project.{name}.mode is "meta", and its search is off: its clients could'
-                " reach no tool.",
-                allowed='Allowed with the search off: mode = "auto" or "all".',
-                hint=f"Change project.{name}.mode or project.{name}.optimization.",
-            )
+    yield from _project_search_errors(settings, where)
     for rule in settings.permission:
         if not rule.to or not (rule.allow or rule.deny):
             yield SettingError(
@@ -176,6 +167,20 @@ def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
                     " project:NAME.",
                     hint="Correct it.",
                 )
+
+
+def _project_search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
+    """Which projects could reach no tool."""
+    for name, project in settings.project.items():
+        search, mode = project.optimization or settings.optimization, project.mode or settings.mode
+        # Where both come from the top of the file, it is told once, for that.
+        if search == "off" and mode == "meta" and (project.optimization or project.mode):
+            yield SettingError(
+                f'{where}: project.{name}.mode is "meta", and its search is off: its clients could'
+                " reach no tool.",
+                allowed='Allowed with the search off: mode = "auto" or "all".',
+                hint=f"Change project.{name}.mode or project.{name}.optimization.",
+            )
 
 
 def _chat_errors(settings: Settings, where: str) -> Iterator[SettingError]:

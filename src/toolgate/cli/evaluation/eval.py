@@ -43,6 +43,10 @@ app = typer.Typer(
 app.command()(intents)
 
 _DEPTH = 20
+_HEADINGS = (
+    *("set", "search", "tools", "requests", *METRICS),
+    *("none+", "none-", "ms p50", "ms p95"),
+)
 _SAVED_METRICS = ("R@5", "R@1", "C@10", "MRR", "any@5")
 """Metrics that the console shows over time, most important first."""
 
@@ -99,9 +103,8 @@ def tools(
     text, relevant: ids of the needed tools). Each request is one search.
     R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
     them among the first 10; any@5 that with at least one among the first 5; ms is CPU time.
-    A request with an empty list of needed tools is one that no tool serves. none+ is the share of
-    requests that were told that nothing fits although a tool serves them, none- that of the
-    requests that no tool serves.
+    No tool serves a request with an empty list. none+ is the share of the served requests that were
+    told that nothing fits, none- that of the others.
     JSON also has precision: for each rank up to 10, the share of requests with a needed tool there.
 
     cloud and llm use the settings search.options.cloud and search.options.llm; fallbacks to another
@@ -139,11 +142,7 @@ def tools(
     if as_json:
         print_json(rows)
     else:
-        headings = (
-            *("set", "search", "tools", "requests"),
-            *(*METRICS, "none+", "none-", "ms p50", "ms p95"),
-        )
-        print_table(headings, [_cells(row) for row in rows])
+        print_table(_HEADINGS, [_cells(row) for row in rows])
     return SUCCESS if rows else NO_RESULT
 
 

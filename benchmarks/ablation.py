@@ -91,7 +91,8 @@ async def _with_log(
         for at, question in enumerate(labelled.questions):
             if at % FOLDS in others:
                 for group in question.groups:
-                    known.add(vectors[at].astype("<f2").tobytes(), min(group), 1.0, 0.0)
+                    vector = vectors[at].astype("<f2").tobytes()
+                    known.add(vector, min(group), 1.0, 0.0, caller=question.id)
         folds.append(Learned({embedder.identity: known}, 0.0))
     return [
         await _ranked(search, question, folds[at % FOLDS])

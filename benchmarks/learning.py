@@ -10,9 +10,10 @@ to the nearest groups loses.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -33,7 +34,9 @@ from toolgate.search.usage.learning import Learned
 DEPTH = 20
 FOLDS = 5
 DAY_S = 86_400
-PARTS = ("folds", "recent", "company", "line", "groups")
+WRONG_SHARE = 0.05
+"""Share of the pairs of a log that name another tool of the set instead."""
+PARTS = ("folds", "wrong", "recent", "company", "line", "groups")
 
 
 async def index(labelled: LabelledSet, usage: UsageWeights) -> HybridSearch:
@@ -51,13 +54,19 @@ async def asked(search: HybridSearch, text: str, **more: Any) -> Any:
 
 
 def log_of(
-    vectors: Sequence[Any], labelled: LabelledSet, places: Sequence[int], model: str
+    vectors: Sequence[Any],
+    labelled: LabelledSet,
+    places: Sequence[int],
+    model: str,
+    wrong: Mapping[int, str] = MappingProxyType({}),
 ) -> Learned:
+    """A log in which each request at `places` used its tools, or the one that `wrong` names."""
     experience = UsageHistory(len(vectors[0]), half_life_s=60 * DAY_S, max_requests=100_000)
     for at in places:
         vector = vectors[at].astype("<f2").tobytes()
         for group in labelled.questions[at].groups:
-            experience.add(vector, min(group), 1.0, 0.0)
+            key = wrong.get(at) or min(group)
+            experience.add(vector, key, 1.0, 0.0, caller=labelled.questions[at].id)
     return Learned({model: experience}, 0.0)
 
 
@@ -88,6 +97,34 @@ async def folds(labelled: LabelledSet, usage: UsageWeights) -> dict[str, Any]:
         name: {metric: round(fmean(row[metric] for row in rows), 4) for metric in ("R@1", "R@5")}
         for name, rows in scores.items()
     }
+
+
+async def wrong_pairs(labelled: LabelledSet) -> dict[str, float]:
+    """nDCG@10 with a log of four fifths, and with one in which some requests used another tool."""
+    search = await index(labelled, UsageWeights())
+    plain = [await asked(search, question.text) for question in labelled.questions]
+    vectors = [answer.queries[0].vector for answer in plain]
+    rng = np.random.default_rng(0)
+    keys = [tool.key for tool in labelled.tools]
+    n_wrong = round(WRONG_SHARE * len(plain))
+    wrong = {
+        int(at): keys[rng.integers(len(keys))]
+        for at in rng.choice(len(plain), n_wrong, replace=False)
+    }
+    figures: dict[str, float] = {}
+    for name, mistakes in (("right", {}), ("5 % wrong", wrong)):
+        scores: list[float] = []
+        for fold in range(FOLDS):
+            places = [at for at in range(len(plain)) if at % FOLDS != fold]
+            learned = log_of(vectors, labelled, places, plain[0].model, mistakes)
+            for at in range(fold, len(plain), FOLDS):
+                question = labelled.questions[at]
+                answer = await asked(search, question.text, learned=learned)
+                ranked = [hit.key for hit in answer.hits]
+                scores.append(score_ranking(ranked, question.groups)["nDCG@10"])
+        figures[name] = round(fmean(scores), 4)
+    await search.aclose()
+    return {**figures, "cost": round(figures["right"] - figures["5 % wrong"], 4)}
 
 
 async def recent(labelled: LabelledSet, weight: float) -> dict[str, float]:
@@ -250,6 +287,8 @@ def _parts(
     if "folds" in parts:
         for log, figures in anyio.run(folds, labelled, UsageWeights()).items():
             yield f"log: {log}", figures
+    if "wrong" in parts:
+        yield "log with wrong pairs, nDCG@10", anyio.run(wrong_pairs, labelled)
     if "recent" in parts:
         for weight in (0.02, 0.03, 0.05, 0.1):
             yield f"recent {weight}", anyio.run(recent, labelled, weight)

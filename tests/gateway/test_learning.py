@@ -51,23 +51,45 @@ async def ranked(app: App, query: str = QUERY, **wanted: object) -> list[str]:
     return [one.tool_key for one in found.results]
 
 
-async def test_what_worked_for_a_request_is_found_for_the_next_one_like_it() -> None:
+async def test_one_use_raises_a_tool_and_several_callers_put_it_first() -> None:
     """Source document 003, future enhancement 1."""
+    request = DiscoverRequest(queries=(QUERY,), max_results=7)
     async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
-        before = await ranked(app)
-        used = before[-1]
+        before = await app.gateway.discovery.discover(ME, request)
+        used = before.results[-1].tool_key
         await app.gateway.calls.execute(ME, used, {})
+        once = await app.gateway.discovery.discover(ME, request)
+        for number in range(4):
+            caller = Caller.local(caller_id=f"caller {number}", conversation="c")
+            await app.gateway.discovery.discover(caller, request)
+            await app.gateway.calls.execute(caller, used, {})
+        often = await app.gateway.discovery.discover(ME, request)
 
+    raised = next(tool for tool in once.results if tool.tool_key == used)
+    assert "used for similar requests" in raised.explanation
+    assert before.results[-1].relevance < raised.relevance <= 0.5
+    assert once.results[0].tool_key == before.results[0].tool_key
+    best = often.results[0]
+    assert best.tool_key == used
+    assert best.source == "usage"
+    assert best.reasons["usage"] > 0.5
+    assert {tool.tool_key for tool in often.results} == {tool.tool_key for tool in before.results}
+
+
+async def test_another_wording_that_leads_to_a_call_teaches_the_first() -> None:
+    first, second = "tell everybody about the party", "write to everybody about the party"
+    async with memory_app(servers(), HYBRID, wait_s=HANG_S) as app:
+        await ranked(app, first, max_results=1)
+        await ranked(app, "read letters", max_results=1)
+        assert "chat:post" in await ranked(app, second)
+        await app.gateway.calls.execute(ME, "chat:post", {})
         found = await app.gateway.discovery.discover(
-            ME, DiscoverRequest(queries=(QUERY,), max_results=7)
+            ME, DiscoverRequest(queries=(first,), max_results=7)
         )
+        assert (await app.gateway.learning.status(ME)).requests == 2
 
-        best = max(found.results, key=lambda one: one.relevance)
-        assert best.tool_key == used
-        assert best.source == "usage"
-        assert "used for similar requests" in best.explanation
-        assert best.reasons["usage"] > 0.5
-        assert set(before) == {one.tool_key for one in found.results}
+    post = next(tool for tool in found.results if tool.tool_key == "chat:post")
+    assert "used for similar requests" in post.explanation
 
 
 async def test_an_error_and_a_tool_that_was_not_shown_teach_nothing() -> None:

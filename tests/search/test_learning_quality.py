@@ -46,7 +46,7 @@ async def test_a_log_lifts_requests_that_repeat() -> None:
         vector, model = answer.queries[0].vector, answer.model
         assert vector is not None
         for group in question.groups:
-            experience.add(vector.astype("<f2").tobytes(), min(group), 1.0, NOW)
+            experience.add(vector.astype("<f2").tobytes(), min(group), 1.0, NOW, caller=question.id)
     learned = Learned({model: experience}, NOW)
 
     scores: dict[bool, list[float]] = {False: [], True: []}
@@ -75,7 +75,7 @@ async def test_a_log_loses_nothing_where_nothing_repeats() -> None:
         vector, model = answer.queries[0].vector, answer.model
         assert vector is not None
         for group in question.groups:
-            experience.add(vector.astype("<f2").tobytes(), min(group), 1.0, NOW)
+            experience.add(vector.astype("<f2").tobytes(), min(group), 1.0, NOW, caller=question.id)
     learned = Learned({model: experience}, NOW)
 
     scores: dict[bool, list[float]] = {False: [], True: []}

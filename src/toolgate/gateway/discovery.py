@@ -46,9 +46,6 @@ from toolgate.types import (
 
 __all__ = ["DiscoveryService"]
 
-_NAMED = 12
-"""Siblings of a server that an answer names, and that a later call counts for (chosen)."""
-
 
 class DiscoveryService:
     """Finds tools for a caller and describes them."""
@@ -252,9 +249,6 @@ class DiscoveryService:
         shown = {one.tool_key for one in found.results}
         beside = {key for one in found.results for key in one.alternatives}
         beside |= {key for one in found.results for key, _ in one.used_with}
-        beside |= {
-            f"{name}:{tool}" for name, tools in found.siblings.items() for tool in tools[:_NAMED]
-        }
         asked = answer.queries or tuple(SearchedQuery(query=query) for query in request.queries)
         hits = [hit for hit in answer.hits if hit.key in shown]
         self._learning.note_search(caller, asked, answer.model, hits, beside)

@@ -112,6 +112,9 @@ class Hit:
     source: str = "lexical"
     """What found it: `exact`, `lexical`, `vector`, `cloud`, `llm`, `usage`, `core`, `fallback`."""
 
+    literal: float = 0.0
+    """How much of the request its words match, in [0, 1]; 1 for its exact name."""
+
     is_far_behind: bool = False
     """Whether the best hits of the same query are so much better that an answer leaves it out."""
 

@@ -52,9 +52,12 @@ _WITHOUT_PAUSE: Final = 50
 _QUERIES_TOP: Final = 3
 _CONTEXT: Final = frozenset({"CONTEXT_TITLE", "NO_PROJECT", "PROJECT_NAME", "ACTIVE_SOLUTION"})
 
-# These three probabilities are chosen.
+# These four probabilities are chosen.
 _ASKED_SAYS: Final = 0.6
 """How likely a tool helps because a search has its intent, if that is sure."""
+
+_RAISES_FROM: Final = 0.5
+"""How sure an intent of a search must be to raise its tools."""
 
 _TOPIC_SAYS: Final = 0.25
 """The same for the intent of the conversation."""
@@ -286,6 +289,8 @@ class IntentService:
         with observe("intent", queries=len(queries)):
             for query in queries:
                 detection = await self.recognizer.detect(_shortened(query))
+                if detection.confidence < _RAISES_FROM:
+                    continue
                 for name in _intents(detection):
                     asked[name] = max(asked.get(name, 0.0), _ASKED_SAYS * detection.confidence)
         topic = dict.fromkeys(self._conversations.state(caller).intents, _TOPIC_SAYS)

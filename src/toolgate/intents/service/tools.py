@@ -24,6 +24,9 @@ _FAINT: Final = 0.05
 _NOTHING_FITS: Final = "Nothing fits well"
 """How a search begins to say that its hits are all weak."""
 
+_NEXT_BELOW: Final = 0.0001
+"""The smallest difference between two relevances."""
+
 # Characters of a description in a list of tools; chosen.
 _DESCRIPTION_CHARS: Final = 160
 
@@ -115,7 +118,8 @@ class IntentBoost:
 
         What the search found best among its tools gets all of the weight, the others as much as
         they have of that one's relevance. If it found none of them, the main one is added. The
-        intent of the conversation adds none, and only raises what fits anyway.
+        intent of the conversation adds none, and only raises what fits anyway. No tool comes
+        before a fitting hit that matches more of the words of the request.
 
         Args:
             answer: Of the search.
@@ -130,27 +134,37 @@ class IntentBoost:
                 return answer
             intent_hits = [Hit(key=main, relevance=0.0, explanation="", source="intent")]
         best = max(hit.relevance for hit in intent_hits) if self.from_query else 1.0
+        other_hits = [hit for hit in answer.hits if hit.key not in self.keys]
         lifted = [
             # Below that, relevance says nothing about which of them is better.
             self._lifted(
-                hit, hit.relevance / best if best >= _FAINT else float(hit is intent_hits[0])
+                hit,
+                hit.relevance / best if best >= _FAINT else float(hit is intent_hits[0]),
+                other_hits,
             )
             for hit in intent_hits
         ]
-        other_hits = [hit for hit in answer.hits if hit.key not in self.keys]
         hits = other_hits  # in their order: those of several queries alternate
         for hit in sorted(lifted, key=lambda lifted_hit: -lifted_hit.relevance):
             lower = (at for at, other in enumerate(hits) if other.relevance < hit.relevance)
             hits.insert(next(lower, len(hits)), hit)
-        notices = answer.notices
+        if max(hit.relevance for hit in lifted) < _FITS:
+            return replace(answer, hits=tuple(hits))
         # The notice was written before the boost and would contradict it.
-        if lifted[0].relevance >= _FITS:
-            notices = tuple(notice for notice in notices if _NOTHING_FITS not in notice)
-        return replace(answer, hits=tuple(hits), notices=notices)
+        notices = tuple(notice for notice in answer.notices if _NOTHING_FITS not in notice)
+        return replace(answer, hits=tuple(hits), notices=notices, fit="good")
 
-    def _lifted(self, hit: Hit, share: float) -> Hit:
+    def _lifted(self, hit: Hit, share: float, other_hits: Sequence[Hit]) -> Hit:
         reason = f"belongs to the intent {self.intent}"
         relevance = round(1 - (1 - hit.relevance) * (1 - self.weight * share), 4)
+        better_matches = [
+            other.relevance
+            for other in other_hits
+            if other.relevance > hit.relevance and other.literal > hit.literal
+            if "weak" not in other.fields
+        ]
+        if better_matches:
+            relevance = max(hit.relevance, min(relevance, min(better_matches) - _NEXT_BELOW))
         fields = {**hit.fields, "intent": self.intent}
         if relevance >= _FITS:
             fields.pop("weak", None)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from toolgate.base.ranges import check_ranges, unfit
 
 __all__ = [
+    "Support",
     "UsageBoost",
     "UsageHistory",
     "UsageVotes",
@@ -33,6 +34,14 @@ _TOLD = 0.02
 
 _SURE = 0.9
 """Most that earlier use says about relevance, in [0, 1); chosen."""
+_UNPROVEN = 0.5
+"""The same until `_AGREEING` callers agree; chosen."""
+_AGREEING = 3
+"""Callers who must agree until use makes a tool look certain; chosen."""
+_MAX_SUPPORTERS = 16
+"""Conversations that are remembered of a tool and a request; more say no more; chosen."""
+_NEXT_BELOW = 2 * 10.0**-_DECIMALS
+"""A difference between two scores that rounding leaves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +90,21 @@ class UsageWeights:
             raise unfit("trust_full", self.trust_full, allowed)
 
 
+class Support(NamedTuple):
+    """Who used a tool for requests like this one."""
+
+    callers: int = 0
+    """How many people or programs."""
+
+    conversations: int = 0
+    """In how many conversations."""
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether enough callers agree."""
+        return self.callers >= _AGREEING
+
+
 @dataclass(frozen=True)
 class UsageVotes:
     """What the log says to one request."""
@@ -89,14 +113,18 @@ class UsageVotes:
     """How much it may say, in [0, 1]."""
 
     shares: Mapping[str, float] = field(default_factory=dict[str, float])
-    """By tool key, in [-1, 1]; the most voted has 1, below 0 was called wrong."""
+    """By tool key, in [-1, 1]; the most voted has nearly 1, below 0 was called wrong."""
+
+    support: Mapping[str, Support] = field(default_factory=dict[str, Support])
+    """By tool key."""
 
 
 class _ToolWorth(NamedTuple):
-    """What a tool was worth at a moment."""
+    """What a tool was worth at a moment, and the conversations that say so, with their callers."""
 
     value: float
     at_s: float
+    supporters: frozenset[tuple[str, str]] = frozenset()
 
 
 class UsageHistory:
@@ -116,7 +144,16 @@ class UsageHistory:
     def __len__(self) -> int:
         return self._size
 
-    def add(self, vector: bytes, key: str, signal: float, at_s: float) -> None:
+    def add(
+        self,
+        vector: bytes,
+        key: str,
+        signal: float,
+        at_s: float,
+        *,
+        caller: str = "",
+        conversation: str = "",
+    ) -> None:
         """Take what became of a tool for a request.
 
         Args:
@@ -124,6 +161,8 @@ class UsageHistory:
             key: The tool.
             signal: 1 worked, 2 called right, -2 called wrong.
             at_s: When, in seconds of any clock that all calls here share.
+            caller: Who used it.
+            conversation: Where.
         """
         slot = self._slots.get(vector)
         if slot is None:
@@ -149,7 +188,10 @@ class UsageHistory:
         last = max(old.at_s, at_s)
         value = self._faded(old, last) + self._faded(_ToolWorth(signal, at_s), last)
         # A fresh dict: who votes meanwhile goes on with the one that it has.
-        self._worths[slot] = {**self._worths[slot], key: _ToolWorth(value, last)}
+        supporters = old.supporters
+        if signal > 0 and len(supporters) < _MAX_SUPPORTERS:
+            supporters |= {(caller, conversation)}
+        self._worths[slot] = {**self._worths[slot], key: _ToolWorth(value, last, supporters)}
 
     def votes(self, vector: NDArray[np.float32], weights: UsageWeights, now_s: float) -> UsageVotes:
         """What the nearest logged requests vote for; the same for the same log and moment."""
@@ -170,6 +212,7 @@ class UsageHistory:
         near = near[np.argsort(-cosines[near], kind="stable")][: weights.nearest]
         votes: dict[str, float] = {}
         worth: dict[str, float] = {}
+        supporters: dict[str, frozenset[tuple[str, str]]] = {}
         best = float(cosines[near[0]])
         slots: list[int] = near.tolist()
         for at in slots:
@@ -179,6 +222,8 @@ class UsageHistory:
                 value = max(-1.0, min(1.0, self._faded(tool_worth, now_s)))
                 votes[key] = votes.get(key, 0.0) + vote * value
                 worth[key] = max(worth.get(key, 0.0), abs(value))
+                if cosines[at] >= weights.trust_from:
+                    supporters[key] = supporters.get(key, frozenset()) | tool_worth.supporters
         strongest = max((abs(vote) for vote in votes.values()), default=0.0)
         if strongest <= 0:
             return UsageVotes()
@@ -188,7 +233,17 @@ class UsageHistory:
         # faded does not look certain.
         return UsageVotes(
             trust=min(1.0, max(0.0, gate)),
-            shares={key: vote / strongest * worth[key] for key, vote in votes.items() if vote},
+            shares={
+                key: vote / strongest * worth[key] * (_shrunk(len(supporters.get(key, ()))))
+                if vote > 0
+                else vote / strongest * worth[key]
+                for key, vote in votes.items()
+                if vote
+            },
+            support={
+                key: Support(len({caller for caller, _ in who}), len(who))
+                for key, who in supporters.items()
+            },
         )
 
     def _faded(self, worth: "_ToolWorth", now_s: float) -> float:
@@ -211,6 +266,11 @@ class UsageHistory:
         self._size = len(survivors)
 
 
+def _shrunk(n_conversations: int) -> float:
+    """The part of a vote that counts: a half for one conversation, nearly all for many."""
+    return n_conversations / (n_conversations + 1)
+
+
 @dataclass(frozen=True)
 class UsageBoost:
     """What earlier use did to the scores of one request."""
@@ -223,6 +283,9 @@ class UsageBoost:
 
     before: Mapping[int, float] = field(default_factory=dict[int, float])
     """The scores without it, where it changed them, by number of the score."""
+
+    support: Mapping[int, Support] = field(default_factory=dict[int, Support])
+    """Who voted, by slot of the tool."""
 
     def without(self, scores: NDArray[np.float32], below: float) -> NDArray[np.float32]:
         """The same scores without it; those of nothing and from `below` on stay."""
@@ -258,7 +321,9 @@ class UsageBoost:
         """The relevance of a tool, with what its use for similar requests says."""
         vote = max(0.0, self.votes.get(slot, 0.0))
         # Noisy or: the tool helps unless both the ranking and earlier use are wrong.
-        return 1 - (1 - relevance) * (1 - _SURE * vote)
+        raised = 1 - (1 - relevance) * (1 - _SURE * vote)
+        is_proven = self.support.get(slot, Support()).is_proven
+        return raised if is_proven else max(relevance, min(raised, _UNPROVEN))
 
 
 def apply_usage(
@@ -266,15 +331,22 @@ def apply_usage(
     votes: Mapping[int, float],
     weights: UsageWeights,
     *,
+    literal: NDArray[np.float32],
+    support: Mapping[int, Support],
     slots: NDArray[np.int64] | None = None,
     siblings: NDArray[np.bool_] | None = None,
 ) -> tuple[NDArray[np.float32], UsageBoost]:
     """Scores with the votes in them, and what that changed.
 
+    A tool that one caller alone used stays behind those that match the words of the request
+    better, and one of a single conversation does not come first.
+
     Args:
         scores: In [0, 1]; 0 for what was not found.
         votes: Trust times share by slot.
         weights: How much they count.
+        literal: How well the words of the request match, in [0, 1]; in the order of the scores.
+        support: Who voted, by slot.
         slots: Those of the scores, ascending; None: one score for each slot.
         siblings: Which of the scores belong to servers just used; they are raised a little, and
             what was not found stays so.
@@ -284,14 +356,40 @@ def apply_usage(
     near: list[int] = []
     if siblings is not None and weights.recent_weight:
         near = np.flatnonzero(siblings & (scores > 0)).tolist()
-        changed[near] += np.float32(weights.recent_weight)
+        for at in near:
+            most = _highest_of_one(scores, literal, at, below_best=True)
+            changed[at] = min(scores[at] + np.float32(weights.recent_weight), most)
     for slot, vote in votes.items():
         at = slot if slots is None else int(slots.searchsorted(slot))
         before[at] = float(changed[at])
         # Called wrong pushes down and never out.
-        changed[at] = max(0.1 * before[at], before[at] + weights.weight * vote)
+        raised = max(0.1 * before[at], before[at] + weights.weight * vote)
+        voters = support.get(slot, Support())
+        if vote > 0 and voters.callers < 2:
+            alone = voters.conversations < 2
+            raised = min(raised, _highest_of_one(scores, literal, at, below_best=alone))
+        changed[at] = max(raised, before[at]) if vote > 0 else raised
     owners = near if slots is None else slots[near].tolist()
-    return np.round(changed, _DECIMALS), UsageBoost(votes, frozenset(owners), before)
+    boost = UsageBoost(votes, frozenset(owners), before, support)
+    return np.round(changed, _DECIMALS), boost
+
+
+def _highest_of_one(
+    scores: NDArray[np.float32],
+    literal: NDArray[np.float32],
+    at: int,
+    *,
+    below_best: bool = False,
+) -> float:
+    """The highest score to which one caller may lift a tool: not over a better literal match."""
+    ahead = scores > scores[at]
+    if not ahead.any():
+        return float("inf")
+    better = ahead & (literal > literal[at])
+    most = float(scores[better].min()) if better.any() else float("inf")
+    if below_best:
+        most = min(most, float(scores.max()))
+    return max(float(scores[at]), most - _NEXT_BELOW)
 
 
 def mix_in_unboosted(ranked: Sequence[int], plain: Sequence[int], share: float) -> list[int]:

@@ -62,9 +62,9 @@ _ALWAYS_SHOWN = 2
 """... behind this many hits. With both, .6 % of the short requests in
 `benchmarks/data/phrases.jsonl` lose the tool that serves them, and answers name 3.4 tools instead
 of 5; at .30 it is 3.4 %."""
-_WORKED = 0.5
-"""Trust times share from which a tool fits because it worked for a request like this one;
-chosen."""
+_WORKED = 0.7
+"""Trust times share from which a tool fits because it worked for a request like this one: in three
+conversations at least; chosen."""
 
 
 _FIT_NOTICES: Final[dict[Fit, str]] = {
@@ -219,6 +219,7 @@ class HitBuilder:
                 explanation="has exactly this name",
                 fields={"query": ranking.query[:200]},
                 source="exact",
+                literal=1.0,
             )
         relevance = ranking.lift.relevance(slot, self._calibration.relevance(evidence))
         reasons = [explanation_of(matched)] if matched else []
@@ -259,6 +260,7 @@ class HitBuilder:
             explanation=", ".join(reasons) or "was suggested",
             fields=fields,
             source="usage" if ranking.lift.is_source(slot) else by,
+            literal=min(1.0, evidence.covered),
         )
 
 

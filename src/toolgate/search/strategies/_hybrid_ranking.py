@@ -32,6 +32,7 @@ from toolgate.search.lexical.ranking import (
     highest_scores,
 )
 from toolgate.search.relevance.usage_votes import (
+    Support,
     UsageBoost,
     apply_usage,
 )
@@ -138,7 +139,7 @@ class HybridRanker:
             silent = _silent(words.size)
             scores = self._combined([silent], QueryTexts(texts.query, (), ""), raised, None)
             return Ranking(texts.query, asked[0], None, scores, (silent,), _UNLIFTED)
-        votes = self._votes(state, texts.query, vectors, request)
+        votes, support = self._votes(state, texts.query, vectors, request)
         shares = [reading.shares for reading in readings]
         self._translated = {
             text: reading.translated for text, reading in zip(texts.all, readings, strict=True)
@@ -164,7 +165,20 @@ class HybridRanker:
         lift = _UNLIFTED
         if votes or siblings is not None:
             usage = self._options.usage
-            scores, lift = apply_usage(scores, votes, usage, slots=slots, siblings=siblings)
+            literal = np.max([look.shares for look in clauses], axis=0)
+            if allowed is not None:
+                # What the caller may not see must not be told from what is not there.
+                seen = allowed if slots is None else allowed[slots]
+                literal = np.where(seen, literal, 0)
+            scores, lift = apply_usage(
+                scores,
+                votes,
+                usage,
+                literal=literal,
+                support=support,
+                slots=slots,
+                siblings=siblings,
+            )
         common = self._common(clauses, texts, vectors)
         return Ranking(texts.query, asked[0], slots, scores, tuple(clauses), lift, common)
 
@@ -293,19 +307,23 @@ class HybridRanker:
         query: str,
         vectors: dict[str, NDArray[np.float32]],
         request: SearchRequest,
-    ) -> dict[int, float]:
-        """What earlier requests say about single slots: trust times share."""
+    ) -> tuple[dict[int, float], dict[int, Support]]:
+        """What earlier requests say about single slots: trust times share, and who says so."""
         usage = self._options.usage
         if request.learned is None or query not in vectors or not usage.weight:
-            return {}
+            return {}, {}
         votes = request.learned.votes(vectors[query], self._embedder.identity, usage)
-        return {
-            slot: votes.trust * share
-            for key, share in votes.shares.items()
+        slots = {
+            key: slot
+            for key in votes.shares
             if votes.trust > 0
             for rank, slot in state.words.slots_named(fold(key))
             if rank == 0
         }
+        return (
+            {slot: votes.trust * votes.shares[key] for key, slot in slots.items()},
+            {slot: votes.support[key] for key, slot in slots.items() if key in votes.support},
+        )
 
     def _raised(self, state: HybridState, request: SearchRequest) -> dict[int, float]:
         """What is added to the scores of single slots."""

@@ -211,6 +211,7 @@ def _hit(
             explanation="has exactly this name",
             fields={"query": query[:200]},
             source="exact",
+            literal=1.0,
         )
     # Halved, the tier of quoted strings gives shares from 0.5 to 1, whatever words match.
     has_phrase = score >= _PHRASE
@@ -220,6 +221,7 @@ def _hit(
         relevance=round(_relevance(score / 2 if has_phrase else score), 4),
         explanation=f"has the quoted text, {explanation}" if has_phrase else explanation,
         fields={"query": query[:200], "matched": matched},
+        literal=1.0 if has_phrase else score,
     )
 
 

@@ -62,8 +62,18 @@ _QUERY_CHARS = 2_000
 """Characters of a query that are logged; chosen."""
 _HALF = np.dtype("<f2")
 _CALIBRATED = PersonalCutoff()
-_SIGNALS: Mapping[UseOutcome, float] = {"ok": 1.0, "right": 2.0, "wrong": -2.0, "error": 0.0}
+_SIGNALS: Mapping[UseOutcome, float] = {
+    "ok": 1.0,
+    "reworded": 1.0,
+    "right": 2.0,
+    "wrong": -2.0,
+    "error": 0.0,
+}
 """An error says nothing about the choice: most are wrong arguments or a server that is down."""
+_REWORDED_S = 600.0
+"""Seconds between a search and the call that a later wording led to; chosen."""
+_REWORDED_COSINE = 0.5
+"""Cosine from which a search is another wording of a later one; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +159,17 @@ class _ConversationUse:
         default_factory=lambda: deque[tuple[str, float]](maxlen=_USED)
     )
     """Newest first."""
-    noted: set[tuple[str, str, str]] = field(default_factory=set[tuple[str, str, str]])
+    noted: set[tuple[str, str, UseOutcome]] = field(
+        default_factory=set[tuple[str, str, UseOutcome]]
+    )
     """Search, tool and outcome of what is in the log: a hundred calls say no more than one."""
+
+    def led_to_call(self, search: StoredSearch) -> bool:
+        """Whether a tool of a search was executed with success or marked right."""
+        return any(
+            search_id == search.search_id and _SIGNALS[outcome] > 0
+            for search_id, _, outcome in self.noted
+        )
 
 
 class Learning:
@@ -266,12 +285,13 @@ class Learning:
             asked: Its queries, as the strategy read them.
             model: Identity of the embedder that gave their vectors.
             hits: The hits that the answer showed.
-            beside: Keys that it showed otherwise: siblings, alternatives, batches.
+            beside: Keys that it showed otherwise: alternatives, batches.
         """
         if not self._rules().enabled:
             return
         talk = self._talk(caller)
         single = len(asked) == 1
+        at = self._clock()
         for query in asked:
             query_hits = [
                 hit for hit in hits if single or hit.fields.get("query") == query.query[:200]
@@ -279,7 +299,7 @@ class Learning:
             vector = b"" if query.vector is None else query.vector.astype(_HALF).tobytes()
             search = StoredSearch(
                 search_id=new_id(),
-                at=self._clock(),
+                at=at,
                 project_id=caller.project_id,
                 caller_id=caller.caller_id,
                 conversation=caller.conversation,
@@ -308,8 +328,12 @@ class Learning:
         if ok:
             talk.used.appendleft((key, self._now_s()))
         search = next((search for search, keys in talk.searches if key in keys), None)
-        if search is not None:
-            self._note(talk, search, key, "ok" if ok else "error")
+        if search is None:
+            return
+        self._note(talk, search, key, "ok" if ok else "error")
+        if ok:
+            for earlier in _earlier_wordings(talk, search):
+                self._note(talk, earlier, key, "reworded")
 
     async def mark(self, caller: Caller, key: str, *, right: bool) -> bool:
         """Take a person's word on a tool that a search showed; False when none showed it."""
@@ -416,10 +440,17 @@ class Learning:
                     half_life_s=self._rules().half_life_days * 86_400,
                     max_requests=self._rules().max_requests,
                 )
-            history.add(search.vector, use.tool, signal, at_s)
+            history.add(
+                search.vector,
+                use.tool,
+                signal,
+                at_s,
+                caller=search.caller_id,
+                conversation=search.conversation,
+            )
         if use.outcome == "ok":
             self._take_pairs(project, search, use.tool, at_s)
-        if search.margin is not None and use.outcome != "error":
+        if search.margin is not None and use.outcome not in {"error", "reworded"}:
             fitted = use.outcome in {"ok", "right"}
             judged = project.judged.setdefault(search.caller_id, OrderedDict())
             before = judged.get(search.search_id)
@@ -476,3 +507,25 @@ class Learning:
 def _seconds(at: str) -> float:
     """A moment as seconds since 1970."""
     return datetime.fromisoformat(at).timestamp()
+
+
+def _earlier_wordings(talk: _ConversationUse, search: StoredSearch) -> list[StoredSearch]:
+    """The searches before this one that asked much the same and led to no call."""
+    searches = [earlier for earlier, _ in talk.searches]
+    at = searches.index(search)
+    return [
+        earlier
+        for earlier in searches[at + 1 :]
+        if not talk.led_to_call(earlier)
+        # Queries of the same discovery have the same time: they are steps, not wordings.
+        if 0 < _seconds(search.at) - _seconds(earlier.at) <= _REWORDED_S
+        if earlier.model == search.model and earlier.vector and search.vector
+        if _cosine(earlier.vector, search.vector) >= _REWORDED_COSINE
+    ]
+
+
+def _cosine(left: bytes, right: bytes) -> float:
+    """Of two stored vectors; NaN where a vector is none."""
+    rows = [np.frombuffer(vector, _HALF).astype(np.float32) for vector in (left, right)]
+    lengths = float(np.linalg.norm(rows[0]) * np.linalg.norm(rows[1]))
+    return float(rows[0] @ rows[1]) / lengths if lengths else float("nan")

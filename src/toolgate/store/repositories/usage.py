@@ -14,9 +14,9 @@ __all__ = [
 ]
 
 
-UseOutcome: TypeAlias = Literal["ok", "error", "right", "wrong"]
-"""What became of a tool that a search showed: executed with or without success, or marked by a
-person."""
+UseOutcome: TypeAlias = Literal["ok", "error", "right", "wrong", "reworded"]
+"""What became of a tool that a search showed: executed with or without success, marked by a
+person, or executed with success after a later search that asked the same in other words."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -172,6 +172,20 @@ async def test_rt_7_unknown_failing_and_odd_results_are_read_by_the_model() -> N
         assert number == "7"
 
 
+async def test_a_call_with_broken_arguments_does_not_spoil_its_thread() -> None:
+    broken = {"tool_calls": [{"name": "clock__now", "arguments": '{"zone": "CE'}]}
+    async with chatting(broken, {"text": "Noon."}, {"text": "Yes."}, servers=clock()) as place:
+        await place.text("What time is it?", thread="t")
+        await place.text("Are you sure?", thread="t")
+
+        for request in place.model.chats[1:]:
+            (sent,) = [m["tool_calls"] for m in request["messages"] if m.get("tool_calls")]
+            assert sent[0]["function"]["arguments"] == "{}"
+        messages = (await place.history("t"))["messages"]
+        (kept,) = [message["tool_calls"] for message in messages if message.get("tool_calls")]
+        assert kept[0]["function"]["arguments"] == '{"zone": "CE'
+
+
 async def test_rt_8_what_is_set_here_replaces_what_the_model_writes() -> None:
     schema = {
         "type": "object",

@@ -81,7 +81,7 @@ def message_views(
     views: list[Json] = []
     for row in stored:
         message = from_stored(row)
-        body = message_json(message)
+        body = message_json(message, as_said=True)
         notes = message.notes
         artifact = artifacts.get(str(notes.get("artifact")))
         if message.role == "tool":

@@ -74,6 +74,15 @@ class ToolCall:
             return None
         return cast("Json", arguments) if isinstance(arguments, dict) else None
 
+    @property
+    def readable_arguments(self) -> str:
+        """The arguments as JSON that every service reads: `{}` where they are no object.
+
+        Some services read the calls of earlier answers, and refuse the whole request, and so every
+        later one of its thread, for one that is broken.
+        """
+        return self.arguments if self.arguments.strip() and self.read() is not None else "{}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
@@ -401,8 +410,13 @@ _ROLES: Mapping[str, Role] = {
 }
 
 
-def message_json(message: Message) -> Json:
-    """A message as OpenAI writes it; `kept` and `notes` stay here."""
+def message_json(message: Message, *, as_said: bool = False) -> Json:
+    """A message as OpenAI writes it; `kept` and `notes` stay here.
+
+    Args:
+        message: The message.
+        as_said: Whether arguments stay as the model wrote them, even if they are broken.
+    """
     body: Json = {"role": message.role}
     content: object = message.content if isinstance(message.content, str) else list(message.content)
     if message.role == "assistant" and message.calls:
@@ -411,7 +425,10 @@ def message_json(message: Message) -> Json:
             {
                 "id": call.call_id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
+                "function": {
+                    "name": call.name,
+                    "arguments": call.arguments if as_said else call.readable_arguments,
+                },
             }
             for call in message.calls
         ]

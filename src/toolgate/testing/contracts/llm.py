@@ -14,6 +14,8 @@ Example:
     ```
 """
 
+import json
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -202,6 +204,27 @@ class ChatModelContract:
         assert reply.message.text == "Noon."
         for part in ("Be brief.", "What time is it?", "Let me look.", "CET", "twelve"):
             assert part in sent
+
+    @pytest.mark.parametrize("arguments", ['{"zone": "CE', "", "[1]", "now", "null"])
+    async def test_broken_arguments_of_an_earlier_call_are_not_sent_back(
+        self, model: ChatModel, service: ModelServiceDouble, arguments: str
+    ) -> None:
+        """One call that no service can read would end its thread for good."""
+        call = ToolCall(call_id="call_1", name="clock", arguments=arguments)
+        await _again(
+            model,
+            service,
+            ScriptedReply(text="Noon."),
+            Message(role="user", content="What time is it?"),
+            Message(role="assistant", calls=(call,)),
+            Message(role="tool", content="not run", call_id="call_1", name="clock"),
+        )
+        sent = json.dumps(service.requests[-1])
+
+        assert "not run" in sent
+        calls = re.findall(r'"(?:arguments|input|args)": ("[^"]*"|\{\})', sent)
+        assert calls
+        assert set(calls) <= {'"{}"', "{}"}
 
     async def test_without_tools_the_request_has_none(
         self, model: ChatModel, service: ModelServiceDouble

@@ -296,7 +296,7 @@ class ChatService:
             status = "client_calls"
         elif not "".join(turn.texts).strip():
             say(turn, NO_ANSWER)
-        outcome = outcome_of(turn, state, status)
+        outcome = outcome_of(turn, status)
         if writer is not None:
             await writer.end(turn.transcript, outcome)
         if turn.budget.usage.total_tokens:

@@ -50,10 +50,15 @@ def citation(source: str, heading: str, page: int | None) -> str:
     return ", ".join(parts)
 
 
-def quoted(passages: Sequence[Quotable]) -> str:
-    """Passages for a prompt, numbered, each between marks that its own text cannot write."""
+def quoted(passages: Sequence[Quotable], *, first: int = 1) -> str:
+    """Passages for a prompt, each between marks that its own text cannot write.
+
+    Args:
+        passages: Best first.
+        first: Number of the first one.
+    """
     parts = [QUOTED]
-    for number, passage in enumerate(passages, 1):
+    for number, passage in enumerate(passages, first):
         marks = [f'index="{number}"', f'source="{_attribute(passage.source)}"']
         if passage.heading:
             marks.append(f'heading="{_attribute(passage.heading)}"')

@@ -14,7 +14,8 @@ class BudgetExceededError(Exception):
     def __init__(self, limit: str, sentence: str) -> None:
         super().__init__(sentence)
         self.limit = limit
-        """Name of the setting in `[chat]`."""
+        """Name of the setting in `[chat]`; `lookups` or `repeated_request` where a model repeats
+        itself."""
         self.sentence = sentence
         """For the user."""
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from toolgate.base import json_text
 from toolgate.base.ids import new_id
 from toolgate.base.tracing import observe
+from toolgate.chat.turns.budget import BudgetExceededError
 from toolgate.chat.turns.turn import Turn
 from toolgate.models.llm import (
     CallArguments,
@@ -43,12 +44,20 @@ async def answer(turn: Turn, messages: tuple[Message, ...]) -> Message:
 
     Raises:
         ModelError: There is none.
+        BudgetExceededError: The model was asked exactly this before.
     """
     definitions = turn.offers.definitions(without_retrieval=turn.is_without_retrieval)
     name = turn.services.models.name_of(turn.choices.model or None)
     request = ChatRequest(
         messages=messages, tools=definitions, parameters=_parameters(turn, definitions)
     )
+    if request == turn.last_request:
+        # Every answer adds something to the next request, or withholds a tool.
+        raise BudgetExceededError(
+            "repeated_request",
+            "I had to stop here: the model asks again for what was of no use before.",
+        )
+    turn.last_request = request
     asking = turn.services.models.ask(name, request, notice=turn.retried)
     passing = _AnswerStream(turn, asking)
     turn.partial = lambda: asking.gathering.message if asking.gathering.has_begun else None

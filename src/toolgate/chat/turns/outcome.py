@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 from typing import cast
 
-from toolgate.chat.base import Outcome, TurnState, TurnStatus
+from toolgate.chat.base import Outcome, TurnStatus
 from toolgate.chat.turns.messages import unanswered
 from toolgate.chat.turns.model_answer import BETWEEN
 from toolgate.chat.turns.turn import Turn
@@ -43,7 +43,7 @@ def audit_detail(turn: Turn) -> Json:
     }
 
 
-def outcome_of(turn: Turn, state: TurnState, status: TurnStatus) -> Outcome:
+def outcome_of(turn: Turn, status: TurnStatus) -> Outcome:
     """The outcome of a turn whose steps have ended."""
     usage: TokenUsage = turn.budget.usage
     finish = turn.finish if turn.finish in {"stop", "length", "content_filter"} else "stop"
@@ -69,8 +69,8 @@ def outcome_of(turn: Turn, state: TurnState, status: TurnStatus) -> Outcome:
                 for spent in turn.spending
             ],
         }
-    if searched := state.get("vs_metadata"):
-        metadata["vs_metadata"] = searched
+    if turn.vs_metadata:
+        metadata["vs_metadata"] = turn.vs_metadata
     if turn.used_tools:
         metadata["tools"] = turn.used_tools
     if usage.cost:

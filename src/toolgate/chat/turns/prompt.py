@@ -1,6 +1,6 @@
 """Assembles the prompt for a model."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from toolgate.chat.base import DOCUMENTS, SQL, TurnState
@@ -10,18 +10,18 @@ from toolgate.models.llm import Message
 
 __all__ = ["prompt_of", "system_prompt"]
 
-_SAID_ABOVE = "[the documents that were found stand above]"
-
 
 async def prompt_of(turn: Turn, state: TurnState) -> tuple[Message, ...]:
     """The messages for the next answer: one system message, the history, this turn."""
     system = await system_prompt(turn)
-    documents = state.get("documents", "")
-    if documents:
-        documents = await _render(turn, "documents", {"documents": documents})
-    if documents and turn.choices.inject == "system":
-        system = f"{system}\n\n{documents}"
-    current = _this_turn(turn, state.get("messages", []), documents)
+    is_tail = turn.choices.inject == "tail"
+    if not is_tail and (documents := state.get("documents", "")):
+        system = f"{system}\n\n{await _render(turn, 'documents', {'documents': documents})}"
+    quotations = {
+        call_id: await _render(turn, "documents", {"documents": documents})
+        for call_id, documents in (turn.documents.items() if is_tail else ())
+    }
+    current = _this_turn(turn, state.get("messages", []), quotations)
     everything = [*turn.history, *current]
     cleaned = clean_messages(everything, this_turn=turn.turn_id, policy_of=turn.policy_of)
     return repair((Message(role="system", content=system), *cleaned))
@@ -48,20 +48,17 @@ async def system_prompt(turn: Turn) -> str:
     return f"{text}\n\n{turn.system}" if turn.system else text
 
 
-def _this_turn(turn: Turn, messages: Sequence[Message], documents: str) -> list[Message]:
-    """What this turn said, with what lives only in it: rules, context, documents."""
+def _this_turn(
+    turn: Turn, messages: Sequence[Message], quotations: Mapping[str, str]
+) -> list[Message]:
+    """What this turn said, with what lives only in it: rules, context, documents by call."""
     messages_of_turn: list[Message] = []
-    is_placed = turn.choices.inject == "system" or not documents
     for message in messages:
         if message.role == "user" and (turn.context or turn.rules):
             messages_of_turn.append(_with_extras(turn, message))
-        elif message.notes.get("internal_vs") is True:
-            text = message.text
-            if message.notes.get("relevant") and not is_placed:
-                # Behind the line that stays, so that a cache holds as far as possible.
-                text, is_placed = f"{text}\n\n{documents}", True
-            elif message.notes.get("relevant") and turn.choices.inject == "tail":
-                text = _SAID_ABOVE
+        elif message.notes.get("internal_vs") is True and message.call_id in quotations:
+            # Behind the line that stays, so that a cache holds as far as possible.
+            text = f"{message.text}\n\n{quotations[message.call_id]}"
             messages_of_turn.append(replace(message, content=text))
         else:
             messages_of_turn.append(message)

@@ -5,40 +5,34 @@ Each takes the turn and the state and gives what changes; none knows what runs i
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 
-from toolgate.base import json_text
-from toolgate.base.ids import new_id
-from toolgate.chat.base import DOCUMENTS, SQL, Node, Route, TurnState, Update
+from toolgate.chat.base import SQL, Node, Route, TurnState, Update
+from toolgate.chat.turns.lookups import look_up_before, retrieve
 from toolgate.chat.turns.messages import last_question, unanswered
 from toolgate.chat.turns.model_answer import answer
 from toolgate.chat.turns.offered_tools import Offer, find_tools
 from toolgate.chat.turns.prompt import prompt_of
-from toolgate.chat.turns.question import query_of, signals_of
+from toolgate.chat.turns.question import query_of
 from toolgate.chat.turns.tool_results import text_of
 from toolgate.chat.turns.turn import Turn
-from toolgate.documents import ConversationMessage, Retrieval, RetrieveRequest
 from toolgate.errors import (
     ApprovalError,
     ArgumentError,
-    ModelError,
     ToolgateError,
     UnknownToolError,
 )
 from toolgate.gateway.meta_tools import read_discover, read_execute
 from toolgate.intents.rules import PASS_THROUGH
 from toolgate.models.llm import Message, ToolCall
-from toolgate.store import StoredArtifact
 from toolgate.types import Json, json_object
 
-__all__ = ["NODES", "complete", "initialise", "merged", "retrieve", "route", "tools"]
+__all__ = ["NODES", "complete", "initialise", "merged", "route", "tools"]
 
 log = logging.getLogger(__name__)
 
-_RETRIEVER = "documents:retriever"
-_AGAIN = "[looked up already in this turn]"
 _SURE = 0.9
 
 
@@ -53,7 +47,7 @@ async def initialise(turn: Turn, state: TurnState) -> Update:
     await _offer(turn, query, raised)
     if turn.request.resumes or not question.strip():
         return {}
-    return await _look_up_before(turn, state, question)
+    return await look_up_before(turn, state, question)
 
 
 async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
@@ -141,178 +135,6 @@ async def _call_before(turn: Turn, key: str, name: str, arguments: Json) -> None
 
 def _tool_event(turn: Turn, status: str, tool: str, arguments: Json, **more: Any) -> None:
     turn.emit({"mcp_tool": {"status": status, "tool": tool, "arguments": arguments, **more}})
-
-
-# Documents
-
-
-async def _look_up_before(turn: Turn, state: TurnState, question: str) -> Update:
-    """Look documents up without being asked, where that is the mode."""
-    if (
-        turn.choices.retrieval == "auto"
-        or DOCUMENTS not in turn.choices.tools_enabled
-        or not any(offer.retrieves for offer in turn.offers.by_name.values())
-    ):
-        return {}
-    if turn.choices.retrieval == "classifier":
-        sources = await _classified(turn, question)
-        turn.emit({"route": {"classified": sources}})
-        if sources not in {"vecsearch", "both"}:
-            return {}
-    name = next(name for name, offer in turn.offers.by_name.items() if offer.retrieves)
-    call = ToolCall(
-        call_id=f"call_{new_id()}",
-        name=name,
-        arguments=json_text.dumps({"question": question[:2000]}).decode(),
-    )
-    asked = turn.note(Message(role="assistant", calls=(call,)), synthetic=True)
-    update = await _retrieved(turn, [*state.get("messages", []), asked], (call,))
-    return {**update, "messages": [asked, *update.get("messages", [])]}
-
-
-async def _classified(turn: Turn, question: str) -> str:
-    """`vecsearch`, `nl2sql`, `both` or `none`: by words where they decide, else by a model."""
-    decided, signals = signals_of(question)
-    if decided:
-        return decided
-    prompt = await turn.services.prompts.render(
-        turn.caller.project_id,
-        "classifier",
-        {"question": question[:4000], "signals": ", ".join(signals) or "none"},
-    )
-    try:
-        reply = (await turn.ask(prompt, "classify", 8)).strip().lower()
-    except ModelError as error:
-        log.warning("question not classified", extra={"reason": error.code})
-        return "both"
-    return next(
-        (choice for choice in ("vecsearch", "nl2sql", "both", "none") if choice in reply), "both"
-    )
-
-
-async def retrieve(turn: Turn, state: TurnState) -> Update:
-    """Look documents up in place of the calls that ask for them."""
-    messages = state.get("messages", [])
-    calls = tuple(
-        call
-        for call in unanswered(messages)
-        if (offer := turn.offer(call.name)) is not None and offer.retrieves
-    )
-    return await _retrieved(turn, messages, calls)
-
-
-async def _retrieved(turn: Turn, messages: Sequence[Message], calls: Sequence[ToolCall]) -> Update:
-    """Answer internal calls: the documents go beside the conversation, a line goes into it."""
-    if turn.notes.get("looked_up"):
-        again = [_internal(turn, call, _AGAIN, policy="drop_pair") for call in calls]
-        turn.is_without_retrieval = True
-        return {"messages": again}
-    turn.notes["looked_up"] = True
-    question = last_question(messages)
-    announced: Json = {}
-
-    async def on_found(metadata: Json) -> None:
-        announced.update(metadata)
-        turn.emit({"vs_metadata": metadata})
-
-    async def ask(
-        prompt: str,
-        *,
-        purpose: Literal["rephrase", "grade", "select"],
-        max_tokens: int,
-        timeout_s: float,
-    ) -> str:
-        with anyio.fail_after(timeout_s):
-            return await turn.ask(prompt, purpose, max_tokens)
-
-    request = RetrieveRequest(
-        question=question[:8000] or " ",
-        history=_prior_messages(turn, messages) if turn.choices.history else (),
-        top_k=turn.choices.top_k,
-        search_type=turn.choices.search_type,
-        rephrase=turn.choices.rephrase and turn.choices.history,
-        grade=turn.choices.grade,
-    )
-    try:
-        retrieval = await turn.gateway.documents.retrieve(
-            turn.caller, request, ask=ask, on_found=on_found
-        )
-    except ToolgateError as error:
-        log.warning("no documents", extra={"turn": turn.turn_id, "reason": error.code})
-        retrieval = Retrieval(status="error", question=question, query=question, error=error.failed)
-    return _documents_update(turn, calls, retrieval, announced)
-
-
-def _documents_update(
-    turn: Turn, calls: Sequence[ToolCall], retrieval: Retrieval, announced: Json
-) -> Update:
-    log.info(
-        "documents looked up",
-        extra={
-            "turn": turn.turn_id,
-            "rephrased": retrieval.was_rephrased,
-            "documents": len(retrieval.documents),
-            "collections": list(retrieval.searched),
-            "failed": list(retrieval.failed),
-            "grade": retrieval.relevant if retrieval.grading_performed else "",
-        },
-    )
-    metadata = retrieval.metadata()
-    if not announced:
-        turn.emit({"vs_metadata": metadata})
-    turn.emit({"grade": {"relevant": retrieval.relevant, "performed": retrieval.grading_performed}})
-    artifact_id = new_id()
-    turn.artifacts.append(
-        StoredArtifact(artifact_id=artifact_id, turn_id=turn.turn_id, body=retrieval.artifact())
-    )
-    documents = retrieval.injected
-    log.info(
-        "documents injected" if documents else "transparent completion",
-        extra={"turn": turn.turn_id, "chars": len(documents)},
-    )
-    turn.emit({"injected": {"documents": len(retrieval.documents), "chars": len(documents)}})
-    results: list[Message] = []
-    for position, call in enumerate(calls):
-        if retrieval.for_user:
-            # The user has to hear of it: the model gets it as the result, and it stays.
-            results.append(_internal(turn, call, retrieval.for_user, artifact=artifact_id))
-        elif documents and position == 0:
-            count = len(retrieval.documents)
-            stub = f"Relevant documents found for: {retrieval.query!r} ({count} passages)"
-            results.append(
-                _internal(turn, call, stub, artifact=artifact_id, policy="stub", relevant=True)
-            )
-        else:
-            policy = "stub" if documents else "drop_pair"
-            results.append(_internal(turn, call, _AGAIN, artifact=artifact_id, policy=policy))
-    if retrieval.for_user:
-        turn.notes["must_say"] = retrieval.for_user
-    elif not documents:
-        # Without the pair the request is what it was before the call, and would be answered with
-        # the same call again.
-        turn.is_without_retrieval = True
-    return {
-        "messages": results,
-        "documents": documents,
-        "context_input": retrieval.context_input,
-        "vs_metadata": metadata,
-    }
-
-
-def _internal(turn: Turn, call: ToolCall, text: str, **notes: Any) -> Message:
-    message = Message(role="tool", content=text, call_id=call.call_id, name=call.name)
-    return turn.note(message, internal_vs=True, stub=text, tool=_RETRIEVER, **notes)
-
-
-def _prior_messages(turn: Turn, messages: Sequence[Message]) -> tuple[ConversationMessage, ...]:
-    """The conversation as rephrasing sees it: what people and models said."""
-    messages_before: list[ConversationMessage] = []
-    for message in (*turn.history, *messages):
-        if message.role == "user":
-            messages_before.append(ConversationMessage(role="user", text=message.text))
-        elif message.role == "assistant":
-            messages_before.append(ConversationMessage(role="assistant", text=message.text))
-    return tuple(messages_before)
 
 
 # Answers

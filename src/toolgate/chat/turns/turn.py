@@ -10,6 +10,7 @@ import anyio
 from toolgate.chat.base import Choices, Event, Policy, TurnRequest
 from toolgate.chat.turns.budget import Budget
 from toolgate.chat.turns.offered_tools import Offer, Offers, family_of, offer_of
+from toolgate.documents import FoundPassage
 from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import (
     ChatRequest,
@@ -99,6 +100,29 @@ class Turn:
 
     is_without_retrieval: bool = False
     """Whether looking documents up is not offered any more: nothing of use was found."""
+
+    lookups: list[str] = field(default_factory=list[str])
+    """Questions for which documents were looked up, as they were asked and searched, folded."""
+
+    n_lookups: int = 0
+    """How often documents were looked up."""
+
+    is_repeating_lookups: bool = False
+    """Whether the model asked last for nothing but what it had asked for already."""
+
+    passages: dict[tuple[str, int], FoundPassage] = field(
+        default_factory=dict[tuple[str, int], FoundPassage]
+    )
+    """Passages that the model was given, by collection and id, in the order of their numbers."""
+
+    documents: dict[str, str] = field(default_factory=dict[str, str])
+    """The same as quoted text, by the id of the call that asked for them."""
+
+    vs_metadata: Json = field(default_factory=dict[str, Any])
+    """What all lookups searched."""
+
+    last_request: ChatRequest | None = None
+    """What the model was asked last for an answer."""
 
     texts: list[str] = field(default_factory=list[str])
     """What the user was told, a text for each answer of the model that has one."""

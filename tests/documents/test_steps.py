@@ -106,14 +106,16 @@ async def test_fb_1_a_missing_prompt_leaves_the_question() -> None:
 
 async def test_mt_2_a_single_collection_is_taken_without_a_model() -> None:
     ask = Asked()
-    assert await select(QUESTION, [A], limit=3, ask=ask, render=rendered) == ["GUIDES"]
+    selected = await select(QUESTION, [A], limit=3, ask=ask, render=rendered)
+    assert (selected.names, selected.selection) == (("GUIDES",), "")
     assert ask.prompts == []
 
 
 async def test_mt_2_the_model_sees_name_alias_description_and_model() -> None:
     ask = Asked(select='["HR"]')
     tables = [Table("GUIDES", "Guides", "How to\ndo it", "m1"), B]
-    assert await select(QUESTION, tables, limit=3, ask=ask, render=rendered) == ["HR"]
+    selected = await select(QUESTION, tables, limit=3, ask=ask, render=rendered)
+    assert (selected.names, selected.selection) == (("HR",), "model")
     [(_, prompt)] = ask.prompts
     assert "- GUIDES (alias: Guides): How to do it [model: m1]" in prompt
     assert "- HR: no description [model: bundled]" in prompt
@@ -126,28 +128,34 @@ async def test_mt_2_the_model_sees_name_alias_description_and_model() -> None:
         ('Sure:\n```json\n["HR"]\n```', ["HR"]),
         ('["law", "guides", "LAW"]', ["LAW", "GUIDES"]),
         ('["nope", "HR", 7]', ["HR"]),
-        ('["nope"]', ["GUIDES"]),
-        ("[]", ["GUIDES"]),
-        ("HR", ["GUIDES"]),
-        ('{"HR": 1}', ["GUIDES"]),
-        (RuntimeError("boom"), ["GUIDES"]),
+        ('I think ["HR"] fits, and ["LAW"] does not.', ["HR"]),
+        ('Of [these], the best is ["HR"', []),
+        ('The tables [GUIDES, HR]: ["LAW"]', ["LAW"]),
+        ('["nope"]', []),
+        ("[]", []),
+        ("HR", []),
+        ('{"HR": 1}', []),
+        (RuntimeError("boom"), []),
     ],
 )
-async def test_fb_3_an_answer_that_is_no_list_of_names_takes_the_first(
+async def test_fb_3_the_first_array_of_names_counts_and_without_one_all_are_searched(
     answer: str | Exception, wanted: list[str]
 ) -> None:
-    found = await select(QUESTION, [A, B, C], limit=3, ask=Asked(select=answer), render=rendered)
-    assert found == wanted
+    selected = await select(QUESTION, [A, B, C], limit=2, ask=Asked(select=answer), render=rendered)
+    assert list(selected.names) == (wanted or ["GUIDES", "HR", "LAW"])
+    assert selected.selection == ("model" if wanted else "all")
+    assert bool(selected.error) is not bool(wanted)
 
 
 async def test_fb_4_of_more_names_than_allowed_the_first_count() -> None:
     ask = Asked(select='["OLD", "LAW", "HR", "GUIDES"]')
-    found = await select(QUESTION, [A, B, C, D], limit=3, ask=ask, render=rendered)
-    assert found == ["OLD", "LAW", "HR"]
+    selected = await select(QUESTION, [A, B, C, D], limit=3, ask=ask, render=rendered)
+    assert selected.names == ("OLD", "LAW", "HR")
 
 
 async def test_without_a_model_all_collections_are_searched() -> None:
-    assert await select(QUESTION, [A, B], limit=1, ask=None, render=rendered) == ["GUIDES", "HR"]
+    selected = await select(QUESTION, [A, B], limit=1, ask=None, render=rendered)
+    assert (selected.names, selected.selection) == (("GUIDES", "HR"), "")
 
 
 # Grading

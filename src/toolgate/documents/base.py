@@ -265,6 +265,10 @@ class Retrieval:
     failed: Mapping[str, str] = field(default_factory=dict[str, str])
     """Collections that did not, and why."""
 
+    selection: Literal["", "model", "all"] = ""
+    """Who chose the collections: a model; `all`: a model was asked and named none; empty: there was
+    nothing to choose."""
+
     relevant: Literal["yes", "no"] = "yes"
     """Whether the passages help."""
 
@@ -298,12 +302,13 @@ class Retrieval:
 
     def metadata(self) -> Json:
         """What is told to clients at once."""
-        return {
+        metadata: Json = {
             "searched_tables": list(self.searched),
             "failed_tables": list(self.failed),
             "context_input": self.query,
             "num_documents": len(self.documents),
         }
+        return {**metadata, "selection": self.selection} if self.selection else metadata
 
     def artifact(self) -> Json:
         """What is kept with the conversation, for people to see what an answer rests on."""

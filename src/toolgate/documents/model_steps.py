@@ -18,6 +18,7 @@ __all__ = [
     "CollectionCandidate",
     "GradedPassages",
     "RephrasedQuestion",
+    "SelectedCollections",
     "StepLimits",
     "grade",
     "rephrase",
@@ -36,7 +37,7 @@ _SELECT_TOKENS = 256
 _KEPT_ENTRIES = 20
 _ENTRY_CHARS = 2_000
 _GRADED_CHARS = 60_000
-_FENCED = re.compile(r"```(?:json)?\s*(.*?)```", re.DOTALL | re.IGNORECASE)
+_ARRAY_START = re.compile(r"\[")
 _QUOTES = "\"'“”„«»`"
 
 
@@ -83,6 +84,20 @@ class GradedPassages:
 
     error: str = ""
     """Why not."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectedCollections:
+    """Which collections are searched."""
+
+    names: tuple[str, ...]
+    """Best first."""
+
+    selection: Literal["", "model", "all"] = ""
+    """Who chose: a model; `all`: it was asked and named none; empty: nothing was to be chosen."""
+
+    error: str = ""
+    """Why it named none."""
 
 
 class CollectionCandidate(Protocol):
@@ -165,15 +180,23 @@ async def select(
     ask: AskModel | None,
     render: RenderPrompt,
     timeout_s: float = 60.0,
-) -> list[str]:
-    """Names of the collections that fit a question, at most so many.
+) -> SelectedCollections:
+    """The collections that fit a question.
 
-    One is taken as it is. Without a model, all are. A model that does not answer as it should gives
-    the first one.
+    One is taken as it is. Without a model, all are, and so where its answer names none: a question
+    must not miss its documents because a model did not answer as it should.
+
+    Args:
+        question: What is looked for.
+        candidates: What there is.
+        limit: How many the model may choose.
+        ask: The model; None: there is none.
+        render: Gives prompts.
+        timeout_s: Seconds for the model.
     """
-    names = [candidate.name for candidate in candidates]
+    names = tuple(candidate.name for candidate in candidates)
     if len(names) <= 1 or ask is None:
-        return names
+        return SelectedCollections(names=names)
     try:
         prompt = await render(
             "vs-table-selection",
@@ -187,10 +210,15 @@ async def select(
             answer = await ask(
                 prompt, purpose="select", max_tokens=_SELECT_TOKENS, timeout_s=timeout_s
             )
-        return _chosen(answer, candidates)[:limit] or names[:1]
-    except Exception:
+    except Exception as error:
         log.warning("collections not chosen", exc_info=True)
-        return names[:1]
+        return SelectedCollections(names=names, selection="all", error=_failure(error))
+    chosen = tuple(_chosen(answer, candidates))[:limit]
+    if not chosen:
+        log.warning("collections not chosen", extra={"answer": answer[:200]})
+        error = "The model named no collection."
+        return SelectedCollections(names=names, selection="all", error=error)
+    return SelectedCollections(names=chosen, selection="model")
 
 
 async def grade(
@@ -243,11 +271,8 @@ def _described(candidate: CollectionCandidate) -> str:
 
 
 def _chosen(answer: str, candidates: Sequence[CollectionCandidate]) -> list[str]:
-    """Names that an answer holds as a JSON array; unknown ones are left out."""
-    fenced = _FENCED.search(answer)
-    parsed: object = json.loads(fenced[1] if fenced else answer)
-    if not isinstance(parsed, list):
-        return []
+    """Names in the first JSON array of an answer; unknown ones are left out."""
+    parsed = _first_array(answer)
     names: Mapping[str, str] = {
         **{
             candidate.alias.casefold(): candidate.name
@@ -256,14 +281,25 @@ def _chosen(answer: str, candidates: Sequence[CollectionCandidate]) -> list[str]
         },
         **{candidate.name.casefold(): candidate.name for candidate in candidates},
     }
-    chosen = cast("list[object]", parsed)
     return list(
         dict.fromkeys(
             names[name.strip().casefold()]
-            for name in chosen
+            for name in parsed
             if isinstance(name, str) and name.strip().casefold() in names
         )
     )
+
+
+def _first_array(text: str) -> list[object]:
+    """The first JSON array in a text that may say more; empty: there is none."""
+    decoder = json.JSONDecoder()
+    for start in (match.start() for match in _ARRAY_START.finditer(text)):
+        try:
+            value, _ = decoder.raw_decode(text, start)
+        except (ValueError, RecursionError):
+            continue
+        return cast("list[object]", value)
+    return []
 
 
 def _failure(error: Exception) -> str:

@@ -25,7 +25,13 @@ from toolgate.documents.base import (
     SearchType,
 )
 from toolgate.documents.library import DocumentLibrary, PassageSearch
-from toolgate.documents.model_steps import RephrasedQuestion, grade, rephrase, select
+from toolgate.documents.model_steps import (
+    RephrasedQuestion,
+    SelectedCollections,
+    grade,
+    rephrase,
+    select,
+)
 from toolgate.documents.ranking import above_threshold, fuse_rankings
 from toolgate.errors import ArgumentError, StoreError
 from toolgate.settings import DocumentSettings
@@ -114,6 +120,7 @@ class _RetrievalRun:
     ask: AskModel | None
     render: RenderPrompt
     asked: RephrasedQuestion | None = None
+    selected: SelectedCollections | None = None
     took_ms: dict[str, float] = field(default_factory=dict[str, float])
 
     def __post_init__(self) -> None:
@@ -153,7 +160,7 @@ class _RetrievalRun:
         began = self._elapsed("rephrase", began)
         chosen: Sequence[Collection] = usable
         if not request.collections:
-            names = await select(
+            self.selected = await select(
                 self.asked.query,
                 usable,
                 limit=settings.max_collections,
@@ -162,7 +169,10 @@ class _RetrievalRun:
                 timeout_s=settings.rephrase_timeout_s,
             )
             chosen = [
-                collection for name in names for collection in usable if collection.name == name
+                collection
+                for name in self.selected.names
+                for collection in usable
+                if collection.name == name
             ]
         began = self._elapsed("select", began)
         retrieval = await self._search(chosen)
@@ -250,6 +260,7 @@ class _RetrievalRun:
             documents=tuple(passages),
             searched=searched,
             failed=failed,
+            selection=self.selected.selection if self.selected else "",
             took_ms=self.took_ms,
         )
 

@@ -204,3 +204,22 @@ async def test_rt_8_what_is_set_here_replaces_what_the_model_writes() -> None:
         assert tool["function"]["parameters"]["required"] == ["key"]
         assert notes.calls("remember")[0]["arguments"] == {"thread_id": "mine", "key": "a"}
         assert "notes__remember" in offered(place.model.last)
+
+
+async def test_rt_8_tool_execute_does_not_let_a_model_set_it_either() -> None:
+    schema = {"type": "object", "properties": {"thread_id": {"type": "string"}}}
+    notes = FakeUpstream(
+        tools=dict.fromkeys(("remember", "plain"), lambda _: text_result("kept")),
+        definitions={"remember": {"name": "remember", "inputSchema": schema}},
+    )
+    keys = ("notes:remember", "notes:plain")
+    step = {
+        "tool_calls": [
+            call("tool_execute", toolKey=key, arguments={"thread_id": "forged"}) for key in keys
+        ]
+    }
+    async with chatting(step, {"text": "Kept."}, servers={"notes": notes}) as place:
+        await place.say("Remember this in my notes", thread="mine")
+
+    assert notes.calls("remember")[0]["arguments"] == {"thread_id": "mine"}
+    assert notes.calls("plain")[0]["arguments"] == {}

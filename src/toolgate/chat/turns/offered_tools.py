@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
 
 from toolgate.catalog import CatalogEntry
@@ -10,6 +11,7 @@ from toolgate.chat.base import DOCUMENTS, SQL
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.meta_tools import DEFINITIONS, DiscoverRequest
+from toolgate.intents.semantic import split_requests
 from toolgate.search import DiscoveryResult
 from toolgate.types import Caller, Json, json_array, json_object
 
@@ -24,6 +26,8 @@ META = ("tool_discovery", "tool_execute")
 """Meta-tools that a model gets, to find what it was not offered."""
 
 _FOUND_AT_MOST = 8
+_WEAK_AT_MOST = 2
+"""Tools of a part of a question that nothing fits well, beside parts that something fits."""
 
 _FAMILIES: Mapping[str, str] = {"documents": DOCUMENTS, "sql": SQL, "sqlcl": SQL}
 """Kinds of the tools of the packs that ship, by the server they are on."""
@@ -156,33 +160,34 @@ async def find_tools(
 
     The order is that of the thread: what was offered earlier stays in front, so that what services
     have in their cache holds. The meta-tools come before all that grows, then kinds of tools that
-    are enabled, pinned ones next, then what was found.
+    are enabled, pinned ones next, then what was found for each part of the question.
 
     Args:
         gateway: Searches and knows the tools.
         caller: Sees what it may.
         query: What is asked for; empty: nothing is searched.
-        families: Kinds that are enabled.
+        families: Kinds that are enabled; empty: only the client's own tools are offered.
         before: Keys that the thread offered in earlier turns.
         client_tools: The client's own, which win where names are the same.
         hidden: Parameters that are never shown.
-        max_tools: Most tools of the search and of the pins together.
-        thread_tools: Most tools of a thread.
+        max_tools: Most tools of the search.
+        thread_tools: Most tools of a thread, pinned ones apart.
         with_meta: Whether the meta-tools belong to it.
         raised: Keys of tools of the intent that was found; they count as found.
     """
+    theirs = {offer.name: offer for offer in map(_client_offer, client_tools)}
+    if not families:
+        return Offers(by_name=theirs), [*before]
     keys: list[str] = [*before]
     fallback, fits = "", True
-    standing = _of_families(gateway, caller)
-    keys += [entry.key for entry in standing]
+    keys += [entry.key for entry in _of_families(gateway, caller)]
+    pinned = gateway.listing.pinned(caller)
+    queries = tuple(dict.fromkeys((query or " ", *split_requests(query))))
     try:
         discovery = await gateway.discovery.discover(
             caller,
             DiscoverRequest(
-                queries=(query or " ",),
-                max_results=_FOUND_AT_MOST,
-                include_core=True,
-                as_text=False,
+                queries=queries, max_results=_FOUND_AT_MOST * len(queries), as_text=False
             ),
         )
     except ToolgateError as error:
@@ -191,12 +196,11 @@ async def find_tools(
         log.warning("turn without search", extra={"reason": error.code})
         chosen: list[str] = list(raised)
     else:
-        pinned = [hit.tool_key for hit in discovery.results if hit.source == "core"]
-        chosen, fits = _fitting(discovery.results)
-        chosen = [*pinned, *raised, *chosen]
+        best = _best_of_parts(discovery.results, queries)
+        chosen, fits = [*raised, *best], bool(best)
     room = max_tools
     for key in dict.fromkeys(chosen):
-        if key in keys:
+        if key in keys or key in pinned:
             continue
         if room <= 0 or len(keys) >= thread_tools:
             break
@@ -204,7 +208,7 @@ async def find_tools(
         keys.append(key)
     offers: dict[str, Offer] = {name: _meta_offer(name) for name in META} if with_meta else {}
     within_limit: list[str] = []
-    for key in dict.fromkeys(keys):
+    for key in dict.fromkeys([*before, *pinned, *keys]):
         entry = gateway.visible.tool_or_none(caller, key)
         if entry is None:
             continue
@@ -215,7 +219,6 @@ async def find_tools(
         offer = offer_of(entry, hidden)
         if offer is not None:
             offers[offer.name] = offer
-    theirs = {offer.name: offer for offer in map(_client_offer, client_tools)}
     ours = {name: offer for name, offer in offers.items() if name not in theirs}
     return Offers(by_name={**ours, **theirs}, fallback=fallback, fits=fits), within_limit
 
@@ -233,20 +236,38 @@ def _of_families(gateway: Gateway, caller: Caller) -> list[CatalogEntry]:
     ]
 
 
-def _fitting(results: Iterable[DiscoveryResult]) -> tuple[list[str], bool]:
-    """Best first until they are likely to hold what is needed; nothing where nothing fits."""
+def _best_of_parts(results: Iterable[DiscoveryResult], queries: Sequence[str]) -> list[str]:
+    """What fits the parts of a question, the best of each part first; empty: nothing fits.
+
+    Where a part fits, those beside it get their best tools even if these are weak: a part is often
+    too short to say for sure what it needs, and the model sees which of them help.
+    """
+    results = list(results)
+    of_parts = [
+        [hit for hit in results if hit.reasons.get("query", queries[0]) == query[:200]]
+        for query in queries
+    ]
+    fitting = [_fitting(hits) for hits in of_parts]
+    if any(fitting):
+        fitting = [
+            keys or [hit.tool_key for hit in hits[:_WEAK_AT_MOST]]
+            for keys, hits in zip(fitting, of_parts, strict=True)
+        ]
+    # Parts say more exactly what is needed than the whole does.
+    ranks = zip_longest(*fitting[1:], *fitting[:1])
+    return list(dict.fromkeys(key for rank in ranks for key in rank if key is not None))
+
+
+def _fitting(results: Sequence[DiscoveryResult]) -> list[str]:
+    """Best first until they are likely to hold what is needed."""
     keys: list[str] = []
     summed = 0.0
     for hit in results:
-        if hit.source == "core":
-            continue
-        if hit.weak:
-            return keys, bool(keys)
-        if summed >= ENOUGH:
+        if hit.weak or summed >= ENOUGH:
             break
         keys.append(hit.tool_key)
         summed += hit.relevance
-    return keys, bool(keys)
+    return keys
 
 
 def _meta_offer(name: str) -> Offer:

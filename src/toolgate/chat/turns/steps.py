@@ -13,7 +13,7 @@ from toolgate.chat.base import SQL, Node, Route, TurnState, Update
 from toolgate.chat.turns.lookups import look_up_before, retrieve
 from toolgate.chat.turns.messages import last_question, unanswered
 from toolgate.chat.turns.model_answer import answer
-from toolgate.chat.turns.offered_tools import Offer, find_tools
+from toolgate.chat.turns.offered_tools import find_tools, offer_of
 from toolgate.chat.turns.prompt import prompt_of
 from toolgate.chat.turns.question import query_of
 from toolgate.chat.turns.tool_results import text_of
@@ -118,7 +118,7 @@ async def _call_before(turn: Turn, key: str, name: str, arguments: Json) -> None
     if turn.budget.call(is_sql=False):
         return
     try:
-        result = await turn.gateway.calls.execute(turn.caller, key, arguments)
+        result = await turn.gateway.calls.execute(turn.caller, key, _sent(turn, key, arguments))
     except ToolgateError as error:
         _tool_event(turn, "failed", key, arguments, result=str(error))
         log.info("call before the model failed", extra={"tool": key, "reason": error.code})
@@ -274,7 +274,7 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
         if offer.source == "meta":
             request = read_execute(arguments)
             key, arguments = request.key, request.arguments
-        return await _executed(turn, call, offer, key, arguments)
+        return await _executed(turn, call, key, arguments)
     except ApprovalError as error:
         if error.state != "waiting":
             text = f"Error executing {call.name}: {error}"
@@ -296,8 +296,8 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
         return _result(turn, call, f"Error executing {call.name}: {first}", is_error=True, key=key)
 
 
-async def _executed(turn: Turn, call: ToolCall, offer: Offer, key: str, arguments: Json) -> Message:
-    sent = {**arguments, **_injected(turn, offer.injected)}
+async def _executed(turn: Turn, call: ToolCall, key: str, arguments: Json) -> Message:
+    sent = _sent(turn, key, arguments)
     _tool_event(turn, "started", key, arguments)
     try:
         result = await turn.gateway.calls.execute(turn.caller, key, sent)
@@ -313,15 +313,23 @@ async def _executed(turn: Turn, call: ToolCall, offer: Offer, key: str, argument
     return _result(turn, call, text, is_error=is_error, key=key)
 
 
-def _injected(turn: Turn, names: Sequence[str]) -> Json:
-    """Values that a model never sets: whatever it sent is replaced."""
+def _sent(turn: Turn, key: str, arguments: Json) -> Json:
+    """The arguments of a call, with those that a model never sets replaced or left out.
+
+    By the tool that runs and not by how it was called: `tool_execute` reaches it too.
+    """
     values: Mapping[str, str] = {
         "thread_id": turn.request.thread or turn.turn_id,
         "project_id": turn.caller.project_id,
         "caller_id": turn.caller.caller_id,
         "turn_id": turn.turn_id,
     }
-    return {name: values[name] for name in names if name in values}
+    hidden = turn.settings.injected
+    entry = turn.gateway.visible.tool_or_none(turn.caller, key)
+    offer = offer_of(entry, hidden) if entry is not None else None
+    injected = offer.injected if offer is not None else ()
+    own = {name: value for name, value in arguments.items() if name not in hidden}
+    return own | {name: values[name] for name in injected if name in values}
 
 
 async def _approved_meanwhile(

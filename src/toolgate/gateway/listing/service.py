@@ -83,6 +83,10 @@ class ListingService:
         """Estimated tokens of all tool definitions."""
         return self._catalog.snapshot.menu_tokens
 
+    def pinned(self, caller: Caller) -> tuple[str, ...]:
+        """Keys of the tools that are pinned for a caller, in order; some may not exist."""
+        return tuple(sorted(self.policy.pinned(self.policy.project_of(caller))))
+
     def instructions(self, caller: Caller) -> str:
         """What the gateway says about its use, for `initialize` and `server/discover`."""
         servers = self._visible.servers(caller, self._catalog.snapshot)

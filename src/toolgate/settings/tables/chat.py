@@ -93,8 +93,8 @@ class ChatSettings:
     library and does the same."""
 
     tools_enabled: tuple[str, ...] = ("Vector Search", "NL2SQL")
-    """Which kinds of tools of the packs `documents` and `sql` a turn has; tools of other servers
-    are not touched by it."""
+    """Which kinds of tools of the packs `documents` and `sql` a turn has, beside those of other
+    servers; empty: no tools at all but the client's own."""
 
     retrieval: Literal["auto", "forced", "classifier"] = "auto"
     """Who decides that documents are looked up: the model (`auto`), nobody since it always happens
@@ -124,11 +124,11 @@ class ChatSettings:
     """Whether the tool of an intent is called before the model is asked: when an exact keyword and
     all arguments are in the message, for `any` intent with a tool, or never."""
 
-    max_tools: int = between(10, 1, 128)
-    """Most tools that a turn begins with, pinned ones included; 1 to 128."""
+    max_tools: int = between(12, 1, 128)
+    """Most tools of the search that a turn begins with; 1 to 128. Pinned ones come on top."""
 
     thread_tools: int = between(32, 1, 512)
-    """Most tools that a thread collects in its turns; 1 to 512. Further ones are reached through
+    """Most tools of the search that a thread collects; 1 to 512. Further ones are reached through
     the meta-tools."""
 
     meta_tools: bool = True

@@ -1,0 +1,145 @@
+"""Which tools a model is offered in a turn."""
+
+from collections import defaultdict
+
+import pytest
+
+from benchmarks._data import REAL_TOOLS, read_rows
+from tests.chat.chat_gateway import chatting, offered
+from tests.limits import EMBEDDING_S
+from toolgate.settings import SearchSettings, Settings
+from toolgate.testing import FakeUpstream, text_result
+from toolgate.types import Json
+
+pytestmark = pytest.mark.anyio
+
+PATIENT = SearchSettings(
+    options={"hybrid": {"embed_timeout_s": EMBEDDING_S, "embedding_wait_s": EMBEDDING_S}}
+)
+SERVERS = frozenset(
+    (
+        "filesystem",
+        "github",
+        "slack",
+        "git",
+        "time",
+        "memory",
+        "playwright",
+        "kubernetes",
+        "sqlite",
+        "arxiv",
+        "notion",
+    )
+)
+SEVERAL_STEPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (
+        "Read the file notes.txt and post what it says to the team channel in Slack",
+        ("filesystem__read_text_file", "slack__slack_post_message"),
+    ),
+    (
+        "Create a new branch called fix-login, then commit my changes and show me the history",
+        ("git__git_create_branch", "git__git_commit", "git__git_log"),
+    ),
+    (
+        "Open a ticket on GitHub about the crash and add a comment with the stack trace",
+        ("github__create_issue", "github__add_issue_comment"),
+    ),
+    (
+        "What time is it in Tokyo, and what is 3 pm in Berlin over there?",
+        ("time__get_current_time", "time__convert_time"),
+    ),
+    (
+        "Find papers about protein folding and download the best one",
+        ("arxiv__semantic_search", "arxiv__download_paper"),
+    ),
+    (
+        "List the pods in the staging cluster and fetch the logs of the one that crashed",
+        ("kubernetes__kubectl_get", "kubernetes__kubectl_logs"),
+    ),
+    (
+        "Go to example.com in the browser, take a screenshot and close it",
+        (
+            "playwright__browser_navigate",
+            "playwright__browser_take_screenshot",
+            "playwright__browser_close",
+        ),
+    ),
+    (
+        "Make a folder named reports and move last week's file into it",
+        ("filesystem__create_directory", "filesystem__move_file"),
+    ),
+    (
+        "Show me which tables the database has, describe the orders table and add a row to it",
+        ("sqlite__list_tables", "sqlite__describe_table", "sqlite__write_query"),
+    ),
+    (
+        "Remember that Anna works at Acme, and look up what you know about Bob",
+        ("memory__add_observations", "memory__search_nodes"),
+    ),
+)
+"""Messages that need 23 tools. The tools were known when they were written."""
+OFFERED = 20
+"""Of them, at least (21 in November 2026; 17 before messages were searched part by part)."""
+
+
+def real_servers() -> dict[str, object]:
+    definitions: dict[str, dict[str, Json]] = defaultdict(dict)
+    for row in read_rows(REAL_TOOLS):
+        if row["server"] in SERVERS:
+            server = str(row.pop("server"))
+            definitions[server][str(row["name"])] = row
+    return {
+        server: FakeUpstream(dict.fromkeys(tools, lambda _: text_result("done")), definitions=tools)
+        for server, tools in definitions.items()
+    }
+
+
+async def test_a_message_with_several_steps_is_offered_the_tools_of_all() -> None:
+    async with chatting(
+        fallback={"text": "Done."}, servers=real_servers(), settings=Settings(search=PATIENT)
+    ) as place:
+        n_offered = 0
+        for message, tools in SEVERAL_STEPS:
+            await place.say(message)
+            names = offered(place.model.last)
+            assert len(names) <= 14
+            n_offered += len(set(names) & set(tools))
+    assert n_offered >= OFFERED
+
+
+def clock(**more: object) -> dict[str, object]:
+    tools = ("now", "sleep", "alarm", "zone")
+    return {"clock": FakeUpstream(dict.fromkeys(tools, lambda _: text_result("noon")), **more)}  # pyright: ignore[reportArgumentType]
+
+
+async def test_pinned_tools_are_offered_whatever_is_asked_and_however_few_fit() -> None:
+    pinned = ("clock:sleep", "clock:zone", "clock:missing")
+    async with chatting(
+        fallback={"text": "Hello."},
+        servers=clock(),
+        settings=Settings(pinned=pinned),
+        chat={"max_tools": 1, "thread_tools": 1},
+    ) as place:
+        for message in ("Hello", "What does the clock say now?"):
+            await place.say(message, thread="t")
+            assert {"clock__sleep", "clock__zone"} <= set(offered(place.model.last))
+    async with chatting(
+        fallback={"text": "Hello."},
+        servers=clock(),
+        settings=Settings(pinned=pinned, optimization="off", mode="all"),
+    ) as place:
+        await place.say("Hello")
+        assert {"clock__sleep", "clock__zone"} <= set(offered(place.model.last))
+
+
+async def test_an_empty_filter_leaves_the_tools_of_the_client_alone() -> None:
+    theirs = {"type": "function", "function": {"name": "mine", "parameters": {"type": "object"}}}
+    async with chatting(
+        fallback={"text": "Noon."}, servers=clock(), settings=Settings(pinned=("clock:now",))
+    ) as place:
+        await place.say("What time is it on the clock now?", toolgate={"tools_enabled": []})
+        assert "tools" not in place.model.last
+        await place.say(
+            "What time is it on the clock now?", toolgate={"tools_enabled": []}, tools=[theirs]
+        )
+        assert offered(place.model.last) == ["mine"]

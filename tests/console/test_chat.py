@@ -62,7 +62,7 @@ async def test_the_settings_of_a_thread_are_changed_on_its_page() -> None:
 
 async def test_documents_of_an_answer_are_laid_out() -> None:
     async with chatting(
-        LOOK_UP, grading("yes"), {"text": "By hand."}, settings=WITH_DOCUMENTS
+        LOOK_UP, grading("yes"), {"text": "By hand [1], or not [9]."}, settings=WITH_DOCUMENTS
     ) as place:
         await add_guide(place)
         await place.say("What does the guide say?", thread="t")
@@ -73,6 +73,8 @@ async def test_documents_of_an_answer_are_laid_out() -> None:
         assert "from GUIDES" in told
         assert "guide.md" in told
         assert "page_content" not in told
+        assert "Sources" in told
+        assert "The answer cites [9], but there is no such source." in told
 
 
 def test_the_statement_that_was_run_stands_apart_from_its_rows() -> None:

@@ -24,6 +24,7 @@ from toolgate.chat.service import ChatService
 from toolgate.chat.transcript import FORGOTTEN, NOTHING
 from toolgate.chat.turns.failure import friendly
 from toolgate.chat.turns.messages import clean_messages, repair, unanswered, without_internal
+from toolgate.chat.turns.sources import citations
 from toolgate.chat.turns.turn import Turn, TurnServices
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "TurnState",
     "TurnStatus",
     "Update",
+    "citations",
     "clean_messages",
     "friendly",
     "repair",

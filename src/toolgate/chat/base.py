@@ -41,7 +41,7 @@ Event: TypeAlias = Json
 
 `stream` (a piece of the answer), `reasoning`, `vs_metadata`, `token_usage`, `completion`, `turn`,
 `query`, `tools`, `intent`, `mcp_tool`, `injected`, `grade`, `route`, `retry`, `approval`,
-`compaction`, `budget`, `call` (a call of the client's own tools) and `error`.
+`compaction`, `budget`, `sources`, `call` (a call of the client's own tools) and `error`.
 """
 
 Policy: TypeAlias = Literal["keep", "stub", "drop_pair"]
@@ -149,7 +149,8 @@ class Outcome:
     """What it cost, all requests together."""
 
     metadata: Json = field(default_factory=dict[str, Any])
-    """`token_usage`, `vs_metadata`, `tools`, `cost` and others, as far as there is something."""
+    """`token_usage`, `vs_metadata`, `sources`, `unknown_citations`, `tools`, `cost` and others, as
+    far as there is something."""
 
     reasoning: str = ""
     """What the model thought aloud."""

@@ -301,6 +301,9 @@ class ChatService:
             await writer.end(turn.transcript, outcome)
         if turn.budget.usage.total_tokens:
             run.emit({"token_usage": outcome.metadata["token_usage"]})
+        if sources := outcome.metadata.get("sources"):
+            unknown = outcome.metadata.get("unknown_citations", [])
+            run.emit({"sources": {"sources": sources, "unknown_citations": unknown}})
         for call in outcome.calls:
             run.emit({"call": call})
         run.emit({"completion": {"status": status, "finish_reason": outcome.finish_reason}})

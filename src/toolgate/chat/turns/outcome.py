@@ -7,6 +7,7 @@ from typing import cast
 from toolgate.chat.base import Outcome, TurnStatus
 from toolgate.chat.turns.messages import unanswered
 from toolgate.chat.turns.model_answer import BETWEEN
+from toolgate.chat.turns.sources import sources_of, unknown_citations
 from toolgate.chat.turns.turn import Turn
 from toolgate.models.llm import FinishReason, Message, TokenUsage
 from toolgate.types import Json
@@ -71,6 +72,10 @@ def outcome_of(turn: Turn, status: TurnStatus) -> Outcome:
         }
     if turn.vs_metadata:
         metadata["vs_metadata"] = turn.vs_metadata
+    if sources := sources_of(turn):
+        metadata["sources"] = sources
+        if unknown := unknown_citations(BETWEEN.join(turn.texts), sources):
+            metadata["unknown_citations"] = unknown
     if turn.used_tools:
         metadata["tools"] = turn.used_tools
     if usage.cost:

@@ -136,15 +136,20 @@ class ChatSession:
             if answer.status != 200:
                 _raise_for_error(answer.status, json_object(await answer.json(content_type=None)))
             kind = "data"
+            sources: Json = {}
             async for raw in answer.content:
                 line = raw.decode("utf-8", "replace").rstrip("\n")
                 if line.startswith("event: "):
                     kind = line.removeprefix("event: ")
                 elif line.startswith("data: ") and line != "data: [DONE]":
-                    self._show(kind, json.loads(line.removeprefix("data: ")), waits)
+                    event = json.loads(line.removeprefix("data: "))
+                    if kind == "toolgate.sources":
+                        sources = event
+                    self._show(kind, event, waits)
                     kind = "data"
         sys.stdout.write("\n")
         sys.stdout.flush()
+        _show_sources(sources)
         return waits
 
     def _show(self, kind: str, event: Any, waits: list[Json]) -> None:
@@ -171,6 +176,17 @@ class ChatSession:
             text = " ".join(str(event.get("result", "")).split())
             mark = "✓" if event["status"] == "completed" else "✗"
             note(f"{mark} {event['tool']}: {text[:_PREVIEW_CHARS]}")
+
+
+def _show_sources(event: Json) -> None:
+    """Print which passages the model was given, by the numbers that its answer cites."""
+    for source in map(json_object, json_array(event.get("sources"))):
+        page = "" if source["page"] is None else f", page {source['page']}"
+        heading = f', "{source["heading"]}"' if source["heading"] else ""
+        note(sanitize(f"[{source['number']}] {source['document']}{heading}{page}"))
+    if unknown := json_array(event.get("unknown_citations")):
+        numbers = ", ".join(f"[{number}]" for number in unknown)
+        note(f"The answer cites {numbers}, but there is no such source.")
 
 
 def _raise_for_error(status: int, body: Json) -> None:

@@ -32,7 +32,13 @@ def chat(
         str, typer.Option("--thread", "-t", metavar="NAME", help="Continue this conversation.")
     ] = "",
     model: Annotated[
-        str, typer.Option("--model", "-m", metavar="NAME", help="Name of a model in [models].")
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            metavar="NAME",
+            help="Name of a model of the settings: NAME in models.NAME.",
+        ),
     ] = "",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show tool calls.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,

@@ -50,7 +50,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="NAME",
-        help="Embedding model: a name in [documents.models], or an embedder.",
+        help="Embedding model: a name in documents.models, or an embedder.",
     ),
 ]
 Metric = Annotated[

@@ -188,6 +188,8 @@ def as_shown(message: Json) -> Json:
         "metadata": metadata,
         "usage": json_object(metadata.get("token_usage")),
         "searched": json_object(metadata.get("vs_metadata")),
+        "sources": json_array(metadata.get("sources")),
+        "unknown": json_array(metadata.get("unknown_citations")),
         "at": message.get("created_at"),
     }
 

@@ -3,10 +3,11 @@
 https://platform.openai.com/docs/api-reference/responses
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from toolgate.base import json_text
-from toolgate.chat import Event, Outcome, Run, TurnRequest
+from toolgate.chat import Event, Outcome, Run, TurnRequest, citations
 from toolgate.errors import ArgumentError
 from toolgate.models.llm import Message, ToolCall, message_from
 from toolgate.server.openai.chat_json import CompletionOptions, error_body, tools_of
@@ -176,6 +177,7 @@ class ResponseWriter:
         self._text = ""
         self._has_text = False
         self._calls: list[Json] = []
+        self._sources: Sequence[Json] = ()
         self._has_begun = False
 
     def whole(self, outcome: Outcome) -> Json:
@@ -185,7 +187,8 @@ class ResponseWriter:
         )
         output: list[Json] = []
         if outcome.text or not outcome.calls:
-            output.append(self._message(outcome.text, "completed"))
+            annotations = _annotations(outcome.text, outcome.metadata.get("sources") or ())
+            output.append(self._message(outcome.text, "completed", annotations))
         output += [_call_item(call) for call in outcome.calls]
         response = self._response(status, output)
         if status == "incomplete":
@@ -207,6 +210,9 @@ class ResponseWriter:
         """The bytes of an event of the turn."""
         if "stream" in event:
             return self._begin() + self._delta(str(event["stream"]))
+        if "sources" in event:
+            self._sources = event["sources"]["sources"]
+            return b""
         if "call" in event:
             return self._begin() + self._close_text() + self._call(event["call"])
         if "completion" in event:
@@ -252,10 +258,19 @@ class ResponseWriter:
         if not self._has_text or self._item_id == "":
             return b""
         position: Json = {"item_id": self._item_id, "output_index": 0, "content_index": 0}
-        part: Json = {"type": "output_text", "text": self._text, "annotations": []}
-        data = self._say("response.output_text.done", **position, text=self._text, logprobs=[])
+        annotations = _annotations(self._text, self._sources)
+        part: Json = {"type": "output_text", "text": self._text, "annotations": annotations}
+        data = b""
+        for number, annotation in enumerate(annotations):
+            data += self._say(
+                "response.output_text.annotation.added",
+                **position,
+                annotation_index=number,
+                annotation=annotation,
+            )
+        data += self._say("response.output_text.done", **position, text=self._text, logprobs=[])
         data += self._say("response.content_part.done", **position, part=part)
-        item = self._message(self._text, "completed")
+        item = self._message(self._text, "completed", annotations)
         data += self._say("response.output_item.done", output_index=0, item=item)
         self._has_text = False
         return data
@@ -282,8 +297,13 @@ class ResponseWriter:
     def _item_id(self) -> str:
         return f"msg_{self._run.run_id}"
 
-    def _message(self, text: str, status: str) -> Json:
-        part: Json = {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+    def _message(self, text: str, status: str, annotations: Sequence[Json] = ()) -> Json:
+        part: Json = {
+            "type": "output_text",
+            "text": text,
+            "annotations": list(annotations),
+            "logprobs": [],
+        }
         return {
             "id": self._item_id,
             "type": "message",
@@ -337,3 +357,33 @@ def _call_item(call: Json) -> Json:
         "name": function.get("name"),
         "arguments": function.get("arguments"),
     }
+
+
+def _annotations(text: str, sources: Sequence[Json]) -> list[Json]:
+    """The citations of a text as OpenAI has them: of addresses by link, else of files."""
+    by_number = {source["number"]: source for source in sources}
+    annotations: list[Json] = []
+    for citation in citations(text) if sources else ():
+        source = by_number.get(citation.number)
+        if source is None:
+            continue
+        if source["link"]:
+            annotations.append(
+                {
+                    "type": "url_citation",
+                    "start_index": citation.start,
+                    "end_index": citation.end,
+                    "url": source["link"],
+                    "title": source["title"] or source["document"],
+                }
+            )
+        else:
+            annotations.append(
+                {
+                    "type": "file_citation",
+                    "index": citation.start,
+                    "file_id": source["document_id"],
+                    "filename": source["document"],
+                }
+            )
+    return annotations

@@ -18,8 +18,9 @@ MODEL = '[models.main]\nmodel = "m"\naliases = ["gpt-4o"]\n'
         ('[chat]\ntools_enabled = ["Web"]', "chat.tools_enabled contains 'Web'"),
         ('[chat.results]\n"a:*" = "burn"', "chat.results of 'a:*' is 'burn'"),
         ("[chat]\nmax_steps = 0", "chat.max_steps"),
+        ('[chat]\nthread_fields = ["X Chat"]', "chat.thread_fields contains 'X Chat'"),
     ],
-    ids=["fallback", "model", "kinds", "policy", "range"],
+    ids=["fallback", "model", "kinds", "policy", "range", "fields"],
 )
 def test_what_cannot_work_is_refused(tmp_path: Path, text: str, said: str) -> None:
     file = tmp_path / "toolgate.toml"

@@ -13,6 +13,7 @@ __all__ = ["whole_errors"]
 
 _WHO = re.compile(r"everyone|(?:token|role|user|group|project):.+", re.DOTALL)
 
+_THREAD_FIELD = re.compile(r"metadata\.\S+|[A-Za-z0-9!#$%&'*+^_`|~-]+")
 _TOOL_KINDS = ("Vector Search", "NL2SQL")
 
 _POLICIES = ("keep", "stub", "drop_pair")
@@ -208,6 +209,13 @@ def _chat_errors(settings: Settings, where: str) -> Iterator[SettingError]:
             yield SettingError(
                 f"{where}: chat.tools_enabled contains {kind!r:.60}.",
                 allowed=f"Allowed: {', '.join(_TOOL_KINDS)}.",
+                hint="Correct or remove it.",
+            )
+    for name in settings.chat.thread_fields:
+        if not _THREAD_FIELD.fullmatch(name):
+            yield SettingError(
+                f"{where}: chat.thread_fields contains {name!r:.80}.",
+                allowed="Allowed: names of headers, and metadata.NAME.",
                 hint="Correct or remove it.",
             )
     for pattern, policy in settings.chat.results.items():

@@ -1,14 +1,14 @@
 """The chat endpoints, `/v1`: OpenAI's API over turns, threads and runs.
 
-A thread is named by the header `X-Toolgate-Thread` or by `metadata.thread_id`; without one the
-messages that come are the conversation, and nothing is kept.
+A thread is named by the header `X-Toolgate-Thread` or by what `chat.thread_fields` names; without
+one the messages that come are the conversation, and nothing is kept.
 """
 
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 from urllib.parse import parse_qsl, unquote
 
@@ -17,11 +17,12 @@ import anyio
 from toolgate.app.app import App
 from toolgate.base import json_text
 from toolgate.base.ids import unix_now
-from toolgate.chat import FORGOTTEN, NOTHING, ChatService, Event, Run, TurnRequest, friendly
+from toolgate.chat import FORGOTTEN, NOTHING, ChatService, Run, TurnRequest, friendly
 from toolgate.errors import (
     AccessError,
     ArgumentError,
     CredentialError,
+    EmbedderError,
     ModelError,
     ModelRateError,
     ThreadBusyError,
@@ -50,14 +51,15 @@ from toolgate.server.asgi.parsing.messages import (
 )
 from toolgate.server.openai.chat_json import (
     CompletionOptions,
-    chunk,
     completion,
     error_body,
     read_completion,
     status_of,
-    usage_json,
 )
+from toolgate.server.openai.chunks import ChunkWriter
+from toolgate.server.openai.embeddings import embeddings, read_embeddings
 from toolgate.server.openai.responses import ResponseWriter, read_response
+from toolgate.server.openai.thread_names import thread_from_user, thread_of_request
 from toolgate.types import Caller, Json, json_object
 
 __all__ = ["ChatApi"]
@@ -70,10 +72,7 @@ _STREAM_HEADERS = [
     (b"x-accel-buffering", b"no"),
 ]
 _ALIVE = b": keep-alive\n\n"
-_DONE = b"data: [DONE]\n\n"
-_VISIBLE = frozenset({"stream", "call", "completion", "error"})
 _PAGE = 100
-_MOST_THREAD = 600
 _MOST_PAGE = 1_000
 
 
@@ -89,7 +88,7 @@ class _ChatRequest:
     query: Mapping[str, str]
     body: Json
     thread: str | None
-    """As the header says."""
+    """As a header or the metadata of the body says."""
     events: bool
     """Whether the header asks for events."""
 
@@ -188,12 +187,6 @@ class ChatApi:
                 may_be_empty=handler is not ChatApi.completions,
             )
         query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
-        thread = header(scope, b"x-toolgate-thread")
-        if thread is not None and len(thread) > _MOST_THREAD:
-            raise ArgumentError(
-                f"The header X-Toolgate-Thread has {len(thread):,} characters.",
-                allowed=f"Allowed: 1 to {_MOST_THREAD}.",
-            )
         call = _ChatRequest(
             caller=caller,
             scope=scope,
@@ -202,7 +195,7 @@ class ChatApi:
             names=names,
             query=query,
             body=body,
-            thread=unquote(thread) if thread else None,
+            thread=thread_of_request(scope, body, self._app.settings.chat),
             events=(header(scope, b"x-toolgate-events") or "") in {"1", "true"},
         )
         await handler(self, call)
@@ -214,7 +207,7 @@ class ChatApi:
         request, options = read_completion(
             call.body, call.caller, thread=call.thread, events=call.events
         )
-        await self._turn(call, request, options)
+        await self._turn(call, self._with_thread(call, request), options)
 
     async def resume(self, call: _ChatRequest) -> None:
         """`POST chat/resume`: take up the calls of a thread that waited for an approval."""
@@ -227,6 +220,13 @@ class ChatApi:
         )
         request = TurnRequest(caller=call.caller, messages=(), thread=thread, resumes=True)
         await self._turn(call, request, options)
+
+    def _with_thread(self, call: _ChatRequest, request: TurnRequest) -> TurnRequest:
+        """The request with a thread of its user, if it names none and the settings want one."""
+        if request.thread is not None or not self._app.settings.chat.thread_from_user:
+            return request
+        thread = thread_from_user(call.body.get("user"), request.messages)
+        return replace(request, thread=thread)
 
     async def _turn(
         self, call: _ChatRequest, request: TurnRequest, options: CompletionOptions
@@ -243,11 +243,11 @@ class ChatApi:
                 await send_json(send, 200, completion(run.outcome, options, created=unix_now()))
 
     async def _streamed(self, send: Send, run: Run, options: CompletionOptions) -> None:
-        writer = _ChunkWriter(run, options)
+        writer = ChunkWriter(run, options)
         await self._events_to(send, run, writer)
 
     async def _events_to(
-        self, send: Send, run: Run, writer: "_ChunkWriter | ResponseWriter"
+        self, send: Send, run: Run, writer: "ChunkWriter | ResponseWriter"
     ) -> None:
         """Write a stream; an error before anything was written is one with a status."""
         heartbeat_s = self._app.settings.chat.heartbeat_s
@@ -274,7 +274,7 @@ class ChatApi:
         request, options = read_response(
             call.body, call.caller, thread=call.thread, events=call.events
         )
-        run = self._chat.start(request)
+        run = self._chat.start(self._with_thread(call, request))
         send = with_header(call.send, b"x-toolgate-run", run.run_id.encode())
         writer = ResponseWriter(run, options, call.body, created=unix_now())
         async with _ending_with(call.receive, run):
@@ -285,6 +285,18 @@ class ChatApi:
             if run.outcome is None:
                 raise run.error or _ended(run)
             await send_json(send, 200, writer.whole(run.outcome))
+
+    # Embeddings
+
+    async def embeddings(self, call: _ChatRequest) -> None:
+        """`POST embeddings`: vectors of texts by the embedder of the search."""
+        request = read_embeddings(call.body, self._app.settings.search.embedder)
+        embedder = self._app.search_factory.embedder_if_usable()
+        if embedder is None:
+            raise EmbedderError(
+                "The configured embedder cannot be used.", hint="See: toolgate embedder test"
+            )
+        await send_json(call.send, 200, await embeddings(embedder, request))
 
     # Models
 
@@ -375,63 +387,6 @@ class ChatApi:
         if run is None:
             raise HttpError(404, "not_found", "There is no run of this id.")
         return run
-
-
-class _ChunkWriter:
-    """Writes the events of a turn as OpenAI's chunks."""
-
-    def __init__(self, run: Run, options: CompletionOptions) -> None:
-        self._run = run
-        self._options = options
-        self._head: Json = {
-            "id": f"chatcmpl-{run.run_id}",
-            "object": "chat.completion.chunk",
-            "created": unix_now(),
-            "model": options.model,
-        }
-        if options.usage:
-            self._head["usage"] = None
-        self._has_begun = False
-        self._calls = 0
-
-    def event(self, event: Event) -> bytes:
-        """The bytes of an event; empty where it is not for this client."""
-        data = b""
-        if self._options.events and not _VISIBLE & event.keys():
-            kind = next(iter(event))
-            data += b"event: toolgate.%s\ndata: %s\n\n" % (
-                kind.encode(),
-                json_text.dumps(event[kind]),
-            )
-        if "stream" in event:
-            data += self._begin() + chunk(self._head, {"content": event["stream"]})
-        elif "call" in event:
-            call = {"index": self._calls, **event["call"]}
-            self._calls += 1
-            data += self._begin() + chunk(self._head, {"tool_calls": [call]})
-        elif "error" in event:
-            error = event["error"]
-            body = error_body(error["message"], error=self._run.error, code=error["code"])
-            data += b"data: " + json_text.dumps(body) + b"\n\n"
-        elif "completion" in event:
-            data += self._begin()
-            data += chunk(self._head, {}, event["completion"]["finish_reason"])
-        return data
-
-    def end(self) -> bytes:
-        """What stands at the end of the stream."""
-        outcome = self._run.outcome
-        usage = usage_json(outcome) if outcome is not None and self._options.usage else None
-        if usage is None:
-            return _DONE
-        last: Json = {**self._head, "choices": [], "usage": usage}
-        return b"data: " + json_text.dumps(last) + b"\n\n" + _DONE
-
-    def _begin(self) -> bytes:
-        if self._has_begun:
-            return b""
-        self._has_begun = True
-        return chunk(self._head, {"role": "assistant", "content": "", "refusal": None})
 
 
 @dataclass
@@ -531,7 +486,6 @@ def _thread_of(call: _ChatRequest) -> str:
         or call.query.get("thread_id")
         or call.query.get("thread")
         or call.body.get("thread_id")
-        or json_object(call.body.get("metadata")).get("thread_id")
     )
     if not isinstance(named, str) or not named:
         raise ArgumentError(
@@ -562,6 +516,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "chat/completions"): ChatApi.completions,
     ("POST", "chat/resume"): ChatApi.resume,
     ("POST", "responses"): ChatApi.responses,
+    ("POST", "embeddings"): ChatApi.embeddings,
     ("GET", "models"): ChatApi.models,
     ("GET", "models/*"): ChatApi.model,
     ("GET", "chat/history"): ChatApi.history,

@@ -13,6 +13,7 @@ from toolgate.chat import Choices, Outcome, TurnRequest
 from toolgate.errors import (
     ArgumentError,
     ContextTooLongError,
+    EmbedderError,
     ModelAuthError,
     ModelError,
     ModelRateError,
@@ -54,7 +55,6 @@ _OURS: Final = frozenset(
 """Members that are not passed on to the model."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,128}")
-_MOST_THREAD = 200
 _CHOICES = frozenset(Choices.__dataclass_fields__)
 
 
@@ -83,7 +83,7 @@ def read_completion(
     Args:
         body: Of the request.
         caller: Who asks.
-        thread: The thread of the header; None: none.
+        thread: The thread that the request names; None: none.
         events: Whether a header asks for events.
 
     Raises:
@@ -102,11 +102,10 @@ def read_completion(
     if "functions" in body:
         raise ArgumentError("'functions' is not supported.", hint="Use 'tools'.")
     extension = json_object(body.get("toolgate"))
-    named = thread if thread is not None else _thread_in(json_object(body.get("metadata")))
     request = TurnRequest(
         caller=caller,
         messages=messages_from(messages),
-        thread=named,
+        thread=thread,
         tools=tools_of(body.get("tools")),
         parameters={
             name: value for name, value in body.items() if name not in _OURS and value is not None
@@ -131,18 +130,6 @@ def _choices(extension: Json, model: str) -> Json:
             allowed=f"Allowed: events, {', '.join(sorted(_CHOICES))}.",
         )
     return {**fields, "model": model} if model else fields
-
-
-def _thread_in(metadata: Json) -> str | None:
-    thread: object = metadata.get("thread_id")
-    if thread is None:
-        return None
-    if not isinstance(thread, str) or not 0 < len(thread) <= _MOST_THREAD:
-        raise ArgumentError(
-            "'metadata.thread_id' is no name of a thread.",
-            allowed=f"Allowed: texts of 1 to {_MOST_THREAD} characters.",
-        )
-    return thread
 
 
 def _flag(body: Json, name: str) -> bool:
@@ -244,7 +231,7 @@ def status_of(error: Exception) -> int:
             return 429
         case ModelTimeoutError():
             return 504
-        case ModelAuthError() | ModelError():
+        case ModelAuthError() | ModelError() | EmbedderError():
             return 502
         case ThreadBusyError():
             return 409

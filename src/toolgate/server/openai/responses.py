@@ -65,7 +65,7 @@ def read_response(
     }
     conversation: object = body.get("conversation")
     named = conversation if isinstance(conversation, str) else json_object(conversation).get("id")
-    named = thread or named or json_object(body.get("metadata")).get("thread_id")
+    named = named or thread
     parameters: Json = {
         key: item for key, item in body.items() if key not in _OURS and item is not None
     }

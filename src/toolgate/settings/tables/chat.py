@@ -161,6 +161,20 @@ class ChatSettings:
     """What happens to a turn when its thread has one that runs: it is refused, waits, or ends the
     other, of which what was said stays (`interrupt`) or goes (`rollback`)."""
 
+    thread_fields: tuple[str, ...] = (
+        "metadata.thread_id",
+        "metadata.chat_id",
+        "metadata.conversation_id",
+        "X-OpenWebUI-Chat-Id",
+        "X-LibreChat-Conversation-Id",
+    )
+    """Where clients that do not send `X-Toolgate-Thread` name the thread, in this order: headers,
+    and members of the body as `metadata.NAME`."""
+
+    thread_from_user: bool = False
+    """Whether requests that name no thread but have `user` belong to a thread of that user and the
+    first message."""
+
     results: Mapping[str, str] = field(default_factory=dict[str, str])
     """What later requests have of the results of tools, by pattern of their keys: `keep` all,
     `stub` a line in place of the result, `drop_pair` neither call nor result."""

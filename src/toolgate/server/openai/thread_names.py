@@ -1,0 +1,76 @@
+"""Which thread a request belongs to, for clients that can and cannot set our header."""
+
+import hashlib
+from collections.abc import Sequence
+from urllib.parse import unquote
+
+from toolgate.errors import ArgumentError
+from toolgate.models.llm import Message
+from toolgate.server.asgi.parsing.headers import header
+from toolgate.server.asgi.parsing.messages import Scope
+from toolgate.settings import ChatSettings
+from toolgate.types import Json, json_object
+
+__all__ = ["thread_from_user", "thread_of_request"]
+
+_HEADER = "X-Toolgate-Thread"
+_METADATA = "metadata."
+_MOST_ENCODED = 600
+"""Characters of a header, percent signs included; chosen."""
+_MOST_CHARS = 200
+"""Characters of a name; chosen."""
+
+
+def thread_of_request(scope: Scope, body: Json, settings: ChatSettings) -> str | None:
+    """The name of the thread that a request belongs to; None: it names none.
+
+    The header `X-Toolgate-Thread` wins, then what `chat.thread_fields` names, in its order. What is
+    empty names nothing.
+
+    Raises:
+        ArgumentError: What is there is no name.
+    """
+    if (own := header(scope, _HEADER.lower().encode())) is not None and own:
+        return _checked(unquote(_short(own, _HEADER)), f"The header {_HEADER}")
+    metadata = json_object(body.get("metadata"))
+    for name in settings.thread_fields:
+        if name.startswith(_METADATA):
+            value: object = metadata.get(name.removeprefix(_METADATA))
+            where = repr(name)
+        else:
+            text = header(scope, name.lower().encode())
+            value = unquote(_short(text, name)) if text else None
+            where = f"The header {name}"
+        if value is not None and value != "":
+            return _checked(value, where)
+    return None
+
+
+def thread_from_user(user: object, messages: Sequence[Message]) -> str | None:
+    """A name made of the user and the first message; None without either.
+
+    Two conversations of a user that begin with the same words are one thread.
+    """
+    first = next((message.text for message in messages if message.role == "user"), "")
+    if not isinstance(user, str) or not user or not first:
+        return None
+    digest = hashlib.sha256(f"{len(user)}:{user}{first}".encode("utf-8", "surrogatepass"))
+    return f"user-{digest.hexdigest()[:32]}"
+
+
+def _short(text: str, name: str) -> str:
+    if len(text) > _MOST_ENCODED:
+        raise ArgumentError(
+            f"The header {name} has {len(text):,} characters.",
+            allowed=f"Allowed: 1 to {_MOST_ENCODED}.",
+        )
+    return text
+
+
+def _checked(value: object, where: str) -> str:
+    if not isinstance(value, str) or len(value) > _MOST_CHARS:
+        raise ArgumentError(
+            f"{where} is no name of a thread.",
+            allowed=f"Allowed: texts of 1 to {_MOST_CHARS} characters.",
+        )
+    return value

@@ -1,0 +1,116 @@
+"""Clients that name threads in their own ways, and ask for embeddings."""
+
+import numpy as np
+import openai
+import pytest
+
+from tests.chat.chat_gateway import ChatGateway, chatting, contents
+from toolgate.types import Json
+
+pytestmark = pytest.mark.anyio
+
+
+async def told(place: ChatGateway, text: str, **more: object) -> list[str]:
+    """What of the user the model sees, when a client without our header says something."""
+    headers = {name: str(value) for name, value in more.items() if name.startswith("x_")}
+    body: Json = {name: value for name, value in more.items() if name not in headers}
+    status, answer = await place.post(
+        "/v1/chat/completions",
+        {"model": "main", "messages": [{"role": "user", "content": text}], **body},
+        **headers,
+    )
+    assert status == 200, answer
+    return contents(place.model.last, "user")
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"x_openwebui_chat_id": "7"},
+        {"x_librechat_conversation_id": "a%20b"},
+        {"metadata": {"chat_id": "7"}},
+        {"metadata": {"conversation_id": "7"}},
+    ],
+    ids=["open-webui", "librechat", "chat", "conversation"],
+)
+async def test_clients_name_threads_in_their_own_ways(named: Json) -> None:
+    async with chatting(fallback={"text": "Yes."}) as place:
+        await told(place, "First", **named)
+        assert await told(place, "Second", **named) == ["First", "Second"]
+        assert await told(place, "Third") == ["Third"]
+
+
+async def test_the_list_of_fields_is_the_one_that_is_configured() -> None:
+    chat = {"thread_fields": ("X-Chat", "metadata.room")}
+    async with chatting(fallback={"text": "Yes."}, chat=chat) as place:
+        await told(place, "First", x_chat="a")
+        assert await told(place, "Second", metadata={"room": "a"}) == ["First", "Second"]
+        assert await told(place, "Third", x_chat="a", metadata={"room": "b"}) == [
+            "First", "Second", "Third",
+        ]  # fmt: skip
+        assert await told(place, "Other", x_openwebui_chat_id="a") == ["Other"]
+        assert await told(place, "Ours", x_chat="a", x_toolgate_thread="b") == ["Ours"]
+        status, error = await place.post(
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "x"}], "metadata": {"room": 7}},
+        )
+        assert status == 400
+        assert "'metadata.room' is no name of a thread" in error["error"]["message"]
+
+
+@pytest.mark.parametrize("is_on", [True, False])
+async def test_a_user_and_the_first_message_name_a_thread_where_that_is_wanted(
+    is_on: bool,
+) -> None:
+    async with chatting(fallback={"text": "Yes."}, chat={"thread_from_user": is_on}) as place:
+        first = {"role": "user", "content": "First"}
+        rest = [{"role": "assistant", "content": "Yes."}, {"role": "user", "content": "Second"}]
+        for user, messages in (("ann", [first]), ("bob", [first]), ("ann", [first, *rest])):
+            status, _ = await place.post(
+                "/v1/chat/completions", {"model": "main", "user": user, "messages": messages}
+            )
+            assert status == 200
+        _, threads = await place.get("/api/v1/threads")
+
+        assert contents(place.model.last, "user") == ["First", "Second"]
+        assert len(threads["threads"]) == (2 if is_on else 0)
+
+
+async def test_embeddings_are_those_of_the_search() -> None:
+    async with chatting() as place:
+        client = openai.AsyncOpenAI(base_url=f"{place.url}/v1", api_key="none")
+        texts = ["Send an email", "Write a letter to people", "Prime numbers"]
+        answer = await client.embeddings.create(model="bundled", input=texts)
+        floats = await client.embeddings.create(
+            model="toolgate", input=texts[0], encoding_format="float"
+        )
+        await client.close()
+
+    rows = np.array([entry.embedding for entry in answer.data])
+    assert rows.shape[0] == 3
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-3)
+    assert rows[0] @ rows[1] > rows[0] @ rows[2]
+    assert np.allclose(floats.data[0].embedding, rows[0], atol=1e-6)
+    assert [entry.index for entry in answer.data] == [0, 1, 2]
+    assert answer.usage.total_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({}, 400, "'input' is no text"),
+        ({"input": ""}, 400, "'input' is no text"),
+        ({"input": [[1, 2]]}, 400, "numbers of tokens"),
+        ({"input": ["a"] * 2_049}, 400, "2,049 texts"),
+        ({"input": "a", "model": "gpt"}, 404, "no embedding model 'gpt'"),
+        ({"input": "a", "dimensions": 5}, 400, "'dimensions'"),
+        ({"input": "a", "encoding_format": "hex"}, 400, "'encoding_format'"),
+        ({"input": "a", "input_type": ["x"]}, 400, "'input_type'"),
+    ],
+)
+async def test_embeddings_that_cannot_be_made_are_refused(
+    body: Json, status: int, said: str
+) -> None:
+    async with chatting() as place:
+        answered, error = await place.post("/v1/embeddings", body)
+    assert (answered, said in error["error"]["message"]) == (status, True), error

@@ -27,6 +27,7 @@ from toolgate.chat.turns.outcome import (
     say,
     with_partial_answer,
 )
+from toolgate.chat.turns.pending_calls import pending_calls, placeholders
 from toolgate.chat.turns.turn import Turn, TurnServices
 from toolgate.chat.turns.turn_settings import choices_from
 from toolgate.errors import (
@@ -34,7 +35,7 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.models.llm import Message, ModelRegistry
-from toolgate.store import StoredMessage, StoredThread, ThreadRepository
+from toolgate.store import StoredThread, ThreadRepository
 from toolgate.types import json_array, json_object
 
 __all__ = ["ChatService"]
@@ -178,15 +179,17 @@ class ChatService:
             stored = await self._store.messages(
                 thread.thread_id, after=int(thread.state.get("from", 0))
             )
+            messages = [from_stored(row) for row in stored]
             writer = TurnWriter(self._store, claim, run.run_id, choices)
             if request.resumes:
-                turn, state = self._resumed(run, request, choices, stored, thread)
+                turn, state = self._resumed(run, request, choices, messages, thread)
                 writer.messages_written = len(state.get("messages", []))
             else:
                 turn = self._turn(run, request, choices)
                 new_messages = _new_in(request)
                 state: TurnState = {"messages": [turn.note(message) for message in new_messages]}
-                turn.history = usable([from_stored(row) for row in stored])
+                turn.pending = pending_calls(thread.state, messages)
+                turn.history = usable([*messages, *placeholders(turn.pending)])
             turn.thread_tools = [str(key) for key in json_array(thread.state.get("tools"))]
             turn.flush = writer.flush
             writer.turn = turn
@@ -201,13 +204,12 @@ class ChatService:
         run: Run,
         request: TurnRequest,
         choices: Choices,
-        stored: Sequence[StoredMessage],
+        messages: Sequence[Message],
         thread: StoredThread,
     ) -> tuple[Turn, TurnState]:
         """The turn of a thread whose calls waited, as it stood."""
         pending = json_object(thread.state.get("pending"))
         turn_id = str(pending.get("turn_id", ""))
-        messages = [from_stored(row) for row in stored]
         turn_messages = [message for message in messages if message.notes.get("turn") == turn_id]
         if not turn_id or not unanswered(turn_messages):
             raise ArgumentError(
@@ -216,9 +218,11 @@ class ChatService:
             )
         turn = self._turn(run, request, choices)
         turn.turn_id = turn_id
-        turn.history = usable(
-            [message for message in messages if message.notes.get("turn") != turn_id]
-        )
+        turn.pending = [
+            call for call in pending_calls(thread.state, messages) if call.turn_id != turn_id
+        ]
+        others = [message for message in messages if message.notes.get("turn") != turn_id]
+        turn.history = usable([*others, *placeholders(turn.pending)])
         return turn, {"messages": turn_messages}
 
     def _turn(self, run: Run, request: TurnRequest, choices: Choices) -> Turn:

@@ -179,6 +179,7 @@ class TurnWriter:
         """Messages of the turn that are written."""
         self._spending_written = 0
         self._artifacts_written = 0
+        self._late_written = 0
         self.compaction = Compaction.from_state(claim.thread.state)
 
     async def flush(self, messages: Sequence[Message]) -> None:
@@ -219,8 +220,12 @@ class TurnWriter:
 
     def _state(self) -> Json:
         state: Json = {**self.compaction.state(), "tools": self.turn.thread_tools}
-        if self.turn.waiting:
-            state["pending"] = {"turn_id": self.turn.turn_id, "calls": self.turn.waiting}
+        turn = self.turn
+        earlier = [pending.entry for pending in turn.pending]
+        own = [{**entry, "turn_id": turn.turn_id} for entry in turn.waiting]
+        if own or earlier:
+            last = (own or earlier)[-1]
+            state["pending"] = {"turn_id": last["turn_id"], "calls": [*earlier, *own]}
         return state
 
     async def _write(
@@ -236,11 +241,15 @@ class TurnWriter:
             turn.artifacts[self._artifacts_written :],
             turn.spending[self._spending_written :],
         )
-        if not (fresh or artifacts or spending or ends or state is not None):
+        late = turn.late_results[self._late_written :]
+        if not (fresh or late or artifacts or spending or ends or state is not None):
             return
         await self._threads.append_messages(
             self._thread.thread_id,
-            [to_stored(message, turn.turn_id) for message in fresh],
+            [
+                *[to_stored(message, str(message.notes["turn"])) for message in late],
+                *[to_stored(message, turn.turn_id) for message in fresh],
+            ],
             artifacts=artifacts,
             spending=spending,
             state=state,
@@ -249,6 +258,7 @@ class TurnWriter:
         )
         self._claim.is_over = self._claim.is_over or ends
         self.messages_written += len(fresh)
+        self._late_written += len(late)
         self._artifacts_written += len(artifacts)
         self._spending_written += len(spending)
 

@@ -29,6 +29,11 @@ class ApprovalService:
         self._approvals = approvals
         self._receipts = receipts
 
+    @property
+    def page(self) -> str:
+        """Where people decide: an address, or a name where the gateway does not listen."""
+        return self._approvals.page
+
     async def search(
         self,
         caller: Caller,

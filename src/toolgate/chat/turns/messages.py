@@ -9,6 +9,7 @@ from typing import cast
 
 from toolgate.base import json_text
 from toolgate.chat.base import Policy
+from toolgate.chat.turns.pending_calls import LATE
 from toolgate.models.llm import Message, ToolCall
 from toolgate.types import json_array, json_object
 
@@ -38,8 +39,14 @@ def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
     One system message at most, first. Behind each assistant message with calls stands exactly one
     result for each of them, in their order; a call without one is answered as interrupted, a result
     without a call is left out. Answers are matched within their own step, since services use ids
-    again. What is right already stays as it is, so repairing twice changes nothing.
+    again; those that came late are matched by the turn of their call. What is right already stays
+    as it is, so repairing twice changes nothing.
     """
+    late = {
+        (message.notes.get("turn"), message.call_id): message
+        for message in messages
+        if message.role == "tool" and message.notes.get(LATE) is True
+    }
     repaired: list[Message] = []
     system = [message for message in messages if message.role == "system"]
     if system:
@@ -61,9 +68,13 @@ def repair(messages: Sequence[Message]) -> tuple[Message, ...]:
         # user that came in between belong here too, those behind further calls do not.
         cursor = at
         while cursor < len(rest) and not (rest[cursor].role == "assistant" and rest[cursor].calls):
-            if rest[cursor].role == "tool":
+            if rest[cursor].role == "tool" and rest[cursor].notes.get(LATE) is not True:
                 results.setdefault(rest[cursor].call_id, rest[cursor])
             cursor += 1
+        turn_id = message.notes.get("turn")
+        for call in message.calls:
+            if (turn_id, call.call_id) in late:
+                results[call.call_id] = late[turn_id, call.call_id]
         repaired += [results.get(call.call_id) or _interrupted(call) for call in message.calls]
     return tuple(repaired)
 

@@ -141,5 +141,5 @@ def approval_request(turn: Turn) -> str:
     return (
         "I need a person's approval before I can go on:\n"
         + "\n".join(lines)
-        + "\nOnce it is decided, resume this turn."
+        + f"\nDecide on {turn.gateway.approvals.page}, then send any message to go on."
     )

@@ -5,6 +5,7 @@ Each takes the turn and the state and gives what changes; none knows what runs i
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -14,6 +15,7 @@ from toolgate.chat.turns.lookups import look_up_before, retrieve
 from toolgate.chat.turns.messages import last_question, unanswered
 from toolgate.chat.turns.model_answer import answer
 from toolgate.chat.turns.offered_tools import find_tools, offer_of
+from toolgate.chat.turns.pending_calls import PendingCall
 from toolgate.chat.turns.prompt import prompt_of
 from toolgate.chat.turns.question import query_of
 from toolgate.chat.turns.tool_results import text_of
@@ -22,6 +24,7 @@ from toolgate.errors import (
     ApprovalError,
     ArgumentError,
     ToolgateError,
+    UnknownApprovalError,
     UnknownToolError,
 )
 from toolgate.gateway.meta_tools import read_discover, read_execute
@@ -45,6 +48,8 @@ async def initialise(turn: Turn, state: TurnState) -> Update:
     if question.strip() and not turn.request.resumes:
         raised = await _look_for_intent(turn, question)
     await _offer(turn, query, raised)
+    if turn.pending and turn.offers.by_name:
+        await _take_up_decided(turn)
     if turn.request.resumes or not question.strip():
         return {}
     return await look_up_before(turn, state, question)
@@ -84,6 +89,36 @@ async def _offer(turn: Turn, query: str, raised: Sequence[str]) -> None:
             "fallback": turn.offers.fallback,
         },
     )
+
+
+async def _take_up_decided(turn: Turn) -> None:
+    """Answer calls of earlier turns that a person has decided meanwhile; others go on waiting."""
+    undecided: list[PendingCall] = []
+    for pending in turn.pending:
+        try:
+            decided = await turn.gateway.approvals.wait(pending.approval_id, within_s=0)
+            approval_state = decided.state
+        except UnknownApprovalError:
+            approval_state = "expired"
+        if approval_state == "waiting":
+            undecided.append(pending)
+            continue
+        turn.emit({"approval": {**pending.entry, "status": approval_state}})
+        result = await _answered(turn, pending.call)
+        if result is None:  # it waits again: rules or arguments have changed
+            entry = {**turn.waiting.pop(), "turn_id": pending.turn_id}
+            undecided.append(replace(pending, entry=entry))
+            continue
+        late = pending.answered(result)
+        turn.late_results.append(late)
+        if turn.flush is not None:  # what is done is done, and the thread has to know it
+            await turn.flush(())
+        key = late.notes["turn"], late.call_id
+        turn.history = tuple(
+            late if (message.notes.get("turn"), message.call_id) == key else message
+            for message in turn.history
+        )
+    turn.pending = undecided
 
 
 async def _look_for_intent(turn: Turn, question: str) -> list[str]:

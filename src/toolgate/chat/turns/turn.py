@@ -10,6 +10,7 @@ import anyio
 from toolgate.chat.base import Choices, Event, Policy, TurnRequest
 from toolgate.chat.turns.budget import Budget
 from toolgate.chat.turns.offered_tools import Offer, Offers, family_of, offer_of
+from toolgate.chat.turns.pending_calls import PendingCall
 from toolgate.documents import FoundPassage
 from toolgate.gateway.gateway import Gateway
 from toolgate.models.llm import (
@@ -147,6 +148,12 @@ class Turn:
 
     waiting: list[Json] = field(default_factory=list[Json])
     """Calls that wait for a person: `call_id`, `tool`, `arguments`, `approval_id`, `expires_at`."""
+
+    pending: list[PendingCall] = field(default_factory=list[PendingCall])
+    """Calls of earlier turns that wait for a person."""
+
+    late_results: list[Message] = field(default_factory=list[Message])
+    """Results of those that were decided meanwhile."""
 
     used_tools: list[str] = field(default_factory=list[str])
     """Keys of the tools that ran, in order."""

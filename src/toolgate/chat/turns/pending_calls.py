@@ -1,0 +1,80 @@
+"""Calls of earlier turns that wait for a person's approval."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from toolgate.models.llm import Message, ToolCall
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["LATE", "PendingCall", "pending_calls", "placeholders"]
+
+LATE = "late"
+"""Member of `Message.notes`: true for a result that came after its turn had ended. It belongs
+behind its call, wherever it was written."""
+
+_WAITS = "[waits for a person's approval]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PendingCall:
+    """A call that waits."""
+
+    call: ToolCall
+    """As the model made it."""
+
+    turn_id: str
+    """The turn that it is of."""
+
+    number: int
+    """Number of its message in the thread."""
+
+    entry: Json
+    """What is kept of it: `call_id`, `turn_id`, `tool`, `approval_id` and others."""
+
+    @property
+    def approval_id(self) -> str:
+        """What a person decides."""
+        return str(self.entry.get("approval_id", ""))
+
+    def answered(self, result: Message) -> Message:
+        """The result as one of the turn of the call."""
+        return Message(
+            role="tool",
+            content=result.content,
+            call_id=self.call.call_id,
+            name=self.call.name,
+            notes={**result.notes, "turn": self.turn_id, "number": self.number, LATE: True},
+        )
+
+
+def pending_calls(state: Mapping[str, object], messages: Sequence[Message]) -> list[PendingCall]:
+    """The calls that wait, by the state of a thread; those that no message has are left out.
+
+    A call that has its result is left out too: a process may have ended before the state was
+    written.
+    """
+    pending = json_object(state.get("pending"))
+    answered = {
+        (message.notes.get("turn"), message.call_id)
+        for message in messages
+        if message.notes.get(LATE) is True
+    }
+    of_turns = {
+        (str(message.notes.get("turn", "")), call.call_id): (call, message.notes.get("number", 0))
+        for message in messages
+        for call in message.calls
+    }
+    waiting: list[PendingCall] = []
+    for entry in map(json_object, json_array(pending.get("calls"))):
+        turn_id = str(entry.get("turn_id") or pending.get("turn_id", ""))
+        key = turn_id, str(entry.get("call_id", ""))
+        if key in of_turns and key not in answered:
+            call, number = of_turns[key]
+            complete = {**entry, "turn_id": turn_id}
+            waiting.append(PendingCall(call=call, turn_id=turn_id, number=number, entry=complete))
+    return waiting
+
+
+def placeholders(calls: Sequence[PendingCall]) -> list[Message]:
+    """Results that say that calls wait, so that a model does not take them for failed."""
+    return [call.answered(Message(role="tool", content=_WAITS)) for call in calls]

@@ -5,6 +5,8 @@ import pytest
 
 from tests.chat.chat_gateway import chatting, check_pairs, contents, roles, streamed_text
 from tests.limits import HANG_S
+from toolgate.chat import TurnRequest
+from toolgate.models.llm import Message
 from toolgate.settings import GuardTable, ModelTable, Settings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller
@@ -331,3 +333,58 @@ async def test_prompts_are_replaced_over_rest_and_seen_by_mcp_clients() -> None:
         assert (refused, nothing, unknown) == (400, 400, 404)
         assert b"toolgate_basic-default" in listed
         assert names == ["basic-default"]
+
+
+@pytest.mark.anyio
+async def test_what_a_model_thinks_aloud_is_passed_on() -> None:
+    thinking = {"text": "Noon.", "reasoning": "The sun is high."}
+    async with chatting(thinking, thinking) as place:
+        body = await place.say("What time is it?")
+        events = await place.stream("What time is it?")
+
+    assert body["choices"][0]["message"]["reasoning_content"] == "The sun is high."
+    pieces = [
+        choice["delta"].get("reasoning_content", "")
+        for _, chunk in events[:-1]
+        for choice in chunk["choices"]
+    ]
+    assert "".join(pieces) == "The sun is high."
+    assert streamed_text(events) == "Noon."
+
+
+@pytest.mark.anyio
+async def test_what_a_model_cannot_take_is_refused_before_it_is_sent() -> None:
+    async with chatting(model={"context_tokens": 1_000}) as place:
+        status, body = await place.post(
+            "/v1/chat/completions",
+            {"model": "main", "messages": [{"role": "user", "content": "many words " * 2_000}]},
+        )
+
+    assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
+    assert "about" in body["error"]["message"]
+    assert place.model.chats == []
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_run_says_so() -> None:
+    async with chatting({"text": "Once", "delay_s": HANG_S}) as place:
+        message = Message(role="user", content="Tell me a story")
+        assert place.app.chat is not None
+        run = place.app.chat.start(TurnRequest(caller=Caller.local(), messages=(message,)))
+        _, running = await place.get(f"/v1/runs/{run.run_id}")
+        await place.post(f"/v1/runs/{run.run_id}/cancel", {})
+        _, cancelled = await place.get(f"/v1/runs/{run.run_id}")
+
+    assert (running["status"], cancelled["status"]) == ("running", "cancelled")
+
+
+@pytest.mark.anyio
+async def test_a_key_of_one_character_does_not_mask_words() -> None:
+    refused = {"status": 400, "error": "the knob is not known"}
+    async with chatting(refused) as place:  # its key is "k"
+        _, body = await place.post(
+            "/v1/chat/completions",
+            {"model": "main", "messages": [{"role": "user", "content": "Hello"}]},
+        )
+
+    assert "the knob is not known" in body["error"]["message"]

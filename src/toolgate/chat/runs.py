@@ -44,6 +44,9 @@ class Run:
     error: Exception | None = None
     """Why it failed."""
 
+    was_cancelled: bool = False
+    """Whether it was ended from outside."""
+
     ended: float | None = None
     """When it ended, by the clock of the runs."""
 

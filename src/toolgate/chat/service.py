@@ -118,6 +118,7 @@ class ChatService:
             run.emit({"error": {"message": text, "code": code}})
             raise
         except asyncio.CancelledError:
+            run.was_cancelled = True
             run.emit({"error": {"message": "The turn was cancelled.", "code": "cancelled"}})
             raise
         else:

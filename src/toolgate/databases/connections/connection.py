@@ -52,6 +52,11 @@ _AT_ONCE: Final = 4
 _ENDING_S: Final = 3.0
 """Seconds that a database may take to hear that nobody waits for a statement any more."""
 
+_STATEMENT_TIMEOUT: Final = (
+    r"interrupted|statement timeout|ora-01013|execution time exceeded|dpy-4024"
+)
+"""What drivers say of a statement that took longer than it may."""
+
 _REASONS: Final = (
     ("authentication", r"role .* does not exist", "there is no such user", "Correct the address."),
     (
@@ -82,7 +87,7 @@ _REASONS: Final = (
     ),
     (
         "timeout",
-        r"interrupted|statement timeout|ora-01013|execution time exceeded|dpy-4024",
+        _STATEMENT_TIMEOUT,
         "it did not answer in time",
         "Raise timeout_s, or exclude tables.",
     ),
@@ -200,6 +205,10 @@ class Connection:
         work = partial(self._asked, statement, query_limits, tag, running)
         try:
             return await self._in_thread(work, seconds)
+        except DatabaseError as error:
+            if error.kind == "timeout" and running.interrupt is not None:
+                raise self._too_slow(seconds) from error
+            raise
         finally:
             if running.interrupt is not None:
                 with anyio.CancelScope(shield=True), anyio.move_on_after(_ENDING_S):
@@ -266,19 +275,19 @@ class Connection:
                 finally:
                     forget_session(opened)
         except (SQLAlchemyError, driver_error, OSError) as error:
-            raise self._not_run(error) from error
+            raise self._not_run(error, limits) from error
 
     async def _run_in_worker(self, statement: str, limits: QueryLimits) -> QueryResult:
         try:
             return await self._sqlite.run_query(self._url.database or "", statement, limits)
         except TimeoutError as error:
-            raise self._failed("interrupted") from error
+            raise self._too_slow(limits.timeout_s or self.table.timeout_s) from error
         except WorkerError as error:
             raise self._refused(
                 self._end_of_worker(error), hint="Read fewer rows, or shorter values."
             ) from error
         except (sqlite3.Error, sqlite3.Warning) as error:
-            raise self._not_run(error) from error
+            raise self._not_run(error, limits) from error
 
     async def _schema_in_worker(self) -> Schema:
         table = self.table
@@ -293,16 +302,27 @@ class Connection:
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise self._failed(str(error)) from error
 
+    def _too_slow(self, seconds: float) -> DatabaseError:
+        return DatabaseError(
+            f"The statement took longer than {seconds:g} s in the database of the connection "
+            f"{self.name!r}, and was ended.",
+            kind="timeout",
+            hint="Ask for less, filter by an indexed column, or raise timeout_s of "
+            f"[connections.{self.name}].",
+        )
+
     def _end_of_worker(self, error: WorkerError) -> str:
         log.warning("worker ended", extra={"connection": self.name}, exc_info=error)
         if error.is_out_of_memory:
             return f"it needs more than {self._sqlite.memory_mb} MB of memory"
         return "the process that ran it ended"
 
-    def _not_run(self, error: Exception) -> DatabaseError | StatementError:
+    def _not_run(self, error: Exception, limits: QueryLimits) -> DatabaseError | StatementError:
         """What a driver says about a statement, or about its database."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
         log.info("statement failed", extra={"connection": self.name}, exc_info=error)
+        if re.search(_STATEMENT_TIMEOUT, str(cause).casefold()):
+            return self._too_slow(limits.timeout_s or self.table.timeout_s)
         fault = fault_of_statement(cause)
         if not fault:
             return self._failed(str(cause))

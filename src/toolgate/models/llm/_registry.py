@@ -373,6 +373,10 @@ async def _next(pieces: AsyncIterator[Delta], within_s: float, who: str) -> Delt
         ) from error
 
 
+_ESTIMATE_ERRS = 1.1
+"""How much more than the limit a request may be estimated to have until it is refused; chosen."""
+
+
 def _may_pass(error: ModelError) -> bool:
     """Whether the same, or another model, can answer what this one did not."""
     return not isinstance(error, ModelRequestError | ContextTooLongError)
@@ -387,7 +391,19 @@ def _pause_s(error: ModelError, before: int) -> float:
 
 
 def _as_understood(request: ChatRequest, table: ModelTable, name: str) -> ChatRequest:
-    """The request as its model takes it."""
+    """The request as its model takes it.
+
+    Raises:
+        ContextTooLongError: It is longer than the model takes, by far more than an estimate errs.
+        ModelRequestError: It has what the model does not understand.
+    """
+    n_tokens = _tokens_if_long(request, table.context_tokens)
+    if n_tokens > table.context_tokens * _ESTIMATE_ERRS:
+        raise ContextTooLongError(
+            f"The conversation is too long for the model {name!r}: about {n_tokens:,} tokens.",
+            allowed=f"Allowed: {table.context_tokens:,} (context_tokens).",
+            hint="Start a new thread, or send fewer or shorter messages.",
+        )
     if not table.images and any(_has_image(message) for message in request.messages):
         raise ModelRequestError(
             f"The model {name!r} cannot see images.",
@@ -396,6 +412,15 @@ def _as_understood(request: ChatRequest, table: ModelTable, name: str) -> ChatRe
     if table.tool_messages:
         return request
     return replace(request, messages=flattened(request.messages))
+
+
+def _tokens_if_long(request: ChatRequest, limit: int) -> int:
+    """Estimated tokens of a request; 0 where even one token a character is within the limit."""
+    n_chars = sum(
+        len(message.text) + sum(len(call.arguments) for call in message.calls)
+        for message in request.messages
+    )
+    return estimate_request(request.messages, request.tools) if n_chars > limit else 0
 
 
 def _has_image(message: Message) -> bool:

@@ -38,12 +38,16 @@ _LENGTH = re.compile(
 )
 
 
+_SHORTEST_KEY = 6
+"""Characters of a key that is masked: shorter ones stand in words too; chosen."""
+
+
 def said_by(text: str, key: str = "") -> str:
     """The first line that says something, without class names, tracebacks and secrets."""
     before = text.partition("Traceback (most recent call last)")[0]
     line = next((line.strip() for line in before.splitlines() if line.strip()), "")
     line = _CLASSES.sub("", line)
-    if key:
+    if len(key) >= _SHORTEST_KEY:
         line = line.replace(key, "…")
     line = _SECRET.sub("…", line)
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

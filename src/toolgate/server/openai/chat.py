@@ -342,7 +342,12 @@ class ChatApi:
         """`GET runs/ID`: where a turn stands."""
         run = self._run_of(call)
         outcome = run.outcome
-        status = "running" if run.ended is None else (outcome.status if outcome else "failed")
+        if run.ended is None:
+            status = "running"
+        elif outcome is not None:
+            status = outcome.status
+        else:
+            status = "cancelled" if run.was_cancelled else "failed"
         body: Json = {"id": run.run_id, "thread_id": run.thread, "status": status, "last": run.last}
         if outcome is not None:
             body["response_metadata"] = outcome.metadata

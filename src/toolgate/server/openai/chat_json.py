@@ -171,6 +171,8 @@ def tools_of(value: object) -> tuple[Json, ...]:
 def completion(outcome: Outcome, options: CompletionOptions, *, created: int) -> Json:
     """A whole answer."""
     message: Json = {"role": "assistant", "content": outcome.text or None, "refusal": None}
+    if outcome.reasoning:
+        message["reasoning_content"] = outcome.reasoning
     if outcome.calls:
         message["tool_calls"] = list(outcome.calls)
     elif not outcome.text:

@@ -43,6 +43,9 @@ class ChunkWriter:
             )
         if "stream" in event:
             data += self._begin() + chunk(self._head, {"content": event["stream"]})
+        elif "reasoning" in event:
+            # As DeepSeek, llama.cpp and vLLM name it; clients that do not know it skip it.
+            data += self._begin() + chunk(self._head, {"reasoning_content": event["reasoning"]})
         elif "call" in event:
             call = {"index": self._calls, **event["call"]}
             self._calls += 1

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from toolgate.base import json_text
 from toolgate.databases.connections import (
     ColumnSchema,
     Connection,
@@ -292,7 +293,9 @@ def _lines(names: Sequence[str], values: Sequence[Sequence[object]]) -> list[str
 def _cell(value: object) -> str:
     if value is None:
         return "NULL"
-    text = _one_line(str(value)).replace("|", "\\|")
+    is_json = isinstance(value, bool | dict | list)
+    text = json_text.dumps(value).decode() if is_json else str(value)
+    text = _one_line(text).replace("|", "\\|")
     return text if len(text) <= _WIDEST else f"{text[:_WIDEST]}…"
 
 

@@ -176,10 +176,16 @@ async def test_a_turn_that_is_cut_off_or_runs_out_stands_in_the_audit_too() -> N
 
 @pytest.mark.anyio
 async def test_a_message_of_five_megabytes_leaves_its_thread_usable() -> None:
-    """Later requests have its beginning and its end; the history has all of it."""
+    """It is refused; later requests have its beginning and its end, the history all of it."""
     async with chatting(fallback={"text": "Yes."}) as place:
         long = "first " + "word " * 1_000_000 + "last"
-        await place.say(long, thread="t")
+        status, refused = await place.post(
+            "/v1/chat/completions",
+            {"model": "main", "messages": [{"role": "user", "content": long}]},
+            x_toolgate_thread="t",
+        )
+        assert (status, refused["error"]["code"]) == (400, "context_length_exceeded")
+        assert place.model.chats == []
         assert await place.text("And now?", thread="t") == "Yes."
         sent = contents(place.model.last, "user")
         kept = (await place.history("t"))["messages"][0]["content"]

@@ -14,7 +14,7 @@ from tests.limits import HANG_S
 from toolgate.app.app import App
 from toolgate.cli.client._local_gateway import in_process
 from toolgate.intents import ArgumentSpec, DetectRequest, Intent, IntentSet, Keywords
-from toolgate.settings import AuditSettings, PackSettings, Settings
+from toolgate.settings import AuditSettings, ConnectionTable, PackSettings, Settings
 from toolgate.store import AuditFilter, DetectionFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
@@ -69,6 +69,18 @@ async def test_one_message_is_answered_with_its_intent_and_arguments() -> None:
     )
     assert (answer["tool"], answer["arguments"]) == ("schema_changelog", {"limit": 5})
     assert answer["stage"] == "keyword"
+
+
+async def test_a_pack_whose_needs_are_unmet_teaches_nothing() -> None:
+    """The pack `schema` is silent until a database is connected; only its keywords can be tried."""
+    async with memory_app({}) as app:
+        for stage, intent in (("keyword", "schema-version"), ("cascade", "none")):
+            _, answer = await ask(app, {"message": "what is the schema version", "stage": stage})
+            assert answer["intent"] == intent
+    connected = Settings(connections={"shop": ConnectionTable(url="sqlite://")})
+    async with memory_app({}, connected) as app:
+        _, answer = await ask(app, {"message": "what is the schema version"})
+        assert answer["intent"] == "schema-version"
 
 
 async def test_many_messages_are_answered_in_their_order(pack: Path) -> None:

@@ -68,11 +68,14 @@ class PackUpdates:
     def apply(self) -> None:
         """Let the active packs count from now on.
 
-        Rules for tools that are absent because no database is connected would only mislead, so
-        they are left out.
+        Intents and rules for tools that are absent because no database is connected would only
+        mislead, so they are left out.
         """
         tables = {"tables": self._connected.tables}
         packs = [with_live_names(pack, tables) for pack in self._packs().packs]
+        has_connections = self._connected.is_any
+        ready = [pack for pack in packs if has_connections or "connections" not in pack.needs]
+        not_ready = [pack for pack in packs if pack not in ready]
         rules = [
             PackRules(
                 pack=pack.name,
@@ -80,11 +83,10 @@ class PackUpdates:
                 variables=pack.variables,
                 out_of_context=pack.out_of_context,
             )
-            for pack in packs
-            if self._connected.is_any or "connections" not in pack.needs
+            for pack in ready
         ]
         recognizer = self._intents.recognizer
-        intent_set = intent_set_of(packs)
+        intent_set = intent_set_of(ready, not_ready)
         if intent_set != recognizer.intent_set:
             recognizer.replace_intents(intent_set, soon=any(entry.rules for entry in rules))
         self._intents.rulebook.replace_rules(rules, self._live_variables.sources(packs))

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
     from toolgate.intents.detection.recognizer import Recognizer
     from toolgate.intents.semantic.model import Prediction, PromptNeighbours, SemanticModel
+    from toolgate.intents.semantic.pack_stages import PackStages
     from toolgate.intents.semantic.stage import Explanation, SemanticStage
 
 __all__ = [
@@ -71,6 +72,7 @@ __all__ = [
     "KeywordStage",
     "Keywords",
     "MessageSpan",
+    "PackStages",
     "Prediction",
     "PromptNeighbours",
     "Recognizer",
@@ -99,6 +101,7 @@ _LAZY = {
     "DetectionSource": "detection.detection_log",
     "detection_row": "detection.detection_log",
     "Explanation": "semantic.stage",
+    "PackStages": "semantic.pack_stages",
     "Prediction": "semantic.model",
     "PromptNeighbours": "semantic.model",
     "Recognizer": "detection.recognizer",

@@ -246,8 +246,12 @@ class IntentSet:
     intents: tuple[Intent, ...] = ()
     """With their example prompts."""
 
-    unsupported: tuple[str, ...] = ()
-    """Example messages that must not match any intent."""
+    unsupported: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    """Example messages that must not match any intent of a pack, by pack."""
+
+    keyword_only: tuple[Intent, ...] = ()
+    """Intents of packs that are not ready, such as for lack of a database. Only who asks for the
+    keyword stage alone gets them."""
 
     pack_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
     """Limits that packs set for all their intents, by intent; others have the defaults."""

@@ -9,17 +9,24 @@ from toolgate.packs.base import Pack
 __all__ = ["intent_set_of"]
 
 
-def intent_set_of(packs: Iterable[Pack]) -> IntentSet:
-    """The intents, prompts and limits of these packs."""
-    packs = tuple(packs)
+def intent_set_of(packs: Iterable[Pack], not_ready: Iterable[Pack] = ()) -> IntentSet:
+    """The intents, prompts and limits of these packs.
+
+    Args:
+        packs: Those that count.
+        not_ready: Those whose needs are not met; they teach nothing.
+    """
+    packs, not_ready = tuple(packs), tuple(not_ready)
     version = blake2b(digest_size=16)
-    for pack in packs:
+    for pack in (*packs, *not_ready):
         names = ",".join(intent.name for intent in pack.intents)
         version.update(f"{pack.name}\0{pack.fingerprint}\0{names}\0".encode(errors="replace"))
+    version.update(f"{len(packs)}".encode())
     return IntentSet(
         version=version.hexdigest(),
         intents=tuple(intent for pack in packs for intent in pack.intents),
-        unsupported=tuple(text for pack in packs for text in pack.unsupported),
+        unsupported={pack.name: pack.unsupported for pack in packs if pack.unsupported},
+        keyword_only=tuple(intent for pack in not_ready for intent in pack.intents),
         pack_limits={
             intent.name: pack.limits
             for pack in packs

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from toolgate.base.plugins import make
 from toolgate.cli.terminal._context import shared_options
-from toolgate.intents import SemanticStage
+from toolgate.intents import PackStages
 from toolgate.models.embedders import Embedder
 from toolgate.packs import Pack, intent_set_of
 from toolgate.settings import learned_dir, load
@@ -13,8 +13,8 @@ from toolgate.types import PluginSpec
 __all__ = ["fit_semantic_stage"]
 
 
-async def fit_semantic_stage(packs: Sequence[Pack]) -> SemanticStage:
-    """A stage trained with the prompts of packs; training results are cached on disk.
+async def fit_semantic_stage(packs: Sequence[Pack]) -> PackStages:
+    """Stages trained with the prompts of packs; training results are cached on disk.
 
     Raises:
         EmbedderError: The configured embedder failed.
@@ -26,12 +26,6 @@ async def fit_semantic_stage(packs: Sequence[Pack]) -> SemanticStage:
         options=search.embedder_options,
         options_at="search.embedder_options",
     )
-    stage = SemanticStage(embedder=make("embedder", Embedder, spec, {}), cache=learned_dir())
-    taught = intent_set_of(packs)
-    await stage.update(
-        taught.intents,
-        unsupported=taught.unsupported,
-        pack_limits=taught.pack_limits,
-        own_limits=taught.own_limits,
-    )
-    return stage
+    stages = PackStages(embedder=make("embedder", Embedder, spec, {}), cache=learned_dir())
+    await stages.update(intent_set_of(packs))
+    return stages

@@ -16,7 +16,7 @@ from toolgate.intents import (
     Explanation,
     Intent,
     IntentDetector,
-    SemanticStage,
+    PackStages,
     StageChoice,
     StageRequest,
 )
@@ -94,7 +94,7 @@ class DetectSession:
                 return by_keyword, None  # no training needed for these
         with spinner("Training example prompts"):
             classifier = import_module("toolgate.cli.intents._classifier")
-            meaning: SemanticStage = await classifier.fit_semantic_stage(self.packs)
+            meaning: PackStages = await classifier.fit_semantic_stage(self.packs)
         chosen = Cascade(self.detector.keywords, meaning) if cascade else meaning
         detections = [await chosen.classify(request) for request in requests]
         return detections, await meaning.explain(

@@ -73,8 +73,7 @@ async def _model(settings: Settings, pack: Pack) -> SemanticModel | None:
         options_at="search.embedder_options",
     )
     stage = SemanticStage(embedder=make("embedder", Embedder, spec, {}), cache=learned_dir())
-    taught = intent_set_of([pack])
-    await stage.update(taught.intents, unsupported=taught.unsupported)
+    await stage.update(intent_set_of([pack]).intents, unsupported=pack.unsupported)
     return stage.model
 
 

@@ -6,7 +6,7 @@ before it classifies.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime
 from pathlib import Path
 from time import perf_counter
@@ -16,10 +16,11 @@ from zoneinfo import ZoneInfo
 import anyio
 
 from toolgate.errors import EmbedderError
-from toolgate.intents.base import NONE, Detection, IntentSet, StageChoice, StageRequest
+from toolgate.intents.base import NONE, Detection, Intent, IntentSet, StageChoice, StageRequest
 from toolgate.intents.detection.cascade import Cascade
 from toolgate.intents.detection.detector import IntentDetector
-from toolgate.intents.semantic.stage import Explanation, SemanticStage
+from toolgate.intents.semantic.pack_stages import PackStages
+from toolgate.intents.semantic.stage import Explanation
 from toolgate.models.embedders import Embedder
 
 __all__ = ["Recognizer"]
@@ -70,8 +71,8 @@ class Recognizer:
         self._clock = clock
         self._cache = cache
         self._intent_set = IntentSet()
-        self._detector = self._make_detector(self._intent_set)
-        self._meaning = SemanticStage(embedder=embedder, cache=cache)
+        self._detector = self._keyword_detector = self._make_detector(())
+        self._meaning = PackStages(embedder=embedder, cache=cache)
         self._train_early = True
         self._training: asyncio.Task[None] | None = None
         self._requested = anyio.Event()
@@ -87,7 +88,7 @@ class Recognizer:
         return self._detector
 
     @property
-    def semantic_stage(self) -> SemanticStage:
+    def semantic_stage(self) -> PackStages:
         """Classifies by the model trained on example prompts."""
         return self._meaning
 
@@ -107,14 +108,17 @@ class Recognizer:
         Raises:
             ValueError: A phrase of an intent does not hold; nothing was changed.
         """
-        detector = self._make_detector(intent_set)
+        detector = everything = self._make_detector(intent_set.intents)
+        if intent_set.keyword_only:
+            everything = self._make_detector((*intent_set.intents, *intent_set.keyword_only))
         self._intent_set, self._detector, self._train_early = intent_set, detector, soon
+        self._keyword_detector = everything
         self._start_training()
 
     def use_embedder(self, embedder: Embedder | None) -> None:
         """Train with another embedder from now on."""
         if embedder is not self._meaning.embedder:
-            self._meaning = SemanticStage(embedder=embedder, cache=self._cache)
+            self._meaning = PackStages(embedder=embedder, cache=self._cache)
             self._start_training()
 
     def remembers(self, message: str) -> bool:
@@ -169,7 +173,8 @@ class Recognizer:
             text=message, today=today, zone=zone, languages=languages, previous=previous
         )
         # Read once: both may be replaced while this message waits.
-        detector, meaning = self._detector, self._meaning
+        meaning = self._meaning
+        detector = self._keyword_detector if deciding == "keyword" else self._detector
         match deciding:
             case "keyword":
                 detection = detector.keywords.match(request)
@@ -196,15 +201,13 @@ class Recognizer:
         """The full prediction for a message; None before the first training."""
         return await self._meaning.explain(message, nearest)
 
-    def _trained_stage(self, meaning: SemanticStage) -> SemanticStage | None:
+    def _trained_stage(self, meaning: PackStages) -> PackStages | None:
         """The semantic stage, where there is anything that it can know."""
         has_prompts = any(any(intent.prompts.values()) for intent in self._intent_set.intents)
-        return meaning if has_prompts or self._intent_set.unsupported else None
+        return meaning if has_prompts else None
 
-    def _make_detector(self, intent_set: IntentSet) -> IntentDetector:
-        return IntentDetector(
-            intent_set.intents, schema_of=self._schema_of, zone=self.zone, clock=self._clock
-        )
+    def _make_detector(self, intents: Iterable[Intent]) -> IntentDetector:
+        return IntentDetector(intents, schema_of=self._schema_of, zone=self.zone, clock=self._clock)
 
     def _start_training(self) -> None:
         # The training before would fit prompts that are no longer in use.
@@ -216,7 +219,7 @@ class Recognizer:
         )
 
     async def _train(
-        self, intent_set: IntentSet, meaning: SemanticStage, requested: anyio.Event
+        self, intent_set: IntentSet, meaning: PackStages, requested: anyio.Event
     ) -> None:
         # Until the first message or, where training is wanted early, for a pause after the start.
         with anyio.move_on_after(_PATIENCE_S if self._train_early or meaning.ready else None):
@@ -224,12 +227,7 @@ class Recognizer:
         while True:
             began = perf_counter()
             try:
-                await meaning.update(
-                    intent_set.intents,
-                    unsupported=intent_set.unsupported,
-                    pack_limits=intent_set.pack_limits,
-                    own_limits=intent_set.own_limits,
-                )
+                await meaning.update(intent_set)
             except EmbedderError as error:
                 log.warning("example prompts cannot be learned", extra={"reason": str(error)})
             except Exception:

@@ -31,7 +31,7 @@ from toolgate.intents.semantic.ngrams import normalize_text
 from toolgate.intents.semantic.training import fit, words_of
 from toolgate.models.embedders import Embedder, embedded
 
-__all__ = ["Explanation", "SemanticStage", "training_set_of"]
+__all__ = ["CLEAR", "Explanation", "SemanticStage", "training_set_of"]
 
 log = logging.getLogger(__name__)
 
@@ -39,11 +39,11 @@ _REMEMBERED = 4_096
 """Predictions in the cache; chosen."""
 
 # Chosen.
-_KEPT = 8
+_KEPT = 24
 """Fitted models that stay in the folder, the newest; one of 15,000 prompts takes 40 MB."""
 
 # Two to one; chosen.
-_SURE = 2 / 3
+CLEAR = 2 / 3
 """Below this probability that the first and not the second is right, the person is asked."""
 
 # Chosen.
@@ -133,6 +133,10 @@ class SemanticStage:
         """Whether the prediction for a text is cached."""
         return normalize_text(text) in self._remembered
 
+    def start_from(self, stage: "SemanticStage") -> None:
+        """Use the model of another stage until this one has its own, and keep it if it fits."""
+        self._model, self._digest = stage._model, stage._digest  # noqa: SLF001 - the same class
+
     async def update(
         self,
         intents: Iterable[Intent],
@@ -221,7 +225,7 @@ class SemanticStage:
         reason = (
             f"{words_of(intent)!r} is what it means most likely; nearest prompt: {whole.nearest!r}."
         )
-        if whole.sure < _SURE and len(rivals) == 2:
+        if whole.sure < CLEAR and len(rivals) == 2:
             # Between two close intents, that of the conversation is a better guess than a question.
             if request.previous and request.previous[-1] == rivals[1]:
                 intent = rivals[1]
@@ -277,7 +281,7 @@ class SemanticStage:
         """Two or more intents, if different pieces of the message are clearly about them."""
         best: dict[str, float] = {}
         for piece in pieces:
-            if piece.accepted and piece.intent in self._names and piece.sure >= _SURE:
+            if piece.accepted and piece.intent in self._names and piece.sure >= CLEAR:
                 best[piece.intent] = max(piece.confidence, best.get(piece.intent, 0.0))
         if len(best) < 2:
             return None

@@ -1,0 +1,234 @@
+"""The semantic stages of several packs, judged separately and then compared.
+
+What one pack has learned says nothing about the messages of another: a large pack would take those
+of a small one, and examples of what one does not answer would silence all others.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from toolgate.intents.base import (
+    NONE,
+    Detection,
+    Intent,
+    IntentCandidate,
+    IntentSet,
+    StageRequest,
+)
+from toolgate.intents.semantic.message_parts import split_requests
+from toolgate.intents.semantic.stage import CLEAR, Explanation, SemanticStage
+from toolgate.intents.semantic.training import words_of
+from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors, embedded
+
+__all__ = ["PackStages"]
+
+_VECTORS = 4_096
+"""Vectors of messages in the cache, so that several packs ask for each one once; chosen."""
+
+
+class PackStages:
+    """Tells intents by the example prompts of their packs, one trained model for each pack.
+
+    ```python
+    stages = PackStages(embedder=embedder, cache=folder)
+    await stages.update(IntentSet(intents=intents))
+    detection = await stages.classify(StageRequest(text="give me my money back", today=today))
+    ```
+    """
+
+    def __init__(self, *, embedder: Embedder | None = None, cache: Path | None = None) -> None:
+        """Know nothing yet.
+
+        Args:
+            embedder: Gives vectors to prompts and messages; None: n-grams of characters alone.
+            cache: Folder that caches fitted models.
+        """
+        self._embedder = embedder
+        self._shared = None if embedder is None else _CachingEmbedder(embedder)
+        self._cache = cache
+        self._stages: Mapping[str, SemanticStage] = {}
+
+    @property
+    def name(self) -> str:
+        """`semantic`."""
+        return "semantic"
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What gives vectors; None: pieces of words alone count."""
+        return self._embedder
+
+    @property
+    def ready(self) -> bool:
+        """Whether models were trained."""
+        return bool(self._stages)
+
+    def remembers(self, text: str) -> bool:
+        """Whether the predictions for a text are cached."""
+        return self.ready and all(stage.remembers(text) for stage in self._stages.values())
+
+    async def update(self, intent_set: IntentSet) -> None:
+        """Train on the prompts, or load the models trained on the same prompts before.
+
+        Until that is done, messages are classified by the previous models.
+
+        Raises:
+            EmbedderError: The embedder failed, and nothing was learned.
+        """
+        packs: dict[str, list[Intent]] = {pack: [] for pack in intent_set.unsupported}
+        for intent in intent_set.intents:
+            packs.setdefault(intent.pack, []).append(intent)
+        stages: dict[str, SemanticStage] = {}
+        for pack, intents in packs.items():
+            if not any(any(intent.prompts.values()) for intent in intents):
+                continue
+            stage = SemanticStage(embedder=self._shared, cache=self._cache)
+            old = self._stages.get(pack)
+            if old is not None:
+                stage.start_from(old)
+            await stage.update(
+                intents,
+                unsupported=intent_set.unsupported.get(pack, ()),
+                pack_limits=intent_set.pack_limits,
+                own_limits=intent_set.own_limits,
+            )
+            stages[pack] = stage
+        # A set without any prompts is known too: it has nothing to tell.
+        self._stages = stages or {"": SemanticStage()}
+
+    async def classify(self, request: StageRequest) -> Detection:
+        """Which intents a message has, and what to ask back if that is not clear."""
+        stages = list(self._stages.values())
+        if not stages:
+            return await SemanticStage().classify(request)
+        if len(stages) == 1:
+            return await stages[0].classify(request)
+        await self._prepare(request.text)
+        detections = [await stage.classify(request) for stage in stages]
+        hits = [detection for detection in detections if detection.intent != NONE]
+        hits.sort(key=lambda detection: -detection.confidence)
+        if not hits:
+            return max(detections, key=_nearness)
+        if len(hits) == 1:
+            return hits[0]
+        if several := await self._several(request):
+            return several
+        return _compared(hits, request)
+
+    async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
+        """The full prediction of the pack that fits a message best; None before the training."""
+        explanations = [
+            explanation
+            for stage in self._stages.values()
+            if (explanation := await stage.explain(text, nearest)) is not None
+        ]
+        return max(
+            explanations,
+            key=lambda explanation: max((share for _, share in explanation.ranked), default=0.0),
+            default=None,
+        )
+
+    async def _several(self, request: StageRequest) -> Detection | None:
+        """Intents of several packs, if different parts of the message are clearly about them."""
+        parts = split_requests(request.text)
+        if len(parts) < 2:
+            return None
+        best: dict[str, float] = {}
+        for part in parts:
+            part_request = replace(request, text=part, previous=())
+            hits = [
+                detection
+                for stage in self._stages.values()
+                if (detection := await stage.classify(part_request)).intent != NONE
+            ]
+            if not hits:
+                continue
+            compared = _compared(sorted(hits, key=lambda hit: -hit.confidence), part_request)
+            if not compared.question:
+                best[compared.intent] = max(compared.confidence, best.get(compared.intent, 0.0))
+        if len(best) < 2:
+            return None
+        order = sorted(best, key=lambda name: -best[name])
+        named = " and ".join(repr(name) for name in order)
+        return Detection(
+            use_mcp=True,
+            intent=order[0],
+            confidence=best[order[0]],
+            stage=self.name,
+            reason=f"Its parts ask for {named}.",
+            candidates=tuple(IntentCandidate(intent=name, confidence=best[name]) for name in order),
+            intents=tuple(order),
+        )
+
+    async def _prepare(self, text: str) -> None:
+        """Have the vectors of a message and its parts ready for all packs at once."""
+        if self._shared is not None:
+            await self._shared.prepare([text, *split_requests(text)])
+
+
+class _CachingEmbedder:
+    """An embedder that keeps the vectors of short lists of texts, which several packs ask for."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._vectors: OrderedDict[str, Vectors] = OrderedDict()
+
+    @property
+    def identity(self) -> str:
+        """That of the embedder."""
+        return self._embedder.identity
+
+    @property
+    def dim(self) -> int:
+        """That of the embedder."""
+        return self._embedder.dim
+
+    @property
+    def reads(self) -> Reads:
+        """What the embedder reads."""
+        return self._embedder.reads
+
+    async def prepare(self, texts: Sequence[str]) -> None:
+        """Get vectors now that will be asked for; a failure is told to who asks then."""
+        missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        if not missing:
+            return
+        try:
+            vectors = await embedded(self._embedder, missing, "query")
+        except Exception:  # noqa: BLE001 - each pack meets it again, and goes on without vectors
+            return
+        for text, vector in zip(missing, vectors, strict=True):
+            self._vectors[text] = vector
+        while len(self._vectors) > _VECTORS:
+            self._vectors.popitem(last=False)
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        """The vectors, from the cache if all are there."""
+        if kind == "query" and texts and all(text in self._vectors for text in texts):
+            return np.stack([self._vectors[text] for text in texts])
+        return await embedded(self._embedder, texts, kind)
+
+
+def _nearness(detection: Detection) -> float:
+    return max((candidate.confidence for candidate in detection.candidates), default=0.0)
+
+
+def _compared(hits: Sequence[Detection], request: StageRequest) -> Detection:
+    """The answer of the pack that is surest, or a question where two are nearly as sure."""
+    best, *others = hits
+    candidates = {candidate.intent: candidate for hit in hits for candidate in hit.candidates}
+    ranked = sorted(candidates.values(), key=lambda candidate: -candidate.confidence)
+    best = replace(best, candidates=tuple(ranked))
+    rival = next((hit for hit in others if hit.intent != best.intent), None)
+    if rival is None or best.confidence / (best.confidence + rival.confidence) >= CLEAR:
+        return best
+    if request.previous and request.previous[-1] in {best.intent, rival.intent}:
+        chosen = best if request.previous[-1] == best.intent else rival
+        return replace(chosen, candidates=tuple(ranked))
+    question = f"Is this about {words_of(best.intent)} or about {words_of(rival.intent)}?"
+    reason = f"{best.intent!r} and {rival.intent!r} are too close to tell."
+    return replace(best, question=question, reason=reason)

@@ -1,0 +1,140 @@
+"""Packs are judged separately and then compared: none may harm another."""
+
+from dataclasses import replace
+from datetime import date
+
+import pytest
+
+from toolgate.intents import (
+    NONE,
+    Intent,
+    IntentSet,
+    PackStages,
+    SemanticStage,
+    StageRequest,
+    builtin_pack_folder,
+)
+from toolgate.models.embedders.bundled import BundledEmbedder
+from toolgate.packs import intent_set_of, load_pack
+
+pytestmark = pytest.mark.anyio
+
+REFUNDS = (
+    "give me my money back",
+    "I want a refund for my order",
+    "please refund the shoes I returned",
+    "the payment was wrong, return the money",
+    "refund request for invoice 4711",
+    "can I get reimbursed",
+    "cancel the order and pay me back",
+    "I was charged twice",
+    "money back please",
+)
+TRACKING = (
+    "where is my parcel",
+    "track my order",
+    "when will my package arrive",
+    "has the order been shipped",
+    "delivery status of order 12",
+    "my parcel is late",
+    "which carrier has my package",
+    "show the shipping status",
+    "is my delivery on its way",
+)
+SHOP = (
+    Intent(name="REFUNDS", prompts={"": REFUNDS}, pack="shop"),
+    Intent(name="TRACKING", prompts={"": TRACKING}, pack="shop"),
+)
+MESSAGES = (
+    ("I would like my money back for the broken lamp", "REFUNDS"),
+    ("please pay back what I paid for the jacket", "REFUNDS"),
+    ("you charged my card two times", "REFUNDS"),
+    ("refund please", "REFUNDS"),
+    ("how do I get reimbursed for the wrong item", "REFUNDS"),
+    ("return the money for order 99", "REFUNDS"),
+    ("I sent the shoes back, where is my refund", "REFUNDS"),
+    ("when does my package get here", "TRACKING"),
+    ("where's my order now", "TRACKING"),
+    ("has my parcel left the warehouse", "TRACKING"),
+    ("track package 4488", "TRACKING"),
+    ("my delivery still has not arrived", "TRACKING"),
+    ("is order 5 on the way", "TRACKING"),
+    ("what is the capital of France", NONE),
+    ("write a poem about autumn", NONE),
+    ("asdf jkl qwer", NONE),
+    ("book a table for two tonight", NONE),
+    ("thanks, have a nice day", NONE),
+    ("my cat is sick, what should I do", NONE),
+    ("explain quantum physics", NONE),
+)
+
+
+def request(text: str, *previous: str) -> StageRequest:
+    return StageRequest(text=text, today=date(2026, 11, 24), previous=previous)
+
+
+async def stages_of(intent_set: IntentSet) -> PackStages:
+    stages = PackStages(embedder=BundledEmbedder())
+    await stages.update(intent_set)
+    return stages
+
+
+async def test_a_small_pack_is_right_as_often_beside_the_shipped_ones() -> None:
+    """As one model, four of these were silenced or taken by the packs `schema` and `servoy`."""
+    shipped = intent_set_of([load_pack(builtin_pack_folder(name)) for name in ("schema", "servoy")])
+    alone = SemanticStage(embedder=BundledEmbedder())
+    await alone.update(SHOP)
+    beside = await stages_of(replace(shipped, intents=(*SHOP, *shipped.intents)))
+
+    for stage in (alone, beside):
+        wrong = [
+            (text, detection.intent)
+            for text, intent in MESSAGES
+            if (detection := await stage.classify(request(text))).intent != intent
+        ]
+        assert wrong == []
+
+
+async def test_examples_of_what_a_pack_does_not_answer_count_in_that_pack_alone() -> None:
+    other = Intent(name="BILLS", prompts={"": ("show my bills", "list my bills")}, pack="other")
+    stages = await stages_of(
+        IntentSet(intents=(*SHOP, other), unsupported={"other": ("track my order", *TRACKING)})
+    )
+
+    assert (await stages.classify(request("track my order"))).intent == "TRACKING"
+
+
+async def test_parts_of_a_message_may_belong_to_different_packs() -> None:
+    travel = Intent(
+        name="FLIGHTS",
+        prompts={"": ("book a flight", "find a flight to Rome", "change my flight", "fly to Oslo")},
+        pack="travel",
+    )
+    stages = await stages_of(IntentSet(intents=(*SHOP, travel)))
+
+    detection = await stages.classify(request("give me my money back and book a flight"))
+
+    assert set(detection.intents) == {"REFUNDS", "FLIGHTS"}
+
+
+async def test_two_packs_that_are_as_sure_lead_to_a_question() -> None:
+    twin = Intent(name="RETURNS", prompts={"": REFUNDS}, pack="twin")
+    filler = Intent(name="GREETINGS", prompts={"": ("hello", "good morning")}, pack="twin")
+    stages = await stages_of(IntentSet(intents=(*SHOP, twin, filler)))
+
+    unclear = await stages.classify(request("I want a refund"))
+    known = await stages.classify(request("I want a refund", "RETURNS"))
+
+    assert "refunds" in unclear.question
+    assert "returns" in unclear.question
+    assert (known.intent, known.question) == ("RETURNS", "")
+
+
+async def test_without_prompts_it_knows_nothing() -> None:
+    stages = PackStages()
+    assert not stages.ready
+    assert (await stages.classify(request("track my order"))).intent == NONE
+    await stages.update(IntentSet())
+    assert stages.ready
+    assert (await stages.classify(request("track my order"))).intent == NONE
+    assert await stages.explain("track my order") is None

@@ -49,16 +49,15 @@ def test_a_message_about_nothing_ends_with_3(command: Command) -> None:
     assert "like the examples of what is not offered" in done.err
 
 
-def test_every_line_of_a_file_gets_a_line(toolgate: Run) -> None:
+def test_every_line_of_a_file_gets_a_line(toolgate: Run, command: Command) -> None:
     done = toolgate("detect", "--file", str(ROWS), "--stage", "keyword", "--languages", "en")
 
     rows = [json.loads(line) for line in ROWS.read_text(encoding="utf-8").splitlines()]
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0
     assert [each["id"] for each in answers] == [each["id"] for each in rows]
-    assert set(answers[0]) == {
-        *("id", "use_mcp", "intent", "confidence", "tool", "arguments", "matched")
-    }
+    whole = command("detect", "--stage", "keyword", "--json", rows[0]["input"]).json
+    assert set(answers[0]) == {"id", *whole}
     for row, answer in zip(rows, answers, strict=True):
         for key in {"use_mcp", "intent", "confidence", "tool", "arguments"} & set(row["expect"]):
             assert answer[key] == row["expect"][key], row["id"]

@@ -322,6 +322,20 @@ async def test_a_setting_adds_one_line_about_the_detection() -> None:
     assert answer.index(line) < answer.index("USER REQUEST")
 
 
+async def test_the_question_to_ask_back_is_in_the_text_for_the_model() -> None:
+    twins = tuple(
+        Intent(name=name, prompts={"": (*RELATIONS[:3], f"{name} please")}, pack=pack)
+        for name, pack in (("RELATIONS", "ide"), ("VALUELISTS", "other"))
+    )
+    async with app_with(intents=twins) as app:
+        answer = await asked(app, "make a relation from orders to customers")
+
+    (line,) = [line for line in answer.splitlines() if line.startswith("**Unclear:**")]
+    assert line.startswith("**Unclear:** ask the user: Is this about ")
+    assert "valuelists" in line
+    assert answer.index(line) < answer.index("USER REQUEST")
+
+
 async def test_without_a_project_the_context_says_so() -> None:
     pack = replace(PACK, variables={"NO_PROJECT": "No active IDE project"})
     none = replace(META, rules=RuleSettings(variables={"PROJECT_NAME": "UNKNOWN"}))

@@ -93,6 +93,17 @@ class IntentRequests:
             self._access.decide(caller, "call", entry.key).allowed for entry in entries
         )
 
+    async def agrees(self, message: str, intent: str) -> bool:
+        """Whether example prompts find this intent and no other; true for one without prompts."""
+        recognizer = self._guide.recognizer
+        entry = next(
+            (known for known in recognizer.intent_set.intents if known.name == intent), None
+        )
+        if entry is None or not any(entry.prompts.values()):
+            return True
+        detection = await recognizer.detect(message, deciding="semantic")
+        return detection.intents == (intent,) and not detection.question
+
     async def enrich(self, caller: Caller, prompt: str) -> Enrichment:
         """A message of the user with the rules and tools for it, or `PASS_THROUGH`."""
         began = perf_counter()

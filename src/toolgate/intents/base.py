@@ -330,6 +330,9 @@ class Detection:
     confidence: float
     """In [0, 1]; from keywords 0.9 (exact), 0.8 (partial with context) or 0.0."""
 
+    asked_text: str = ""
+    """The message with blanks in place of what it declines; empty: it declines nothing."""
+
     tool: str | None = None
     """The tool that is suggested."""
 

@@ -28,6 +28,7 @@ from toolgate.errors import (
     UnknownToolError,
 )
 from toolgate.gateway.meta_tools import read_discover, read_execute
+from toolgate.intents import Detection
 from toolgate.intents.rules import PASS_THROUGH
 from toolgate.models.llm import Message, ToolCall
 from toolgate.types import Json, json_object
@@ -139,12 +140,19 @@ async def _look_for_intent(turn: Turn, question: str) -> list[str]:
         return []
     how = turn.choices.call_before_model
     is_exact = detection.stage == "keyword" and detection.confidence >= _SURE
-    if how == "any" or (how == "exact" and is_exact):
+    if how == "any" or (how == "exact" and is_exact and await _is_meant(turn, question, detection)):
         schema = json_object(entry.definition.get("inputSchema"))
         needed = set(map(str, schema.get("required") or ())) - set(turn.settings.injected)
         if how == "any" or needed <= set(detection.arguments):
             await _call_before(turn, entry.key, entry.exposed, dict(detection.arguments))
     return [entry.key]
+
+
+async def _is_meant(turn: Turn, question: str, detection: Detection) -> bool:
+    """Whether the example prompts of an intent agree with its keywords, and nothing is declined."""
+    if detection.asked_text:
+        return False
+    return await turn.gateway.intents.agrees(question, detection.intent)
 
 
 async def _call_before(turn: Turn, key: str, name: str, arguments: Json) -> None:

@@ -19,6 +19,7 @@ from toolgate.intents import (
     PackStages,
     StageChoice,
     StageRequest,
+    without_declined,
 )
 from toolgate.packs import Pack
 from toolgate.types import Json
@@ -67,7 +68,7 @@ class DetectSession:
         if self._learns:
             (detection,), meaning = anyio.run(self._judged, [request], explain)
         else:
-            detection = self.detector.keywords.match(request)
+            (detection,) = self._by_keyword([request])
         return self.detector.with_arguments(detection, request), Reasons(
             meaning=meaning
         ) if explain else None
@@ -78,11 +79,22 @@ class DetectSession:
         if self._learns:
             detections, _ = anyio.run(self._judged, requests, False)
         else:
-            detections = [self.detector.keywords.match(request) for request in requests]
+            detections = self._by_keyword(requests)
         return [
             self.detector.with_arguments(detection, request)
             for detection, request in zip(detections, requests, strict=True)
         ]
+
+    def _by_keyword(self, requests: list[StageRequest]) -> list[Detection]:
+        """What keywords say; as a cascade, without what messages decline."""
+        if self._stage == "keyword":
+            return [self.detector.keywords.match(request) for request in requests]
+
+        async def classify() -> list[Detection]:
+            cascade = Cascade(self.detector.keywords)
+            return [await cascade.classify(request) for request in requests]
+
+        return anyio.run(classify)
 
     async def _judged(
         self, requests: list[StageRequest], explain: bool
@@ -90,7 +102,9 @@ class DetectSession:
         cascade = self._stage == "cascade"
         if cascade and not explain:
             by_keyword = [self.detector.keywords.match(request) for request in requests]
-            if all(detection.confidence >= Cascade.decides for detection in by_keyword):
+            if all(detection.confidence >= Cascade.decides for detection in by_keyword) and all(
+                without_declined(request.text) == request.text for request in requests
+            ):
                 return by_keyword, None  # no training needed for these
         with spinner("Training example prompts"):
             classifier = import_module("toolgate.cli.intents._classifier")

@@ -32,8 +32,6 @@ __all__ = ["app"]
 
 app = typer.Typer(add_completion=False)
 
-_BRIEF = ("use_mcp", "intent", "confidence", "tool", "arguments", "matched")
-
 
 @app.command(help="Detect the intent of a message and read its arguments.")
 def detect(
@@ -178,7 +176,7 @@ def _answer_rows(asked: DetectSession, path: Path, today: date | None) -> int:
         for row in rows
     ]
     for row, detection in zip(rows, asked.answers(messages), strict=True):
-        print(json.dumps({"id": row.get("id"), **_brief(detection)}, ensure_ascii=True))
+        print(json.dumps({"id": row.get("id"), **detection_json(detection)}, ensure_ascii=True))
     return SUCCESS
 
 
@@ -210,12 +208,6 @@ def _rows(path: Path) -> Iterator[Json]:
 
 
 # Answers
-
-
-def _brief(detection: Detection) -> Json:
-    """The fields that every answer has."""
-    answer: Json = {name: getattr(detection, name) for name in _BRIEF}
-    return {**answer, "arguments": dict(detection.arguments), "matched": list(detection.matched)}
 
 
 def _answer(asked: DetectSession, detection: Detection, why: Reasons | None) -> Json:

@@ -4,9 +4,13 @@ from dataclasses import replace
 from typing import Final
 
 from toolgate.intents.base import NONE, Detection, IntentCandidate, Stage, StageRequest
+from toolgate.intents.detection.declined import without_declined
 from toolgate.intents.detection.keyword import EXACT, KeywordStage
 
 __all__ = ["OVERRULES", "Cascade", "combine_stages"]
+
+_SIGNS: Final = " \t\r\n.,;!?"
+"""Signs that ask for nothing."""
 
 OVERRULES: Final = EXACT
 """How sure the other stage must be of another intent to overrule a partial keyword: more than an
@@ -27,7 +31,38 @@ class Cascade:
         self._meaning = meaning
 
     async def classify(self, request: StageRequest) -> Detection:
-        """Which intent a message has; the answer names the stage that decided."""
+        """Which intent a message has; the answer names the stage that decided.
+
+        What a message declines, or only asks the wording of, is no request for it, unless the
+        example prompts of the intent are worded like that themselves.
+        """
+        detection = await self._classify(request)
+        asked_text = without_declined(request.text) if detection.intent != NONE else request.text
+        if asked_text == request.text or await self._is_own_form(request, detection.intent):
+            return detection
+        if asked_text.strip(_SIGNS):
+            detection = await self._classify(replace(request, text=asked_text))
+            return replace(detection, asked_text=asked_text)
+        return Detection(
+            use_mcp=False,
+            intent=NONE,
+            confidence=0.0,
+            stage=detection.stage,
+            reason=f"It declines {detection.intent!r}, or only asks how that is worded.",
+            candidates=detection.candidates,
+        )
+
+    async def _is_own_form(self, request: StageRequest, intent: str) -> bool:
+        """Whether the prompt of an intent that is most like the message is worded like it."""
+        if self._meaning is None:
+            return False
+        by_meaning = await self._meaning.classify(request)
+        nearest = next(
+            (candidate.why for candidate in by_meaning.candidates if candidate.intent == intent), ""
+        )
+        return bool(nearest) and without_declined(nearest) != nearest
+
+    async def _classify(self, request: StageRequest) -> Detection:
         by_keyword = self._keywords.match(request)
         # An exact keyword spares the second stage, which may have to ask an embedder.
         if self._meaning is None or by_keyword.confidence >= EXACT:

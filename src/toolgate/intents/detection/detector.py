@@ -116,7 +116,8 @@ class IntentDetector:
         intent = self._intents.get(detection.intent.casefold())
         if intent is None or detection.intent == NONE:
             return detection
-        values = self._reader(intent).read(request.text, today=request.today, zone=request.zone)
+        text = detection.asked_text or request.text
+        values = self._reader(intent).read(text, today=request.today, zone=request.zone)
         arguments = {argument.name: argument.value for argument in values}
         return replace(
             detection, tool=intent.tool or None, arguments=arguments, read_arguments=values

@@ -142,7 +142,7 @@ class IntentService:
             )
             # Rules from earlier that this request does not need: the model is told to drop them.
             ended = tuple(name for name in before.given_intents if name not in with_rules)
-            notes = [*_ended(ended), *_left_out(left_out)]
+            notes = [*_ended(ended), *_unclear(detection), *_left_out(left_out)]
             if self._settings().show_detection:
                 notes.append(_detected(detection))
             context = context_block(rendered[0].pack, values, notes)
@@ -474,6 +474,11 @@ def _ended(intents: Sequence[str]) -> list[str]:
     ]
 
 
+def _unclear(detection: Detection) -> list[str]:
+    """What the model has to ask the user, where two intents are too close to tell."""
+    return [f"**Unclear:** ask the user: {detection.question}"] if detection.question else []
+
+
 def _left_out(rules: Sequence[RenderedRules]) -> list[str]:
     return [
         f"**Not shown:** the rules of {rule.intent} ({rule.tokens} tokens) are over the budget; "
@@ -489,6 +494,5 @@ def _detected(detection: Detection) -> str:
         if candidate.intent not in {detection.intent, NONE}
     ][:RUNNERS_UP]
     then = f"; then {', '.join(runners_up)}" if runners_up else ""
-    asked = f" {detection.question}" if detection.question else ""
     best = f"{detection.intent} {detection.confidence:.2f} ({detection.stage})"
-    return f"**Detected:** {best}{then}.{asked}"
+    return f"**Detected:** {best}{then}."

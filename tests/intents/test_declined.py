@@ -1,0 +1,116 @@
+"""What a message declines, or only asks the wording of, is no request for it."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.intents.test_pack_stages import REFUNDS, SHOP
+from toolgate.intents import NONE, Intent, IntentSet, Keywords, Recognizer, without_declined
+from toolgate.models.embedders.bundled import BundledEmbedder
+
+pytestmark = pytest.mark.anyio
+
+DECLINED = (
+    "Don't create a relation",
+    "please do not show me the changes",
+    "I don't want a refund",
+    "there is no need to open the relation",
+    "how do you spell relation?",
+    "what does value list mean?",
+    "Erstelle keine Relation",
+    "Bitte nicht löschen",
+    "Ne crée pas de relation",
+    "No quiero un reembolso",
+    "não quero um reembolso",
+    "non voglio un rimborso",
+)
+REQUESTED = (
+    "Don't forget to create a relation",
+    "why don't you show the changes?",
+    "I don't know the version, show it",
+    "Show the changes that are not reviewed",
+    "Vergiss nicht, die Relation zu öffnen",
+    "N'oublie pas d'ouvrir la relation",
+    "show changes without limit",
+    "show all customers who have no orders",
+    "what changed, and why is it not there?",
+)
+
+
+@pytest.mark.parametrize("text", DECLINED)
+def test_what_is_declined_is_left_out(text: str) -> None:
+    assert without_declined(text).strip(" ?.") == ""
+
+
+@pytest.mark.parametrize("text", REQUESTED)
+def test_what_is_asked_for_stays(text: str) -> None:
+    assert without_declined(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("Don't create a relation, make a value list", "make a value list"),
+        ("Keine Relation anlegen, sondern eine Werteliste", "sondern eine Werteliste"),
+        ("instead of a relation, create a form", "create a form"),
+    ],
+)
+def test_the_rest_of_a_message_stays_in_its_place(text: str, rest: str) -> None:
+    kept = without_declined(text)
+    assert kept.lstrip(" ,") == rest
+    assert kept.index(rest) == text.index(rest)
+
+
+@given(st.text(max_size=300))
+def test_a_text_keeps_its_length(text: str) -> None:
+    kept = without_declined(text)
+    assert len(kept) == len(text)
+    assert all(after in {before, " "} for before, after in zip(text, kept, strict=True))
+
+
+@pytest.fixture
+async def recognizer() -> AsyncIterator[Recognizer]:
+    rules = Intent(
+        name="LIMITS",
+        prompts={
+            "": (
+                "don't allow refunds over 100 euros",
+                "do not pay out more than 50 euros",
+                "don't allow payments without a receipt",
+                "do not permit more than two claims",
+            )
+        },
+        pack="rules",
+    )
+    words = Intent(name="VERSION", keywords={"en": Keywords(exact=("price list",))}, pack="words")
+    made = Recognizer(embedder=BundledEmbedder())
+    made.replace_intents(IntentSet(version="1", intents=(*SHOP, rules, words)))
+    await made.wait_until_trained()
+    yield made
+    await made.aclose()
+
+
+@pytest.mark.parametrize(
+    ("message", "intent"),
+    [
+        ("I want a refund for my order", "REFUNDS"),
+        ("I don't want a refund for my order", NONE),
+        ("I don't want a refund, track my order", "TRACKING"),
+        ("don't show the price list", NONE),
+        ("show the price list", "VERSION"),
+        ("how do I spell refund request?", NONE),
+        ("do not permit more than three claims", "LIMITS"),
+    ],
+)
+async def test_intents_are_those_of_what_is_asked_for(
+    recognizer: Recognizer, message: str, intent: str
+) -> None:
+    """A form that the prompts of an intent have themselves is a request for it."""
+    assert (await recognizer.detect(message)).intent == intent
+
+
+async def test_every_prompt_of_a_pack_is_a_request(recognizer: Recognizer) -> None:
+    for prompt in REFUNDS:
+        assert (await recognizer.detect(prompt)).intent == "REFUNDS"

@@ -12,6 +12,7 @@ from toolgate.intents.arguments.schemas import specs_of_schema
 from toolgate.intents.base import NONE, Detection, Intent, StageRequest
 from toolgate.intents.detection.intent_files import builtin_pack_folder, load_intents
 from toolgate.intents.detection.keyword import KeywordStage
+from toolgate.intents.detection.tool_choice import tool_for_message
 
 __all__ = ["IntentDetector", "detect", "supported_intents", "tool_for"]
 
@@ -120,7 +121,10 @@ class IntentDetector:
         values = self._reader(intent).read(text, today=request.today, zone=request.zone)
         arguments = {argument.name: argument.value for argument in values}
         return replace(
-            detection, tool=intent.tool or None, arguments=arguments, read_arguments=values
+            detection,
+            tool=tool_for_message(intent, text),
+            arguments=arguments,
+            read_arguments=values,
         )
 
     def _reader(self, intent: Intent) -> ArgumentReader:

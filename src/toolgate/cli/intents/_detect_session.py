@@ -19,7 +19,6 @@ from toolgate.intents import (
     PackStages,
     StageChoice,
     StageRequest,
-    without_declined,
 )
 from toolgate.packs import Pack
 from toolgate.types import Json
@@ -101,11 +100,9 @@ class DetectSession:
     ) -> tuple[list[Detection], Explanation | None]:
         cascade = self._stage == "cascade"
         if cascade and not explain:
-            by_keyword = [self.detector.keywords.match(request) for request in requests]
-            if all(detection.confidence >= Cascade.decides for detection in by_keyword) and all(
-                without_declined(request.text) == request.text for request in requests
-            ):
-                return by_keyword, None  # no training needed for these
+            by_keyword = Cascade(self.detector.keywords)
+            if all(by_keyword.is_decided(request) for request in requests):
+                return [await by_keyword.classify(request) for request in requests], None
         with spinner("Training example prompts"):
             classifier = import_module("toolgate.cli.intents._classifier")
             meaning: PackStages = await classifier.fit_semantic_stage(self.packs)

@@ -6,6 +6,7 @@ from typing import Final
 from toolgate.intents.base import NONE, Detection, IntentCandidate, Stage, StageRequest
 from toolgate.intents.detection.declined import without_declined
 from toolgate.intents.detection.keyword import EXACT, KeywordStage
+from toolgate.intents.semantic import split_requests
 
 __all__ = ["OVERRULES", "Cascade", "combine_stages"]
 
@@ -22,13 +23,18 @@ class Cascade:
 
     name = "cascade"
 
-    decides: Final = EXACT
-    """From this confidence on, keywords alone decide."""
-
     def __init__(self, keywords: KeywordStage, meaning: Stage | None = None) -> None:
         """Put stages together; without a second one, keywords alone decide."""
         self._keywords = keywords
         self._meaning = meaning
+
+    def is_decided(self, request: StageRequest) -> bool:
+        """Whether keywords alone say all of a message: no training is needed for it."""
+        return (
+            self._keywords.match(request).confidence >= EXACT
+            and len(split_requests(request.text)) < 2
+            and without_declined(request.text) == request.text
+        )
 
     async def classify(self, request: StageRequest) -> Detection:
         """Which intent a message has; the answer names the stage that decided.
@@ -64,10 +70,46 @@ class Cascade:
 
     async def _classify(self, request: StageRequest) -> Detection:
         by_keyword = self._keywords.match(request)
+        if by_keyword.intent != NONE and (several := await self._several(request, by_keyword)):
+            return several
         # An exact keyword spares the second stage, which may have to ask an embedder.
         if self._meaning is None or by_keyword.confidence >= EXACT:
             return by_keyword
         return combine_stages(by_keyword, await self._meaning.classify(request))
+
+    async def _several(self, request: StageRequest, whole: Detection) -> Detection | None:
+        """The intents of a message with several requests, of which keywords would name but one."""
+        parts = split_requests(request.text)
+        if len(parts) < 2:
+            return None
+        best: dict[str, Detection] = {}
+        for part in parts:
+            part_request = replace(request, text=part, previous=())
+            detection = self._keywords.match(part_request)
+            if self._meaning is not None and detection.confidence < EXACT:
+                by_meaning = await self._meaning.classify(part_request)
+                detection = combine_stages(detection, by_meaning)
+            name = detection.intent
+            if name == NONE or detection.question:
+                continue
+            if name not in best or detection.confidence > best[name].confidence:
+                best[name] = detection
+        if len(best) < 2 or whole.intent not in best:
+            return None
+        order = sorted(best.values(), key=lambda detection: -detection.confidence)
+        candidates = {
+            candidate.intent: candidate
+            for detection in reversed(order)
+            for candidate in detection.candidates
+            if candidate.intent in best
+        }
+        names = tuple(detection.intent for detection in order)
+        return replace(
+            order[0],
+            reason=f"Its parts ask for {' and '.join(map(repr, names))}.",
+            intents=names,
+            candidates=tuple(candidates[name] for name in names if name in candidates),
+        )
 
 
 def combine_stages(by_keyword: Detection, by_meaning: Detection) -> Detection:

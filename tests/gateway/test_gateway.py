@@ -1,5 +1,6 @@
 """The verbs of the gateway: what is shown, found, described, run and paged."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.limits import HANG_S
 from toolgate.audit import compare_searches
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.errors import HandleError, UnknownServerError, UnknownToolError
+from toolgate.gateway import visible_catalog
 from toolgate.gateway.listing import Change
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import DiscoverySettings, ResultSettings, Settings
@@ -519,8 +521,36 @@ async def test_a_server_that_was_never_listed_and_is_down_says_so_when_called() 
         assert "refused" in text(result)
 
 
-async def test_a_call_before_its_server_was_listed_may_be_made_again() -> None:
+@pytest.mark.parametrize("way", ["exposed name", "tool_execute", "execute"])
+async def test_a_call_waits_for_a_server_that_is_starting(way: str) -> None:
+    starting = many(2)
+    starting.silent = {"server/discover", "initialize"}
+    async with memory_app({"slow": starting}, META, wait_s=0) as app:
+        arguments: Json = {"toolKey": "slow:tool_1", "arguments": {}}
+
+        async def call() -> Json:
+            if way == "exposed name":
+                return await app.gateway.call(ME, {"name": "slow__tool_1", "arguments": {}}, None)
+            if way == "tool_execute":
+                return await meta(app, "tool_execute", **arguments)
+            return await app.gateway.calls.execute(ME, "slow:tool_1", {})
+
+        with anyio.fail_after(HANG_S):
+            waiting = asyncio.create_task(call())
+            while not starting.requests:
+                await anyio.sleep(0.01)
+            assert not waiting.done()
+            starting.silent = set()
+            await app.gateway.manage.servers.restart(ME, "slow")
+            result = await waiting
+        assert not result.get("isError"), text(result)
+
+
+async def test_a_call_before_its_server_was_listed_may_be_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A client that knows the names from before calls as soon as it is connected."""
+    monkeypatch.setattr(visible_catalog, "_FIRST_LISTING_S", 0.05)
     hanging = FakeUpstream()
     hanging.silent = {"server/discover", "initialize"}
     async with memory_app({"a": many(1), "slow": hanging}, wait_s=0) as app:

@@ -14,6 +14,7 @@ from toolgate.errors import (
     ServerDownError,
     TimedOutError,
 )
+from toolgate.gateway import visible_catalog
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
@@ -242,7 +243,8 @@ async def test_progress_extends_the_deadline_up_to_its_maximum() -> None:
         assert anyio.current_time() - began > 0.9, "progress did not extend the deadline"
 
 
-async def test_a_hanging_server_delays_no_other() -> None:
+async def test_a_hanging_server_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visible_catalog, "_FIRST_LISTING_S", 0.05)
     hanging = FakeUpstream()
     hanging.silent = {"server/discover", "initialize"}
     async with memory_app({"hangs": hanging, "works": FakeUpstream()}, wait_s=0) as app:

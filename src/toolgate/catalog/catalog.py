@@ -263,6 +263,12 @@ class Catalog:
             while self.never_listed() or self._refresher.is_refreshing:
                 await self._refresher.wait_for_progress()
 
+    async def wait_first_listing(self, server: str, timeout_s: float) -> None:
+        """Wait until a starting server is listed or has failed, for at most `timeout_s` seconds."""
+        with anyio.move_on_after(timeout_s):
+            while server in self.never_listed():
+                await self._refresher.wait_for_progress()
+
     def _forget_states(self) -> None:
         """Compute the cached sets again; every request reads them, and they change rarely."""
         self._down = self._never_listed = None

@@ -92,6 +92,7 @@ class CallService:
             ArgumentError: The arguments do not fit its schema.
             UpstreamError: The server failed; the leaves say how.
         """
+        await self._visible.wait_first_listing(caller, key)
         with self._receipts.refusals(caller, "call", key):
             call = self._visible.authorize(caller, key)
             await self.check_arguments(caller, call.entry, arguments)

@@ -184,7 +184,9 @@ class Gateway:
         if authorized is None and self._is_meta_tool(name):
             return await self._call_meta(caller, name, params, peer)
         try:
-            authorized = authorized or self.visible.authorize_name(caller, name)
+            if authorized is None:
+                await self.visible.wait_first_listing(caller, name)
+                authorized = self.visible.authorize_name(caller, name)
             if authorized is None:
                 with self._receipts.refusals(caller, "call", name):
                     raise self.visible.unknown_name(caller, name)
@@ -240,6 +242,7 @@ class Gateway:
         if request.key in (_READ_KEY, "result_read"):
             page = read_result_read(request.arguments)
             return await self.results.read(caller, page.handle, page.offset)
+        await self.visible.wait_first_listing(caller, request.key)
         with self._receipts.refusals(caller, "call", request.key):
             authorized = self.visible.authorize(caller, request.key)
             if "requestState" not in params and "inputResponses" not in params:

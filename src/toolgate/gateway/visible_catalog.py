@@ -33,6 +33,8 @@ _MAX_NAMED = 20
 """Tools that a receipt names of those that were not shown."""
 _MAX_SERVERS_NAMED = 8
 """Servers that a notice names (chosen)."""
+_FIRST_LISTING_S = 10.0
+"""How long a call waits for a server that is starting: most local servers need 1 to 5 s."""
 _MAX_CALLERS = 1_000
 """Callers of whom it is remembered what they were not shown."""
 
@@ -102,6 +104,20 @@ class VisibleCatalog:
             raise _starting(server)
         raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
 
+    async def wait_first_listing(self, caller: Caller, name: str) -> None:
+        """Wait a moment while the server of a tool is starting whose tools were never listed.
+
+        Args:
+            caller: Who calls; servers that it cannot reach are not waited for.
+            name: The key of a tool, or its exposed name.
+        """
+        starting = self._catalog.never_listed()
+        if not starting or self._catalog.snapshot.by_exposed.get(name) is not None:
+            return
+        server = self._starting_server(caller, name) or name.partition(":")[0]
+        if server in starting and self._access.decide(caller, "reach", server).allowed:
+            await self._catalog.wait_first_listing(server, _FIRST_LISTING_S)
+
     def authorize_name(self, caller: Caller, name: str) -> Authorized | None:
         """A tool by exposed name alone, with the decision about it; None: none for this caller."""
         entry = self._catalog.snapshot.by_exposed.get(name)
@@ -112,13 +128,21 @@ class VisibleCatalog:
 
     def unknown_name(self, caller: Caller, name: str) -> UnknownToolError | ServerDownError:
         """The error for an exposed name that names nothing, or nothing yet."""
+        if server := self._starting_server(caller, name):
+            return _starting(server)
+        return self._unknown(caller, name, f"Unknown tool: {name}.", lambda tool: tool.exposed)
+
+    def _starting_server(self, caller: Caller, name: str) -> str | None:
+        """The starting server whose tools will have exposed names like this."""
+        if self._settings().tool_names == "flat":
+            return None
         prefix = name.partition("__")[0]
         for server in sorted(self._catalog.never_listed()):
-            if server_prefix(server) != prefix or self._settings().tool_names == "flat":
+            if server_prefix(server) != prefix:
                 continue
             if self._access.decide(caller, "reach", server).allowed:
-                return _starting(server)
-        return self._unknown(caller, name, f"Unknown tool: {name}.", lambda tool: tool.exposed)
+                return server
+        return None
 
     def _unknown(
         self, caller: Caller, key: str, failed: str, shown: Callable[[CatalogEntry], str]

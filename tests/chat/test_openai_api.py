@@ -353,7 +353,9 @@ async def test_what_a_model_thinks_aloud_is_passed_on() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_a_model_cannot_take_is_refused_before_it_is_sent() -> None:
+async def test_what_a_model_cannot_take_is_refused_before_it_is_sent(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with chatting(model={"context_tokens": 1_000}) as place:
         status, body = await place.post(
             "/v1/chat/completions",
@@ -363,6 +365,8 @@ async def test_what_a_model_cannot_take_is_refused_before_it_is_sent() -> None:
     assert (status, body["error"]["code"]) == (400, "context_length_exceeded")
     assert "about" in body["error"]["message"]
     assert place.model.chats == []
+    failed = [record for record in caplog.records if record.message == "turn failed"]
+    assert [record.exc_info for record in failed] == [None], "refusals fill the log"
 
 
 @pytest.mark.anyio

@@ -285,8 +285,11 @@ class ChatService:
             raise
         except Exception as error:
             if isinstance(error, ToolgateError):
+                # A refusal says all by itself: its traceback would let any caller fill the log.
                 log.warning(
-                    "turn failed", extra={"turn": turn.turn_id, "code": error.code}, exc_info=True
+                    "turn failed",
+                    extra={"turn": turn.turn_id, "code": error.code, "reason": str(error)},
+                    exc_info=error.__cause__,
                 )
             if writer is not None:
                 text = friendly(error, issue_url=settings.issue_url)

@@ -90,8 +90,8 @@ class _Target:
             if entry.kind == "stdio":
                 return await self.wires.send_line(entry.body)
             answer = await self.gateway.send(entry)
-        except TimeoutError:
-            return f"no end within {ANSWER_S:g} s"
+        except TimeoutError as error:
+            return f"no end within {ANSWER_S:g} s: {error}"
         except Exception as error:  # noqa: BLE001 - whatever comes out of the application is a fault
             return f"{type(error).__name__} left the application: {error!s:.300}"
         if statuses is not None:
@@ -156,8 +156,7 @@ async def attack(
                 await _send_all(target, batch, campaign, suspects)
                 left -= len(batch)
         campaign.duration_s = time.monotonic() - began
-        for entry, fault in suspects[:most_failures]:
-            campaign.failures.append(await _made_small(entry, fault))
+        campaign.failures += (await _failures_of(suspects))[:most_failures]
         chapter += 1
         _note_resources(campaign, process, process.num_fds() - descriptors)
         if on_progress is not None:
@@ -229,6 +228,19 @@ class _Inputs:
 
 
 # Smaller inputs
+
+
+async def _failures_of(suspects: Sequence[tuple[FuzzInput, str]]) -> list[Failure]:
+    """What fails alone of the inputs that ran together; the first one where nothing does."""
+    failures: dict[str, Failure] = {}
+    for entry, fault in suspects:
+        failure = await _made_small(entry, fault)
+        if failure.is_repeatable:
+            failures.setdefault(failure.entry.to_json().decode(), failure)
+    if suspects and not failures:
+        entry, fault = suspects[0]
+        return [Failure(entry=entry, fault=fault, is_repeatable=False)]
+    return [*failures.values()]
 
 
 async def _made_small(entry: FuzzInput, fault: str) -> Failure:

@@ -129,9 +129,10 @@ class _Exchange:
             async with asyncio.timeout(ANSWER_S):
                 await self._finish(task)
         except TimeoutError:
+            where = _where(task)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            raise
+            raise TimeoutError(where) from None
         return Answer(
             status=self._status,
             headers=self._headers,
@@ -170,6 +171,18 @@ class _Exchange:
         elif not self._gone.is_set():
             self._received.append(bytes(message.get("body", b"")))
             self._is_whole = not message.get("more_body", False)
+
+
+def _where(task: asyncio.Task[None]) -> str:
+    """What a task waits for: its frames, the innermost last."""
+    frames: list[str] = []
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None) or getattr(awaited, "ag_frame", None)
+        if frame is not None:
+            frames.append(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}")
+        awaited = getattr(awaited, "cr_await", None) or getattr(awaited, "ag_await", None)
+    return " > ".join(frames[-12:])
 
 
 # The gateway

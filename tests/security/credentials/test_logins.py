@@ -340,6 +340,7 @@ async def test_a_person_who_says_no_is_heard(
     ("change", "says"),
     [
         ({"code_challenge_methods_supported": ["plain"]}, "PKCE"),
+        ({"code_challenge_methods_supported": None}, "PKCE"),
         ({"issuer": "https://other.example"}, "issuer"),
         ({"token_endpoint": "http://login.example/token"}, "not https"),
         ({"registration_endpoint": None}, "registers no clients"),

@@ -319,6 +319,7 @@ class Logins:
         oauth = await self._desk.oauth()
         module = await load("toolgate.security.credentials.oauth")
         target = await oauth.discover(spec)
+        module.check_pkce(target)
         # Step-up: ask for what a 403 `insufficient_scope` named beside the usual scopes.
         # https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization
         target = _with_scopes(target, self._desk.missing_scopes.get((spec.name, subject), ""))

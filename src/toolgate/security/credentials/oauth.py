@@ -148,9 +148,6 @@ class OAuthClient:
             raise _odd(
                 f"The authorization server {settings.issuer} calls itself {metadata.issuer}."
             )
-        methods = metadata.code_challenge_methods_supported
-        if methods is not None and "S256" not in methods:
-            raise _odd(f"The authorization server {metadata.issuer} does not offer PKCE (S256).")
         asked = " ".join(settings.scopes) or get_client_metadata_scopes(
             extract_scope_from_www_auth(_refused(challenge)), resource, metadata, _GRANTS
         )
@@ -402,6 +399,23 @@ class OAuthClient:
                 f"The token endpoint {where} answered with something that is no token.",
                 hint="Report it to whoever runs that server.",
             ) from error
+
+
+def check_pkce(target: OAuthTarget) -> None:
+    """Refuse to log people in where nobody says that codes are safe.
+
+    MCP: clients refuse an authorization server that names no challenge method, also where OpenID
+    Connect Discovery leaves it open.
+    https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization
+
+    Raises:
+        InvalidAnswerError: The metadata does not name S256.
+    """
+    if "S256" not in (target.metadata.code_challenge_methods_supported or ()):
+        raise _odd(
+            f"The authorization server {target.issuer} does not say that it supports PKCE"
+            " (S256 in code_challenge_methods_supported)."
+        )
 
 
 def new_proof() -> tuple[str, str]:

@@ -286,6 +286,17 @@ class Identity:
     expires_at: str | None = None
     """From when on it is worth nothing, UTC, ISO 8601."""
 
+    @property
+    def user_subject(self) -> str:
+        """The user as access rules name them; empty where none is known.
+
+        Only administrators name the users of opaque tokens, `user:NAME`. Elsewhere users may choose
+        their names themselves, so those have the authenticator in front: `user@jwt:NAME`.
+        """
+        if not self.user:
+            return ""
+        return f"user:{self.user}" if self.kind == "token" else f"user@{self.kind}:{self.user}"
+
 
 LOCAL = Identity()
 """The person at this machine, or a program that embeds Toolgate."""

@@ -11,7 +11,7 @@ from toolgate.settings.tables import META_TOOLS, Settings
 
 __all__ = ["whole_errors"]
 
-_WHO = re.compile(r"everyone|(?:token|role|user|group|project):.+", re.DOTALL)
+_WHO = re.compile(r"everyone|(?:token|role|user(?:@[\w-]+)?|group|project):.+", re.DOTALL)
 
 _THREAD_FIELD = re.compile(r"metadata\.\S+|[A-Za-z0-9!#$%&'*+^_`|~-]+")
 _TOOL_KINDS = ("Vector Search", "NL2SQL")
@@ -164,8 +164,8 @@ def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
             if not _WHO.fullmatch(who):
                 yield SettingError(
                     f"{rule.source or where}: a rule in [[permission]] is for {who!r:.80}.",
-                    allowed="Allowed: everyone, token:NAME, role:NAME, user:NAME, group:NAME,"
-                    " project:NAME.",
+                    allowed="Allowed: everyone, token:NAME, role:NAME, user:NAME, user@jwt:NAME,"
+                    " group:NAME, project:NAME.",
                     hint="Correct it.",
                 )
 

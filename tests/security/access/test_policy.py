@@ -80,7 +80,8 @@ def caller_of(text: str) -> Caller:
     words = set(text.split(", "))
     found = caller(
         token=said.get("token", ""),
-        user=said.get("user", ""),
+        user=said.get("user", said.get("jwt", "")),
+        kind="jwt" if "jwt" in said else "token",
         roles=(said["role"],) if "role" in said else (),
         groups=(said["group"],) if "group" in said else (),
         project=said.get("project", DEFAULT_PROJECT),
@@ -313,7 +314,7 @@ _patterns = st.one_of(
     ),
 )  # fmt: skip
 _who = st.sampled_from(
-    ["everyone", "token:t", "token:u", "role:r", "role:member", "group:g", "user:u", "project:p"]
+    ["everyone", "token:t", "role:r", "role:member", "group:g", "user:u", "user@jwt:u", "project:p"]
 )
 
 

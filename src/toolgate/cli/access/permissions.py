@@ -35,7 +35,8 @@ To = Annotated[
     typer.Option(
         "--to",
         metavar="WHO",
-        help="everyone, token:NAME, role:NAME, user:NAME, group:NAME, project:NAME. Repeatable.",
+        help="everyone, token:NAME, role:NAME, user:NAME, user@jwt:NAME, group:NAME, project:NAME."
+        " Repeatable.",
     ),
 ]
 ReadOnly = Annotated[bool, typer.Option("--read-only", help="Only read-only tools.")]

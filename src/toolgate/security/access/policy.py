@@ -466,7 +466,7 @@ class Policy:
             words += [f"role:{name}" for name in identity.roles]
             words += [f"group:{name}" for name in identity.groups]
             words += [f"token:{identity.token}"] if identity.token else []
-            words += [f"user:{identity.user}"] if identity.user else []
+            words += [identity.user_subject] if identity.user else []
             if caller.project_id != DEFAULT_PROJECT:
                 words.append(f"project:{caller.project_id}")
         project = self.inputs.projects.get(caller.project_id, _PLAIN)

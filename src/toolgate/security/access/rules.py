@@ -34,7 +34,7 @@ RIGHTS = ("manage", "internal", "approve")
 because they are parts of others. `approve`: saying yes or no to calls that wait for a person."""
 
 _KINDS = ("any", "server", "tool", "resource", "prompt", "right")
-_WHO = re.compile(r"everyone|(?:token|role|user|group|project):.+", re.DOTALL)
+_WHO = re.compile(r"everyone|(?:token|role|user(?:@[\w-]+)?|group|project):.+", re.DOTALL)
 # Characters of a pattern. Chosen: names of tools are shorter.
 _LONGEST = 500
 
@@ -118,8 +118,8 @@ def check_who(who: str) -> str:
     if not _WHO.fullmatch(who) or len(who) > _LONGEST or not who.isprintable():
         raise ArgumentError(
             f"{who[:80]!r} is nobody a rule can be for.",
-            allowed="Allowed: everyone, token:NAME, role:NAME, user:NAME, group:NAME,"
-            " project:NAME.",
+            allowed="Allowed: everyone, token:NAME, role:NAME, user:NAME, user@jwt:NAME,"
+            " group:NAME, project:NAME.",
         )
     return who
 

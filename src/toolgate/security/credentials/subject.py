@@ -27,10 +27,10 @@ def subject_of(spec: ServerSpec, caller: Caller) -> str:
         case "project":
             return subject_of_project(caller.project_id)
         case "user":
-            # A user at a provider may choose the name that a token has here: only the caller id,
-            # made of issuer and `sub`, is theirs alone.
-            user = "" if caller.identity.kind == "jwt" else caller.identity.user
-            return f"{_USER}{user}" if user else f"{_CALLER}{caller.caller_id}"
+            # Elsewhere a user may choose the name that a token has here: only the caller id, for
+            # JWTs made of issuer and `sub`, is theirs alone.
+            subject = caller.identity.user_subject
+            return subject if subject.startswith(_USER) else f"{_CALLER}{caller.caller_id}"
 
 
 def subject_of_project(project: str) -> str:

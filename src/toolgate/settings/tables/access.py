@@ -101,8 +101,8 @@ class PermissionTable:
     """
 
     to: tuple[str, ...] = ()
-    """For whom: `everyone`, `token:NAME`, `role:NAME`, `user:NAME`, `group:NAME` or
-    `project:NAME`."""
+    """For whom: `everyone`, `token:NAME`, `role:NAME`, `user:NAME`, `user@jwt:NAME`, `group:NAME`
+    or `project:NAME`."""
 
     allow: tuple[str, ...] = ()
     """What they may do: patterns such as `github`, `github:get_*`, `*`."""

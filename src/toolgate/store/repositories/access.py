@@ -99,7 +99,8 @@ class StoredPermission:
     """What it says."""
 
     who: str
-    """`everyone`, or `token:NAME`, `role:NAME`, `user:NAME`, `group:NAME`, `project:NAME`."""
+    """`everyone`, or `token:NAME`, `role:NAME`, `user:NAME` (of tokens), `user@jwt:NAME` (of an
+    identity provider), `group:NAME`, `project:NAME`."""
 
     kind: str
     """`any`, `server`, `tool`, `resource`, `prompt` or `right`."""

@@ -9,12 +9,13 @@ import hashlib
 import json
 import os
 import secrets
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
+
+from toolgate.base.processes.liveness import is_running
 
 __all__ = ["RunFile", "find", "find_all", "read_all", "remove", "write"]
 
@@ -53,16 +54,8 @@ class RunFile:
     """Where the run file lies."""
 
     def is_alive(self) -> bool:
-        """Whether its process still exists; another program may have taken the number since."""
-        if sys.platform == "win32":
-            return True  # os.kill(pid, 0) ends a process there; whoever connects finds out
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return True
+        """Whether its process still runs; another program may have taken the number since."""
+        return is_running(self.pid)
 
 
 def write(

@@ -21,8 +21,13 @@ __all__ = ["COMMANDS", "app", "load", "run"]
 GET_STARTED = "Get started"
 RUN = "Run the gateway"
 USE = "Use tools"
+SETUP = "Servers and configuration"
 ACCESS = "Access control"
+UNDERSTAND = "Messages, packs and documents"
 ADMINISTRATION = "Administration"
+
+EVERYDAY = frozenset({GET_STARTED, RUN, USE, SETUP})
+"""Groups that `--help` shows; `--help-all` shows the others too."""
 
 
 @dataclass(frozen=True)
@@ -45,47 +50,42 @@ COMMANDS: dict[str, CommandEntry] = {
         "setup",
         "Import the MCP servers of your other clients and write toolgate.toml.",
     ),
-    "demo": CommandEntry(
-        GET_STARTED, "demo", "Try Toolgate with real MCP servers: search, call, recovery."
+    "add": CommandEntry(
+        GET_STARTED, "tools", "Add a server: a command line, a JSON snippet or a URL."
     ),
     "doctor": CommandEntry(
         GET_STARTED, "setup", "Check configuration, servers, store and port, and suggest fixes."
     ),
+    "demo": CommandEntry(
+        GET_STARTED, "demo", "Try Toolgate with real MCP servers: search, call, recovery."
+    ),
+    "start": CommandEntry(RUN, "serving", "Start the gateway in the background."),
+    "stop": CommandEntry(RUN, "serving", "Stop the gateway, after running calls have finished."),
+    "status": CommandEntry(
+        RUN, "serving", "Show whether the gateway runs, and the state of its servers."
+    ),
+    "logs": CommandEntry(
+        RUN, "serving", "Show the log of a gateway in the background, and follow it with -f."
+    ),
+    "open": CommandEntry(RUN, "serving", "Open the web console in the browser."),
     "serve": CommandEntry(RUN, "serving", "Serve the gateway over HTTP."),
     "stdio": CommandEntry(
         RUN,
         "serving",
         "Serve the gateway on standard input and output, for a client that starts it.",
     ),
+    "service": CommandEntry(
+        RUN, "serving", "Run the gateway as a service that starts when you log in."
+    ),
     "tools": CommandEntry(USE, "tools", "List the tools of all servers."),
     "search": CommandEntry(USE, "tools", "Search for tools."),
     "describe": CommandEntry(USE, "tools", "Show what tools do and which arguments they take."),
     "call": CommandEntry(USE, "tools", "Call a tool."),
     "chat": CommandEntry(USE, "chat", "Chat with a model that can use your tools."),
-    "threads": CommandEntry(
-        USE, "chat", "List and delete conversations, and change their settings."
-    ),
-    "prompts": CommandEntry(USE, "chat", "Show and replace the prompts that models receive."),
-    "detect": CommandEntry(
-        USE, "intents", "Detect the intent of a message and read its arguments."
-    ),
-    "enrich": CommandEntry(
-        USE, "intents", "Show the rules and tools that are added to a message for a model."
-    ),
-    "docs": CommandEntry(
-        USE, "chat", "Import, list, search and remove documents that models answer from."
-    ),
-    "servers": CommandEntry(ADMINISTRATION, "tools", "List, add, change, test and remove servers."),
-    "credentials": CommandEntry(
-        ACCESS, "access", "List, store and remove credentials for servers."
-    ),
-    "keys": CommandEntry(
-        ADMINISTRATION, "access", "Show and rotate the key that encrypts stored credentials."
-    ),
+    "servers": CommandEntry(SETUP, "tools", "List, add, change, test and remove servers."),
+    "config": CommandEntry(SETUP, "setup", "Check and migrate the configuration."),
     "pack": CommandEntry(
-        ADMINISTRATION,
-        "intents",
-        "Create, check, list and enable packs of intents, rules and tools.",
+        SETUP, "intents", "Create, check, list and enable packs of intents, rules and tools."
     ),
     "tokens": CommandEntry(
         ACCESS, "access", "Create, list, rotate and revoke tokens for a shared gateway."
@@ -99,40 +99,60 @@ COMMANDS: dict[str, CommandEntry] = {
     "guards": CommandEntry(
         ACCESS, "access", "Add call policies: argument rules, secrets, size limits, approval."
     ),
-    "explain": CommandEntry(ACCESS, "access", "Explain why a caller can or cannot see a tool."),
     "approvals": CommandEntry(
         ACCESS, "access", "List calls that await approval, and approve or reject them."
     ),
-    "index": CommandEntry(
-        ADMINISTRATION, "tools", "Show, recompute and remove the vectors of the tool search."
+    "explain": CommandEntry(ACCESS, "access", "Explain why a caller can or cannot see a tool."),
+    "credentials": CommandEntry(
+        ACCESS, "access", "List, store and remove credentials for servers."
     ),
-    "config": CommandEntry(ADMINISTRATION, "setup", "Check and migrate the configuration."),
-    "paths": CommandEntry(ADMINISTRATION, "setup", "Show where Toolgate stores its files."),
-    "db": CommandEntry(
-        ADMINISTRATION,
-        "setup",
-        "Upgrade, check, back up and restore the store while a gateway runs.",
+    "keys": CommandEntry(
+        ACCESS, "access", "Show and rotate the key that encrypts stored credentials."
+    ),
+    "detect": CommandEntry(
+        UNDERSTAND, "intents", "Detect the intent of a message and read its arguments."
+    ),
+    "enrich": CommandEntry(
+        UNDERSTAND, "intents", "Show the rules and tools that are added to a message for a model."
+    ),
+    "docs": CommandEntry(
+        UNDERSTAND, "chat", "Import, list, search and remove documents that models answer from."
+    ),
+    "threads": CommandEntry(
+        UNDERSTAND, "chat", "List and delete conversations, and change their settings."
+    ),
+    "prompts": CommandEntry(
+        UNDERSTAND, "chat", "Show and replace the prompts that models receive."
     ),
     "audit": CommandEntry(ADMINISTRATION, "reports", "Show, export and verify the audit log."),
-    "embedder": CommandEntry(
-        ADMINISTRATION,
-        "tools",
-        "Test the configured embedder, or export a model for the embedder `onnx`.",
-    ),
     "cost": CommandEntry(
         ADMINISTRATION,
         "reports",
         "Show what conversations cost in tokens, compared with listing every tool.",
     ),
+    "usage": CommandEntry(ADMINISTRATION, "reports", "Show and delete what was learned from use."),
     "profile": CommandEntry(
         ADMINISTRATION,
         "reports",
         "Replay past searches with other settings and show the differences.",
     ),
-    "usage": CommandEntry(ADMINISTRATION, "reports", "Show and delete what was learned from use."),
     "eval": CommandEntry(
         ADMINISTRATION, "evaluation", "Measure the quality of search and intent detection."
     ),
+    "index": CommandEntry(
+        ADMINISTRATION, "tools", "Show, recompute and remove the vectors of the tool search."
+    ),
+    "embedder": CommandEntry(
+        ADMINISTRATION,
+        "tools",
+        "Test the configured embedder, or export a model for the embedder `onnx`.",
+    ),
+    "db": CommandEntry(
+        ADMINISTRATION,
+        "setup",
+        "Upgrade, check, back up and restore the store while a gateway runs.",
+    ),
+    "paths": CommandEntry(ADMINISTRATION, "setup", "Show where Toolgate stores its files."),
     "uninstall": CommandEntry(
         ADMINISTRATION,
         "setup",
@@ -145,6 +165,21 @@ COMMANDS: dict[str, CommandEntry] = {
 class Commands(TyperGroup):
     """A command group that imports a command when it runs, not when it is listed."""
 
+    hidden_panels: frozenset[str] = frozenset()
+    """Groups that the help leaves out while it is printed."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help: the everyday commands, or all of them after `--help-all`."""
+        if not ctx.meta.get(_HELP_ALL):
+            self.hidden_panels = frozenset(
+                entry.panel for entry in COMMANDS.values() if entry.panel not in EVERYDAY
+            )
+            self.epilog = _epilog()
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self.hidden_panels = frozenset()
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the names do not depend on it
         """All command names, in the order of the help."""
         return list(COMMANDS)
@@ -155,7 +190,11 @@ class Commands(TyperGroup):
             return None
         entry = COMMANDS[cmd_name]
         return TyperCommand(
-            cmd_name, help=entry.summary, short_help=entry.summary, rich_help_panel=entry.panel
+            cmd_name,
+            help=entry.summary,
+            short_help=entry.summary,
+            rich_help_panel=entry.panel,
+            hidden=entry.panel in self.hidden_panels,
         )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -178,6 +217,17 @@ app = typer.Typer(
 )
 
 
+_HELP_ALL = "toolgate.help_all"
+"""Name in the context of click: all commands are to be shown."""
+
+
+def _show_all(ctx: typer.Context, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        ctx.meta[_HELP_ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
 @app.callback(epilog="--config, --import and --verbose can also follow a command.")
 def root(
     ctx: typer.Context,
@@ -189,13 +239,26 @@ def root(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help=SHARED_OPTIONS[2].help)] = False,
     version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+    help_all: Annotated[
+        bool,
+        typer.Option(
+            "--help-all", is_eager=True, callback=_show_all, help="Show all commands and exit."
+        ),
+    ] = False,
 ) -> None:
     """One MCP endpoint in front of all your MCP servers."""
     # `split_globals` has read the global options already; declared here for the help.
-    del ctx, config, imports, verbose
+    del ctx, config, imports, verbose, help_all
     if version:
         typer.echo(f"toolgate {__version__}")
         raise typer.Exit
+
+
+def program() -> Any:
+    """The program with its global options; its commands are loaded when they run."""
+    command = get_command(app)
+    _hide_types(command)
+    return command
 
 
 def load(name: str) -> Any:
@@ -205,13 +268,43 @@ def load(name: str) -> Any:
     command: Any = get_command(_typer_of(plain) if isinstance(plain, PlainCommand) else module.app)
     command.name = name
     command.context_settings.setdefault("help_option_names", ["--help", "-h"])
+    _hide_types(command)
     return command
+
+
+def _epilog() -> str:
+    """What `--help` says of the commands that it leaves out."""
+    panels: dict[str, list[str]] = {}
+    for name, entry in COMMANDS.items():
+        if entry.panel not in EVERYDAY:
+            panels.setdefault(entry.panel, []).append(name)
+    groups = "\n\n".join(f"{panel}: {', '.join(names)}" for panel, names in panels.items())
+    return (
+        f"More commands (toolgate --help-all describes them):\n\n{groups}\n\n"
+        "--config, --import and --verbose can also follow a command."
+    )
+
+
+def _hide_types(command: Any) -> None:
+    """Leave out types where the help says enough: `<bool>` of flags, and those of arguments."""
+    for parameter in [*command.params, command.get_help_option(typer.Context(command))]:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif parameter.param_type_name == "argument":
+            parameter.display_type_rich = _no_type
+    for child in getattr(command, "commands", {}).values():
+        _hide_types(child)
+
+
+def _no_type(ctx: typer.Context) -> None:
+    """The type of an argument, whose name says what it is."""
+    del ctx
 
 
 def run(argv: list[str]) -> int:
     """Run a command line without its global options; the exit status."""
     try:
-        result = get_command(app).main(argv, prog_name="toolgate", standalone_mode=False)
+        result = program().main(argv, prog_name="toolgate", standalone_mode=False)
     except typer.TyperException as problem:
         path = getattr(getattr(problem, "ctx", None), "command_path", None)
         see = f" See: {path} --help" if path else ""

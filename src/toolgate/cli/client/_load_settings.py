@@ -21,6 +21,8 @@ def load_settings() -> Settings:
     overrides: Json = {"packs": {"dev": True}} if options.dev else {}
     if options.auth:
         overrides["auth"] = options.auth
+    if options.log_file:
+        overrides["log"] = {"file": options.log_file}
     return settings.load(options.config, options.imports, overrides=overrides)
 
 

@@ -10,13 +10,17 @@ __all__ = ["command"]
 
 
 def serve(
-    host: str | None = None, port: int | None = None, auth: str | None = None, dev: bool = False
+    host: str | None = None,
+    port: int | None = None,
+    auth: str | None = None,
+    log_file: str | None = None,
+    dev: bool = False,
 ) -> int:
     """Serve until SIGINT or SIGTERM."""
-    if dev or auth:
-        set_shared_options(
-            replace(shared_options(), dev=shared_options().dev or dev, auth=auth or "")
-        )
+    options = shared_options()
+    set_shared_options(
+        replace(options, dev=options.dev or dev, auth=auth or "", log_file=log_file or "")
+    )
     return int(import_module("toolgate.cli.serving._process").serve(host, port))
 
 
@@ -44,6 +48,12 @@ command = PlainCommand(
             flags=("--auth",),
             metavar="local|required",
             help="Whether clients need a token. Default: the setting auth, which is local.",
+        ),
+        Option(
+            flags=("--log-file",),
+            metavar="FILE",
+            help="Write the log to this file. Default: the setting log.file; without one, standard"
+            " error.",
         ),
         Option(flags=("--dev",), kind=bool, help=DEV_HELP),
     ),

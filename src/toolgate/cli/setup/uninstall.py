@@ -12,6 +12,7 @@ from toolgate import settings
 from toolgate.base import run_file
 from toolgate.base.installation import current_installation
 from toolgate.cli.client._load_settings import load_settings, store_url
+from toolgate.cli.serving.service import definition_for, disable_service
 from toolgate.cli.setup._undo import read_changed_files, undo_changes
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text
@@ -22,7 +23,7 @@ __all__ = ["app"]
 
 app = typer.Typer(add_completion=False)
 
-Kind: TypeAlias = Literal["client", "store", "data", "configuration", "log", "database"]
+Kind: TypeAlias = Literal["client", "service", "store", "data", "configuration", "log", "database"]
 """Kinds of items."""
 
 
@@ -99,6 +100,11 @@ def _items() -> Iterable[InstalledItem]:
         note(f"The configuration cannot be read, so only default locations are shown: {error}")
     data, config = settings.data_dir(), settings.config_dir()
     if loaded is not None:
+        service = definition_for(loaded)
+        if service.path.exists():
+            yield InstalledItem(
+                kind="service", path=str(service.path), size_bytes=service.path.stat().st_size
+            )
         yield from _store(store_url(loaded), data)
         if loaded.log.file:
             log = Path(settings.expand_home(loaded.log.file))
@@ -134,7 +140,7 @@ def _running() -> bool:
     """Whether a gateway runs, which would create everything again; prints a note."""
     runs = [run for run in run_file.read_all(settings.run_dir()) if run.is_alive()]
     for run in runs:
-        note(f"A gateway runs at {run.address}. Stop it first: kill {run.pid}")
+        note(f"A gateway runs at {run.address}. Stop it first: toolgate stop, or kill {run.pid}")
     return bool(runs)
 
 
@@ -142,6 +148,8 @@ def _remove(item: InstalledItem) -> bool:
     if item.kind == "client":
         return True  # already restored
     path = Path(item.path)
+    if item.kind == "service":
+        disable_service(load_settings())
     try:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)

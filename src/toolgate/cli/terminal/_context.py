@@ -23,6 +23,9 @@ class SharedOptions:
     auth: str = ""
     """`--auth`: overrides the setting of this name; empty to use the setting."""
 
+    log_file: str = ""
+    """`--log-file` of `serve`: overrides the setting `log.file`; empty to use the setting."""
+
     dev: bool = False
     """`--dev` of `serve` and `stdio`: like the setting `packs.dev`."""
 

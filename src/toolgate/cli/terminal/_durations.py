@@ -1,10 +1,10 @@
-"""Durations as people write them: `30d`, `12h`, `15m`, `90s`."""
+"""Durations as people write and read them: `30d`, `12h`, `15m`, `90s`."""
 
 import re
 
 from toolgate.errors import ArgumentError
 
-__all__ = ["parse_duration"]
+__all__ = ["in_words", "parse_duration"]
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400, "y": 365 * 86_400}
 
@@ -21,3 +21,14 @@ def parse_duration(flag: str, text: str) -> float:
             f"{flag} got {text[:40]!r}.", allowed="Allowed: 90s, 15m, 12h, 30d, 6w, 1y."
         )
     return float(int(match[1]) * _UNITS[match[2]])
+
+
+def in_words(seconds: float) -> str:
+    """A duration in its two largest units: `3 d 4 h`, `2 min 5 s`, `12 s`."""
+    rest = max(0, round(seconds))
+    parts: list[str] = []
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1)):
+        count, rest = divmod(rest, size)
+        if count or (unit == "s" and not parts):
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2])

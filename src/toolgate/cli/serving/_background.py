@@ -1,0 +1,147 @@
+"""A gateway in the background: how commands start, find and stop it."""
+
+import contextlib
+import http.client
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from time import monotonic
+
+import anyio
+
+from toolgate import settings
+from toolgate.base import run_file
+from toolgate.base.run_file import RunFile
+from toolgate.cli.client._http_exchange import CONNECT_TIMEOUT_S, over_http
+from toolgate.cli.client._open_gateway import configuration_of
+from toolgate.cli.terminal._context import shared_options
+from toolgate.errors import UnreachableError
+from toolgate.settings import Settings
+
+__all__ = [
+    "answers",
+    "gateways",
+    "log_file",
+    "other_gateways_note",
+    "output_file",
+    "send_stop",
+    "spawn",
+    "stopped_within",
+    "wait_until_serving",
+]
+
+_POLL_S = 0.05
+"""Seconds between two looks at a process that starts or ends (chosen)."""
+
+
+def log_file(loaded: Settings) -> Path:
+    """Where a gateway in the background writes: `log.file`, or a file in the data folder."""
+    return loaded.log.path or settings.data_dir() / "gateway.log"
+
+
+def output_file() -> Path:
+    """What the last gateway in the background printed, besides its log."""
+    return settings.data_dir() / "gateway.out"
+
+
+def gateways(loaded: Settings) -> tuple[list[RunFile], list[RunFile]]:
+    """The running gateways of this configuration, and those of others, newest first."""
+    configuration = configuration_of(loaded)
+    runs = run_file.find_all(settings.run_dir(), None)
+    return (
+        [run for run in runs if run.configuration == configuration],
+        [run for run in runs if run.configuration != configuration],
+    )
+
+
+def other_gateways_note(others: Iterable[RunFile]) -> str:
+    """Which gateways run with another configuration, in one sentence; empty for none."""
+    names = [f"{run.address} ({run.configuration[0] or 'no configuration file'})" for run in others]
+    return f"Running with another configuration: {', '.join(names)}." if names else ""
+
+
+async def answers(run: RunFile) -> bool:
+    """Whether a gateway responds; its process id may be another program's by now."""
+    try:
+        status, _ = await over_http(run, timeout_s=CONNECT_TIMEOUT_S)("GET", "/healthz", None)
+    except UnreachableError:
+        return False
+    return status == http.client.OK
+
+
+def spawn(arguments: Iterable[str], loaded: Settings) -> "subprocess.Popen[bytes]":
+    """Start `toolgate serve` in a session of its own, with its log and its output in files.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    output = output_file()
+    output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "toolgate", *_shared_arguments(), "serve", *arguments]
+    if loaded.log.path is None:
+        command += ["--log-file", str(log_file(loaded))]
+    flags = 0
+    if sys.platform == "win32":
+        flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP
+    descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=descriptor,
+            stderr=descriptor,
+            start_new_session=sys.platform != "win32",
+            creationflags=flags,
+        )
+    finally:
+        os.close(descriptor)
+
+
+async def wait_until_serving(
+    process: "subprocess.Popen[bytes]", timeout_s: float
+) -> RunFile | None:
+    """The run file of a process once it responds; None if it ended or the time is up."""
+    deadline = monotonic() + timeout_s
+    while monotonic() < deadline and process.poll() is None:
+        for run in run_file.find_all(settings.run_dir(), None):
+            if run.pid == process.pid and await answers(run):
+                return run
+        await anyio.sleep(_POLL_S)
+    return None
+
+
+def send_stop(run: RunFile, *, now: bool) -> None:
+    """Ask a gateway to end; with `now`, without waiting for running calls.
+
+    Windows knows no request to end: there the process is ended, and calls in flight fail.
+    """
+    if sys.platform == "win32":
+        os.kill(run.pid, signal.SIGTERM)
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(run.pid, signal.SIGTERM)
+        if now:  # the second signal ends it at once
+            os.kill(run.pid, signal.SIGTERM)
+
+
+async def stopped_within(run: RunFile, timeout_s: float) -> bool:
+    """Whether its process ends within this time."""
+    deadline = monotonic() + timeout_s
+    while run.is_alive():
+        if monotonic() > deadline:
+            return False
+        await anyio.sleep(_POLL_S)
+    run_file.remove(run)  # a process that is ended by force leaves it
+    return True
+
+
+def _shared_arguments() -> list[str]:
+    """The global options of this command, for the process that serves."""
+    options = shared_options()
+    arguments = ["--config", os.path.realpath(options.config)] if options.config else []
+    for path in options.imports:
+        arguments += ["--import", os.path.realpath(settings.expand_home(path))]
+    return arguments + ["-v"] * options.verbose

@@ -1,0 +1,88 @@
+"""`toolgate logs`: show the log of the gateway."""
+
+import io
+import os
+from pathlib import Path
+from time import sleep
+from typing import Annotated
+
+import typer
+
+from toolgate.base import logs as log_files
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.serving._background import log_file
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import note, print_text
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+_POLL_S = 0.2
+"""Seconds between two looks at a log that is followed (chosen)."""
+
+
+@app.command(help="Show the log of a gateway in the background, and follow it with -f.")
+def logs(
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Print new lines as they come, until Ctrl-C.")
+    ] = False,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", metavar="NUMBER", min=0, help="Number of lines.")
+    ] = 50,
+) -> int:
+    """Show the log of a gateway in the background, and follow it with -f.
+
+    A gateway that was started by `toolgate serve` in a terminal writes to that terminal, unless the
+    setting log.file names a file.
+    """
+    path = log_file(load_settings())
+    if not path.exists() and not follow:
+        note(f"There is no log yet: {path}. A gateway writes it after toolgate start.")
+        return NO_RESULT
+    for line in log_files.tail(path, lines=lines) if path.exists() else []:
+        print_text(line)
+    if follow:
+        _follow(path)
+    return SUCCESS
+
+
+def _follow(path: Path) -> None:
+    """Print what is appended; starts over when the file is replaced or cut."""
+    source: io.TextIOWrapper | None = None
+    part = ""
+    while True:
+        if source is None:
+            source = _opened(path, at_end=not part)
+        text = source.read() if source is not None else ""
+        *complete, part = (part + text).split("\n")
+        for line in complete:
+            print_text(line)
+        if text:
+            continue
+        if source is not None and _is_replaced(source, path):
+            source.close()
+            source = _opened(path, at_end=False)
+            continue
+        sleep(_POLL_S)
+
+
+def _opened(path: Path, *, at_end: bool) -> io.TextIOWrapper | None:
+    try:
+        source = path.open(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    if at_end:
+        source.seek(0, os.SEEK_END)
+    return source
+
+
+def _is_replaced(source: io.TextIOWrapper, path: Path) -> bool:
+    try:
+        there = path.stat()
+    except OSError:
+        return False  # it is being rotated, and comes again
+    here = os.fstat(source.fileno())
+    return (there.st_ino, there.st_dev) != (here.st_ino, here.st_dev) or (
+        there.st_size < source.tell()
+    )

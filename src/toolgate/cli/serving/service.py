@@ -1,0 +1,150 @@
+"""`toolgate service`: run the gateway as a service of this user."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from toolgate import settings
+from toolgate.base.installation import current_installation
+from toolgate.cli.client._http_exchange import working_folder
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.serving._background import log_file
+from toolgate.cli.serving._service_definitions import (
+    ServiceDefinition,
+    launchd_agent,
+    systemd_unit,
+    windows_task,
+)
+from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import note, print_text
+from toolgate.settings import Settings
+
+__all__ = ["app", "definition_for", "disable_service"]
+
+app = typer.Typer(
+    help="Run the gateway as a service that starts when you log in.",
+    no_args_is_help=True,
+    add_completion=False,
+)
+
+_COMMAND_TIMEOUT_S = 60.0
+"""Seconds for a command of the service manager (chosen)."""
+
+
+@app.command()
+def install(
+    show: Annotated[
+        bool, typer.Option("--print", help="Only print the definition, and where it belongs.")
+    ] = False,
+) -> int:
+    """Write the definition for this system's service manager, and start the service.
+
+    systemd (user unit) on Linux, launchd (agent) on macOS, the task scheduler on Windows. The
+    service uses the configuration that this command finds, and the PATH of this shell. Secrets that
+    the configuration reads from the environment must be known to the service: on Linux in the file
+    that the unit names. A user unit ends at logout unless: loginctl enable-linger.
+    """
+    definition = definition_for(load_settings())
+    if show:
+        note(f"Belongs in {definition.path}")
+        print_text(definition.text.rstrip("\n"))
+        return SUCCESS
+    definition.path.parent.mkdir(parents=True, exist_ok=True)
+    definition.path.write_text(definition.text, encoding=definition.encoding)
+    print_text(f"Wrote {definition.path}")
+    return _run_all(definition.enable, "The service is installed and runs.")
+
+
+@app.command()
+def uninstall() -> int:
+    """Stop the service and remove its definition."""
+    definition = definition_for(load_settings())
+    if not definition.path.exists():
+        note(f"It is not installed: there is no {definition.path}.")
+        return NO_RESULT
+    status = _run_all(definition.disable, "The service is stopped.")
+    definition.path.unlink()
+    print_text(f"Removed {definition.path}")
+    return status
+
+
+@app.command()
+def status() -> int:
+    """Show whether the service is installed and runs; exit status 3 if it does not."""
+    definition = definition_for(load_settings())
+    if not definition.path.exists():
+        note("It is not installed. Install it: toolgate service install")
+        return NO_RESULT
+    problem = _run(definition.query)
+    print_text(f"{definition.path}: {'not running' if problem else 'running'}")
+    return NO_RESULT if problem else SUCCESS
+
+
+def disable_service(loaded: Settings) -> None:
+    """Stop the service, if it is installed and its service manager is there."""
+    for command in definition_for(loaded).disable:
+        _run(command)
+
+
+def definition_for(loaded: Settings) -> ServiceDefinition:
+    """The definition of the service on this system."""
+    command = _serve_command(loaded)
+    folder = loaded.config_file.resolve().parent if loaded.config_file else working_folder()
+    search_path = settings.current_environment().get("PATH", os.defpath)
+    if sys.platform == "win32":
+        return windows_task(command, folder, settings.data_dir())
+    if sys.platform == "darwin":
+        log = settings.data_dir() / "gateway.out"
+        return launchd_agent(command, folder, search_path, Path.home(), log, os.getuid())
+    return systemd_unit(command, folder, search_path, settings.config_dir().parent)
+
+
+def _serve_command(loaded: Settings) -> list[str]:
+    """What the service runs: the installed Toolgate, with the configuration of this command."""
+    installation = current_installation()
+    if installation.is_temporary:
+        program = list(installation.start_command())
+    else:
+        program = [sys.executable, "-m", "toolgate"]
+    options = ["--config", str(loaded.config_file.resolve())] if loaded.config_file else []
+    for path in loaded.imports:
+        options += ["--import", os.path.realpath(settings.expand_home(str(path)))]
+    log = [] if loaded.log.path else ["--log-file", str(log_file(loaded))]
+    return [*program, *options, "serve", *log]
+
+
+def _run_all(commands: Sequence[Sequence[str]], success: str) -> int:
+    for command in commands:
+        if problem := _run(command):
+            note(f"{' '.join(command)}: {problem}")
+            note("Run it yourself when the service manager is there.")
+            return FAILED
+    print_text(success)
+    return SUCCESS
+
+
+def _run(command: Sequence[str]) -> str:
+    """Run a command of the service manager; what went wrong, empty for success."""
+    program = shutil.which(command[0])
+    if program is None:
+        return f"{command[0]} was not found on this machine"
+    try:
+        done = subprocess.run(  # noqa: S603 - a fixed command of the service manager
+            [program, *command[1:]],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_COMMAND_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if done.returncode == 0:
+        return ""
+    return (done.stderr or done.stdout).strip() or f"exit status {done.returncode}"

@@ -1,0 +1,89 @@
+"""`toolgate start`: start the gateway in the background."""
+
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.base import logs
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.serving._background import (
+    answers,
+    gateways,
+    log_file,
+    output_file,
+    spawn,
+    wait_until_serving,
+)
+from toolgate.cli.terminal._exit import FAILED, SUCCESS
+from toolgate.cli.terminal._output import note, print_json, print_text, spinner
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+_TIMEOUT_S = 60.0
+"""Seconds until a gateway must respond: one waits up to 30 s for its store (chosen)."""
+
+_OUTPUT_LINES = 15
+"""Lines that are shown of a start that failed (chosen)."""
+
+
+@app.command(help="Start the gateway in the background.")
+def start(
+    host: Annotated[
+        str, typer.Option("--host", metavar="ADDRESS", help="Address to listen on.")
+    ] = "",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port", "-p", metavar="NUMBER", min=0, max=65_535, help="Port to listen on."
+        ),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Start the gateway in the background.
+
+    It runs until `toolgate stop`, or until the machine restarts. To start it at every login:
+    toolgate service install.
+    """
+    arguments = ["--host", host] if host else []
+    if port is not None:
+        arguments += ["--port", str(port)]
+    return anyio.run(_start, arguments, as_json)
+
+
+async def _start(arguments: list[str], as_json: bool) -> int:
+    loaded = load_settings()
+    running, _ = gateways(loaded)
+    for run in running:
+        if await answers(run):
+            if as_json:
+                print_json({"started": False, "address": run.address, "pid": run.pid})
+            else:
+                print_text(f"It is running already, at {run.address}/mcp (process {run.pid}).")
+            return SUCCESS
+    log = log_file(loaded)
+    with spinner("Starting the gateway"):
+        process = spawn(arguments, loaded)
+        run = await wait_until_serving(process, _TIMEOUT_S)
+    if run is None:
+        _report_failure(process.poll())
+        return FAILED
+    if as_json:
+        print_json({"started": True, "address": run.address, "pid": run.pid, "log": str(log)})
+        return SUCCESS
+    print_text(f"Toolgate runs at {run.address}/mcp (process {run.pid}).")
+    print_text(f"Web console: {run.address}/console   Log: {log}")
+    print_text("See how it is: toolgate status   Stop it: toolgate stop")
+    return SUCCESS
+
+
+def _report_failure(status: int | None) -> None:
+    note(
+        f"The gateway did not respond within {_TIMEOUT_S:.0f} s; it is still starting. It printed:"
+        if status is None
+        else "The gateway could not be started. It printed:"
+    )
+    for line in logs.tail(output_file(), lines=_OUTPUT_LINES):
+        note(f"    {line}")

@@ -1,0 +1,99 @@
+"""`toolgate status`: show whether the gateway runs, and how its servers are."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Annotated
+
+import anyio
+import typer
+
+from toolgate.base import run_file
+from toolgate.base.run_file import RunFile
+from toolgate.cli.client._gateway_client import GatewayClient
+from toolgate.cli.client._http_exchange import over_http
+from toolgate.cli.client._load_settings import load_settings, store_url
+from toolgate.cli.serving._background import answers, gateways, log_file, other_gateways_note
+from toolgate.cli.terminal._durations import in_words
+from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
+from toolgate.cli.terminal._output import note, plural, print_json, print_text
+from toolgate.cli.terminal._sanitize import one_line
+from toolgate.types import Json
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command(help="Show whether the gateway runs, and the state of its servers.")
+def status(
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Show whether the gateway runs, and the state of its servers.
+
+    The exit status is 3 if no gateway with this configuration runs.
+    """
+    return anyio.run(_status, as_json)
+
+
+async def _status(as_json: bool) -> int:
+    loaded = load_settings()
+    running, others = gateways(loaded)
+    responding = [run for run in running if await answers(run)]
+    if not responding:
+        if as_json:
+            print_json({"running": False, "others": [run.address for run in others]})
+            return NO_RESULT
+        note("No gateway with this configuration runs. Start it: toolgate start")
+        if others:
+            note(other_gateways_note(others))
+        return NO_RESULT
+    run = responding[0]
+    servers = await GatewayClient(over_http(run), run).servers()
+    if as_json:
+        print_json(
+            {
+                "running": True,
+                "address": run.address,
+                "pid": run.pid,
+                "version": run.version,
+                "started_at": run.started_at,
+                "store": run_file.without_password(store_url(loaded)),
+                "log": str(log_file(loaded)),
+                "servers": [
+                    {
+                        "name": server["name"],
+                        "state": server["state"],
+                        "tools": server.get("tools", 0),
+                        "last_error": server.get("last_error"),
+                    }
+                    for server in servers
+                ],
+                "others": [other.address for other in [*responding[1:], *others]],
+            }
+        )
+        return SUCCESS
+    print_text(f"Toolgate {run.version} runs at {run.address}/mcp")
+    print_text(f"  process {run.pid}, for {in_words(_age_s(run))}; log {log_file(loaded)}")
+    print_text(f"  {_summary(servers)}")
+    for server in servers:
+        if server["state"] not in {"ready", "disabled"}:
+            problem = one_line(str(server.get("last_error") or "no response yet"))
+            print_text(f"  {server['name']}: {server['state']}. {problem}")
+    if len(responding) > 1 or others:
+        note(other_gateways_note([*responding[1:], *others]))
+    return SUCCESS
+
+
+def _age_s(run: RunFile) -> float:
+    return (datetime.now(UTC) - datetime.fromisoformat(run.started_at)).total_seconds()
+
+
+def _summary(servers: list[Json]) -> str:
+    """`12 servers: 9 ready, 3 down; 158 tools`."""
+    if not servers:
+        return "There are no servers yet. Add some: toolgate init, or toolgate add"
+    states = Counter(str(server["state"]) for server in servers)
+    counts = ", ".join(f"{count} {state}" for state, count in states.most_common())
+    tools = sum(int(server.get("tools") or 0) for server in servers)
+    listed = plural(tools, "tool") if tools else "0 tools"
+    return f"{plural(len(servers), 'server')}: {counts}; {listed}"

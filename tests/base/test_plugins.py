@@ -38,7 +38,7 @@ def build(options, *, clock, missing=None):
 
 NESTED = GOOD.replace(
     "@dataclass",
-    """from toolgate.base.ranges import check_ranges
+    """from toolgate.base.validation import check_ranges
 
 @dataclass(frozen=True, kw_only=True)
 class Inner:

@@ -15,7 +15,7 @@ from toolgate.errors import ArgumentError
 from toolgate.gateway.meta_tools import read_discover
 from toolgate.intents import Intent, IntentSet, Keywords
 from toolgate.intents.rules import CALL_FIRST, CLOSING, PackRules
-from toolgate.server.rest.routes import RestApi
+from toolgate.server.rest.api import RestApi
 from toolgate.settings import AuditSettings, PackSettings, RuleSettings, Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
@@ -669,7 +669,7 @@ async def test_rest_takes_short_actions_too_and_refuses_what_does_not_fit() -> N
     assert [answer["error"]["message"] for _, answer in refused] == [
         "Error: prompt parameter is required",
         "Error: prompt parameter is required",
-        "Member 'prompt' must be a string, not 1.",
+        "Member 'prompt' must be a string.",
         "Unknown member 'x'. Allowed: prompt, queries.",
         "A prompt and queries were both given.",
     ]

@@ -74,7 +74,7 @@ def test_a_number_of_results_that_cannot_be_is_named(value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["query", "server"])
 def test_an_empty_array_is_told_what_is_missing(name: str) -> None:
-    with pytest.raises(ArgumentError, match=r"\[\] came.*an array of one string or more"):
+    with pytest.raises(ArgumentError, match=r"\[\] came.*a list of strings, one or more"):
         read_discover({"query": "x", name: []})
 
 

@@ -17,7 +17,8 @@ from toolgate.errors import UnknownPluginError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import Experiment, Variant
 from toolgate.search.strategies.off import NoSearch
-from toolgate.server.rest.optimization import optimization
+from toolgate.server.rest.routes.reports import WeekQuery, optimization
+from toolgate.server.rest.routing import Call
 from toolgate.settings import SearchSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -140,7 +141,7 @@ async def test_both_sides_are_compared_by_what_they_cost_and_whether_they_helped
                 await app.gateway.calls.execute(caller, keys[0], {})
         await app.recorder.flush()
         reports = {one.optimization: one for one in await compare_searches(app.store)}
-        shown = await optimization(app, Caller.local(), {"days": "1"})
+        shown = await optimization(Call(app=app, caller=Caller.local()), WeekQuery(days=1))
 
     bm25, off = reports["bm25"], reports["off"]
     assert bm25.conversations + off.conversations == bm25.searches + off.searches == 20

@@ -45,7 +45,7 @@ from toolgate.gateway.management import (
 )
 from toolgate.gateway.meta_tools import (
     DEFINITIONS,
-    ExecuteRequest,
+    ExecuteArguments,
     read_describe,
     read_discover,
     read_execute,
@@ -237,7 +237,7 @@ class Gateway:
             return error_result(error, is_manager=self.visible.manages(caller))
 
     async def _execute_meta(
-        self, caller: Caller, request: ExecuteRequest, params: Json, peer: Peer | None
+        self, caller: Caller, request: ExecuteArguments, params: Json, peer: Peer | None
     ) -> Json:
         if request.key in (_READ_KEY, "result_read"):
             page = read_result_read(request.arguments)

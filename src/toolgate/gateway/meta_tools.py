@@ -1,4 +1,4 @@
-"""The meta-tools: their definitions, and the parsing of their arguments.
+"""The meta-tools: their definitions, and the models of their arguments.
 
 Names and shapes follow the design that the first users of such gateways know (`tool_discovery`,
 `tool_execute` with `toolKey` and `arguments`); several client libraries send absent arguments as
@@ -8,19 +8,25 @@ null, so null is absence here.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from toolgate.base import json_text
+from toolgate.base.validation import Input, input_schema, problem_in
 from toolgate.errors import ArgumentError
-from toolgate.types import Json, json_array, json_object
+from toolgate.types import Json, json_object
 
 __all__ = [
     "DEFINITIONS",
-    "DescribeRequest",
+    "DescribeArguments",
+    "DiscoverArguments",
     "DiscoverRequest",
-    "ExecuteRequest",
-    "KnowledgeRequest",
-    "PromptRequest",
-    "ReadRequest",
+    "ExecuteArguments",
+    "KnowledgeArguments",
+    "OneOrMore",
+    "PromptArguments",
+    "ReadArguments",
     "read_describe",
     "read_discover",
     "read_execute",
@@ -30,161 +36,23 @@ __all__ = [
 ]
 
 _MAX_QUERIES = 20
-_MAX_KEYS = 50
+"""Phrases of one request (chosen)."""
 
-DEFINITIONS: Mapping[str, Json] = {
-    "processPrompt": {
-        "name": "processPrompt",
-        "title": "Get the rules for a request",
-        "description": (
-            "Call this first, for every request of the user, before any other tool and before "
-            "answering: pass the user's exact message. It tells what the message is about and "
-            "gives the rules and tools for that, which you then follow, or PASS_THROUGH: then go "
-            "on as usual. Call it again when the user changes the topic."
-        ),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "prompt": {
-                    "type": "string",
-                    "description": "The user's message, unchanged and whole.",
-                }
-            },
-            "required": ["prompt"],
-        },
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
-    },
-    "getKnowledge": {
-        "name": "getKnowledge",
-        "title": "Get the rules for actions",
-        "description": (
-            "The rules for some short actions of two to four words each, such as "
-            '["create relation", "list value lists"], when you know what has to be done and need '
-            "to know how it is done here. For a message of the user, use processPrompt."
-        ),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "queries": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "minItems": 1,
-                    "maxItems": 20,
-                    "description": "Actions, two to four words each.",
-                }
-            },
-            "required": ["queries"],
-        },
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
-    },
-    "tool_discovery": {
-        "name": "tool_discovery",
-        "title": "Find tools",
-        "description": (
-            "Find tools by what they do, across all connected servers. Pass one short phrase per "
-            'step, as an array for several steps: ["list files in a folder", "send a message"]. '
-            "Gives tool keys with signatures, best first. Then run one with tool_execute."
-        ),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "query": {
-                    "description": "What the tool should do: one phrase, or one per step.",
-                    "anyOf": [
-                        {"type": "string"},
-                        {"type": "array", "items": {"type": "string"}, "minItems": 1},
-                    ],
-                },
-                "context": {"type": "string", "description": "Background of the task."},
-                "maxResults": {"type": "integer", "minimum": 1, "maximum": 50},
-                "server": {
-                    "description": "Only tools of this server, or of these.",
-                    "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
-                },
-                "group": {"type": "string", "description": "Only tools of this group."},
-                "threshold": {
-                    "type": "number",
-                    "minimum": 0,
-                    "maximum": 1,
-                    "description": "Least relevance.",
-                },
-            },
-            "required": ["query"],
-        },
-        "outputSchema": {
-            "type": "object",
-            "properties": {
-                "results": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "toolKey": {"type": "string"},
-                            "signature": {"type": "string"},
-                            "description": {"type": "string"},
-                            "relevance": {"type": "number"},
-                        },
-                        "required": ["toolKey", "relevance"],
-                    },
-                },
-                "siblings": {"type": "object"},
-                "fit": {"enum": ["good", "unsure", "none"]},
-                "notice": {"type": "string"},
-            },
-            "required": ["results", "fit"],
-        },
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
-    },
-    "tool_describe": {
-        "name": "tool_describe",
-        "title": "Show full schemas",
-        "description": "Full input and output schemas of tools, when a signature is not enough.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "toolKeys": {
-                    "type": "array",
-                    "items": {"type": "string"},
-                    "minItems": 1,
-                    "description": "Keys as tool_discovery gave them.",
-                }
-            },
-            "required": ["toolKeys"],
-        },
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
-    },
-    "tool_execute": {
-        "name": "tool_execute",
-        "title": "Run a tool",
-        "description": (
-            "Run a tool by its key and give its result. Arguments that do not fit are answered "
-            "with what does."
-        ),
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "toolKey": {"type": "string", "description": "server:tool, from tool_discovery."},
-                "arguments": {"type": "object", "description": "Arguments of that tool."},
-            },
-            "required": ["toolKey"],
-        },
-    },
-    "result_read": {
-        "name": "result_read",
-        "title": "Read on",
-        "description": "Next page of a result that was too long for one answer.",
-        "inputSchema": {
-            "type": "object",
-            "properties": {
-                "handle": {"type": "string", "description": "As the page before named it."},
-                "offset": {"type": "integer", "minimum": 0, "description": "Characters."},
-            },
-            "required": ["handle"],
-        },
-        "annotations": {"readOnlyHint": True, "openWorldHint": False},
-    },
-}
-"""Definitions by name, as `tools/list` shows them."""
+_MAX_KEYS = 50
+"""Tools that are described at once (chosen)."""
+
+ArgumentsT = TypeVar("ArgumentsT", bound=Input)
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str) else value
+
+
+OneOrMore = str | Annotated[list[str], Field(min_length=1)]
+"""A text, or several."""
+
+Texts = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
+"""Several texts; clients may send a single one as it is."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,50 +87,178 @@ class DiscoverRequest:
     """Whether the answer is written out for a model, with what stands beside its results."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class DescribeRequest:
-    """A question for full schemas."""
+class DiscoverArguments(Input):
+    """Arguments of `tool_discovery`."""
 
-    keys: tuple[str, ...]
-    """Tool keys."""
+    query: OneOrMore = Field(description="What the tool should do: one phrase, or one per step.")
+    context: str = Field("", description="Background of the task.")
+    max_results: int = Field(0, alias="maxResults", ge=1, le=50)
+    server: str | list[str] = Field([], description="Only tools of this server, or of these.")
+    group: str = Field("", description="Only tools of this group.")
+    threshold: float = Field(0.0, ge=0, le=1, description="Least relevance.")
+
+    def request(self) -> DiscoverRequest:
+        """The search.
+
+        Raises:
+            ArgumentError: It has too many phrases, or an empty list of servers.
+        """
+        queries = _as_tuple(self.query)
+        if len(queries) > _MAX_QUERIES:
+            raise _misfit(
+                "tool_discovery", "query", f"{len(queries)} phrases", f"1 to {_MAX_QUERIES}"
+            )
+        if self.server == [] and "server" in self.model_fields_set:
+            raise _misfit(
+                "tool_discovery", "server", "[]", "a string, or a list of strings, one or more"
+            )
+        return DiscoverRequest(
+            queries=queries,
+            context=self.context,
+            max_results=self.max_results or None,
+            servers=_as_tuple(self.server),
+            threshold=self.threshold,
+            group=self.group,
+        )
 
 
-@dataclass(frozen=True, kw_only=True)
-class ExecuteRequest:
-    """A call of a tool by its key."""
+class DescribeArguments(Input):
+    """Arguments of `tool_describe`."""
 
-    key: str
-    """`server:tool`."""
+    keys: Texts = Field(alias="toolKeys", description="Keys as tool_discovery gave them.")
 
-    arguments: Json
-    """For that tool."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PromptRequest:
-    """A question for the rules that belong to a message."""
-
-    prompt: str
-    """The message, unchanged."""
+    @model_validator(mode="after")
+    def _check_count(self) -> Self:
+        if len(self.keys) > _MAX_KEYS:
+            came = f"{len(self.keys)} keys"
+            raise _misfit("tool_describe", "toolKeys", came, f"1 to {_MAX_KEYS}")
+        return self
 
 
-@dataclass(frozen=True, kw_only=True)
-class KnowledgeRequest:
-    """A question for the rules that belong to short actions."""
+class ExecuteArguments(Input):
+    """Arguments of `tool_execute`."""
 
-    queries: tuple[str, ...]
-    """The actions."""
+    key: str = Field(alias="toolKey", description="server:tool, from tool_discovery.")
+    arguments: dict[str, Any] = Field({}, description="Arguments of that tool.")
+
+    def normalized(self) -> Self:
+        """The call, also if semantic-kernel, which reserves the name `arguments`, wrapped it again.
+
+        Raises:
+            ArgumentError: The key is blank.
+        """
+        if not self.key.strip():
+            key = _quoted(self.key)
+            raise _misfit("tool_execute", "toolKey", key, 'a key such as "server:tool"')
+        inner = self.arguments
+        if set(inner) == {"toolKey", "arguments"} and inner["toolKey"] == self.key:
+            inner = json_object(inner["arguments"])
+        return self.model_copy(update={"key": self.key.strip(), "arguments": inner})
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReadRequest:
-    """A question for the next page of a long result."""
+class PromptArguments(Input):
+    """Arguments of `processPrompt`."""
 
-    handle: str
-    """As the page before named it."""
+    prompt: str = Field(description="The user's message, unchanged and whole.")
 
-    offset: int
-    """Characters to skip."""
+
+class KnowledgeArguments(Input):
+    """Arguments of `getKnowledge`."""
+
+    queries: Annotated[Texts, Field(max_length=_MAX_QUERIES)] = Field(
+        description="Actions, two to four words each."
+    )
+
+
+class ReadArguments(Input):
+    """Arguments of `result_read`."""
+
+    handle: str = Field(description="As the page before named it.")
+    offset: int = Field(0, ge=0, description="Characters.")
+
+
+DEFINITIONS: Mapping[str, Json] = {
+    "processPrompt": {
+        "name": "processPrompt",
+        "title": "Get the rules for a request",
+        "description": (
+            "Call this first, for every request of the user, before any other tool and before "
+            "answering: pass the user's exact message. It tells what the message is about and "
+            "gives the rules and tools for that, which you then follow, or PASS_THROUGH: then go "
+            "on as usual. Call it again when the user changes the topic."
+        ),
+        "inputSchema": input_schema(PromptArguments),
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    "getKnowledge": {
+        "name": "getKnowledge",
+        "title": "Get the rules for actions",
+        "description": (
+            "The rules for some short actions of two to four words each, such as "
+            '["create relation", "list value lists"], when you know what has to be done and need '
+            "to know how it is done here. For a message of the user, use processPrompt."
+        ),
+        "inputSchema": input_schema(KnowledgeArguments),
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    "tool_discovery": {
+        "name": "tool_discovery",
+        "title": "Find tools",
+        "description": (
+            "Find tools by what they do, across all connected servers. Pass one short phrase per "
+            'step, as an array for several steps: ["list files in a folder", "send a message"]. '
+            "Gives tool keys with signatures, best first. Then run one with tool_execute."
+        ),
+        "inputSchema": input_schema(DiscoverArguments),
+        "outputSchema": {
+            "type": "object",
+            "properties": {
+                "results": {
+                    "type": "array",
+                    "items": {
+                        "type": "object",
+                        "properties": {
+                            "toolKey": {"type": "string"},
+                            "signature": {"type": "string"},
+                            "description": {"type": "string"},
+                            "relevance": {"type": "number"},
+                        },
+                        "required": ["toolKey", "relevance"],
+                    },
+                },
+                "siblings": {"type": "object"},
+                "fit": {"enum": ["good", "unsure", "none"]},
+                "notice": {"type": "string"},
+            },
+            "required": ["results", "fit"],
+        },
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    "tool_describe": {
+        "name": "tool_describe",
+        "title": "Show full schemas",
+        "description": "Full input and output schemas of tools, when a signature is not enough.",
+        "inputSchema": input_schema(DescribeArguments),
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+    "tool_execute": {
+        "name": "tool_execute",
+        "title": "Run a tool",
+        "description": (
+            "Run a tool by its key and give its result. Arguments that do not fit are answered "
+            "with what does."
+        ),
+        "inputSchema": input_schema(ExecuteArguments),
+    },
+    "result_read": {
+        "name": "result_read",
+        "title": "Read on",
+        "description": "Next page of a result that was too long for one answer.",
+        "inputSchema": input_schema(ReadArguments),
+        "annotations": {"readOnlyHint": True, "openWorldHint": False},
+    },
+}
+"""Definitions by name, as `tools/list` shows them."""
 
 
 def read_discover(arguments: object) -> DiscoverRequest:
@@ -271,159 +267,92 @@ def read_discover(arguments: object) -> DiscoverRequest:
     Raises:
         ArgumentError: They do not fit; the message says which, and what fits.
     """
-    given = _given(
-        "tool_discovery",
-        arguments,
-        {"query", "context", "maxResults", "server", "group", "threshold"},
-    )
-    queries = _texts("tool_discovery", given, "query", required=True)
-    if len(queries) > _MAX_QUERIES:
-        raise _misfit("tool_discovery", "query", f"{len(queries)} phrases", f"1 to {_MAX_QUERIES}")
-    limit = given.get("maxResults")
-    if limit is not None and not (_is_integer(limit) and 1 <= limit <= 50):
-        raise _misfit("tool_discovery", "maxResults", repr(limit), "an integer from 1 to 50")
-    threshold = given.get("threshold", 0.0)
-    if isinstance(threshold, bool) or not isinstance(threshold, int | float):
-        raise _misfit("tool_discovery", "threshold", repr(threshold), "a number from 0 to 1")
-    if not 0 <= threshold <= 1:
-        raise _misfit("tool_discovery", "threshold", repr(threshold), "a number from 0 to 1")
-    return DiscoverRequest(
-        queries=queries,
-        context=_text("tool_discovery", given, "context"),
-        max_results=None if limit is None else int(limit),
-        servers=_texts("tool_discovery", given, "server", required=False),
-        threshold=float(threshold),
-        group=_text("tool_discovery", given, "group"),
-    )
+    return _read("tool_discovery", DiscoverArguments, arguments).request()
 
 
-def read_describe(arguments: object) -> DescribeRequest:
-    """The question that the arguments of `tool_describe` ask.
+def read_describe(arguments: object) -> DescribeArguments:
+    """The arguments of `tool_describe`.
 
     Raises:
         ArgumentError: They do not fit.
     """
-    given = _given("tool_describe", arguments, {"toolKeys"})
-    keys = _texts("tool_describe", given, "toolKeys", required=True)
-    if len(keys) > _MAX_KEYS:
-        raise _misfit("tool_describe", "toolKeys", f"{len(keys)} keys", f"1 to {_MAX_KEYS}")
-    return DescribeRequest(keys=keys)
+    return _read("tool_describe", DescribeArguments, arguments)
 
 
-def read_execute(arguments: object) -> ExecuteRequest:
-    """The call that the arguments of `tool_execute` ask for.
+def read_execute(arguments: object) -> ExecuteArguments:
+    """The arguments of `tool_execute`.
 
     Raises:
         ArgumentError: They do not fit.
     """
-    given = _given("tool_execute", arguments, {"toolKey", "arguments"})
-    key = given.get("toolKey")
-    if not isinstance(key, str) or not key.strip():
-        raise _misfit("tool_execute", "toolKey", _shown(key), 'a key such as "server:tool"')
-    inner = given.get("arguments", {})
-    if not isinstance(inner, dict):
-        raise _misfit("tool_execute", "arguments", _shown(inner), "a JSON object")
-    # semantic-kernel reserves the parameter name `arguments` and wraps the whole call once more.
-    wrapped = json_object(given.get("arguments"))
-    if set(wrapped) == {"toolKey", "arguments"} and wrapped["toolKey"] == key:
-        wrapped = json_object(wrapped["arguments"])
-    return ExecuteRequest(key=key.strip(), arguments=wrapped)
+    return _read("tool_execute", ExecuteArguments, arguments).normalized()
 
 
-def read_process_prompt(arguments: object) -> PromptRequest:
-    """The message that the arguments of `processPrompt` hold.
+def read_process_prompt(arguments: object) -> PromptArguments:
+    """The arguments of `processPrompt`.
 
     Raises:
         ArgumentError: They do not fit, or there is no message in them.
     """
-    given = _given("processPrompt", arguments, {"prompt"})
-    prompt = given.get("prompt", "")
-    if not isinstance(prompt, str):
-        raise _misfit("processPrompt", "prompt", _shown(prompt), "a string")
-    if not prompt.strip():
+    read = _read("processPrompt", PromptArguments, _completed(arguments, "prompt", ""))
+    if not read.prompt.strip():
         raise ArgumentError("Error: prompt parameter is required")
-    return PromptRequest(prompt=prompt)
+    return read
 
 
-def read_get_knowledge(arguments: object) -> KnowledgeRequest:
-    """The actions that the arguments of `getKnowledge` hold.
+def read_get_knowledge(arguments: object) -> KnowledgeArguments:
+    """The arguments of `getKnowledge`, each action once.
 
     Raises:
         ArgumentError: They do not fit, or there is no action in them.
     """
-    given = _given("getKnowledge", arguments, {"queries"})
-    if given.get("queries") in (None, [], ""):
-        raise ArgumentError("Error: queries parameter is required")
-    queries = _texts("getKnowledge", given, "queries", required=True)
-    queries = tuple(dict.fromkeys(query for query in queries if query.strip()))
+    read = _read("getKnowledge", KnowledgeArguments, _completed(arguments, "queries", [""]))
+    queries = list(dict.fromkeys(query for query in read.queries if query.strip()))
     if not queries:
         raise ArgumentError("Error: queries parameter is required")
-    if len(queries) > _MAX_QUERIES:
-        raise _misfit("getKnowledge", "queries", f"{len(queries)} actions", f"1 to {_MAX_QUERIES}")
-    return KnowledgeRequest(queries=queries)
+    return read.model_copy(update={"queries": queries})
 
 
-def read_result_read(arguments: object) -> ReadRequest:
-    """The page that the arguments of `result_read` ask for.
+def read_result_read(arguments: object) -> ReadArguments:
+    """The arguments of `result_read`.
 
     Raises:
         ArgumentError: They do not fit.
     """
-    given = _given("result_read", arguments, {"handle", "offset"})
-    handle = given.get("handle")
-    if not isinstance(handle, str) or not handle:
-        raise _misfit("result_read", "handle", _shown(handle), "a handle that a page named")
-    offset = given.get("offset", 0)
-    if not _is_integer(offset) or offset < 0:
-        raise _misfit("result_read", "offset", _shown(offset), "an integer from 0 on")
-    return ReadRequest(handle=handle, offset=int(offset))
+    return _read("result_read", ReadArguments, arguments)
 
 
-def _given(tool: str, arguments: object, known: set[str]) -> Json:
-    if arguments is not None and not _is_object(arguments):
-        raise _misfit(tool, "arguments", _shown(arguments), "a JSON object")
-    given = {key: value for key, value in json_object(arguments).items() if value is not None}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        near = get_close_matches(unknown[0][:60], known, 1)
+def _read(tool: str, model: type[ArgumentsT], arguments: object) -> ArgumentsT:
+    if arguments is not None and not isinstance(arguments, dict):
+        raise _misfit(tool, "arguments", _quoted(arguments), "a JSON object")
+    try:
+        return model.model_validate(arguments or {})
+    except ValidationError as error:
+        problem = problem_in(error, model)
+    if problem.kind == "unknown":
+        near = get_close_matches(problem.name[:60], problem.allowed.split(", "), 1)
         raise ArgumentError(
-            f"{tool} has no argument {unknown[0][:60]!r}.",
-            allowed=f"Allowed: {', '.join(sorted(known))}.",
+            f"{tool} has no argument {problem.name[:60]!r}.",
+            allowed=f"Allowed: {problem.allowed}.",
             hint=f"Did you mean {near[0]!r}?" if near else "Leave it out.",
         )
-    return given
+    raise _misfit(tool, problem.name, _quoted(problem.value), problem.allowed)
 
 
-def _text(tool: str, given: Json, name: str) -> str:
-    value = given.get(name, "")
-    if not isinstance(value, str):
-        raise _misfit(tool, name, _shown(value), "a string")
-    return value
+def _completed(arguments: object, name: str, blank: object) -> object:
+    """The arguments with a blank one for one that is missing, so that others are checked first."""
+    members = json_object(arguments)
+    if not members and arguments is not None and arguments != {}:
+        return arguments
+    return members if members.get(name) else {**members, name: blank}
 
 
-def _texts(tool: str, given: Json, name: str, *, required: bool) -> tuple[str, ...]:
-    value = given.get(name)
-    if value is None and not required:
-        return ()
-    several = [value] if isinstance(value, str) else json_array(value)
-    texts = tuple(item for item in several if isinstance(item, str))
-    if not texts or len(texts) < len(several):
-        raise _misfit(tool, name, _shown(value), "a string, or an array of one string or more")
-    return texts
+def _as_tuple(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _is_object(value: object) -> bool:
-    return isinstance(value, dict)
-
-
-def _is_integer(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _shown(value: object) -> str:
-    if value is None:
-        return "nothing"
-    return json_text.dumps(value).decode()[:60]
+def _quoted(value: object) -> str:
+    return "nothing" if value is None else json_text.dumps(value).decode()[:60]
 
 
 def _misfit(tool: str, name: str, came: str, allowed: str) -> ArgumentError:

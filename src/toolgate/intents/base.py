@@ -5,9 +5,11 @@ servers and of the caller.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from toolgate.types import Json
 
 __all__ = [
     "NONE",
@@ -359,6 +361,30 @@ class Detection:
 
     question: str = ""
     """What to ask back when the best candidates are too close; else empty."""
+
+    def as_json(self) -> Json:
+        """As REST and the command line show it."""
+        return {
+            "use_mcp": self.use_mcp,
+            "intent": self.intent,
+            "confidence": self.confidence,
+            "tool": self.tool,
+            "arguments": dict(self.arguments),
+            "matched": list(self.matched),
+            "stage": self.stage,
+            "reason": self.reason,
+            "found": [asdict(argument) for argument in self.read_arguments],
+            "intents": list(self.intents),
+            "candidates": [
+                {
+                    "intent": candidate.intent,
+                    "confidence": candidate.confidence,
+                    "why": candidate.why,
+                }
+                for candidate in self.candidates
+            ],
+            "question": self.question or None,
+        }
 
 
 @runtime_checkable

@@ -43,9 +43,9 @@ from toolgate.server.asgi.telemetry import record_telemetry
 from toolgate.server.mcp.endpoint import McpEndpoint
 from toolgate.server.mcp.sdk_loader import SdkLoader
 from toolgate.server.openai.chat import ChatApi
+from toolgate.server.rest.api import RestApi
 from toolgate.server.rest.catalog_search import CatalogSearch
 from toolgate.server.rest.login_pages import LoginPages
-from toolgate.server.rest.routes import RestApi
 
 if TYPE_CHECKING:
     from toolgate.app.app import App

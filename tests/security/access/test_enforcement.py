@@ -21,7 +21,8 @@ from toolgate.errors import CatalogError, ToolgateError, UnknownToolError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.models.llm import Message
 from toolgate.security.access import AccessRule, PolicyInputs, ProjectRules, parse_pattern
-from toolgate.server.rest.routes import RestApi, _RestRequest, _route
+from toolgate.server.asgi.authentication import CALLER
+from toolgate.server.rest.api import RestApi
 from toolgate.settings import (
     ChatSettings,
     DiscoverySettings,
@@ -64,6 +65,7 @@ class World:
     """A gateway that is open for all examples."""
 
     app: App
+    rest: RestApi
     upstreams: dict[str, FakeUpstream]
     model: Scripted
     """What turns of chat ask; it calls every tool there is, whatever it was offered."""
@@ -96,7 +98,7 @@ async def opened() -> AsyncGenerator[World]:
         table = ModelTable(model="double", url=model.url, key="k", retries=0)
         wanted = replace(wanted, models={"main": table}, chat=ChatSettings(engine="plain"))
         async with open_app(wanted, wait_s=HANG_S, wires=dict(upstreams)) as app:
-            yield World(app=app, upstreams=upstreams, model=model)
+            yield World(app=app, rest=RestApi(app), upstreams=upstreams, model=model)
 
 
 @pytest.fixture(scope="module")
@@ -278,12 +280,22 @@ _MANAGING: tuple[str, ...] = (
 
 async def _asked(world: World, asker: Caller, method: str, path: str, body: Json) -> Any:
     """What the REST door answers a caller."""
-    handler, names = _route(method, path)
-    call = _RestRequest(caller=asker, names=names, query={}, body=body)
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": orjson.dumps(body) if body else b""}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": method, "path": f"/api/v1/{path}", "headers": headers}
+    CALLER.set(asker)
     try:
-        return (await handler(RestApi(world.app), call))[1]
+        await world.rest.route({**scope, "query_string": b""}, receive, send)
     except ToolgateError as error:
         return str(error)
+    return orjson.loads(sent[1]["body"])
 
 
 async def _check_counts(world: World, asker: Caller, visible: int) -> None:

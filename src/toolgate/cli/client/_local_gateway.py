@@ -16,7 +16,7 @@ from toolgate.cli.client._http_exchange import Exchange, project_header
 from toolgate.cli.client._open_gateway import Connect
 from toolgate.cli.terminal._context import shared_options
 from toolgate.server.asgi.parsing.messages import Message
-from toolgate.server.rest.routes import RestApi
+from toolgate.server.rest.api import RestApi
 from toolgate.settings import Settings
 from toolgate.types import Json
 

@@ -24,7 +24,6 @@ from toolgate.intents import (
     StageChoice,
 )
 from toolgate.packs import Pack, Packs, load_pack
-from toolgate.server.rest.detection import detection_json
 from toolgate.settings import Settings
 from toolgate.types import Json
 
@@ -176,7 +175,7 @@ def _answer_rows(asked: DetectSession, path: Path, today: date | None) -> int:
         for row in rows
     ]
     for row, detection in zip(rows, asked.answers(messages), strict=True):
-        print(json.dumps({"id": row.get("id"), **detection_json(detection)}, ensure_ascii=True))
+        print(json.dumps({"id": row.get("id"), **detection.as_json()}, ensure_ascii=True))
     return SUCCESS
 
 
@@ -211,7 +210,7 @@ def _rows(path: Path) -> Iterator[Json]:
 
 
 def _answer(asked: DetectSession, detection: Detection, why: Reasons | None) -> Json:
-    answer = detection_json(detection)
+    answer = detection.as_json()
     if why is not None:
         answer["explanation"] = _explanation(asked, detection, why)
     return answer

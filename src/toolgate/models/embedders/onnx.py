@@ -18,7 +18,7 @@ import onnxruntime  # pyright: ignore[reportMissingTypeStubs]
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from toolgate.base.ranges import check_ranges, unfit
+from toolgate.base.validation import check_ranges, unfit
 from toolgate.errors import EmbedderError
 from toolgate.models.embedders._metadata import PREFIX
 from toolgate.models.embedders.base import Reads, TextKind, Vectors

@@ -18,7 +18,7 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.base.ranges import check_ranges, check_url
+from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import EmbedderError
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
 from toolgate.types import json_array, json_object

@@ -14,7 +14,7 @@ import anyio
 import httpx2
 from anthropic import AsyncAnthropic
 
-from toolgate.base.ranges import check_ranges, check_url
+from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import ModelError
 from toolgate.models.llm._service_errors import (
     broken_off,

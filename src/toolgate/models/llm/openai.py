@@ -18,7 +18,7 @@ from openai import AsyncOpenAI
 
 from toolgate.base import json_text
 from toolgate.base.ids import new_id
-from toolgate.base.ranges import check_ranges, check_url
+from toolgate.base.validation import check_ranges, check_url
 from toolgate.errors import ModelError
 from toolgate.models.llm._openai_transport import Transport
 from toolgate.models.llm._service_errors import (

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from typing import TypedDict
 
-from toolgate.base.ranges import check_ranges
+from toolgate.base.validation import check_ranges
 from toolgate.search.lexical.postings import (
     Weights,
 )

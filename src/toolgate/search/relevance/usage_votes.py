@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.base.ranges import check_ranges, unfit
+from toolgate.base.validation import check_ranges, unfit
 
 __all__ = [
     "Support",

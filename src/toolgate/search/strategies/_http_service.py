@@ -14,7 +14,7 @@ import aiohttp
 import anyio
 
 from toolgate.base import json_text
-from toolgate.base.ranges import check_ranges, check_url, unfit
+from toolgate.base.validation import check_ranges, check_url, unfit
 from toolgate.types import Json
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from toolgate.base.ranges import check_ranges
+from toolgate.base.validation import check_ranges
 from toolgate.search.lexical.weights import WordWeights
 from toolgate.search.relevance.usage_votes import UsageWeights
 

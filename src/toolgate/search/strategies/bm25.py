@@ -14,7 +14,7 @@ import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.base.ranges import check_ranges
+from toolgate.base.validation import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search.lexical.index import build_state, is_current
 from toolgate.search.lexical.matches import (

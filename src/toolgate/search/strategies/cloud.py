@@ -14,7 +14,7 @@ from time import perf_counter
 import anyio
 import numpy as np
 
-from toolgate.base.ranges import check_ranges
+from toolgate.base.validation import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search.lexical.query import QUERIES, QUERY_CHARS
 from toolgate.search.strategies._catalog_search_json import read_answer, request_body, tool_body

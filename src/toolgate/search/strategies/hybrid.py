@@ -20,7 +20,7 @@ import anyio.to_thread
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.base.ranges import unfit
+from toolgate.base.validation import unfit
 from toolgate.models.embedders import Embedder, Reads
 from toolgate.search import (
     WEIGHTS,

@@ -12,7 +12,7 @@ from time import perf_counter
 
 import anyio
 
-from toolgate.base.ranges import check_ranges
+from toolgate.base.validation import check_ranges
 from toolgate.search import Hit, SearchableTool, SearchAnswer, SearchRequest, SearchStrategy
 from toolgate.search.strategies._http_service import (
     SUSPENDED,

@@ -1,0 +1,278 @@
+"""Checks of input from outside, with one kind of message.
+
+JSON objects are described by models on `Input`; what is allowed is told from their JSON Schema, so
+that messages and published schemas agree. Options of implementations are dataclasses whose ranges
+`check_ranges` checks: `plugins` adds where they are written.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, cast
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core.core_schema import DictSchema, WithDefaultSchema
+
+from toolgate.errors import ArgumentError, OptionError
+from toolgate.types import Json
+
+__all__ = [
+    "Input",
+    "InputProblem",
+    "SchemaGenerator",
+    "check_ranges",
+    "check_url",
+    "input_schema",
+    "parse",
+    "problem_in",
+    "unfit",
+]
+
+InputT = TypeVar("InputT", bound="Input")
+
+
+class Input(BaseModel):
+    """Base of models for JSON objects: strict types, no other members, null means absent."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_null(cls, values: object) -> object:
+        """Several client libraries send absent members as null."""
+        if not isinstance(values, Mapping):
+            return values
+        members = cast("Mapping[str, object]", values)
+        return {name: value for name, value in members.items() if value is not None}
+
+    def members(self) -> Json:
+        """The members that came, by the names of the fields."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+
+class SchemaGenerator(GenerateJsonSchema):
+    """JSON Schemas without titles and defaults, which tell readers nothing new."""
+
+    def field_title_should_be_set(self, schema: object) -> bool:
+        """Never."""
+        del schema
+        return False
+
+    def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
+        """The schema of the value."""
+        return self.generate_inner(schema["schema"])
+
+    def dict_schema(self, schema: DictSchema) -> JsonSchemaValue:
+        """The schema of a map, in which values of any kind are not mentioned."""
+        generated = super().dict_schema(schema)
+        return {name: part for name, part in generated.items() if part is not True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputProblem:
+    """The first thing that is wrong with input."""
+
+    kind: Literal["missing", "unknown", "wrong"]
+    """Whether a member is absent, has no such name, or has a value that is not allowed."""
+
+    name: str
+    """The member: `limit`, or `history[0].role` deeper inside."""
+
+    allowed: str
+    """What is allowed: `a whole number from 1 to 50`; for an unknown member the names that exist.
+    """
+
+    value: object
+    """What came; None if nothing did."""
+
+    is_public: bool
+    """Whether a message may repeat what came: a number, or a word where one of a few is expected.
+    Anything else may be a secret in the wrong place."""
+
+
+def parse(model: type[InputT], values: object, *, subject: str = "Member") -> InputT:
+    """The input as a model.
+
+    Args:
+        model: What is allowed.
+        values: What came.
+        subject: What a message calls a member.
+
+    Raises:
+        ArgumentError: It does not fit.
+    """
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        problem = problem_in(error, model)
+    if problem.kind == "unknown":
+        word = subject.lower()
+        names = f"Allowed: {problem.allowed}." if problem.allowed else f"No {word} is allowed here."
+        raise ArgumentError(f"Unknown {word} {problem.name!r:.60}.", allowed=names)
+    if problem.kind == "missing":
+        raise ArgumentError(
+            f"{subject} {problem.name!r} is missing.", allowed=f"It is {problem.allowed}."
+        )
+    came = f", not {problem.value!r:.60}" if problem.is_public else ""
+    raise ArgumentError(f"{subject} {problem.name!r} must be {problem.allowed}{came}.")
+
+
+def problem_in(error: ValidationError, model: type[BaseModel]) -> InputProblem:
+    """What pydantic found, unknown members before anything else."""
+    details = error.errors(include_url=False)
+    detail = next((item for item in details if item["type"] == "extra_forbidden"), details[0])
+    root = TypeAdapter(model).json_schema(schema_generator=SchemaGenerator)
+    name, parent, schema = "", root, root
+    for part in detail["loc"]:
+        members: Json = _resolved(schema, root).get("properties", {})
+        if isinstance(part, int) and "properties" in _resolved(schema.get("items", {}), root):
+            name, schema = f"{name}[{part}]", schema["items"]
+        elif part in members or detail["type"] == "extra_forbidden":
+            parent, schema = schema, members.get(str(part), {})
+            name = f"{name}.{part}".lstrip(".")
+        else:
+            break  # a key of a map, or one of several types
+    value = detail["input"]
+    if detail["type"] == "extra_forbidden":
+        names = ", ".join(sorted(_resolved(parent, root)["properties"]))
+        return InputProblem(kind="unknown", name=name, allowed=names, value=value, is_public=True)
+    allowed = _described(schema, root)
+    if detail["type"] == "missing":
+        return InputProblem(kind="missing", name=name, allowed=allowed, value=None, is_public=True)
+    return InputProblem(
+        kind="wrong",
+        name=name,
+        allowed=allowed,
+        value=value,
+        is_public=_is_public(value, schema, is_text=not model.model_config.get("strict")),
+    )
+
+
+def input_schema(model: type[Input]) -> Json:
+    """The JSON Schema of an input, as tools publish it."""
+    schema = model.model_json_schema(schema_generator=SchemaGenerator)
+    return {
+        name: part
+        for name, part in schema.items()
+        if name not in {"additionalProperties", "description", "title"}
+    }
+
+
+def _is_public(value: object, schema: Json, *, is_text: bool) -> bool:
+    is_choice = bool(_choices(schema))
+    options = (schema, *schema.get("anyOf", ()))
+    is_number = any(_kind(option) in {"boolean", "integer", "number"} for option in options)
+    if isinstance(value, str):
+        return is_choice or (is_number and is_text)
+    return isinstance(value, bool | int | float) and (is_choice or is_number)
+
+
+def _resolved(schema: Json, root: Json) -> Json:
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    return root["$defs"][name] if name else schema
+
+
+_KINDS = {
+    "string": ("a string", "strings"),
+    "integer": ("a whole number", "whole numbers"),
+    "number": ("a number", "numbers"),
+    "boolean": ("true or false", "booleans"),
+    "object": ("an object", "objects"),
+    "array": ("a list", "lists"),
+}
+"""Types of JSON Schema in messages: one value, several."""
+
+
+def _described(schema: Json, root: Json) -> str:
+    """What a schema allows, in a few words."""
+    schema = _resolved(schema, root)
+    if choices := _choices(schema):
+        *first, last = choices
+        return f"{', '.join(first)} or {last}" if first else last
+    if options := schema.get("anyOf"):
+        described = [_described(option, root) for option in options if option != {"type": "null"}]
+        return ", or ".join(described)
+    kind = _kind(schema)
+    inner = schema.get("items" if kind == "array" else "additionalProperties")
+    several = _KINDS.get(_kind(_resolved(inner, root)), ("", ""))[1] if inner else ""
+    return f"{_KINDS[kind][0]}{f' of {several}' if several else ''}{_limits(schema)}"
+
+
+def _choices(schema: Json) -> list[str]:
+    """The words of which one is expected; none: it is not about words."""
+    options = [option for option in schema.get("anyOf", (schema,)) if option != {"type": "null"}]
+    words = [
+        option.get("enum", [option["const"]] if "const" in option else []) for option in options
+    ]
+    return [str(word) for choices in words for word in choices] if all(words) else []
+
+
+def _kind(schema: Json) -> str:
+    kind: Any = schema.get("type", "")
+    return kind if isinstance(kind, str) else str(kind[0])
+
+
+def _limits(schema: Json) -> str:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    if "exclusiveMinimum" in schema:
+        return f" above {schema['exclusiveMinimum']:,g}, up to {high:,g}"
+    if low is not None and high is not None:
+        return f" from {low:,g} to {high:,g}"
+    if low is not None:
+        return f" from {low:,g} on"
+    if "maxItems" in schema:
+        return f", {schema.get('minItems', 0)} to {schema['maxItems']} of them"
+    return ", one or more" if schema.get("minItems") == 1 else ""
+
+
+def check_ranges(options: object, ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Check that numbers are within their ranges, both ends included.
+
+    Args:
+        options: A value with these attributes; one that is None stands for a default.
+        ranges: Lowest and highest value by name.
+
+    Raises:
+        OptionError: One is outside, or no number at all.
+    """
+    for name, (low, high) in ranges.items():
+        value = getattr(options, name)
+        if value is not None and not low <= value <= high:
+            raise unfit(name, value, f"{_plain(low)} to {_plain(high)}")
+
+
+def check_url(url: str, name: str = "url") -> None:
+    """Check that an address is one of the web.
+
+    Raises:
+        OptionError: It is not.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise unfit(name, url, "addresses with http:// or https://")
+
+
+def unfit(option: str, value: object, allowed: str, *, hint: str = "") -> OptionError:
+    """The error for an option with a value that cannot be used.
+
+    Args:
+        option: Its name in its own table.
+        value: What came; no secret.
+        allowed: What could have come, without the word.
+        hint: What to do; left out, the table is named where it is corrected.
+    """
+    error = OptionError(
+        f"Option {option!r} is {value!r}.", allowed=f"Allowed: {allowed}.", hint=hint
+    )
+    error.option = option
+    error.problem = repr(value)
+    return error
+
+
+def _plain(number: float) -> str:
+    return f"{number:,}" if isinstance(number, int) else f"{number:,g}"

@@ -1,0 +1,137 @@
+"""Bases of the models that describe bodies, queries and answers of the REST API.
+
+The OpenAPI document is generated from these models, so what is checked is what is published.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, Final
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+)
+from pydantic_core import CoreSchema
+
+from toolgate.base.validation import Input, SchemaGenerator
+from toolgate.types import DEFAULT_PROJECT, Json
+
+__all__ = [
+    "MAX_DAYS",
+    "MAX_PAGE",
+    "Answer",
+    "Body",
+    "NamedProject",
+    "PageOf",
+    "PageQuery",
+    "Query",
+    "TableFields",
+    "TextOrNull",
+]
+
+MAX_PAGE: Final = 1_000
+"""Most items of one page (chosen)."""
+
+MAX_DAYS: Final = 36_500
+"""Days that a report may look back: a hundred years, so that dates stay dates."""
+
+
+class Body(Input):
+    """The JSON object of a request."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
+    ) -> Json:
+        """The schema, in which members that may be absent may be null."""
+        schema = handler.resolve_ref_schema(handler(core_schema))
+        for name, member in schema.get("properties", {}).items():
+            if name not in schema.get("required", ()):
+                schema["properties"][name] = _nullable(member)
+        return schema
+
+
+class Query(Input):
+    """The query of a request: parameters of other names are ignored."""
+
+    model_config = ConfigDict(strict=False, extra="ignore")
+
+
+class PageQuery(Query):
+    """A page of a list."""
+
+    limit: int | None = Field(
+        None, ge=1, le=MAX_PAGE, description="At most this many; all by default."
+    )
+    cursor: str = Field("", description="next_cursor of the page before.")
+
+
+class Answer(BaseModel):
+    """A response, read from the attributes of what the gateway returned."""
+
+    model_config = ConfigDict(from_attributes=True, frozen=True, defer_build=True)
+
+
+class PageOf(Answer):
+    """A response with a list that may come in pages."""
+
+    next_cursor: str = Field(default="", description="Continues the list; absent on the last page.")
+
+
+@dataclass(frozen=True)
+class TableFields:
+    """Describes a JSON object by the keys of a settings table, which reads it further inside."""
+
+    table: type[Any]
+    """Has the keys."""
+
+    more: tuple[str, ...] = ()
+    """Texts that the object has in addition."""
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
+    ) -> Json:
+        """The schema; nothing but what is in addition is required."""
+        del core_schema, handler
+        schema = TypeAdapter(self.table).json_schema(schema_generator=SchemaGenerator)
+        derived = {item.name for item in fields(self.table) if "derived" in item.metadata}
+        keys: Json = {
+            name: _nullable(part)
+            for name, part in schema["properties"].items()
+            if name not in derived
+        }
+        more = {name: {"type": "string"} for name in self.more}
+        return {
+            "type": "object",
+            "properties": {**more, **keys},
+            "required": list(self.more),
+            "additionalProperties": False,
+        }
+
+
+def _nullable(schema: Json) -> Json:
+    null = {"type": "null"}
+    if "anyOf" in schema:
+        others = [option for option in schema["anyOf"] if option != null]
+        return {**schema, "anyOf": [*others, null]}
+    if "$ref" in schema or "enum" in schema or "const" in schema:
+        return {"anyOf": [schema, null]}
+    return {**schema, "type": [schema["type"], "null"]} if "type" in schema else schema
+
+
+def _or_null(value: Any) -> Any:
+    return value or None
+
+
+def _project_or_null(value: Any) -> Any:
+    return None if value == DEFAULT_PROJECT else value
+
+
+TextOrNull = Annotated[str | None, BeforeValidator(_or_null)]
+"""A text that is null where it is empty."""
+
+NamedProject = Annotated[str | None, BeforeValidator(_project_or_null)]
+"""A project; null for requests that belong to none."""

@@ -1,0 +1,106 @@
+"""All routes of the REST API, and the choice of one for a request."""
+
+from collections import defaultdict
+
+from starlette.exceptions import HTTPException
+from starlette.routing import Route, Router
+
+from toolgate.app.app import App
+from toolgate.server.asgi.parsing.json_body import HttpError
+from toolgate.server.asgi.parsing.messages import Receive, Scope, Send
+from toolgate.server.rest.openapi import openapi_document
+from toolgate.server.rest.routes import (
+    approvals,
+    audit,
+    chat,
+    credentials,
+    documents,
+    guards,
+    intents,
+    permissions,
+    projects,
+    prompts,
+    quarantine,
+    reports,
+    search_index,
+    servers,
+    tokens,
+    tools,
+)
+from toolgate.server.rest.routing import Call, PathEndpoint, RestRoute, Routes
+from toolgate.types import Json
+
+__all__ = ["ROUTES", "RestRouter"]
+
+_document = Routes()
+
+
+@_document.get("openapi.json")
+async def openapi(_call: Call) -> Json:
+    """Describe this API as a document of OpenAPI 3.1."""
+    return openapi_document(ROUTES)
+
+
+ROUTES: tuple[RestRoute, ...] = tuple(
+    route
+    for topic in (
+        tools.routes,  # called most, so they are compared first
+        intents.routes,
+        servers.routes,
+        quarantine.routes,
+        credentials.routes,
+        approvals.routes,
+        tokens.routes,
+        projects.routes,
+        permissions.routes,
+        guards.routes,
+        audit.routes,
+        reports.routes,
+        search_index.routes,
+        documents.routes,
+        prompts.routes,
+        chat.routes,
+        _document,
+    )
+    for route in topic.routes
+)
+"""All routes."""
+
+
+class RestRouter:
+    """Starlette's router over all routes."""
+
+    def __init__(self, app: App) -> None:
+        by_path: dict[str, dict[str, RestRoute]] = defaultdict(dict)
+        for route in ROUTES:
+            by_path[route.path][route.method] = route
+        self._router = Router(
+            [
+                Route(f"/{path}", PathEndpoint(app, routes), methods=[*routes])
+                for path, routes in by_path.items()
+            ],
+            redirect_slashes=False,
+            default=_not_found,
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of an admitted caller (ASGI).
+
+        Raises:
+            HttpError: There is no such path, or it does not take the method.
+            ToolgateError: What was asked for cannot be done.
+        """
+        path = scope["path"].removeprefix("/api/v1/").rstrip("/")
+        # Starlette raises for a wrong method, and does not answer itself, where there is an app.
+        below = {**scope, "app": self, "path": f"/{path}", "root_path": ""}
+        try:
+            await self._router(below, receive, send)
+        except HTTPException as error:
+            allowed = sorted(set((error.headers or {})["Allow"].split(", ")) - {"HEAD"})
+            message = f"/api/v1/{path} does not take {scope['method']}."
+            raise HttpError(405, "method", message, f"Use {' or '.join(allowed)}.") from None
+
+
+async def _not_found(scope: Scope, _receive: Receive, _send: Send) -> None:
+    path = f"/api/v1{scope['path'][:101]}"
+    raise HttpError(404, "not_found", f"There is nothing at {path!r}.")

@@ -1,0 +1,69 @@
+"""Routes of servers."""
+
+from typing import Any
+
+from pydantic import Field
+
+from toolgate.server.rest.models import Body, PageOf
+from toolgate.server.rest.routing import Call, Routes
+from toolgate.types import Json, ServerStatus
+
+__all__ = ["routes"]
+
+routes = Routes()
+
+
+class ServerList(PageOf):
+    """Servers with their state."""
+
+    servers: list[ServerStatus]
+
+
+@routes.get("servers", pages="servers")
+async def servers(call: Call) -> ServerList:
+    """List the servers with their state."""
+    return ServerList(servers=call.gateway.servers.statuses(call.caller))
+
+
+class AddServer(Body):
+    """A server and where it is written."""
+
+    project: str = Field("", description="The project it belongs to; absent: all see it.")
+    name: str
+    config: dict[str, Any] = Field(description="The keys of a table `[server.NAME]`.")
+    save: bool = Field(False, description="Whether it is written to the configuration file.")
+
+
+@routes.post(
+    "servers",
+    status=201,
+    example={"name": "time", "config": {"command": "uvx", "args": ["a-server"]}},
+)
+async def add_server(call: Call, body: AddServer) -> ServerStatus:
+    """Add a server, or replace the one of this name."""
+    return await call.gateway.manage.servers.add(call.caller, **dict(body))
+
+
+@routes.delete("servers/{name}")
+async def remove_server(call: Call, name: str) -> Json:
+    """Remove a server."""
+    await call.gateway.manage.servers.remove(call.caller, name)
+    return {"name": name}
+
+
+@routes.post("servers/{name}/enable")
+async def enable_server(call: Call, name: str) -> ServerStatus:
+    """Enable a server."""
+    return await call.gateway.manage.servers.enable(call.caller, name, True)
+
+
+@routes.post("servers/{name}/disable")
+async def disable_server(call: Call, name: str) -> ServerStatus:
+    """Disable a server."""
+    return await call.gateway.manage.servers.enable(call.caller, name, False)
+
+
+@routes.post("servers/{name}/restart")
+async def restart_server(call: Call, name: str) -> ServerStatus:
+    """Restart a server."""
+    return await call.gateway.manage.servers.restart(call.caller, name)

@@ -1,0 +1,212 @@
+"""Routes of tools: search, definitions, calls, and what is learned from use."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from typing import Any, Literal, cast
+
+from pydantic import Field
+
+from toolgate.errors import ArgumentError
+from toolgate.gateway.listing import ToolView
+from toolgate.gateway.meta_tools import (
+    DescribeArguments,
+    DiscoverArguments,
+    DiscoverRequest,
+    ExecuteArguments,
+    OneOrMore,
+)
+from toolgate.server.rest.models import Answer, Body, PageOf, Query
+from toolgate.server.rest.routing import Call, Routes
+from toolgate.types import Json, json_object
+
+__all__ = ["routes"]
+
+routes = Routes()
+
+Format = Literal["mcp", "openai", "anthropic"]
+"""Forms in which definitions are given, ready for a model's API."""
+
+
+class Discover(DiscoverArguments, Body):
+    """A search: the arguments of `tool_discovery`, and what programs need in addition."""
+
+    limit: int = Field(0, ge=1, le=50, description="Another name of maxResults.")
+    servers: OneOrMore = Field("", description="Another name of server.")
+    include_core: bool = Field(True, description="Whether pinned tools follow the results.")
+    explain: bool = Field(False, description="Whether each result says how it was ranked.")
+    format: Format | None = Field(None, description="Adds the definitions in this form.")
+
+    def request(self) -> DiscoverRequest:
+        """The search.
+
+        Raises:
+            ArgumentError: The same is given under two names, or does not fit.
+        """
+        for names in (("limit", "maxResults"), ("servers", "server")):
+            if {name.replace("maxR", "max_r") for name in names} <= self.model_fields_set:
+                raise ArgumentError(
+                    f"{names[0]!r} and {names[1]!r} are the same.", hint="Give one of them."
+                )
+        request = super().request()
+        servers = [self.servers] if isinstance(self.servers, str) else self.servers
+        return replace(
+            request,
+            max_results=self.limit or request.max_results,
+            servers=tuple(servers) if self.servers else request.servers,
+            include_core=self.include_core,
+        )
+
+
+@routes.post("discover", example={"query": "list the open issues", "limit": 3})
+async def discover(call: Call, body: Discover) -> Json:
+    """Find the tools that fit a request, or each of several."""
+    discovery = await call.gateway.discovery.discover(call.caller, body.request())
+    answer = discovery.structured(explain=True) if body.explain else discovery.structured()
+    if body.format is None:
+        return {**answer, "text": discovery.text}
+    keys = [str(tool["toolKey"]) for tool in answer["results"]]
+    return {**answer, "tools": _definitions(call, keys, body.format)}
+
+
+class Describe(DescribeArguments, Body):
+    """Tools by key."""
+
+    indexed: bool = Field(False, description="Adds the texts by which the meaning is found.")
+    format: Format | None = Field(None, description="Only the definitions, in this form.")
+
+
+@routes.post("describe", example={"toolKeys": ["github:list_issues"]})
+async def describe(call: Call, body: Describe) -> Json:
+    """Show tools by key, whole."""
+    described = await call.gateway.discovery.describe(call.caller, body.keys)
+    if body.format is not None:
+        return {"tools": _definitions(call, body.keys, body.format)}
+    answer: Json = {**described.structured(), "text": described.text}
+    if body.indexed:
+        tools = cast("list[Json]", answer["tools"])
+        keys = [str(tool["toolKey"]) for tool in tools]
+        texts = call.gateway.manage.vectors.texts(call.caller, keys)
+        answer["tools"] = [{**tool, **asdict(texts[str(tool["toolKey"])])} for tool in tools]
+    return answer
+
+
+class Execute(ExecuteArguments, Body):
+    """A call: the arguments of `tool_execute`."""
+
+
+class CallResult(Answer):
+    """The result of a tool, unchanged."""
+
+    content: Sequence[Any] = ()
+    isError: bool = False  # noqa: N815 - its name in MCP
+
+
+@routes.post(
+    "execute",
+    answer=CallResult,
+    example={"toolKey": "github:list_issues", "arguments": {"owner": "acme"}},
+)
+async def execute(call: Call, body: Execute) -> Json:
+    """Run a tool; its result is unchanged."""
+    request = body.normalized()
+    return await call.gateway.calls.execute(call.caller, request.key, request.arguments)
+
+
+class ToolQuery(Query):
+    """Which tools, and in which form."""
+
+    server: str | None = Field(None, description="Only of this server.")
+    format: Format | None = Field(None, description="Definitions ready for a model.")
+
+
+class ToolList(PageOf):
+    """Tools, in the order of the catalog."""
+
+    tools: list[Json]
+
+
+@routes.get("tools", pages="tools", answer=ToolList)
+async def tools(call: Call, query: ToolQuery) -> Json:
+    """List all tools in the order of the catalog."""
+    views = [
+        tool
+        for tool in call.gateway.listing.tool_views(call.caller)
+        if query.server is None or tool.server == query.server
+    ]
+    if query.format is not None:
+        return {"tools": [_definition(tool, query.format) for tool in views]}
+    return {"tools": [_summary(tool) for tool in views]}
+
+
+class GroupList(PageOf):
+    """Capability groups."""
+
+    groups: list[Json]
+
+
+@routes.get("groups", pages="groups", answer=GroupList)
+async def groups(call: Call) -> Json:
+    """List the capability groups."""
+    return {"groups": await call.gateway.discovery.groups(call.caller)}
+
+
+@routes.get("running")
+async def running(call: Call) -> Json:
+    """List the calls that run now."""
+    return {"running": [asdict(running) for running in call.gateway.calls.running(call.caller)]}
+
+
+class Mark(Body):
+    """Whether a tool was right for a search that showed it."""
+
+    toolKey: str  # noqa: N815 - its name on the wire
+    mark: Literal["right", "wrong"]
+
+
+@routes.post("mark", example={"toolKey": "github:list_issues", "mark": "right"})
+async def mark(call: Call, body: Mark) -> Mark:
+    """Say that a tool which a search showed was right, or wrong."""
+    await call.gateway.learning.mark(call.caller, body.toolKey, right=body.mark == "right")
+    return body
+
+
+@routes.get("usage")
+async def usage(call: Call) -> Json:
+    """Show what was learned from use."""
+    return asdict(await call.gateway.learning.status(call.caller))
+
+
+@routes.delete("usage")
+async def forget_usage(call: Call) -> Json:
+    """Forget what was searched and used."""
+    return {"searches": await call.gateway.learning.clear(call.caller)}
+
+
+def _definitions(call: Call, keys: Sequence[str], form: Format) -> list[Json]:
+    """Definitions of tools by key."""
+    views = {tool.key: tool for tool in call.gateway.listing.tool_views(call.caller)}
+    views |= {tool.exposed: tool for tool in views.values()}
+    return [_definition(views[key], form) for key in keys if key in views]
+
+
+def _definition(tool: ToolView, form: Format) -> Json:
+    """A tool's definition as a model's API takes it; `mcp`: as MCP lists it."""
+    definition = tool.definition
+    if form == "mcp":
+        return {**definition, "name": tool.exposed}
+    description = str(definition.get("description") or "")
+    schema = json_object(definition.get("inputSchema")) or {"type": "object"}
+    if form == "anthropic":
+        return {"name": tool.exposed, "description": description, "input_schema": schema}
+    function = {"name": tool.exposed, "description": description, "parameters": schema}
+    return {"type": "function", "function": function}
+
+
+def _summary(tool: ToolView) -> Json:
+    return {
+        "toolKey": tool.key,
+        "toolName": tool.exposed,
+        "serverName": tool.server,
+        "description": tool.definition.get("description", ""),
+        "down": tool.down,
+    }

@@ -1,0 +1,213 @@
+"""Routes of the REST API: a handler, and what its parameters say about body, query and path.
+
+A handler takes a `Call`, the variable part of its path as `name`, and `body` or `query` by a model:
+
+    @routes.post("tokens/{name}/rotate")
+    async def rotate_token(call: Call, name: str, body: RotateToken) -> NewToken:
+        ...
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+from urllib.parse import parse_qsl
+
+from pydantic import BaseModel
+
+from toolgate.app.app import App
+from toolgate.base.validation import parse
+from toolgate.gateway.gateway import Gateway
+from toolgate.server.asgi.authentication import CALLER
+from toolgate.server.asgi.parsing.json_body import json_body
+from toolgate.server.asgi.parsing.messages import Receive, Scope, Send, send_json
+from toolgate.server.rest.models import Body, PageQuery
+from toolgate.server.rest.pagination import paged
+from toolgate.types import Caller, Json
+
+__all__ = ["Call", "PathEndpoint", "Reply", "RestRoute", "Routes"]
+
+HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[object]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """Who calls, and the gateway that answers."""
+
+    app: App
+    """The gateway with what it stands on."""
+
+    caller: Caller
+    """Who sent the request."""
+
+    @property
+    def gateway(self) -> Gateway:
+        """The operations of the gateway."""
+        return self.app.gateway
+
+    def must_manage(self) -> None:
+        """Refuse callers without the right to manage.
+
+        Raises:
+            ForbiddenError: The caller has not got it.
+        """
+        self.gateway.visible.must_manage(self.caller)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A response whose status depends on what was done."""
+
+    status: int
+    """HTTP status."""
+
+    content: object
+    """A model, or JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestRoute:
+    """One operation of the API."""
+
+    method: str
+    """HTTP method."""
+
+    path: str
+    """Below `/api/v1/`, with `{name}` for the variable part."""
+
+    handler: Callable[..., Awaitable[object]]
+    """Responds."""
+
+    status: int
+    """Of a response without error."""
+
+    answer: Any
+    """Describes the response; `Json` for any object."""
+
+    pages: str
+    """The list of the response that comes in pages where `?limit=` is given; empty: none."""
+
+    example: Json | None
+    """A body that works, for the OpenAPI document."""
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Types of the handler's parameters, by name."""
+        return inspect.get_annotations(self.handler)
+
+    @property
+    def body(self) -> Any:
+        """Describes the body; None: the method has none."""
+        has_body = self.method in {"PATCH", "POST"}
+        return self.parameters.get("body", Body) if has_body else None
+
+    async def respond(self, call: Call, name: str, query: Mapping[str, str], body: Json) -> Reply:
+        """The response to a request.
+
+        Raises:
+            ArgumentError: Body or query do not fit the models of the handler.
+        """
+        arguments: Json = {}
+        if "name" in self.parameters:
+            arguments["name"] = name
+        if "query" in self.parameters:
+            arguments["query"] = parse(self.parameters["query"], query, subject="Parameter")
+        if self.body is not None:
+            content = parse(self.body, body) if _is_model(self.body) else body
+            if "body" in self.parameters:
+                arguments["body"] = content
+        page = parse(PageQuery, query, subject="Parameter") if self.pages else None
+        answer = await self.handler(call, **arguments)
+        reply = answer if isinstance(answer, Reply) else Reply(self.status, answer)
+        content = reply.content
+        if isinstance(content, BaseModel):
+            content = content.model_dump(mode="json", exclude_unset=True)
+        if page is not None:
+            content = paged(cast("Json", content), self.pages, page)
+        return Reply(reply.status, content)
+
+
+class Routes:
+    """The routes of one topic, added by decorators."""
+
+    def __init__(self) -> None:
+        self.routes: list[RestRoute] = []
+
+    def get(
+        self, path: str, *, answer: Any = None, pages: str = ""
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Add a handler of `GET`."""
+        return self._add("GET", path, answer=answer, pages=pages)
+
+    def post(
+        self, path: str, *, status: int = 200, answer: Any = None, example: Json | None = None
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Add a handler of `POST`."""
+        return self._add("POST", path, status=status, answer=answer, example=example)
+
+    def patch(self, path: str) -> Callable[[HandlerT], HandlerT]:
+        """Add a handler of `PATCH`."""
+        return self._add("PATCH", path)
+
+    def delete(self, path: str) -> Callable[[HandlerT], HandlerT]:
+        """Add a handler of `DELETE`."""
+        return self._add("DELETE", path)
+
+    def _add(
+        self,
+        method: str,
+        path: str,
+        *,
+        status: int = 200,
+        answer: Any = None,
+        pages: str = "",
+        example: Json | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        def add(handler: HandlerT) -> HandlerT:
+            self.routes.append(
+                RestRoute(
+                    method=method,
+                    path=path,
+                    handler=handler,
+                    status=status,
+                    answer=answer or inspect.get_annotations(handler)["return"],
+                    pages=pages,
+                    example=example,
+                )
+            )
+            return handler
+
+        return add
+
+
+class PathEndpoint:
+    """All operations at one path, as the endpoint of a Starlette route."""
+
+    def __init__(self, app: App, routes: Mapping[str, RestRoute]) -> None:
+        self._app = app
+        self._routes = routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of an admitted caller (ASGI)."""
+        method: str = scope["method"]
+        route = self._routes["GET" if method == "HEAD" else method]
+        body: Json = {}
+        if route.body is not None:
+            settings = self._app.settings.serve
+            body = await json_body(
+                scope,
+                receive,
+                max_bytes=settings.max_body_bytes,
+                max_depth=settings.max_depth,
+                may_be_empty=True,
+            )
+        query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
+        caller = CALLER.get()
+        assert caller is not None
+        call = Call(app=self._app, caller=caller)
+        reply = await route.respond(call, scope["path_params"].get("name", ""), query, body)
+        await send_json(send, reply.status, reply.content)
+
+
+def _is_model(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, BaseModel)

@@ -230,7 +230,7 @@ class FakeGateway:
 
     async def discover(self, caller: Caller, request: Any) -> Any:
         self.discovered.append(request)
-        results = [{"toolKey": "a:echo", "relevance": 0.9}]
+        results = [{"toolKey": "a:echo", "kind": "tool", "relevance": 0.9}]
         return SimpleNamespace(text="a:echo", structured=lambda: {"results": results})
 
     async def describe(self, caller: Caller, keys: Sequence[str]) -> Any:

@@ -36,7 +36,7 @@ async def test_discover_answers_in_the_shape_of_the_meta_tool() -> None:
         asked = {"query": ["say it back", "list"], "maxResults": 1, "server": "a"}
         status, answer = await ask(place, "POST", "discover", asked)
     assert status == 200
-    assert answer["results"] == [{"toolKey": "a:echo", "relevance": 0.9}]
+    assert answer["results"] == [{"toolKey": "a:echo", "kind": "tool", "relevance": 0.9}]
     assert answer["text"] == "a:echo"
     (request,) = place.gateway.discovered
     assert (request.queries, request.max_results, request.servers) == (
@@ -152,7 +152,7 @@ async def test_errors_have_one_shape_and_a_fitting_status(
         ("discover", {"query": "x", "limit": 0}, "'limit'"),
         ("discover", {"query": "x", "limit": True}, "'limit'"),
         ("discover", {"query": "x", "maxResults": 0}, "'maxResults'"),
-        ("discover", {"query": "x", "serverz": 0}, "include_core, limit, maxResults"),
+        ("discover", {"query": "x", "serverz": 0}, "include_core, kind, limit, maxResults"),
         ("discover", {"query": "x", "limit": 3, "maxResults": 3}, "'limit' and 'maxResults'"),
         ("discover", {"query": "x", "include_core": 1}, "'include_core'"),
         ("describe", {"toolKeys": ["a:echo"], "indexed": "yes"}, "'indexed'"),

@@ -280,7 +280,12 @@ def _open_search(
     stack.push_async_callback(learning.aclose)
     relations = Relations(lambda: settings().groups)
     stack.push_async_callback(relations.aclose)
-    return SearchParts(index=search_factory.index, learning=learning, relations=relations)
+    return SearchParts(
+        index=search_factory.index,
+        contents=search_factory.contents,
+        learning=learning,
+        relations=relations,
+    )
 
 
 async def _start(stack: AsyncExitStack, parts: _Parts, connect: ConnectChoice) -> App:

@@ -28,6 +28,8 @@ class SearchFactory:
         self._now = self._prepared(settings)
         self.index = ToolIndex(self._now.arms)
         """The tools that are searched."""
+        self.contents = ToolIndex(self._now.contents)
+        """Prompts, resources, templates and skills, searched beside them."""
 
     @property
     def strategies(self) -> "Strategies":
@@ -58,7 +60,10 @@ class SearchFactory:
                 table.strategy, selector=table.selector, setting="catalog_search.strategy"
             )
         return Prepared(
-            wanted=_wanted(settings), strategies=strategies, arms=strategies.arms(settings)
+            wanted=_wanted(settings),
+            strategies=strategies,
+            arms=strategies.arms(settings),
+            contents=strategies.for_contents(settings),
         )
 
     async def reload(self, prepared: "Prepared") -> None:
@@ -67,6 +72,7 @@ class SearchFactory:
             return
         before, self._now = self._now, prepared
         await self.index.use(prepared.arms)
+        await self.contents.use(prepared.contents)
         await before.aclose()
 
     async def aclose(self) -> None:
@@ -87,9 +93,12 @@ class Prepared:
     arms: Experiment
     """Which search a conversation gets."""
 
+    contents: Experiment
+    """The search over what is no tool."""
+
     async def aclose(self) -> None:
         """End them."""
-        for arm in self.arms.all:
+        for arm in (*self.arms.all, *self.contents.all):
             await end(arm.strategy)
         await self.strategies.aclose()
 
@@ -168,6 +177,23 @@ class Strategies:
             if name not in known
         ]
         return Experiment(main=main, control=control, share_percent=share, further=others)
+
+    def for_contents(self, settings: Settings) -> Experiment:
+        """The search over prompts, resources, templates and skills.
+
+        It always embeds with the model in the package: there are few of them, so their vectors are
+        kept nowhere, and no service is asked for them anew at each start.
+        """
+        words_alone = settings.optimizations <= {"bm25", "off"}
+        name = "bm25" if words_alone else "hybrid"
+        spec = self._spec(name, "optimization")
+        bundled = PluginSpec(name="bundled", setting="search.embedder")
+        services: dict[str, object] = (
+            {} if words_alone else {"embedder": make("embedder", Embedder, bundled, {})}
+        )
+        return Experiment(
+            main=Variant(name=name, strategy=make("search", SearchStrategy, spec, services))
+        )
 
     def embedder(self) -> Embedder:
         """What gives texts their vectors.

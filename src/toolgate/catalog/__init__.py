@@ -3,6 +3,7 @@
 from toolgate.base.names import fold, server_prefix
 from toolgate.catalog.catalog import Catalog, ConnectChoice, ListingInspector
 from toolgate.catalog.changes import CatalogChange
+from toolgate.catalog.contents import Content, ContentKind, contents_of
 from toolgate.catalog.exposed_names import exposed_names
 from toolgate.catalog.menu import Menu, MenuRules
 from toolgate.catalog.snapshot import CatalogEntry, ServerEntries, Snapshot, build_entries
@@ -12,12 +13,15 @@ __all__ = [
     "CatalogChange",
     "CatalogEntry",
     "ConnectChoice",
+    "Content",
+    "ContentKind",
     "ListingInspector",
     "Menu",
     "MenuRules",
     "ServerEntries",
     "Snapshot",
     "build_entries",
+    "contents_of",
     "exposed_names",
     "fold",
     "server_prefix",

@@ -24,6 +24,7 @@ from toolgate.gateway.execution import (
     check_arguments,
 )
 from toolgate.gateway.intents import IntentRequests
+from toolgate.gateway.listing import ContentService
 from toolgate.gateway.visible_catalog import Authorized, VisibleCatalog
 from toolgate.intents.service import Advice
 from toolgate.search import (
@@ -59,6 +60,7 @@ class CallService:
         guards: CallGuardChain,
         learning: Learning,
         intents: IntentRequests,
+        contents: ContentService,
     ) -> None:
         self._catalog = catalog
         self._visible = visible
@@ -67,6 +69,7 @@ class CallService:
         self._guards = guards
         self._learning = learning
         self._intents = intents
+        self._contents = contents
         self._calls_in_progress = Running()
         self.protections = Protections()
         """Files that only the tools of a pack may change."""
@@ -87,12 +90,16 @@ class CallService:
     ) -> Json:
         """Run a tool by key, or by exposed name, with its arguments checked; never paged.
 
+        A prompt, resource or skill is read in the same way.
+
         Raises:
             UnknownToolError: No such tool for this caller.
             ArgumentError: The arguments do not fit its schema.
             UpstreamError: The server failed; the leaves say how.
         """
         await self._visible.wait_first_listing(caller, key)
+        if (content := self._contents.find(caller, key)) is not None:
+            return await self._contents.read(caller, content, arguments, peer)
         with self._receipts.refusals(caller, "call", key):
             call = self._visible.authorize(caller, key)
             await self.check_arguments(caller, call.entry, arguments)

@@ -7,10 +7,10 @@ from time import perf_counter
 import numpy as np
 
 from toolgate.audit import Receipts
+from toolgate.base import json_text
 from toolgate.base.tracing import observe
 from toolgate.catalog import (
     Catalog,
-    CatalogEntry,
     Snapshot,
 )
 from toolgate.errors import (
@@ -21,7 +21,7 @@ from toolgate.gateway.execution import (
     nearest,
 )
 from toolgate.gateway.intents import IntentRequests
-from toolgate.gateway.listing import ListingPolicy
+from toolgate.gateway.listing import NOTHING, ContentService, ListingPolicy
 from toolgate.gateway.meta_tools import (
     DiscoverRequest,
 )
@@ -36,12 +36,14 @@ from toolgate.search import (
     SearchRequest,
     compose,
     describe_tools,
+    with_contents,
 )
 from toolgate.security.access import Access
 from toolgate.settings import Settings
 from toolgate.types import (
     Caller,
     Json,
+    json_object,
 )
 
 __all__ = ["DiscoveryService"]
@@ -60,6 +62,7 @@ class DiscoveryService:
         listing: ListingPolicy,
         search: SearchParts,
         intents: IntentRequests,
+        contents: ContentService,
         receipts: Receipts,
     ) -> None:
         self._settings = settings
@@ -71,6 +74,7 @@ class DiscoveryService:
         self._learning = search.learning
         self._relations = search.relations
         self._intents = intents
+        self._contents = contents
         self._receipts = receipts
 
     async def discover(self, caller: Caller, request: DiscoverRequest) -> Discovery:
@@ -120,13 +124,7 @@ class DiscoveryService:
             weights=request.weights,
             learned=await self._learning.learned(caller),
         )
-        with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
-            answer = await strategy.search(wanted)
-            if arm.name != "off":
-                answer = await self._with_intents(caller, wanted, answer, strategy.keys)
-        if request.max_results is None:
-            hits = tuple(hit for hit in answer.hits if not hit.is_far_behind)
-            answer = replace(answer, hits=hits)
+        of_tools, answer = await self._found(caller, snapshot, request, wanted, hidden)
         if settings.discovery.show_down:
             hits = sorted(answer.hits, key=lambda hit: hit.key.partition(":")[0] in down)
             answer = replace(answer, hits=tuple(hits))
@@ -136,7 +134,7 @@ class DiscoveryService:
         with observe("answer", hits=len(answer.hits)):
             found = compose(
                 answer,
-                lambda key: _definition(snapshot, key),
+                lambda key: self._definition(caller, snapshot, key),
                 siblings=self._visible.siblings(caller, snapshot, answer)
                 if request.as_text
                 else {},
@@ -150,7 +148,7 @@ class DiscoveryService:
                 used_with=self._used_with(caller, answer),
                 as_text=request.as_text,
             )
-        self._learn(caller, request, answer, found)
+        self._learn(caller, request, of_tools, found)
         self._receipts.discovery(
             caller,
             request.queries,
@@ -163,6 +161,33 @@ class DiscoveryService:
         )
         await self._receipts.wait_written(caller)
         return found
+
+    async def _found(
+        self,
+        caller: Caller,
+        snapshot: Snapshot,
+        request: DiscoverRequest,
+        wanted: SearchRequest,
+        hidden: Collection[str],
+    ) -> tuple[SearchAnswer, SearchAnswer]:
+        """What is found among tools, and the same with what is found beside them."""
+        arm = self._listing.arm(caller)
+        strategy = arm.strategy
+        answer = NOTHING
+        if request.may_be_tool:
+            with observe("search", queries=len(request.queries), tools=len(strategy.keys)):
+                answer = await strategy.search(wanted)
+                if arm.name != "off":
+                    answer = await self._with_intents(caller, wanted, answer, strategy.keys)
+        if request.max_results is None:
+            hits = tuple(hit for hit in answer.hits if not hit.is_far_behind)
+            answer = replace(answer, hits=hits)
+        if arm.name == "off" or request.group:
+            return answer, answer
+        contents = await self._contents.search(caller, snapshot, wanted, request.kinds, hidden)
+        if not request.may_be_tool:
+            return answer, contents
+        return answer, with_contents(answer, contents, wanted.limit)
 
     async def _with_intents(
         self, caller: Caller, wanted: SearchRequest, answer: SearchAnswer, keys: Sequence[str]
@@ -253,6 +278,13 @@ class DiscoveryService:
         hits = [hit for hit in answer.hits if hit.key in shown]
         self._learning.note_search(caller, asked, answer.model, hits, beside)
 
+    def _definition(self, caller: Caller, snapshot: Snapshot, key: str) -> bytes:
+        if (entry := snapshot.tool(key)) is not None:
+            return entry.raw
+        if (content := self._contents.find(caller, key)) is not None:
+            return content.raw
+        raise KeyError(key)
+
     async def groups(self, caller: Caller) -> list[Json]:
         """The capability groups: `name`, `servers`, `tools` that the caller may see, `derived`."""
         snapshot = self._catalog.snapshot
@@ -289,22 +321,26 @@ class DiscoveryService:
             UnknownToolError: No key names a tool of this caller; the nearest ones are named.
         """
         began = perf_counter()
-        entries: list[CatalogEntry] = []
+        definitions: list[tuple[str, Json]] = []
         problems: list[ToolgateError] = []
         for key in dict.fromkeys(keys):
+            if (content := self._contents.find(caller, key)) is not None:
+                definitions.append((key, json_object(json_text.loads(content.raw))))
+                continue
             try:
                 with self._receipts.refusals(caller, "describe", key):
-                    entries.append(self._visible.tool(caller, key))
+                    entry = self._visible.tool(caller, key)
+                    definitions.append((entry.key, entry.definition))
             except ToolgateError as error:
                 problems.append(error)
-        if problems and not entries:
+        if problems and not definitions:
             raise problems[0]
         shown = describe_tools(
-            [(entry.key, entry.definition) for entry in entries],
+            definitions,
             budget_tokens=self._settings().discovery.describe_budget_tokens,
             notices=[str(problem) for problem in problems[:3]],
         )
-        detail: Json = {"keys": [entry.key for entry in entries], "tokens": shown.tokens}
+        detail: Json = {"keys": [key for key, _ in definitions], "tokens": shown.tokens}
         self._receipts.simple(caller, "describe", began=began, detail=detail)
         await self._receipts.wait_written(caller)
         return shown
@@ -321,10 +357,3 @@ def _in_group(
     outside = [server for server in request.servers if server not in has]
     inside = tuple(server for server in request.servers if server in has)
     return inside, [f"Group {name!r} has no tool of server {server!r}." for server in outside]
-
-
-def _definition(snapshot: Snapshot, key: str) -> bytes:
-    entry = snapshot.tool(key)
-    if entry is None:
-        raise KeyError(key)
-    return entry.raw

@@ -33,7 +33,7 @@ from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.documents import DocumentService
 from toolgate.gateway.execution.forwarding import ServerForwarder
 from toolgate.gateway.intents import IntentRequests
-from toolgate.gateway.listing import ChangeNotifier, ListingPolicy, ListingService
+from toolgate.gateway.listing import ChangeNotifier, ContentService, ListingPolicy, ListingService
 from toolgate.gateway.listing.meta_definitions import meta_tool_definition
 from toolgate.gateway.management import (
     LearningService,
@@ -128,9 +128,11 @@ class Gateway:
         """What clients see when they list."""
         self.intents = services.intents()
         """What messages ask for, and the rules for it."""
-        self.discovery = services.discovery(self.intents)
+        self.contents = services.contents(self.prompts, self.resources)
+        """Prompts, resources and skills, found and read like tools."""
+        self.discovery = services.discovery(self.intents, self.contents)
         """Finds tools."""
-        self.calls = services.calls(self.intents)
+        self.calls = services.calls(self.intents, self.contents)
         """Runs tools."""
         self.results = services.paged_results(results, self.changes)
         """Large results, in pages."""
@@ -243,6 +245,9 @@ class Gateway:
             page = read_result_read(request.arguments)
             return await self.results.read(caller, page.handle, page.offset)
         await self.visible.wait_first_listing(caller, request.key)
+        if (content := self.contents.find(caller, request.key)) is not None:
+            result = await self.contents.read(caller, content, request.arguments, peer)
+            return await self.results.first_page(caller, result)
         with self._receipts.refusals(caller, "call", request.key):
             authorized = self.visible.authorize(caller, request.key)
             if "requestState" not in params and "inputResponses" not in params:
@@ -347,7 +352,16 @@ class _ServiceBuilder:
             receipts=self._receipts,
         )
 
-    def discovery(self, intents: IntentRequests) -> DiscoveryService:
+    def contents(self, prompts: PromptService, resources: ResourceService) -> ContentService:
+        return ContentService(
+            catalog=self._catalog,
+            access=self._policy,
+            index=self._search.contents,
+            prompts=prompts,
+            resources=resources,
+        )
+
+    def discovery(self, intents: IntentRequests, contents: ContentService) -> DiscoveryService:
         return DiscoveryService(
             settings=self._settings,
             catalog=self._catalog,
@@ -356,10 +370,11 @@ class _ServiceBuilder:
             listing=self._listing,
             search=self._search,
             intents=intents,
+            contents=contents,
             receipts=self._receipts,
         )
 
-    def calls(self, intents: IntentRequests) -> CallService:
+    def calls(self, intents: IntentRequests, contents: ContentService) -> CallService:
         return CallService(
             catalog=self._catalog,
             visible=self.visible,
@@ -368,6 +383,7 @@ class _ServiceBuilder:
             guards=self._guards,
             learning=self._search.learning,
             intents=intents,
+            contents=contents,
         )
 
     def paged_results(self, results: ResultStorage, changes: ChangeNotifier) -> PagedResults:

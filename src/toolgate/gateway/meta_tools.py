@@ -5,10 +5,10 @@ Names and shapes follow the design that the first users of such gateways know (`
 null, so null is absence here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
@@ -48,6 +48,9 @@ def _as_list(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
+Kind: TypeAlias = Literal["tool", "prompt", "resource", "template", "skill"]
+"""What a search finds."""
+
 OneOrMore = str | Annotated[list[str], Field(min_length=1)]
 """A text, or several."""
 
@@ -77,6 +80,9 @@ class DiscoverRequest:
     include_core: bool = False
     """Whether pinned tools follow those that were found; clients list them anyway."""
 
+    kinds: tuple[str, ...] = ()
+    """Only what is of these kinds (`Kind`); empty: all."""
+
     group: str = ""
     """Only tools of this capability group (`toolgate tools --groups` lists them); empty: of all."""
 
@@ -85,6 +91,11 @@ class DiscoverRequest:
 
     as_text: bool = True
     """Whether the answer is written out for a model, with what stands beside its results."""
+
+    @property
+    def may_be_tool(self) -> bool:
+        """Whether tools are searched."""
+        return not self.kinds or "tool" in self.kinds
 
 
 class DiscoverArguments(Input):
@@ -95,6 +106,7 @@ class DiscoverArguments(Input):
     max_results: int = Field(0, alias="maxResults", ge=1, le=50)
     server: str | list[str] = Field([], description="Only tools of this server, or of these.")
     group: str = Field("", description="Only tools of this group.")
+    kind: Kind | list[Kind] = Field([], description="Only these; else all.")
     threshold: float = Field(0.0, ge=0, le=1, description="Least relevance.")
 
     def request(self) -> DiscoverRequest:
@@ -119,6 +131,7 @@ class DiscoverArguments(Input):
             servers=_as_tuple(self.server),
             threshold=self.threshold,
             group=self.group,
+            kinds=_as_tuple(self.kind),
         )
 
 
@@ -219,6 +232,7 @@ DEFINITIONS: Mapping[str, Json] = {
                         "type": "object",
                         "properties": {
                             "toolKey": {"type": "string"},
+                            "kind": {"type": "string"},
                             "signature": {"type": "string"},
                             "description": {"type": "string"},
                             "relevance": {"type": "number"},
@@ -347,7 +361,7 @@ def _completed(arguments: object, name: str, blank: object) -> object:
     return members if members.get(name) else {**members, name: blank}
 
 
-def _as_tuple(value: str | list[str]) -> tuple[str, ...]:
+def _as_tuple(value: str | Sequence[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 

@@ -58,6 +58,8 @@ class SearchParts:
 
     index: ToolIndex
     """The tools as the search indexes them."""
+    contents: ToolIndex
+    """Prompts, resources, templates and skills, likewise."""
     learning: Learning
     """What earlier use teaches the search."""
     relations: Relations

@@ -2,6 +2,7 @@
 
 from toolgate.search.answer.answer import Discovery, DiscoveryResult, compose
 from toolgate.search.answer.descriptions import Description, describe_tools
+from toolgate.search.answer.merging import with_contents
 from toolgate.search.answer.relations import Relations
 from toolgate.search.answer.server_summary import server_summary
 from toolgate.search.answer.signature import shape, signature
@@ -59,4 +60,5 @@ __all__ = [
     "shape",
     "signature",
     "tools_of",
+    "with_contents",
 ]

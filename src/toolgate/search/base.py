@@ -115,6 +115,9 @@ class Hit:
     literal: float = 0.0
     """How much of the request its words match, in [0, 1]; 1 for its exact name."""
 
+    kind: str = "tool"
+    """What was found: `tool`, `prompt`, `resource`, `template` or `skill`."""
+
     is_far_behind: bool = False
     """Whether the best hits of the same query are so much better that an answer leaves it out."""
 
@@ -147,6 +150,9 @@ class SearchedQuery:
 
     fit: Fit = "good"
     """Whether anything fits it."""
+
+    notice: str = ""
+    """The sentence of the answer's notices that is about it; empty: there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,16 @@
 """What clients see when they list, what decides it, and who is told when it changes."""
 
 from toolgate.gateway.listing.changes import Change, ChangeNotifier
+from toolgate.gateway.listing.contents import NOTHING, ContentService
 from toolgate.gateway.listing.policy import ListingPolicy
 from toolgate.gateway.listing.service import ListingService, ToolView
 
-__all__ = ["Change", "ChangeNotifier", "ListingPolicy", "ListingService", "ToolView"]
+__all__ = [
+    "NOTHING",
+    "Change",
+    "ChangeNotifier",
+    "ContentService",
+    "ListingPolicy",
+    "ListingService",
+    "ToolView",
+]

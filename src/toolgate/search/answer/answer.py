@@ -166,6 +166,7 @@ def _as_text(discovery: Discovery, level: DetailLevel, meta_tools: Collection[st
 
 def _entry(result: DiscoveryResult, level: DetailLevel) -> list[str]:
     marks = ["pinned" if result.source == "core" else f"{result.relevance:.2f}"]
+    marks += [result.kind] if result.kind != "tool" else []
     marks += ["weak"] if result.weak else []
     marks += ["read-only"] if result.annotations.get("readOnlyHint") is True else []
     marks += ["destructive"] if _is_destructive(result.annotations) else []

@@ -25,7 +25,7 @@ class Description:
     """The answer of a `tool_describe`."""
 
     tools: tuple[Json, ...]
-    """`toolKey description inputSchema outputSchema? annotations? signature?`, as asked for.
+    """`toolKey description kind? inputSchema outputSchema? annotations? signature?`, as asked for.
 
     One that had to be shortened has `shortened`, which says what is missing.
     """
@@ -92,7 +92,7 @@ def _whole(key: str, definition: Json) -> Json:
     entry: Json = {"toolKey": key}
     if isinstance(definition.get("description"), str):
         entry["description"] = definition["description"]
-    for member in ("inputSchema", "outputSchema", "annotations"):
+    for member in ("kind", "inputSchema", "outputSchema", "annotations"):
         if member in definition:
             entry[member] = definition[member]
     return entry

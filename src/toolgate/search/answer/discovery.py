@@ -58,7 +58,7 @@ class Discovery:
     def structured(self, *, explain: bool = False, brief: bool = False) -> Json:
         """The answer as JSON, within the budget.
 
-        `results[]` (`toolKey toolName serverName relevance source description? explanation?
+        `results[]` (`toolKey toolName serverName kind relevance source description? explanation?
         signature? annotations? outputSchema? down? alternatives? usedWith?`), `siblings?` (names by
         server), `fit` (`good`, `unsure` or `none`), `notice?`, `total_searched`, `duration_ms`,
         `query_embedded`, `estimatedTokens`.
@@ -67,8 +67,9 @@ class Discovery:
             explain: Give each result its `reasons` too; they are for people and programs, and do
                 not count as tokens.
             brief: Only what a model needs to choose a tool and call it: of the results `toolKey`,
-                `signature`, `description?`, `relevance`, `weak?`, `down?`, `annotations?`,
-                `alternatives?` and `usedWith?`, and `siblings?`, `fit` and `notice?`.
+                `kind` (if it is no tool), `signature`, `description?`, `relevance`, `weak?`,
+                `down?`, `annotations?`, `alternatives?` and `usedWith?`, and `siblings?`, `fit` and
+                `notice?`.
         """
         body = fit(self, _as_brief_json if brief else _as_json, _json_tokens)[0]
         if explain:
@@ -180,6 +181,7 @@ def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
 _BRIEF = ("results", "siblings", "fit", "notice")
 _BRIEF_RESULT = (
     "toolKey",
+    "kind",
     "signature",
     "description",
     "relevance",
@@ -199,6 +201,8 @@ def _as_brief_json(discovery: Discovery, level: DetailLevel) -> Json:
 
 def _brief_result(result: Json) -> Json:
     brief = {name: result[name] for name in _BRIEF_RESULT if name in result}
+    if brief["kind"] == "tool":
+        del brief["kind"]  # what nearly all are goes without saying
     # The other hints are no reason to choose a tool, and each costs its tokens.
     hints = result.get("annotations", {})
     telling = {name: True for name in _TELLING_HINTS if hints.get(name) is True}
@@ -210,6 +214,7 @@ def _result(match: DiscoveryResult, level: DetailLevel) -> Json:
         "toolKey": match.tool_key,
         "toolName": match.tool_name,
         "serverName": match.server_name,
+        "kind": match.kind,
         "relevance": round(match.relevance, 2),
         "source": match.source,
     }

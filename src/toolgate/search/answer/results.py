@@ -37,6 +37,9 @@ class DiscoveryResult(NamedTuple):
     server_name: str
     """Its server."""
 
+    kind: str
+    """`tool`, `prompt`, `resource`, `template` or `skill`."""
+
     description: str
     """In one line, without lists of parameters; whole up to 2,000 characters."""
 
@@ -84,7 +87,8 @@ class DiscoveryResult(NamedTuple):
         # The full signature is already on the result and begins with the name.
         if max_chars >= SIGNATURE_CHARS:
             return self.signature[len(clean(self.tool_name)) :]
-        return clean(signature("", self.input_schema, max_chars=max_chars))
+        shortened = signature("", self.input_schema, max_chars=max_chars)
+        return _parameters_of(self.kind, clean(shortened))
 
 
 def result_of(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryResult:
@@ -95,6 +99,7 @@ def result_of(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryRe
         tool_key=hit.key,
         tool_name=name,
         server_name=server,
+        kind=hit.kind,
         description=card.description,
         relevance=hit.relevance,
         explanation=cut(clean(hit.explanation), 160),
@@ -103,11 +108,16 @@ def result_of(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryRe
         annotations=card.annotations,
         output_schema=card.output_schema,
         returns=card.returns,
-        signature=clean(name) + card.parameters,
+        signature=clean(name) + _parameters_of(hit.kind, card.parameters),
         input_schema=card.input_schema,
         weak=bool(hit.fields.get("weak")),
         down=server in down,
     )
+
+
+def _parameters_of(kind: str, parameters: str) -> str:
+    """Parameters as they are shown; what is only read has none, and no brackets."""
+    return "" if kind != "tool" and parameters == "()" else parameters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

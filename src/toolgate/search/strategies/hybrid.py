@@ -376,12 +376,15 @@ class HybridSearch:
             hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
             (weak if fit == "none" else fitting).append(hits)
             margin = hits[0].fields.get("margin") if hits else None
-            read.append(
-                SearchedQuery(query=query, vector=vectors.get(query), margin=margin, fit=fit)
-            )
+            if notice and len(request.queries) > 1:
+                notice = f"{query[:60]!r}: {notice}"
             if notice:
-                several = len(request.queries) > 1
-                notices.append(f"{query[:60]!r}: {notice}" if several else notice)
+                notices.append(notice)
+            read.append(
+                SearchedQuery(
+                    query=query, vector=vectors.get(query), margin=margin, fit=fit, notice=notice
+                )
+            )
         # What does not fit comes after all that does: a step without a tool pushes nothing out.
         return interleave_hits(fitting, request.limit, then=weak), notices, read, fallback
 

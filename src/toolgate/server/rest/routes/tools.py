@@ -64,7 +64,7 @@ async def discover(call: Call, body: Discover) -> Json:
     answer = discovery.structured(explain=True) if body.explain else discovery.structured()
     if body.format is None:
         return {**answer, "text": discovery.text}
-    keys = [str(tool["toolKey"]) for tool in answer["results"]]
+    keys = [str(hit["toolKey"]) for hit in answer["results"] if hit["kind"] == "tool"]
     return {**answer, "tools": _definitions(call, keys, body.format)}
 
 
@@ -84,9 +84,12 @@ async def describe(call: Call, body: Describe) -> Json:
     answer: Json = {**described.structured(), "text": described.text}
     if body.indexed:
         tools = cast("list[Json]", answer["tools"])
-        keys = [str(tool["toolKey"]) for tool in tools]
+        keys = [str(tool["toolKey"]) for tool in tools if "kind" not in tool]
         texts = call.gateway.manage.vectors.texts(call.caller, keys)
-        answer["tools"] = [{**tool, **asdict(texts[str(tool["toolKey"])])} for tool in tools]
+        answer["tools"] = [
+            {**tool, **(asdict(texts[key]) if (key := str(tool["toolKey"])) in texts else {})}
+            for tool in tools
+        ]
     return answer
 
 

@@ -1,0 +1,43 @@
+"""Puts what was found beside tools (prompts, resources, skills) into the answer about tools."""
+
+from dataclasses import replace
+
+from toolgate.search.base import Hit, SearchAnswer
+from toolgate.search.relevance.calibration import best_fit
+
+__all__ = ["with_contents"]
+
+_BESIDE = 2
+"""Contents in an answer about tools; chosen: tools are what most requests are about."""
+_LEAST = 0.5
+"""Relevance from which a content stands in an answer about tools; chosen."""
+
+
+def with_contents(tools: SearchAnswer, contents: SearchAnswer, limit: int) -> SearchAnswer:
+    """The answer about tools with the contents that fit, all in order of relevance."""
+    fitting = [
+        hit
+        for hit in contents.hits
+        if hit.relevance >= _LEAST and not hit.fields.get("weak") and not hit.is_far_behind
+    ][:_BESIDE]
+    if not fitting:
+        return tools
+    hits = list(tools.hits)
+    for content in reversed(fitting):
+        at = next((at for at, hit in enumerate(hits) if _is_behind(hit, content)), len(hits))
+        hits.insert(at, content)
+    served = {query.query for query in contents.queries if query.fit != "none"}
+    answered = {query.notice for query in tools.queries if query.query in served}
+    return replace(
+        tools,
+        hits=tuple(hits[:limit]),
+        fit=best_fit((tools.fit, contents.fit)),
+        notices=tuple(notice for notice in tools.notices if notice not in answered),
+        searched=tools.searched + contents.searched,
+    )
+
+
+def _is_behind(hit: Hit, content: Hit) -> bool:
+    return hit.source != "exact" and (
+        hit.relevance < content.relevance or bool(hit.fields.get("weak"))
+    )

@@ -47,10 +47,10 @@ from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import Experiment, SearchableTool, SearchRequest, ToolIndex, Variant
 from toolgate.search.lexical.clauses import clauses_of
 from toolgate.search.semantic.first_stage import FIRST_LOOK_FROM
+from toolgate.search.semantic.tool_vector_store import ToolVectorStore, VectorCounts, VectorSpace
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
 from toolgate.security.access import AllowAll, ResourceSnapshot
 from toolgate.settings import Settings, StoreSettings
-from toolgate.store.vectors import VectorCounts, VectorSpace
 from toolgate.types import Caller, Json, ServerSpec
 from toolgate.upstream import EraBridge, Fleet
 
@@ -211,10 +211,10 @@ class _Mask(AllowAll):
         return self._mask
 
 
-class _Folder:
+class _Folder(ToolVectorStore):
     """Vectors in one file: what a place for vectors hands over, at the speed of memory."""
 
-    notice = ""
+    notice = ""  # pyright: ignore[reportAssignmentType,reportIncompatibleMethodOverride]
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -227,7 +227,7 @@ class _Folder:
                 self.hashes, self.rows = kept["hashes"], kept["rows"]
 
     async def load(
-        self, space: VectorSpace, hashes: Sequence[bytes], put: Callable[..., None]
+        self, space: VectorSpace, hashes: Sequence[bytes], receive: Callable[..., None]
     ) -> None:
         """Hand over what is there."""
         del space
@@ -239,7 +239,7 @@ class _Folder:
             there = np.flatnonzero(sorted_hashes[at] == wanted[:, 0])
             for begin in range(0, len(there), 1 << 15):
                 part = there[begin : begin + (1 << 15)]
-                put(part, self.rows[by_hash[at[part]]])
+                receive(part, self.rows[by_hash[at[part]]])
 
     async def save(self, space: VectorSpace, hashes: Sequence[bytes], rows: Any) -> int:
         """Remember."""
@@ -285,19 +285,14 @@ class _Folder:
         del project_id
         return {}
 
-    async def texts(self, project_id: str, server: str, tool: str) -> str | None:
-        """None."""
-        del project_id, server, tool
-        return None
-
     async def unlink(self, project_id: str, server: str) -> int:
         """Nothing."""
         del project_id, server
         return 0
 
-    async def prune(self, *, before: str) -> int:
+    async def prune(self, space: VectorSpace | None, *, before: str) -> int:
         """Nothing."""
-        del before
+        del space, before
         return 0
 
     async def counts(self, space: VectorSpace, project_id: str) -> VectorCounts:

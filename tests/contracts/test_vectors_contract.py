@@ -1,8 +1,6 @@
-"""The contract of vectors finds faults: a broken place fails in the test that names its fault."""
+"""The contract of vectors finds faults: a broken store fails in the test that names its fault."""
 
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
-from pathlib import Path
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,74 +8,103 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.store.vectors.vector_stores import open_store
-from toolgate.store.vectors import TextLink, TextMatch, VectorSpace
-from toolgate.store.vectors.sqlite import SqliteVectors
+from toolgate.store.vectors import Rows, VectorCollection, VectorMatch, VectorStore
+from toolgate.store.vectors.sqlite import Options, SqliteVectors
 from toolgate.testing.contracts.vectors import VectorContract
 
 pytestmark = pytest.mark.anyio
 
 
-class MixesModels(SqliteVectors):
-    def model_id(self, driver: Any, space: VectorSpace) -> int | None:
-        found = self.rows(driver, "SELECT min(model_id) FROM vector_models")
-        return found[0][0]
+class MixesCollections(SqliteVectors):
+    async def count(self, collection: VectorCollection) -> int:
+        [[count]] = await self.store.reading(
+            lambda driver: self.rows(driver, "SELECT count(*) FROM vectors")
+        )
+        return int(count)
 
 
 class LosesRows(SqliteVectors):
-    async def save(
-        self, space: VectorSpace, hashes: Sequence[bytes], rows: NDArray[np.float16]
+    async def put(
+        self,
+        collection: VectorCollection,
+        keys: Sequence[bytes],
+        rows: Rows,
+        *,
+        groups: Sequence[str] | None = None,
     ) -> int:
-        await super().save(space, hashes[:-1], rows[:-1])
-        return len(hashes)
+        await super().put(collection, keys[:-1], rows[:-1])
+        return len(keys)
 
 
-class WritesEqualRows(SqliteVectors):
-    async def save(
-        self, space: VectorSpace, hashes: Sequence[bytes], rows: NDArray[np.float16]
+class TakesAnyDimension(SqliteVectors):
+    async def put(
+        self,
+        collection: VectorCollection,
+        keys: Sequence[bytes],
+        rows: Rows,
+        *,
+        groups: Sequence[str] | None = None,
     ) -> int:
-        await super().save(space, hashes, rows)
-        return len(hashes)
+        if rows.shape != (len(keys), collection.dim):
+            return 0
+        return await super().put(collection, keys, rows, groups=groups)
 
 
 class FiltersAfterRanking(SqliteVectors):
     async def nearest(
         self,
-        space: VectorSpace,
+        collection: VectorCollection,
         query: NDArray[np.float32],
         *,
         limit: int,
-        allowed: Sequence[bytes] | None = None,
-    ) -> list[TextMatch]:
-        found = await super().nearest(space, query, limit=limit)
-        return [one for one in found if allowed is None or one.text_hash in set(allowed)]
+        keys: Sequence[bytes] | None = None,
+        groups: Collection[str] | None = None,
+    ) -> list[VectorMatch]:
+        hits = await super().nearest(collection, query, limit=limit)
+        allowed = await super().nearest(collection, query, limit=10_000, keys=keys, groups=groups)
+        return [hit for hit in hits if hit in allowed]
 
 
-class AddsLinks(SqliteVectors):
-    async def link(self, project_id: str, server: str, links: Sequence[TextLink]) -> int:
-        before = (await self.links(project_id)).get(server, {})
-        kept = [
-            TextLink(tool=tool, text_hash=text)
-            for tool, text in before.items()
-            if tool not in {link.tool for link in links}
-        ]
-        return await super().link(project_id, server, [*kept, *links])
+class OrdersOtherwise(SqliteVectors):
+    async def nearest(
+        self,
+        collection: VectorCollection,
+        query: NDArray[np.float32],
+        *,
+        limit: int,
+        keys: Sequence[bytes] | None = None,
+        groups: Collection[str] | None = None,
+    ) -> list[VectorMatch]:
+        hits = await super().nearest(collection, query, limit=limit, keys=keys, groups=groups)
+        return hits[::-1]
 
 
-class KeepsVectors(SqliteVectors):
-    async def unlink(self, project_id: str, server: str) -> int:
-        return await self.link(project_id, server, [])
+class KeepsRemoved(SqliteVectors):
+    async def remove(
+        self,
+        collection: VectorCollection,
+        *,
+        keys: Collection[bytes] = (),
+        groups: Collection[str] = (),
+    ) -> None:
+        del collection, keys, groups
 
 
-class TakesAll(SqliteVectors):
-    async def unlink(self, project_id: str, server: str) -> int:
-        count = await super().unlink(project_id, server)
-        await self._store.writing(lambda driver: self.run(driver, "DELETE FROM vectors"))
-        return count
+class RemembersTooLong(SqliteVectors):
+    def _forget(self, collection: VectorCollection) -> None:
+        del collection
 
 
-class PrunesTheYoung(SqliteVectors):
-    async def prune(self, *, before: str) -> int:
-        return await super().prune(before="2999-01-01T00:00:00.000Z")
+class RoundsHalfVectors(SqliteVectors):
+    async def put(
+        self,
+        collection: VectorCollection,
+        keys: Sequence[bytes],
+        rows: Rows,
+        *,
+        groups: Sequence[str] | None = None,
+    ) -> int:
+        return await super().put(collection, keys, rows.round(3), groups=groups)
 
 
 CONTRACT = VectorContract
@@ -86,25 +113,22 @@ CONTRACT = VectorContract
 @pytest.mark.parametrize(
     ("broken", "test"),
     [
-        (MixesModels, CONTRACT.test_models_and_dimensions_never_meet),
-        (LosesRows, CONTRACT.test_what_was_saved_is_read_to_the_bit),
-        (WritesEqualRows, CONTRACT.test_saving_skips_what_is_equal_and_replaces_what_is_not),
-        (FiltersAfterRanking, CONTRACT.test_only_what_is_allowed_is_ranked),
-        (AddsLinks, CONTRACT.test_links_become_what_was_said_last),
-        (KeepsVectors, CONTRACT.test_a_removed_server_takes_its_vectors_along),
-        (TakesAll, CONTRACT.test_a_removed_server_takes_its_vectors_along),
-        (PrunesTheYoung, CONTRACT.test_a_clean_up_removes_what_no_tool_has),
+        (MixesCollections, CONTRACT.test_collections_never_see_each_other),
+        (LosesRows, CONTRACT.test_half_vectors_are_read_as_they_were_put),
+        (RoundsHalfVectors, CONTRACT.test_half_vectors_are_read_as_they_were_put),
+        (TakesAnyDimension, CONTRACT.test_vectors_that_do_not_fit_are_refused),
+        (FiltersAfterRanking, CONTRACT.test_only_allowed_keys_are_ranked),
+        (FiltersAfterRanking, CONTRACT.test_only_allowed_groups_are_ranked),
+        (OrdersOtherwise, CONTRACT.test_equal_scores_are_in_the_order_of_their_keys),
+        (KeepsRemoved, CONTRACT.test_removing_removes_what_is_named_alone),
+        (RemembersTooLong, CONTRACT.test_removing_removes_what_is_named_alone),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-async def test_a_broken_place_fails_in_the_test_that_names_its_fault(
-    broken: type[SqliteVectors], test: Callable[..., Any], tmp_path: Path
+async def test_a_broken_store_fails_in_the_test_that_names_its_fault(
+    broken: type[SqliteVectors], test: Callable[[VectorContract, VectorStore], Any]
 ) -> None:
-    url = f"sqlite:///{tmp_path / 'toolgate.db'}"
-    async with AsyncExitStack() as stack:
-        stores = iter([await stack.enter_async_context(open_store(url)) for _ in range(4)])
-        wants_many = "make_vectors" in test.__code__.co_varnames
-        given: Any = (lambda: broken(next(stores))) if wants_many else broken(next(stores))
-
+    async with open_store("sqlite://") as store:
+        await test(VectorContract(), SqliteVectors(store, Options()))
         with pytest.raises((AssertionError, pytest.fail.Exception)):
-            await test(VectorContract(), given)
+            await test(VectorContract(), broken(store, Options()))

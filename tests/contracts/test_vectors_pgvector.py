@@ -1,24 +1,22 @@
 """Vectors in PostgreSQL keep the duties of their seam, with and without pgvector."""
 
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
 
 import pytest
 
 from tests.postgres import PostgresServer
 from tests.store.vectors.vector_stores import open_store, vectors_in
-from toolgate.testing.contracts.vectors import MakeVectors, VectorContract
+from toolgate.store.vectors import VectorStore
+from toolgate.testing.contracts.vectors import VectorContract
 
 
 class Postgres(VectorContract):
     extension = True
 
     @pytest.fixture
-    async def make_vectors(self, postgres: PostgresServer) -> AsyncGenerator[MakeVectors]:
-        url = postgres.new_schema()
-        async with AsyncExitStack() as stack:
-            stores = iter([await stack.enter_async_context(open_store(url)) for _ in range(5)])
-            yield lambda: vectors_in(next(stores), "pgvector", extension=self.extension)
+    async def vectors(self, postgres: PostgresServer) -> AsyncGenerator[VectorStore]:
+        async with open_store(postgres.new_schema()) as store:
+            yield vectors_in(store, extension=self.extension)
 
 
 @pytest.mark.real

@@ -19,7 +19,7 @@ from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors
 from toolgate.prompts import fill
 from toolgate.settings import DocumentSettings
 from toolgate.store import Store
-from toolgate.store.passages import PassageIndex
+from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
 __all__ = ["Asked", "Bench", "Letters", "docx", "library_in", "pdf", "rendered"]
@@ -108,19 +108,19 @@ class Bench:
         self.embedders = dict(embedders)
         self.store = store
         self._place = place
-        self._index: PassageIndex | None = None
+        self._vectors: VectorStore | None = None
 
     def embedder(self, name: str) -> Embedder:
         if name not in self.embedders:
             raise SettingError(f"There is no embedding model {name!r}.")
         return self.embedders[name]
 
-    def index(self, place: str) -> PassageIndex:
-        if self._index is None:
+    def vectors(self, place: str) -> VectorStore:
+        if self._vectors is None:
             assert place == self._place
             spec = PluginSpec(name=place, setting="documents.place", options={})
-            self._index = make("passages", PassageIndex, spec, {"store": self.store})
-        return self._index
+            self._vectors = make("vectors", VectorStore, spec, {"store": self.store})
+        return self._vectors
 
     def place_of(self, place: str) -> str:
         return self._place if place == "auto" else place

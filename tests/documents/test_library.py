@@ -78,7 +78,7 @@ async def test_removed_documents_are_found_no_more() -> None:
         left = await store.reading(
             lambda driver: [
                 driver.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
-                for table in ("documents", "passages", "passage_vectors")
+                for table in ("documents", "passages", "vectors")
             ]
         )
         assert left == [0, 0, 0]
@@ -128,7 +128,7 @@ async def test_another_model_takes_the_place_of_the_first_as_a_whole() -> None:
         store: Any = bench.store
         shelves = await store.reading(
             lambda driver: driver.execute(
-                "SELECT shelf_id, count(*) FROM passage_vectors GROUP BY 1"
+                "SELECT collection_id, count(*) FROM vectors GROUP BY 1"
             ).fetchall()
         )
         assert shelves == [(made.shelf_id, 5)]

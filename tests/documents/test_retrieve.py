@@ -146,7 +146,7 @@ async def test_vs_7_no_collection_and_no_database_reach_the_user() -> None:
         async def lost(*_: object, **__: object) -> Any:
             raise StoreError("The connection is lost.")
 
-        index: Any = bench.index("sqlite")
+        index: Any = bench.vectors("sqlite")
         index.nearest = lost
         found = await ask_for(library, "abc")
     assert (found.status, found.for_user) == ("error", NOT_CONNECTED)
@@ -217,7 +217,7 @@ async def test_mt_4_collections_are_searched_at_the_same_time() -> None:
     async with library_in() as (library, bench):
         for name in ("a", "b", "c"):
             await fill(library, name, "abc " + name)
-        index: Any = bench.index("sqlite")
+        index: Any = bench.vectors("sqlite")
         nearest, everybody, waiting = index.nearest, anyio.Event(), [3]
 
         async def together(*args: Any, **kw: Any) -> Any:
@@ -333,7 +333,7 @@ async def test_a_named_collection_is_searched_without_choosing() -> None:
 async def test_a_collection_that_keeps_failing_rests() -> None:
     async with library_in(cooldown_s=1000.0) as (library, bench):
         await fill(library, "one", "abc")
-        index: Any = bench.index("sqlite")
+        index: Any = bench.vectors("sqlite")
         calls: list[int] = []
 
         async def lost(*_: object, **__: object) -> Any:

@@ -394,6 +394,19 @@ def build_0021(connection: Connection) -> None:
         connection.execute(text(statement))
 
 
+def build_0022(connection: Connection) -> None:
+    """With a vector of a tool and one of a passage in one table."""
+    build_0021(connection)
+    schema_version.migrate(connection, to="0022")
+    connection.execute(
+        text(
+            "INSERT INTO vectors (collection_id, key, group_id, vector)"
+            " VALUES ('s1', :key, 'd1', :vector)"
+        ),
+        {"key": (2).to_bytes(16), "vector": b"12345678"},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -416,5 +429,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0019": build_0019,
     "0020": build_0020,
     "0021": build_0021,
+    "0022": build_0022,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
@@ -18,9 +19,14 @@ from sqlalchemy import Connection, inspect, text
 from tests.store.released import AUDIT, BUILDERS, RESULT, SECRET, SERVER, SNAPSHOT
 from tests.store.stores import BOTH, make_sql_store, run_sql, transaction, url_of
 from toolgate import __version__
+from toolgate.base.plugins import make
+from toolgate.documents._passage_vectors import nearest_passages, vector_collection
 from toolgate.errors import SettingError, StoreVersionError
+from toolgate.search.semantic.tool_vector_store import ToolVectorStore, VectorSpace
 from toolgate.store import AuditFilter, Store, StoreMaintenance, make_store
 from toolgate.store.engine import schema_version, tables
+from toolgate.store.vectors import VectorStore
+from toolgate.types import PluginSpec
 
 pytestmark = pytest.mark.anyio
 
@@ -131,6 +137,42 @@ async def test_a_store_of_any_released_schema_keeps_everything(
 
     await assert_nothing_lost(store)
     assert (await store.check()).problems == ()
+    await store.close()
+
+
+@BOTH
+async def test_vectors_of_the_two_tables_of_schema_0021_come_into_one(
+    kind: str, request: pytest.FixtureRequest
+) -> None:
+    """Those of tools and of passages are found as before, also where pgvector searched them."""
+    url = url_of(kind, request)
+    half, single = np.array([0.6, 0.8], "<f2"), np.array([0.6, 0.8], "<f4")
+    with transaction(url) as connection:
+        BUILDERS["0021"](connection)
+        connection.execute(text("UPDATE vectors SET vector = :vector"), {"vector": half.tobytes()})
+        connection.execute(
+            text("UPDATE passage_vectors SET vector = :vector"), {"vector": single.tobytes()}
+        )
+        connection.execute(text("CREATE VIEW mcp_tool_embeddings AS SELECT * FROM vectors"))
+        for name in ("vector_nearest", "passage_nearest"):
+            connection.execute(text(f"CREATE TABLE {name} (number INTEGER)"))
+    store = make_sql_store(url)
+    await store.upgrade()
+    await store.open()
+    spec = PluginSpec(name=store.vector_backend, setting="search.vectors")
+    vectors = make("vectors", VectorStore, spec, {"store": store})
+    tools = ToolVectorStore(vectors, store.catalog.texts)
+    [collection] = await store.documents.collections("default")
+
+    query = single.astype(np.float32)
+    space = VectorSpace(model="m", dim=2)
+    [tool] = await tools.nearest(space, query, limit=5)
+    passages = await nearest_passages(vectors, vector_collection(collection), query, limit=5)
+    counts = await tools.counts(space, "default")
+
+    assert (tool.key, tool.score) == (bytes(16), pytest.approx(1, abs=1e-3))
+    assert passages == {1: pytest.approx(1)}
+    assert (counts.vectors, counts.vectors_of_other_models, counts.tools) == (1, 0, 1)
     await store.close()
 
 

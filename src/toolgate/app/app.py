@@ -221,7 +221,7 @@ async def _open_parts(
     servers = open_upstream_servers(
         stack, settings, storage, connect=connect, hold=hold, wires=wires
     )
-    search_factory = SearchFactory(settings(), {"store": store})
+    search_factory = SearchFactory(settings(), {"store": store, "vector_stores": storage.vectors})
     stack.push_async_callback(search_factory.aclose)
     registry = ServerRegistry(
         settings, store, servers.catalog, SealedConfigs(servers.credentials.vault)
@@ -229,7 +229,7 @@ async def _open_parts(
     search = _open_search(stack, settings, storage, search_factory)
     intents = open_intents(stack, settings, store, search_factory)
     access = await open_access(stack, settings, storage, servers)
-    document_factory = DocumentFactory(store, lambda: settings().documents)
+    document_factory = DocumentFactory(store, storage.vectors, lambda: settings().documents)
     stack.push_async_callback(document_factory.aclose)
     library = DocumentLibrary(
         store.documents, document_factory, settings=lambda: settings().documents

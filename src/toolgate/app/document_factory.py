@@ -1,14 +1,15 @@
-"""Builds embedders and vector stores of documents from the settings, on first use."""
+"""Gives documents the embedders and vector stores that the settings name, on first use."""
 
 from collections.abc import Callable
 
+from toolgate.app.storage import VectorStores
 from toolgate.base.plugins import available, make
 from toolgate.errors import SettingError
 from toolgate.models.embedders import Embedder, VerifiedEmbedder
 from toolgate.search import end
-from toolgate.settings import DocumentModelTable, DocumentSettings, data_dir
+from toolgate.settings import DocumentModelTable, DocumentSettings
 from toolgate.store import Store
-from toolgate.store.passages import PassageIndex
+from toolgate.store.vectors import VectorStore
 from toolgate.types import PluginSpec
 
 __all__ = ["DocumentFactory"]
@@ -20,11 +21,13 @@ _IN_STORE = frozenset({"sqlite", "pgvector"})
 class DocumentFactory:
     """Makes what the settings name, once; made anew when the settings of it are different."""
 
-    def __init__(self, store: Store, settings: Callable[[], DocumentSettings]) -> None:
+    def __init__(
+        self, store: Store, vectors: VectorStores, settings: Callable[[], DocumentSettings]
+    ) -> None:
         self._store = store
+        self._vectors = vectors
         self._settings = settings
         self._embedders: dict[str, tuple[DocumentModelTable, Embedder]] = {}
-        self._indexes: dict[str, tuple[dict[str, object], PassageIndex]] = {}
         self._old: list[object] = []
 
     def embedder(self, name: str) -> Embedder:
@@ -69,7 +72,7 @@ class DocumentFactory:
         in_store = self._store.vector_backend
         if place in _IN_STORE and place != in_store:
             elsewhere = [
-                name for name in available("passages") if name not in {*_IN_STORE, in_store}
+                name for name in available("vectors") if name not in {*_IN_STORE, in_store}
             ]
             raise SettingError(
                 f"The place {place!r} is not that of this store ({in_store}).",
@@ -78,35 +81,22 @@ class DocumentFactory:
             )
         return in_store if place == "auto" else place
 
-    def index(self, place: str) -> PassageIndex:
-        """A place for vectors."""
+    def vectors(self, place: str) -> VectorStore:
+        """The vector store of a place."""
         # What a backup of another kind of store brought lies in the same table here.
         name = self._store.vector_backend if place in {"auto", *_IN_STORE} else place
-        options = dict(self._settings().place_options.get(name, {}))
-        known = self._indexes.get(name)
-        if known is not None and known[0] == options:
-            return known[1]
-        spec = PluginSpec(
-            name=name,
-            setting="documents.place",
-            options=options,
-            options_at=f"documents.place_options.{name}",
+        return self._vectors.get(
+            PluginSpec(
+                name=name,
+                setting="documents.place",
+                options=self._settings().place_options.get(name, {}),
+                options_at=f"documents.place_options.{name}",
+            )
         )
-        services: dict[str, object] = {"store": self._store, "data_dir": data_dir()}
-        made = make("passages", PassageIndex, spec, services)
-        if known is not None:
-            self._old.append(known[1])
-        self._indexes[name] = (options, made)
-        return made
 
     async def aclose(self) -> None:
-        """Let go of what is open."""
-        for each in (
-            *self._old,
-            *(made for _, made in self._embedders.values()),
-            *(made for _, made in self._indexes.values()),
-        ):
-            await end(each)
+        """End the embedders."""
+        for embedder in (*self._old, *(made for _, made in self._embedders.values())):
+            await end(embedder)
         self._embedders.clear()
-        self._indexes.clear()
         self._old.clear()

@@ -6,13 +6,20 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from toolgate.app.storage import VectorStores
 from toolgate.base.plugins import make
 from toolgate.errors import ConfigError
 from toolgate.models.embedders import Embedder, VerifiedEmbedder
-from toolgate.search import Experiment, SearchStrategy, ToolIndex, Variant, end
+from toolgate.search import (
+    Experiment,
+    SearchStrategy,
+    ToolIndex,
+    ToolVectorStore,
+    Variant,
+    end,
+)
 from toolgate.settings import SearchSettings, Settings, data_dir
-from toolgate.store import SqlAccess, Store
-from toolgate.store.vectors import VectorStore
+from toolgate.store import Store
 from toolgate.types import PluginSpec
 
 __all__ = ["SearchFactory", "Strategies"]
@@ -114,7 +121,7 @@ class Strategies:
         self._settings = settings
         self._services = services
         self._embedder: Embedder | None = None
-        self._vectors: VectorStore | None = None
+        self._vectors: ToolVectorStore | None = None
 
     def make(
         self,
@@ -211,21 +218,23 @@ class Strategies:
             self._embedder = VerifiedEmbedder(make("embedder", Embedder, spec, {}))
         return self._embedder
 
-    def vectors(self) -> VectorStore | None:
+    def vectors(self) -> ToolVectorStore | None:
         """Where vectors are kept; None: nowhere.
 
         Raises:
             ConfigError: There is no such place, or its options are wrong.
         """
-        store, name = self._services.get("store"), self._settings.vectors
-        if self._vectors is None and name != "off" and isinstance(store, SqlAccess):
-            if name == "auto":
-                assert isinstance(store, Store)
-                name = store.vector_backend
+        store, stores = self._services.get("store"), self._services.get("vector_stores")
+        name = self._settings.vectors
+        if self._vectors is None and name != "off" and isinstance(store, Store):
+            assert isinstance(stores, VectorStores)
             spec = PluginSpec(
-                name=name, setting="search.vectors", options=self._settings.vector_options
+                name=store.vector_backend if name == "auto" else name,
+                setting="search.vectors",
+                options=self._settings.vector_options,
+                options_at="search.vector_options",
             )
-            self._vectors = make("vectors", VectorStore, spec, {"store": store})
+            self._vectors = ToolVectorStore(stores.get(spec), store.catalog.texts)
         return self._vectors
 
     def index_file(self) -> Path | None:

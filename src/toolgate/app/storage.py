@@ -8,10 +8,13 @@ from time import monotonic
 import anyio
 
 from toolgate.app.audit_factory import INSTALLATION_KEY, AuditParts, open_audit
+from toolgate.base.plugins import make
 from toolgate.base.signing import Signer
 from toolgate.errors import StoreError
-from toolgate.settings import Settings, StoreSettings, default_store_url
+from toolgate.settings import Settings, StoreSettings, data_dir, default_store_url
 from toolgate.store import Store, make_store
+from toolgate.store.vectors import VectorStore
+from toolgate.types import PluginSpec
 
 __all__ = ["Storage", "open_storage"]
 
@@ -22,12 +25,43 @@ _RETRY_S = 1.0
 """Seconds between two attempts to open the store; chosen."""
 
 
+class VectorStores:
+    """Makes each vector store once, so that tools and documents in one place share it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._made: list[tuple[PluginSpec, VectorStore]] = []
+
+    def get(self, spec: PluginSpec) -> VectorStore:
+        """The vector store of this name with these options.
+
+        Raises:
+            ConfigError: There is none, its library is not installed, or its options are wrong.
+        """
+        for made, vectors in self._made:
+            if (made.name, made.options) == (spec.name, spec.options):
+                return vectors
+        services: dict[str, object] = {"store": self._store, "data_dir": data_dir()}
+        vectors = make("vectors", VectorStore, spec, services)
+        self._made.append((spec, vectors))
+        return vectors
+
+    async def aclose(self) -> None:
+        """Close all of them."""
+        for _, vectors in self._made:
+            await vectors.aclose()
+        self._made.clear()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Storage:
     """Where a gateway keeps things."""
 
     store: Store
     """Everything relational."""
+
+    vectors: VectorStores
+    """Vector stores of tools and documents, by the names in the settings."""
 
     signer: Signer
     """Signs handles, cursors and links; all replicas of a store have the same key."""
@@ -67,8 +101,11 @@ async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: flo
         settings = replace(settings, store=StoreSettings(url=_IN_MEMORY))
         store = await _open(_IN_MEMORY, 0.0)
     stack.push_async_callback(store.close)
+    vectors = VectorStores(store)
+    stack.push_async_callback(vectors.aclose)
     return Storage(
         store=store,
+        vectors=vectors,
         signer=Signer(await store.secret(INSTALLATION_KEY)),
         audit=await open_audit(stack, settings, store),
         problem=problem,

@@ -37,7 +37,6 @@ FOLDERS = {
     "embedder": "models.embedders",
     "engine": "chat.engines",
     "llm": "models.llm",
-    "passages": "store.passages",
     "search": "search.strategies",
     "store": "store",
     "transport": "upstream.transports",

@@ -5,12 +5,12 @@ from secrets import randbits
 from typing import Final
 
 from toolgate.documents._library_types import NewDocument
-from toolgate.documents._stored_collections import vector_collection
+from toolgate.documents._passage_vectors import put_passages, vector_collection
 from toolgate.documents.bm25 import words_of
 from toolgate.documents.chunking import DocumentChunk, split_document
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.store import DocumentRepository, StoredCollection, StoredPassage
-from toolgate.store.passages import PassageIndex, PassageKey, VectorCollection
+from toolgate.store.vectors import VectorCollection, VectorStore
 
 __all__ = ["cut_document", "embed_collection", "embed_document"]
 
@@ -42,30 +42,24 @@ async def embed_document(
     pieces: Sequence[DocumentChunk],
     passages: Sequence[StoredPassage],
     embedder: Embedder,
-    index: PassageIndex,
-    shelf: VectorCollection,
+    store: VectorStore,
+    collection: VectorCollection,
 ) -> None:
     """Compute the vectors of the passages of a document."""
     for at in range(0, len(passages), _BATCH):
         texts = [piece.embedded for piece in pieces[at : at + _BATCH]]
         vectors = await embedded(embedder, texts, "document")
-        keys = [
-            PassageKey(passage_id=passage.passage_id, document_id=document_id)
-            for passage in passages[at : at + _BATCH]
-        ]
-        await index.put(shelf, keys, vectors)
+        batch = [(document_id, passage) for passage in passages[at : at + _BATCH]]
+        await put_passages(store, collection, batch, vectors)
 
 
 async def embed_collection(
-    rows: DocumentRepository, row: StoredCollection, embedder: Embedder, index: PassageIndex
+    rows: DocumentRepository, row: StoredCollection, embedder: Embedder, store: VectorStore
 ) -> None:
     """Compute the vectors of all passages of a collection."""
     after = -1
-    while pages := await rows.passage_page(row.collection_id, after=after, limit=_BATCH):
-        pieces = [DocumentChunk(text=page.text, heading=page.heading) for _, page in pages]
+    while page := await rows.passage_page(row.collection_id, after=after, limit=_BATCH):
+        pieces = [DocumentChunk(text=passage.text, heading=passage.heading) for _, passage in page]
         vectors = await embedded(embedder, [piece.embedded for piece in pieces], "document")
-        keys = [
-            PassageKey(passage_id=page.passage_id, document_id=document) for document, page in pages
-        ]
-        await index.put(vector_collection(row), keys, vectors)
-        after = pages[-1][1].passage_id
+        await put_passages(store, vector_collection(row), page, vectors)
+        after = page[-1][1].passage_id

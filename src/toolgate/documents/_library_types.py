@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from toolgate.models.embedders import Embedder
-from toolgate.store.passages import PassageIndex
+from toolgate.store.vectors import VectorStore
 
 __all__ = ["AddedDocument", "DocumentResources", "NewDocument"]
 
@@ -20,8 +20,8 @@ class DocumentResources(Protocol):
         """
         ...
 
-    def index(self, place: str) -> PassageIndex:
-        """A place for vectors; `auto`: that of the store.
+    def vectors(self, place: str) -> VectorStore:
+        """The vector store of a place; `auto`: that of the store.
 
         Raises:
             ConfigError: There is none, or its library is not installed.

@@ -1,16 +1,21 @@
 """Searches the passages of one collection."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from toolgate.documents._passage_vectors import (
+    nearest_passages,
+    passage_similarities,
+    passage_vectors,
+    vector_collection,
+)
 from toolgate.documents.base import Collection, FoundPassage, SearchType
 from toolgate.documents.bm25 import best_by_words
 from toolgate.documents.ranking import diversify
 from toolgate.store import DocumentRepository
-from toolgate.store.passages import PassageIndex, VectorCollection, measured, similarity
+from toolgate.store.vectors import VectorStore
 
 __all__ = ["PassageSearch", "search_collection"]
 
@@ -34,29 +39,23 @@ class PassageSearch:
 
 async def search_collection(
     rows: DocumentRepository,
-    index: PassageIndex,
+    store: VectorStore,
     collection: Collection,
     question: str,
     vector: NDArray[np.float32],
     options: PassageSearch,
 ) -> list[FoundPassage]:
     """The passages of a collection that fit, best first, each with its rank there."""
-    shelf = VectorCollection(
-        collection_id=collection.collection_id,
-        shelf_id=collection.shelf_id,
-        dim=collection.dim,
-        metric=collection.metric,
-    )
+    vectors_of = vector_collection(collection)
     fetched = max(options.fetch_k, options.top_k)
     limit = options.top_k if options.search_type.startswith("similarity") else fetched
-    near = await index.nearest(shelf, vector, limit=limit)
     similarities: dict[int, float | None] = {
-        neighbour.passage_id: neighbour.similarity for neighbour in near
+        **await nearest_passages(store, vectors_of, vector, limit=limit)
     }
     words: dict[int, float] = {}
     match options.search_type:
         case "mmr":
-            vectors = await index.vectors(shelf, list(similarities))
+            vectors = await passage_vectors(store, vectors_of, list(similarities))
             chosen = diversify(
                 vector,
                 vectors,
@@ -70,7 +69,7 @@ async def search_collection(
                 await best_by_words(rows, collection.collection_id, question, limit=fetched)
             )
             remaining = [number for number in words if number not in similarities]
-            similarities |= await _similarities(index, shelf, remaining, vector)
+            similarities |= await passage_similarities(store, vectors_of, remaining, vector)
         case _:
             pass
     sources = await rows.passages(list(similarities))
@@ -91,20 +90,3 @@ async def search_collection(
         if number in sources  # one whose document has just gone
     ]
     return [replace(passage, rank=rank) for rank, passage in enumerate(passages, 1)]
-
-
-async def _similarities(
-    index: PassageIndex,
-    shelf: VectorCollection,
-    numbers: Sequence[int],
-    vector: NDArray[np.float32],
-) -> dict[int, float | None]:
-    """Similarities of passages that were found by their words alone."""
-    vectors = await index.vectors(shelf, numbers)
-    available = [number for number in numbers if number in vectors]
-    similarities: dict[int, float | None] = dict.fromkeys(numbers)
-    if available:
-        stacked = np.stack([vectors[number] for number in available])
-        values = similarity(shelf.metric, measured(shelf.metric, stacked, vector))
-        similarities |= dict(zip(available, map(float, values), strict=True))
-    return similarities

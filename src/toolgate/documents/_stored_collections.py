@@ -1,13 +1,11 @@
 """Finds stored collections by name, and checks their texts."""
 
 from collections.abc import Sequence
-from typing import cast
 
 from toolgate.errors import ArgumentError
 from toolgate.store import StoredCollection
-from toolgate.store.passages import Metric, VectorCollection
 
-__all__ = ["collection_named", "single_line", "vector_collection"]
+__all__ = ["collection_named", "single_line"]
 
 
 def collection_named(rows: Sequence[StoredCollection], name: str) -> StoredCollection | None:
@@ -16,16 +14,6 @@ def collection_named(rows: Sequence[StoredCollection], name: str) -> StoredColle
     by_name = next((row for row in rows if row.name.casefold() == folded), None)
     return by_name or next(
         (row for row in rows if row.alias and row.alias.casefold() == folded), None
-    )
-
-
-def vector_collection(row: StoredCollection) -> VectorCollection:
-    """Where the vectors of a collection are."""
-    return VectorCollection(
-        collection_id=row.collection_id,
-        shelf_id=row.shelf_id,
-        dim=row.dim,
-        metric=cast("Metric", row.metric),
     )
 
 

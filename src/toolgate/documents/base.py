@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from toolgate.documents.quotation import citation, quoted
-from toolgate.store.passages import Metric
+from toolgate.store.vectors import Metric
 from toolgate.types import Json
 
 __all__ = [

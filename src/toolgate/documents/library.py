@@ -17,11 +17,8 @@ from toolgate.base.ids import new_id
 from toolgate.documents._ingestion import cut_document, embed_collection, embed_document
 from toolgate.documents._library_types import AddedDocument, DocumentResources, NewDocument
 from toolgate.documents._passage_search import PassageSearch, search_collection
-from toolgate.documents._stored_collections import (
-    collection_named,
-    single_line,
-    vector_collection,
-)
+from toolgate.documents._passage_vectors import vector_collection
+from toolgate.documents._stored_collections import collection_named, single_line
 from toolgate.documents.base import Collection, FoundPassage
 from toolgate.documents.conversion import DocumentConverter
 from toolgate.errors import (
@@ -35,7 +32,7 @@ from toolgate.errors import (
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.settings import DocumentSettings
 from toolgate.store import DocumentRepository, StoredCollection, StoredDocument
-from toolgate.store.passages import METRICS, Metric
+from toolgate.store.vectors import METRICS, Metric
 
 __all__ = ["AddedDocument", "DocumentLibrary", "DocumentResources", "NewDocument", "PassageSearch"]
 
@@ -164,7 +161,7 @@ class DocumentLibrary:
             )
         embedder = self._workshop.embedder(row.model)
         place = self._workshop.place_of(row.place)
-        self._workshop.index(place)  # one that cannot be used is said now
+        self._workshop.vectors(place)  # one that cannot be used is said now
         [probe] = await embedded(embedder, ["a text"], "document")
         return replace(
             row,
@@ -183,7 +180,7 @@ class DocumentLibrary:
         before = await self._row(project_id, name, counted=True)
         async with self._alone(before) as row:
             try:
-                await self._workshop.index(row.place).drop(vector_collection(row))
+                await self._workshop.vectors(row.place).drop(vector_collection(row))
             except (ConfigError, StoreError) as error:
                 log.warning("vectors not removed", extra={"place": row.place, "error": str(error)})
             await self._rows.delete_collection(row.collection_id)
@@ -216,25 +213,25 @@ class DocumentLibrary:
                     place=place or row.place,
                 )
             )
-            index = self._workshop.index(fresh.place)
+            store = self._workshop.vectors(fresh.place)
             try:
                 await embed_collection(
-                    self._rows, fresh, self._workshop.embedder(fresh.model), index
+                    self._rows, fresh, self._workshop.embedder(fresh.model), store
                 )
-                await index.settle(vector_collection(fresh))
+                await store.optimize(vector_collection(fresh))
             except BaseException:
                 with anyio.CancelScope(shield=True):
-                    await index.drop(vector_collection(fresh))
+                    await store.drop(vector_collection(fresh))
                 raise
             await self._rows.save_collection(fresh)
             current_row = await self._row(project_id, name, counted=True)
-            if await index.count(vector_collection(fresh)) != current_row.passages:
+            if await store.count(vector_collection(fresh)) != current_row.passages:
                 # Another gateway has added documents meanwhile.
                 await embed_collection(
-                    self._rows, fresh, self._workshop.embedder(fresh.model), index
+                    self._rows, fresh, self._workshop.embedder(fresh.model), store
                 )
             try:
-                await self._workshop.index(row.place).drop(vector_collection(row))
+                await self._workshop.vectors(row.place).drop(vector_collection(row))
             except (ConfigError, StoreError) as error:
                 log.warning("vectors not removed", extra={"place": row.place, "error": str(error)})
         return self._collection_of(
@@ -286,8 +283,8 @@ class DocumentLibrary:
                     hint="If it shows pictures of text, recognise the text first (OCR).",
                 )
             document_id = new_id()
-            index, shelf = self._workshop.index(row.place), vector_collection(row)
-            await embed_document(document_id, pieces, passages, embedder, index, shelf)
+            store, shelf = self._workshop.vectors(row.place), vector_collection(row)
+            await embed_document(document_id, pieces, passages, embedder, store, shelf)
             # From here on it is found: the vectors alone were not.
             gone = await self._rows.replace_document(
                 StoredDocument(
@@ -303,7 +300,7 @@ class DocumentLibrary:
                 passages,
             )
             if gone:
-                await index.remove(shelf, gone)
+                await store.remove(shelf, groups=gone)
         status = "replaced" if gone else "added"
         return AddedDocument(source=document.source, status=status, passages=len(passages))
 
@@ -332,13 +329,13 @@ class DocumentLibrary:
             ids = [document.document_id for document in doomed]
             if ids:
                 await self._rows.remove_documents(row.collection_id, ids)
-                await self._workshop.index(row.place).remove(vector_collection(row), ids)
+                await self._workshop.vectors(row.place).remove(vector_collection(row), groups=ids)
         return doomed
 
     async def settle(self, project_id: str, name: str) -> None:
         """Prepare a collection for being searched after much was added; may be slow."""
         row = await self._row(project_id, name)
-        await self._workshop.index(row.place).settle(vector_collection(row))
+        await self._workshop.vectors(row.place).optimize(vector_collection(row))
 
     # Searching
 
@@ -375,7 +372,7 @@ class DocumentLibrary:
             with anyio.fail_after(self.settings.timeout_s):
                 passages = await search_collection(
                     self._rows,
-                    self._workshop.index(collection.place),
+                    self._workshop.vectors(collection.place),
                     collection,
                     question,
                     vector,

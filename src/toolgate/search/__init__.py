@@ -19,6 +19,7 @@ from toolgate.search.experiment import Experiment, Variant
 from toolgate.search.index_explanation import IndexedTexts, indexed_texts
 from toolgate.search.relevance.calibration import Fit
 from toolgate.search.semantic.index_maintenance import VectorIndex
+from toolgate.search.semantic.tool_vector_store import ToolVectorStore
 from toolgate.search.strategies._catalog_search_json import (
     answer_body,
     catalog_search_schema,
@@ -47,6 +48,7 @@ __all__ = [
     "SearchableTool",
     "SearchedQuery",
     "ToolIndex",
+    "ToolVectorStore",
     "Variant",
     "VectorIndex",
     "answer_body",

@@ -85,6 +85,13 @@ from toolgate.store.repositories.threads import (
     StoredThread,
     ThreadRepository,
 )
+from toolgate.store.repositories.tool_texts import (
+    StoredModel,
+    TextLink,
+    ToolTextCounts,
+    ToolTextRepository,
+    UnlinkedTexts,
+)
 from toolgate.store.repositories.usage import (
     StoredSearch,
     StoredUse,
@@ -145,6 +152,7 @@ __all__ = [
     "StoredDocument",
     "StoredGuard",
     "StoredMessage",
+    "StoredModel",
     "StoredPassage",
     "StoredPermission",
     "StoredProject",
@@ -160,9 +168,13 @@ __all__ = [
     "StoredThread",
     "StoredToken",
     "StoredUse",
+    "TextLink",
     "ThreadRepository",
+    "ToolTextCounts",
+    "ToolTextRepository",
     "ToolUsage",
     "ToolVersion",
+    "UnlinkedTexts",
     "UsageEntry",
     "UsageFilter",
     "UsageRepository",

@@ -171,7 +171,7 @@ class Store(Protocol):
 
     @property
     def vector_backend(self) -> str:
-        """Which implementation in `vectors` and `passages` keeps vectors in this database."""
+        """Which implementation in `store/vectors` keeps vectors in this database."""
         ...
 
     @property

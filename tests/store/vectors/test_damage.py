@@ -10,37 +10,39 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.limits import HANG_S
-from tests.store.stores import make_sql_store, run_sql, url_of
-from tests.store.vectors.test_persistence import searching
+from tests.store.stores import BOTH, make_sql_store, url_of
 from tests.store.vectors.vector_stores import open_store, vectors_in
 from toolgate.errors import StoreError
 from toolgate.store import SqlAccess
-from toolgate.store.vectors import VectorSpace, VectorStore
+from toolgate.store.vectors import VectorCollection
 from toolgate.testing.contracts.store import sample_record
-from toolgate.testing.contracts.vectors import SPACE, hash_of, loaded, some_rows
+from toolgate.testing.contracts.vectors import DIM, key_of, loaded, some_rows
 
 pytestmark = pytest.mark.anyio
+
+COLLECTION = VectorCollection(collection_id="a1", dim=DIM, precision="half")
 
 SAVES = """
 import sys, anyio, numpy as np
 from toolgate.base.plugins import make
 from toolgate.store import make_store
 from toolgate.types import PluginSpec
-from toolgate.store.vectors import VectorSpace, VectorStore
+from toolgate.store.vectors import VectorCollection, VectorStore
 
-async def main(url, kind):
+async def main(url):
     store = make_store(url)
     await store.open()
-    spec = PluginSpec(name=kind, setting="x", options={})
+    spec = PluginSpec(name=store.vector_backend, setting="x", options={})
     vectors = make("vectors", VectorStore, spec, {"store": store})
-    space = VectorSpace(model="model a", dim=24)
+    collection = VectorCollection(collection_id="a1", dim=24, precision="half")
     number = 0
     while True:
-        hashes = [(number + at).to_bytes(8, "big") + bytes(8) for at in range(512)]
+        keys = [(number + at).to_bytes(8) + bytes(8) for at in range(512)]
         rows = np.full((512, 24), 0.2, np.float16)
-        await vectors.save(space, hashes, rows)
+        await vectors.put(collection, keys, rows)
         number += 512
         print(number, flush=True)
 
@@ -48,16 +50,13 @@ anyio.run(main, *sys.argv[1:])
 """
 
 
-@pytest.mark.parametrize(
-    ("kind", "place"),
-    [("sqlite", "sqlite"), pytest.param("postgres", "pgvector", marks=pytest.mark.real)],
-)
+@BOTH
 async def test_a_killed_process_leaves_whole_batches(
-    kind: str, place: str, request: pytest.FixtureRequest
+    kind: str, request: pytest.FixtureRequest
 ) -> None:
     url = url_of(kind, request)
     with subprocess.Popen(
-        [sys.executable, "-c", SAVES, url, place], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", SAVES, url], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         said = 0
@@ -67,12 +66,16 @@ async def test_a_killed_process_leaves_whole_batches(
         process.wait(HANG_S)
 
     async with open_store(url) as store:
-        vectors = vectors_in(store, place)
-        hashes = [hash_of(number) for number in range(100 * 512)]
-        found = await loaded(vectors, SPACE, hashes)
+        vectors = vectors_in(store)
+        keys = [key_of(number) for number in range(100 * 512)]
+        found = await loaded(vectors, COLLECTION, keys)
         assert len(found) >= said
         assert len(found) % 512 == 0
         assert {row.tobytes() for row in found.values()} == {np.full(24, 0.2, np.float16).tobytes()}
+
+
+def half_rows(count: int, dim: int = DIM) -> NDArray[np.float16]:
+    return some_rows(count, dim).astype(np.float16)
 
 
 def loop_s() -> float:
@@ -85,21 +88,21 @@ def loop_s() -> float:
 
 async def test_a_full_disk_keeps_what_was_there_and_raises(tmp_path: Path) -> None:
     async with open_store("sqlite://") as store:  # one connection, so that the limit holds for all
-        vectors = vectors_in(store, "sqlite")
-        await vectors.save(SPACE, [hash_of(1)], some_rows(1))
+        vectors = vectors_in(store)
+        await vectors.put(COLLECTION, [key_of(1)], half_rows(1))
 
         def limit(driver: Any) -> None:
             pages = driver.execute("PRAGMA page_count").fetchone()[0]
             driver.execute(f"PRAGMA max_page_count = {pages + 3}")
 
         await store.reading(limit)
-        hashes = [hash_of(number) for number in range(2, 5_000)]
+        keys = [key_of(number) for number in range(2, 5_000)]
         with pytest.raises(StoreError, match="full") as caught:
-            await vectors.save(SPACE, hashes, some_rows(len(hashes)))
+            await vectors.put(COLLECTION, keys, half_rows(len(keys)))
 
         assert caught.value.hint == "Make room on its disk."
-        assert (await vectors.known(SPACE, [hash_of(1), *hashes])).sum() == 1
-        assert await vectors.save(SPACE, hashes[:2], some_rows(2)) == 2
+        assert (await vectors.contains(COLLECTION, [key_of(1), *keys])).sum() == 1
+        assert await vectors.put(COLLECTION, keys[:2], half_rows(2)) == 2
 
 
 @pytest.mark.real
@@ -108,24 +111,24 @@ async def test_a_backup_of_postgres_brings_its_vectors_along(
 ) -> None:
     """And what the extension searches is made anew from them."""
     url = request.getfixturevalue("postgres").new_schema()
-    hashes, rows = [hash_of(number) for number in range(50)], some_rows(50)
+    keys, rows = [key_of(number) for number in range(50)], half_rows(50)
     async with open_store(url) as store:
-        await vectors_in(store, "pgvector").save(SPACE, hashes, rows)
+        await vectors_in(store).put(COLLECTION, keys, rows)
         source = make_sql_store(url)
         await source.backup(tmp_path / "backup.db")
         await source.audit.append([sample_record(1)])
         await source.restore(tmp_path / "backup.db")
         await source.close()
-        vectors = vectors_in(store, "pgvector")
+        vectors = vectors_in(store)
 
-        await vectors.settle(SPACE)
+        await vectors.optimize(COLLECTION)
 
         query = rows[7].astype(np.float32)
-        assert (await vectors.nearest(SPACE, query, limit=1))[0].text_hash == hashes[7]
-        assert len(await loaded(vectors, SPACE, hashes)) == 50
+        assert (await vectors.nearest(COLLECTION, query, limit=1))[0].key == keys[7]
+        assert len(await loaded(vectors, COLLECTION, keys)) == 50
     async with open_store(f"sqlite:///{tmp_path / 'backup.db'}") as store:
-        found = await loaded(vectors_in(store, "sqlite"), SPACE, hashes)
-        assert found[hashes[3]].tobytes() == rows[3].tobytes()
+        found = await loaded(vectors_in(store), COLLECTION, keys)
+        assert found[keys[3]].tobytes() == rows[3].tobytes()
 
 
 @pytest.mark.real
@@ -135,11 +138,11 @@ async def test_the_index_of_a_model_is_the_one_that_source_document_003_asks_for
     """HNSW, m = 16, ef_construction = 64, cosine; and the planner can use it."""
     url = request.getfixturevalue("postgres").new_schema()
     async with open_store(url) as store:
-        vectors = vectors_in(store, "pgvector")
-        hashes, rows = [hash_of(number) for number in range(3_000)], some_rows(3_000)
-        await vectors.save(SPACE, hashes, rows)
-        await vectors.settle(SPACE)
-        await vectors.settle(SPACE)
+        vectors = vectors_in(store, hnsw_from=1_000)
+        keys, rows = [key_of(number) for number in range(3_000)], half_rows(3_000)
+        await vectors.put(COLLECTION, keys, rows)
+        await vectors.optimize(COLLECTION)
+        await vectors.optimize(COLLECTION)
 
         definitions = await sql(
             store,
@@ -149,11 +152,11 @@ async def test_the_index_of_a_model_is_the_one_that_source_document_003_asks_for
         [hnsw] = [row[0] for row in definitions if "hnsw" in row[0]]
         assert "halfvec_cosine_ops" in hnsw
         assert "m='16', ef_construction='64'" in hnsw
-        assert "WHERE (model_id = 1)" in hnsw
+        assert "WHERE (collection_id = 'a1'::text)" in hnsw
         query = some_rows(1, seed=9)[0].astype(np.float32)
-        found = [one.text_hash for one in await vectors.nearest(SPACE, query, limit=20)]
+        found = [one.key for one in await vectors.nearest(COLLECTION, query, limit=20)]
         order = np.argsort(-(rows.astype(np.float32) @ query))[:20]
-        best = {hashes[at] for at in order.tolist()}
+        best = {keys[at] for at in order.tolist()}
         assert len(best & set(found)) >= 19  # approximate; exact when texts are named
 
 
@@ -168,42 +171,28 @@ async def test_without_the_extension_a_notice_says_what_to_do(
 ) -> None:
     url = request.getfixturevalue("postgres").new_schema()
     async with open_store(url) as store:
-        vectors: VectorStore = vectors_in(store, "pgvector", extension=extension)
-        await vectors.save(SPACE, [hash_of(1)], some_rows(1))
+        vectors = vectors_in(store, extension=extension)
+        await vectors.put(COLLECTION, [key_of(1)], half_rows(1))
 
         assert (vectors.notice == "") is extension
         [(there,)] = await sql(store, "SELECT to_regclass('vector_nearest') IS NOT NULL")
         assert there is extension
 
 
-async def test_rows_of_another_dimension_are_not_of_this_model(tmp_path: Path) -> None:
-    """Somebody changed the number in the table: nothing of it is believed."""
-    url = f"sqlite:///{tmp_path / 'toolgate.db'}"
-    async with searching(url):
-        pass
-    run_sql(url, "UPDATE vector_models SET dim = 12")
-    async with searching(url) as (strategy, embedder):
-        assert embedder.documents != []
-        assert strategy.backlog == 0
-    run_sql(url, "UPDATE vector_models SET dim = 4096 + model_id")
-    async with searching(url) as (strategy, embedder):
-        assert embedder.documents != []
-
-
 async def test_reading_5000_vectors_costs_less_than_a_tenth_of_a_second(tmp_path: Path) -> None:
     """Processor time, so that a busy machine does not count."""
     async with open_store(f"sqlite:///{tmp_path / 'toolgate.db'}") as store:
-        vectors = vectors_in(store, "sqlite")
-        hashes, rows = [hash_of(number) for number in range(5_000)], some_rows(5_000, 256)
-        space = VectorSpace(model="m", dim=256)
-        await vectors.save(space, hashes, rows)
+        vectors = vectors_in(store)
+        keys, rows = [key_of(number) for number in range(5_000)], half_rows(5_000, 256)
+        collection = VectorCollection(collection_id="a1", dim=256, precision="half")
+        await vectors.put(collection, keys, rows)
         found = np.zeros_like(rows)
 
         def put(places: Any, read: Any) -> None:
             found[places] = read
 
         began_s = process_time()
-        await vectors.load(space, hashes, put)
+        await vectors.load(collection, keys, put)
         spent_s = process_time() - began_s
 
     assert (found == rows).all()

@@ -9,8 +9,8 @@ import pytest
 from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.hashing import HashingEmbedder
 from tests.store.stores import url_of
-from tests.store.vectors.test_persistence import PATIENT, WEATHER, Failing, vectors_at
-from tests.store.vectors.vector_stores import open_store
+from tests.store.vectors.test_persistence import PATIENT, WEATHER, Failing
+from tests.store.vectors.vector_stores import open_store, tool_vectors_in
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.strategies.hybrid import Options, build
 from toolgate.testing.contracts.search import sample_tools
@@ -41,7 +41,7 @@ async def test_answers_are_those_of_an_index_in_memory(url: str) -> None:
     """Up to what is beyond the nearest few hundred, of which there are none here."""
     async with open_store(url) as store:
         memory = build(IN_MEMORY, embedder=HashingEmbedder())
-        there = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=vectors_at(url, store))
+        there = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=tool_vectors_in(store))
         for strategy in (memory, there):
             await strategy.update(sample_tools())
             await strategy.wait_until_saved()
@@ -59,13 +59,13 @@ async def test_answers_are_those_of_an_index_in_memory(url: str) -> None:
 
 async def test_a_restart_embeds_nothing_and_loads_nothing(url: str) -> None:
     async with open_store(url) as store:
-        first = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=vectors_at(url, store))
+        first = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=tool_vectors_in(store))
         await first.update(sample_tools())
         await first.wait_until_saved()
         await first.aclose()
 
         embedder = HashingEmbedder()
-        second = build(ELSEWHERE, embedder=embedder, vectors=vectors_at(url, store))
+        second = build(ELSEWHERE, embedder=embedder, vectors=tool_vectors_in(store))
         await second.update(sample_tools())
         await second.wait_until_saved()
 
@@ -78,7 +78,7 @@ async def test_a_restart_embeds_nothing_and_loads_nothing(url: str) -> None:
 async def test_a_catalog_that_shrinks_comes_back_into_memory(url: str) -> None:
     embedder = HashingEmbedder()
     async with open_store(url) as store:
-        strategy = build(ELSEWHERE, embedder=embedder, vectors=vectors_at(url, store))
+        strategy = build(ELSEWHERE, embedder=embedder, vectors=tool_vectors_in(store))
         await strategy.update(sample_tools())
         await strategy.wait_until_saved()
         embedder.documents.clear()
@@ -94,7 +94,7 @@ async def test_a_catalog_that_shrinks_comes_back_into_memory(url: str) -> None:
 
 async def test_words_answer_when_the_database_does_not(url: str) -> None:
     async with open_store(url) as store:
-        place = Failing(vectors_at(url, store))
+        place = Failing(tool_vectors_in(store))
         strategy = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
         await strategy.wait_until_saved()
@@ -119,7 +119,7 @@ async def test_only_allowed_tools_are_found_however_far_they_are(url: str) -> No
     ]
     odd = SearchableTool(key="s:x", server="s", name="x", description="Zebra crossing.")
     async with open_store(url) as store:
-        strategy = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=vectors_at(url, store))
+        strategy = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=tool_vectors_in(store))
         await strategy.update([*tools, odd])
         await strategy.wait_until_saved()
         mask = np.zeros(901, np.bool_)
@@ -139,7 +139,7 @@ async def test_what_cannot_be_kept_is_searched_by_words_until_it_can(
     monkeypatch.setattr("toolgate.search.semantic.vector_cache._REST_S", 0.0)
     monkeypatch.setattr("toolgate.search.semantic.embedding_queue._SETTLE_AGAIN_S", 0.01)
     async with open_store(url) as store:
-        place = Failing(vectors_at(url, store), "save")
+        place = Failing(tool_vectors_in(store), "save")
         strategy = build(ELSEWHERE, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
         assert strategy.backlog == len(sample_tools())

@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from tests.limits import EMBEDDING_S, HANG_S
 from tests.search.hashing import HashingEmbedder
 from tests.store.stores import BOTH, run_sql, url_of
-from tests.store.vectors.vector_stores import open_store, vectors_in
+from tests.store.vectors.vector_stores import open_store, tool_vectors_in
 from toolgate.errors import EmbedderError, StoreError
 from toolgate.models.embedders import TextKind, Vectors
 from toolgate.search import SearchableTool, SearchRequest
+from toolgate.search.semantic.tool_vector_store import ToolVectorStore, VectorSpace
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
-from toolgate.store import SqlAccess
-from toolgate.store.vectors import VectorSpace, VectorStore
 from toolgate.testing.contracts.search import sample_tools
 from toolgate.types import DEFAULT_PROJECT
 
@@ -28,16 +27,11 @@ pytestmark = pytest.mark.anyio
 PATIENT = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 WEATHER = SearchRequest(queries=("weather forecast for a place",))
 SPACE = VectorSpace(model=HashingEmbedder.identity, dim=HashingEmbedder.dim)
-KINDS = {"sqlite": "sqlite", "postgres": "pgvector"}
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.real)])
 def url(request: pytest.FixtureRequest) -> str:
     return url_of(request.param, request)
-
-
-def vectors_at(url: str, store: SqlAccess) -> VectorStore:
-    return vectors_in(store, KINDS[url.partition(":")[0].replace("postgresql", "postgres")])
 
 
 @asynccontextmanager
@@ -50,7 +44,7 @@ async def searching(
     """A gateway's search over a store, settled; ended with the block."""
     embedder = embedder or HashingEmbedder()
     async with open_store(url) as store:
-        strategy = build(PATIENT, embedder=embedder, vectors=vectors_at(url, store))
+        strategy = build(PATIENT, embedder=embedder, vectors=tool_vectors_in(store))
         await strategy.update(sample_tools() if tools is None else tools)
         await strategy.wait_until_saved()
         try:
@@ -151,7 +145,7 @@ async def test_damaged_vectors_are_computed_again_and_repaired(url: str, damage:
 
 async def test_links_follow_the_tools(url: str) -> None:
     async with searching(url) as (strategy, _), open_store(url) as store:
-        vectors = vectors_at(url, store)
+        vectors = tool_vectors_in(store)
         linked = await vectors.links(DEFAULT_PROJECT)
         assert {f"{server}:{tool}" for server in linked for tool in linked[server]} == set(
             strategy.keys
@@ -162,9 +156,6 @@ async def test_links_follow_the_tools(url: str) -> None:
         await strategy.wait_until_saved()
 
         assert "read_file" not in (await vectors.links(DEFAULT_PROJECT))["files"]
-        assert "files read file:" in str(
-            (await vectors.texts(DEFAULT_PROJECT, "files", "read_file")) or "files read file:"
-        )
 
 
 async def test_a_forgotten_server_is_computed_again_by_the_next_start_or_a_refresh(
@@ -181,13 +172,13 @@ async def test_a_forgotten_server_is_computed_again_by_the_next_start_or_a_refre
         await strategy.update([*sample_tools(), replace(sample_tools()[0], key="n:n", server="n")])
         await strategy.wait_until_saved()
         async with open_store(url) as store:
-            assert "weather" not in await vectors_at(url, store).links(DEFAULT_PROJECT)
+            assert "weather" not in await tool_vectors_in(store).links(DEFAULT_PROJECT)
 
         embedder.documents.clear()
         assert await strategy.refresh(["weather"]) > 0
         await strategy.wait_until_saved()
         async with open_store(url) as store:
-            assert "weather" in await vectors_at(url, store).links(DEFAULT_PROJECT)
+            assert "weather" in await tool_vectors_in(store).links(DEFAULT_PROJECT)
         assert any(text.startswith("weather get forecast: ") for text in embedder.documents)
         assert not any(text.startswith("files ") for text in embedder.documents)
         assert (await strategy.search(WEATHER)).hits[0].key == before[0].key
@@ -209,7 +200,7 @@ async def test_a_refresh_of_all_computes_every_vector_anew(url: str) -> None:
 class Failing:
     """A place for vectors of which methods fail."""
 
-    def __init__(self, vectors: VectorStore, *names: str) -> None:
+    def __init__(self, vectors: ToolVectorStore, *names: str) -> None:
         self.vectors, self.names = vectors, set(names)
         self.calls = 0
 
@@ -231,7 +222,7 @@ async def test_a_place_that_fails_is_told_once_and_stops_nothing(
     """A full disk, a lock, a database that went away."""
     url = url_of("sqlite", request)
     async with open_store(url) as store:
-        place = Failing(vectors_at(url, store), *names)
+        place = Failing(tool_vectors_in(store), *names)
         strategy = build(PATIENT, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
         await strategy.ready()
@@ -261,7 +252,7 @@ async def test_what_could_not_be_written_is_written_when_that_works_again(
     monkeypatch.setattr("toolgate.search.semantic.vector_cache._REST_S", 0.0)
     monkeypatch.setattr("toolgate.search.semantic.embedding_queue._SETTLE_AGAIN_S", 0.01)
     async with open_store(url) as store:
-        place = Failing(vectors_at(url, store), "save")
+        place = Failing(tool_vectors_in(store), "save")
         strategy = build(PATIENT, embedder=HashingEmbedder(), vectors=place)  # pyright: ignore[reportArgumentType]
         await strategy.update(sample_tools())
         await strategy.ready()
@@ -297,7 +288,7 @@ async def test_what_was_computed_when_the_gateway_stops_is_kept(url: str) -> Non
     embedder = Stops()
     async with open_store(url) as store:
         strategy = build(
-            Options(embedding_wait_s=0), embedder=embedder, vectors=vectors_at(url, store)
+            Options(embedding_wait_s=0), embedder=embedder, vectors=tool_vectors_in(store)
         )
         await strategy.update(tools)
         with anyio.fail_after(HANG_S):
@@ -317,7 +308,7 @@ async def test_an_embedder_that_fails_is_seen_in_the_status(url: str) -> None:
 
     async with open_store(url) as store:
         strategy = build(
-            Options(embedding_wait_s=0.05), embedder=Broken(), vectors=vectors_at(url, store)
+            Options(embedding_wait_s=0.05), embedder=Broken(), vectors=tool_vectors_in(store)
         )
         await strategy.update(sample_tools())
         answer = await strategy.search(WEATHER)
@@ -357,10 +348,10 @@ async def test_a_clean_up_removes_old_vectors_that_no_tool_has(
 ) -> None:
     """It runs by itself; what is young or in use stays."""
     monkeypatch.setattr("toolgate.search.semantic.embedding_queue._FIRST_CLEAN_UP_S", 0.01)
+    monkeypatch.setattr("toolgate.search.semantic.embedding_queue._SECOND_CLEAN_UP_S", 0.01)
     monkeypatch.setattr("toolgate.search.semantic.embedding_queue._CLEAN_UP_S", 0.01)
     async with searching(url):
         pass
-    run_sql(url, "UPDATE vectors SET stored_at = '2026-01-01T00:00:00.000Z'")
     run_sql(url, "UPDATE tool_texts SET updated_at = '9999'")  # the store has no listing of them
     tools = [tool for tool in sample_tools() if tool.key != "files:read_file"]
 

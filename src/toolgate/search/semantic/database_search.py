@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from toolgate.search.lexical.query import read_request
 from toolgate.search.lexical.ranking import highest_scores
 from toolgate.search.semantic.first_stage import DECIMALS, Cosines, HybridState
+from toolgate.search.semantic.tool_vector_store import ToolVectorStore, VectorSpace
 from toolgate.search.semantic.tool_vectors import rows_of
-from toolgate.store.vectors import VectorSpace, VectorStore
 
 __all__ = ["DatabaseSearch"]
 
@@ -36,7 +36,7 @@ _SAMPLE = 4_096
 class DatabaseSearch:
     """Asks a store for vectors what an index in memory would compute."""
 
-    def __init__(self, store: VectorStore, space: VectorSpace) -> None:
+    def __init__(self, store: ToolVectorStore, space: VectorSpace) -> None:
         self.space = space
         self._store = store
         self._mean: NDArray[np.float32] | None = None
@@ -81,19 +81,19 @@ class DatabaseSearch:
         assert vectors is not None
         if allowed is None and live is None:
             matches = await self._store.nearest(self.space, vector, limit=_NEAREST)
-            return _rows_of(state, [match.text_hash for match in matches])
+            return _rows_of(state, [match.key for match in matches])
         mask = np.ones(len(vectors.of_tool), np.bool_) if live is None else live
         mask = mask if allowed is None else mask & allowed
         may = np.zeros(len(vectors.digests), np.bool_)
         may[vectors.of_tool[mask]] = True
         if int(may.sum()) > _MOST_NAMED:
             matches = await self._store.nearest(self.space, vector, limit=_UNFILTERED)
-            rows = [row for row in _rows_of(state, [o.text_hash for o in matches]) if may[row]]
+            rows = [row for row in _rows_of(state, [match.key for match in matches]) if may[row]]
             if len(rows) >= _ENOUGH:
                 return rows[:_NEAREST]
         named = [vectors.digests[row].tobytes() for row in np.flatnonzero(may).tolist()]
         matches = await self._store.nearest(self.space, vector, limit=_NEAREST, allowed=named)
-        return _rows_of(state, [match.text_hash for match in matches])
+        return _rows_of(state, [match.key for match in matches])
 
     async def _usual(self, state: HybridState) -> NDArray[np.float32]:
         """Mean of all vectors, from a sample: hashes are as good as chance."""

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Literal, TypeAlias
 
 import anyio
@@ -16,6 +16,7 @@ from toolgate.base.ids import utc_now
 from toolgate.models.embedders import Embedder, Vectors, embedded
 from toolgate.search.base import SearchableTool
 from toolgate.search.semantic.metrics import SearchMetrics
+from toolgate.search.semantic.tool_vector_store import VectorSpace
 from toolgate.search.semantic.tool_vectors import (
     TEXT_WEIGHTS,
     PendingText,
@@ -27,7 +28,6 @@ from toolgate.search.semantic.tool_vectors import (
     rows_of,
 )
 from toolgate.search.semantic.vector_cache import VectorCache
-from toolgate.store.vectors import VectorSpace
 
 __all__ = ["EmbeddingQueue"]
 
@@ -47,8 +47,10 @@ _LAST_FLUSH_S = 5.0
 """Seconds that writing may take at the end of the process; chosen."""
 _FIRST_CLEAN_UP_S = 600.0
 """Seconds after the start until unused vectors are removed; chosen."""
+_SECOND_CLEAN_UP_S = 3_600.0
+"""Seconds until the second clean-up, which removes what the first one noted; chosen."""
 _CLEAN_UP_S = 86_400.0
-"""Seconds between two clean-ups: a day."""
+"""Seconds between two further clean-ups: a day."""
 _SETTLE_AGAIN_S = 30.0
 """Seconds until a store that failed is tried again, although nothing has changed; chosen."""
 
@@ -204,11 +206,9 @@ class EmbeddingQueue:
 
     async def _keep_house(self) -> None:
         """Remove what no tool has any more, each day; a command is over before the first time."""
-        pause_s = _FIRST_CLEAN_UP_S
-        while True:
+        for pause_s in chain([_FIRST_CLEAN_UP_S, _SECOND_CLEAN_UP_S], repeat(_CLEAN_UP_S)):
             await anyio.sleep(pause_s)
             await self._cache.prune()
-            pause_s = _CLEAN_UP_S
 
     async def _load(
         self, vectors: ToolVectors, grown: Callable[[ToolVectors], Awaitable[None]]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from toolgate.search.base import SearchableTool
 from toolgate.search.tokenizer import split_identifier
-from toolgate.store.vectors import HASH_BYTES
+from toolgate.store.vectors import KEY_BYTES
 
 __all__ = [
     "HALF_FROM",
@@ -213,7 +213,7 @@ def _hashes(
 def split_hashes(hashes: TextHashes) -> list[bytes]:
     """Each hash by itself."""
     raw = hashes.tobytes()
-    return [raw[at : at + HASH_BYTES] for at in range(0, len(raw), HASH_BYTES)]
+    return [raw[at : at + KEY_BYTES] for at in range(0, len(raw), KEY_BYTES)]
 
 
 def _renewed(
@@ -320,7 +320,7 @@ def pending_texts(vectors: ToolVectors, rows: NDArray[np.int64]) -> list[Pending
 def _digest(tool: SearchableTool) -> bytes:
     text = "\0".join(texts_of(tool))
     data = text.encode(errors="surrogatepass")
-    return hashlib.blake2b(data, digest_size=HASH_BYTES, person=_MAKING).digest()
+    return hashlib.blake2b(data, digest_size=KEY_BYTES, person=_MAKING).digest()
 
 
 def singles(rows: NDArray[Any]) -> NDArray[np.float32]:

@@ -17,8 +17,13 @@ from toolgate.errors import StoreError
 from toolgate.search.semantic.database_search import DatabaseSearch
 from toolgate.search.semantic.first_stage import HybridState
 from toolgate.search.semantic.metrics import SearchMetrics
+from toolgate.search.semantic.tool_vector_store import (
+    ToolVectorStore,
+    VectorCounts,
+    VectorSpace,
+)
 from toolgate.search.semantic.tool_vectors import ToolVectors, split_hashes, texts_of
-from toolgate.store.vectors import TextLink, VectorCounts, VectorSpace, VectorStore
+from toolgate.store import TextLink
 from toolgate.types import DEFAULT_PROJECT
 
 __all__ = ["VectorCache"]
@@ -36,7 +41,7 @@ _REST_S = 30.0
 _LOAD_S = 60.0
 """Seconds that a store gets to hand over what it has; then vectors are computed; chosen."""
 _YOUNG_S = 3_600.0
-"""Seconds that a vector without a tool is kept: its tool may be linked in a moment; chosen."""
+"""Seconds that a tool without a listing is kept: its server may be listed in a moment; chosen."""
 
 
 class VectorCache:
@@ -44,7 +49,7 @@ class VectorCache:
 
     def __init__(
         self,
-        vectors: VectorStore | None,
+        vectors: ToolVectorStore | None,
         metrics: SearchMetrics,
         *,
         project_id: str = DEFAULT_PROJECT,
@@ -214,7 +219,7 @@ class VectorCache:
 
     async def _link(
         self,
-        store: VectorStore,
+        store: ToolVectorStore,
         space: VectorSpace,
         server: str,
         vectors: ToolVectors,
@@ -244,10 +249,11 @@ class VectorCache:
 
     async def prune(self) -> int:
         """Remove vectors that no tool has any more; gives how many."""
-        store = self._vectors
+        store, space = self._vectors, self._space
         if store is None:
             return 0
-        return await self._tried(lambda: store.prune(before=utc_now(plus_s=-_YOUNG_S))) or 0
+        before = utc_now(plus_s=-_YOUNG_S)
+        return await self._tried(lambda: store.prune(space, before=before)) or 0
 
     async def forget(self, server: str) -> int:
         """Remove what is kept of a server, and keep nothing of it while it stays as it is.

@@ -55,12 +55,12 @@ from toolgate.search.semantic.first_stage import (
 from toolgate.search.semantic.index_maintenance import VectorIndex, per_server, slots_of
 from toolgate.search.semantic.metrics import CountingEmbedder, SearchMetrics
 from toolgate.search.semantic.query_vectors import QueryVectors
+from toolgate.search.semantic.tool_vector_store import ToolVectorStore
 from toolgate.search.semantic.tool_vectors import ToolVectors
 from toolgate.search.semantic.vector_cache import VectorCache
 from toolgate.search.strategies._hybrid_hits import HitBuilder
 from toolgate.search.strategies._hybrid_options import Options
 from toolgate.search.strategies._hybrid_ranking import HybridRanker, QueryTexts
-from toolgate.store.vectors import VectorStore
 from toolgate.types import Json
 
 __all__ = ["HybridSearch", "Options", "build"]
@@ -73,7 +73,7 @@ def build(
     options: Options,
     *,
     embedder: Embedder,
-    vectors: VectorStore | None = None,
+    vectors: ToolVectorStore | None = None,
     index_file: Path | None = None,
 ) -> "HybridSearch":
     """A hybrid search with an empty index.
@@ -91,7 +91,7 @@ class HybridSearch:
         self,
         options: Options,
         embedder: Embedder,
-        vectors: VectorStore | None = None,
+        vectors: ToolVectorStore | None = None,
         index_file: Path | None = None,
     ) -> None:
         self._options = options

@@ -232,7 +232,7 @@ class DocumentSettings:
     """How vectors of new collections are compared."""
 
     place: str = "auto"
-    """File name in `passages/`: where vectors of new collections are kept, `sqlite`, `pgvector`,
+    """File name in `vectors/`: where vectors of new collections are kept, `sqlite`, `pgvector`,
     `milvus` or `qdrant`. `auto`: in the store."""
 
     place_options: Mapping[str, Mapping[str, object]] = field(

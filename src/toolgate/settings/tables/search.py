@@ -36,7 +36,8 @@ class SearchSettings:
 
     vectors: str = "auto"
     """File name in `vectors/`: where vectors of tools are kept, so that a start computes none anew.
-    `auto`: in the store, `sqlite` or `pgvector`. `off`: in memory only."""
+    `auto`: in the store, `sqlite` or `pgvector`. `milvus` or `qdrant`: in that database. `off`: in
+    memory only."""
 
     vector_options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """Options of that place; `pgvector` has `m`, `ef_construction`, `ef_search`, `extension`."""

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from toolgate.store.repositories.tool_texts import ToolTextRepository
 from toolgate.types import EntryKind
 
 __all__ = ["CatalogRepository", "Fingerprint", "StoredSnapshot", "ToolVersion"]
@@ -95,6 +96,11 @@ class CatalogRepository(Protocol):
 
     Each method is one transaction.
     """
+
+    @property
+    def texts(self) -> ToolTextRepository:
+        """Which tool has which embedded text."""
+        ...
 
     async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
         """The last listing of every server of a project."""

@@ -46,10 +46,10 @@ class StoredCollection:
     """`cosine`, `euclidean` or `dot`."""
 
     place: str
-    """Where its vectors are: a file name in `passages/`."""
+    """Where its vectors are: a file name in `vectors/`."""
 
     shelf_id: str
-    """Which vectors are its own now."""
+    """The collection of its vectors now."""
 
     version: int = 0
     """Grows with each change of its documents."""

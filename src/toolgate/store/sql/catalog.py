@@ -23,6 +23,7 @@ from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.catalog import Fingerprint, StoredSnapshot, ToolVersion
 from toolgate.store.sql import row_mapping
 from toolgate.store.sql.security.access import count_change
+from toolgate.store.sql.tool_texts import SqlToolTexts
 
 __all__ = ["SqlCatalog", "has_server", "mark_listed"]
 
@@ -35,8 +36,9 @@ _VERSION_COLUMNS: Final = ("definition", "state", "seen_at")
 class SqlCatalog:
     """Implements `CatalogRepository`."""
 
-    def __init__(self, database: SqlDatabase) -> None:
+    def __init__(self, database: SqlDatabase, texts: SqlToolTexts) -> None:
         self._database = database
+        self.texts = texts
 
     async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
         """The last listing of every server of a project."""

@@ -8,11 +8,12 @@ store writes a word of the collection, so that the words of others are never cou
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from toolgate.base.ids import utc_now
 from toolgate.store.base import SqlAccess
+from toolgate.store.engine.driver_sql import DriverSql, placeholders, portions
 from toolgate.store.engine.text import escape_text, unescape_text
 from toolgate.store.repositories.documents import (
     PassageSource,
@@ -24,23 +25,17 @@ from toolgate.store.repositories.documents import (
 
 __all__ = ["SqlDocuments"]
 
-T = TypeVar("T")
-
-_PORTION = 500
-"""Values in one statement; SQLite allows 32,766 (https://www.sqlite.org/limits.html)."""
-
 _LOCK = 0x746F6F6C646F6373
 """Key of the advisory lock under which the index of words is made: `tooldocs` in ASCII."""
 
 _WORD = re.compile(r"[^\W_]+")
 
 
-class SqlDocuments:
+class SqlDocuments(DriverSql):
     """Implements `DocumentRepository`."""
 
     def __init__(self, store: SqlAccess, *, is_sqlite: bool) -> None:
-        self._store = store
-        self._is_sqlite = is_sqlite
+        super().__init__(store, is_sqlite=is_sqlite)
         self._is_prepared = False
 
     # Collections
@@ -61,7 +56,7 @@ class SqlDocuments:
         )
 
         def work(driver: Any) -> list[StoredCollection]:
-            rows = self._rows(
+            rows = self.rows(
                 driver,
                 f"SELECT {_COLLECTION}, {counts if counted else uncounted}"  # noqa: S608 - of ours
                 " FROM document_collections c WHERE project_id = ? ORDER BY name_key",
@@ -91,7 +86,7 @@ class SqlDocuments:
         )
 
         def work(driver: Any) -> bool:
-            taken = self._rows(
+            taken = self.rows(
                 driver,
                 "SELECT 1 FROM document_collections"
                 " WHERE project_id = ? AND name_key = ? AND collection_id <> ?",
@@ -100,12 +95,12 @@ class SqlDocuments:
             if taken:
                 return False
             changed = ", ".join(f"{name} = excluded.{name}" for name in (*_CHANGING, "updated_at"))
-            self._run(
+            self.run(
                 driver,
                 "INSERT INTO document_collections"  # noqa: S608 - names of ours
                 " (collection_id, project_id, name, name_key,"
                 " alias, description, model, model_identity, dim, metric, place, shelf_id, version,"
-                f" updated_at) VALUES ({_placeholders(values)})"
+                f" updated_at) VALUES ({placeholders(values)})"
                 f" ON CONFLICT (collection_id) DO UPDATE SET {changed}",
                 values,
             )
@@ -117,10 +112,13 @@ class SqlDocuments:
         """Remove a collection with all that is in it."""
 
         def work(driver: Any) -> None:
+            of_documents = "SELECT document_id FROM documents WHERE collection_id = ?"
+            statement = f"DELETE FROM vectors WHERE group_id IN ({of_documents})"  # noqa: S608
+            self.run(driver, statement, (collection_id,))
             # By hand, since a cascade looks for each passage by itself.
-            for table in ("passage_vectors", "passages", "documents", "document_collections"):
+            for table in ("passages", "documents", "document_collections"):
                 statement = f"DELETE FROM {table} WHERE collection_id = ?"  # noqa: S608
-                self._run(driver, statement, (collection_id,))
+                self.run(driver, statement, (collection_id,))
 
         await self._prepare()
         await self._store.writing(work)
@@ -131,7 +129,7 @@ class SqlDocuments:
         """The documents of a collection, by origin and source."""
 
         def work(driver: Any) -> list[StoredDocument]:
-            rows = self._rows(
+            rows = self.rows(
                 driver,
                 f"SELECT {_DOCUMENT} FROM documents WHERE collection_id = ?"  # noqa: S608
                 " ORDER BY origin, source",
@@ -145,7 +143,7 @@ class SqlDocuments:
         """The document of an origin and a source; None: there is none."""
 
         def work(driver: Any) -> StoredDocument | None:
-            rows = self._rows(
+            rows = self.rows(
                 driver,
                 f"SELECT {_DOCUMENT} FROM documents"  # noqa: S608 - names of ours
                 " WHERE collection_id = ? AND origin = ? AND source = ?",
@@ -171,7 +169,7 @@ class SqlDocuments:
             here = (collection_id, escape_text(document.origin), escape_text(document.source))
             gone = [
                 row[0]
-                for row in self._rows(
+                for row in self.rows(
                     driver,
                     "SELECT document_id FROM documents"
                     " WHERE collection_id = ? AND origin = ? AND source = ?",
@@ -189,12 +187,12 @@ class SqlDocuments:
                 len(passages),
                 utc_now(),
             )
-            self._run(
+            self.run(
                 driver,
                 "INSERT INTO documents"  # noqa: S608 - question marks only
                 " (document_id, collection_id, origin, source, title,"
                 f" media_type, content_hash, size_bytes, passages, added_at)"
-                f" VALUES ({_placeholders(values)})",
+                f" VALUES ({placeholders(values)})",
                 values,
             )
             rows = [
@@ -211,17 +209,12 @@ class SqlDocuments:
                 )
                 for passage in passages
             ]
-            if rows:
-                cursor = driver.cursor()
-                cursor.executemany(
-                    self._dialect_sql(
-                        "INSERT INTO passages"  # noqa: S608 - question marks only
-                        " (passage_id, collection_id, document_id, ordinal,"
-                        f" heading, page, text, words, length) VALUES ({_placeholders(rows[0])})"
-                    ),
-                    rows,
-                )
-                cursor.close()
+            self.many(
+                driver,
+                "INSERT INTO passages (passage_id, collection_id, document_id, ordinal,"
+                " heading, page, text, words, length) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                rows,
+            )
             self._count_change(driver, collection_id)
             return gone
 
@@ -246,14 +239,14 @@ class SqlDocuments:
 
         def work(driver: Any) -> dict[int, PassageSource]:
             sources: dict[int, PassageSource] = {}
-            for part in _portions(list(numbers)):
+            for part in portions(list(numbers)):
                 statement = (
                     "SELECT p.passage_id, p.ordinal, p.text, p.heading, p.page,"  # noqa: S608
                     " p.document_id, d.source, d.title FROM passages p"
                     " JOIN documents d ON d.document_id = p.document_id"
-                    f" WHERE p.passage_id IN ({_placeholders(part)})"
+                    f" WHERE p.passage_id IN ({placeholders(part)})"
                 )
-                for row in self._rows(driver, statement, part):
+                for row in self.rows(driver, statement, part):
                     sources[row[0]] = PassageSource(
                         passage=_passage(row),
                         document_id=row[5],
@@ -276,7 +269,7 @@ class SqlDocuments:
         """
 
         def work(driver: Any) -> list[tuple[str, StoredPassage]]:
-            rows = self._rows(
+            rows = self.rows(
                 driver,
                 "SELECT passage_id, ordinal, text, heading, page, document_id FROM passages"
                 " WHERE collection_id = ? AND passage_id > ? ORDER BY passage_id LIMIT ?",
@@ -293,7 +286,7 @@ class SqlDocuments:
         await self._prepare()
 
         def work(driver: Any) -> WordCounts:
-            [[passages, length]] = self._rows(
+            [[passages, length]] = self.rows(
                 driver,
                 "SELECT count(*), coalesce(sum(length), 0) FROM passages WHERE collection_id = ?",
                 (collection_id,),
@@ -323,7 +316,7 @@ class SqlDocuments:
         )
 
         def work(driver: Any) -> list[tuple[int, str, str]]:
-            rows = self._rows(driver, statement, (condition, limit))
+            rows = self.rows(driver, statement, (condition, limit))
             return [(row[0], row[1], row[2].partition(" ")[2]) for row in rows]
 
         return await self._store.reading(work)
@@ -337,7 +330,7 @@ class SqlDocuments:
             self._is_prepared = True
 
     def _prepare_sqlite(self, driver: Any) -> None:
-        if self._rows(driver, "SELECT 1 FROM sqlite_master WHERE name = 'passage_words'"):
+        if self.rows(driver, "SELECT 1 FROM sqlite_master WHERE name = 'passage_words'"):
             return
         driver.execute(
             "CREATE VIRTUAL TABLE passage_words USING fts5(words, content = 'passages',"
@@ -366,39 +359,29 @@ class SqlDocuments:
     def _count_passages(self, driver: Any, collection_id: str, word: str) -> int:
         if self._is_sqlite:
             statement = "SELECT count(*) FROM passage_words WHERE words MATCH ?"
-            return int(self._rows(driver, statement, (_fts(collection_id, word),))[0][0])
+            return int(self.rows(driver, statement, (_fts(collection_id, word),))[0][0])
         statement = "SELECT count(*) FROM passages WHERE string_to_array(words, ' ') @> ?::text[]"
-        return int(self._rows(driver, statement, ([_collection_word(collection_id), word],))[0][0])
+        return int(self.rows(driver, statement, ([_collection_word(collection_id), word],))[0][0])
 
     # The driver
 
     def _remove(self, driver: Any, documents: Sequence[str]) -> int:
         removed = 0
-        for part in _portions(list(documents)):
-            for table in ("passage_vectors", "passages", "documents"):
-                statement = f"DELETE FROM {table} WHERE document_id IN ({_placeholders(part)})"  # noqa: S608
-                removed_here = self._run(driver, statement, part)
+        for part in portions(list(documents)):
+            for column in ("vectors.group_id", "passages.document_id", "documents.document_id"):
+                table = column.partition(".")[0]
+                statement = f"DELETE FROM {table} WHERE {column} IN ({placeholders(part)})"  # noqa: S608
+                removed_here = self.run(driver, statement, part)
             removed += removed_here
         return removed
 
     def _count_change(self, driver: Any, collection_id: str) -> None:
-        self._run(
+        self.run(
             driver,
             "UPDATE document_collections SET version = version + 1, updated_at = ?"
             " WHERE collection_id = ?",
             (utc_now(), collection_id),
         )
-
-    def _dialect_sql(self, statement: str) -> str:
-        return statement if self._is_sqlite else statement.replace("?", "%s")
-
-    def _run(self, driver: Any, statement: str, values: Sequence[object]) -> int:
-        return driver.execute(self._dialect_sql(statement), tuple(values)).rowcount
-
-    def _rows(
-        self, driver: Any, statement: str, values: Sequence[object] = ()
-    ) -> list[tuple[Any, ...]]:
-        return driver.execute(self._dialect_sql(statement), tuple(values)).fetchall()
 
 
 _CHANGING = (
@@ -473,12 +456,3 @@ def _fts(collection_id: str, word: str) -> str:
     """A query of FTS5; a word that is none of ours finds nothing."""
     pure = word if _WORD.fullmatch(word) else "x" * 64
     return f'"{_collection_word(collection_id)}" AND "{pure}"'
-
-
-def _placeholders(values: Sequence[object]) -> str:
-    return ", ".join("?" * len(values))
-
-
-def _portions(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    for at in range(0, len(values), _PORTION):
-        yield values[at : at + _PORTION]

@@ -29,6 +29,7 @@ from toolgate.store.sql.security.sessions import SqlSessions
 from toolgate.store.sql.servers import SqlServers
 from toolgate.store.sql.statements import SqlStatements
 from toolgate.store.sql.threads import SqlThreads
+from toolgate.store.sql.tool_texts import SqlToolTexts
 from toolgate.store.sql.usage import SqlUsage
 
 __all__ = ["SqlStore"]
@@ -39,13 +40,14 @@ class SqlStore(SqlDatabase):
 
     def __init__(self, engine: Engine, url: str, *, insert: Insert, writers: int) -> None:
         super().__init__(engine, url, insert=insert, writers=writers)
+        is_sqlite = engine.dialect.name == "sqlite"
         self.access = SqlAccessRules(self, shares_minutes=engine.dialect.name == "postgresql")
         self.approvals = SqlApprovals(self)
         self.audit = SqlAudit(self)
-        self.catalog = SqlCatalog(self)
+        self.catalog = SqlCatalog(self, SqlToolTexts(self, is_sqlite=is_sqlite))
         self.credentials = SqlCredentials(self)
         self.detections = SqlDetections(self)
-        self.documents = SqlDocuments(self, is_sqlite=engine.dialect.name == "sqlite")
+        self.documents = SqlDocuments(self, is_sqlite=is_sqlite)
         self.projects = SqlProjects(self)
         self.prompts = SqlPrompts(self)
         self.results = SqlResults(self)

@@ -1,12 +1,27 @@
-"""Vector stores for tools. One file per backend."""
+"""Vector stores, for tools and for documents. One file per backend."""
 
+from toolgate.store.vectors._rows import measured
 from toolgate.store.vectors.base import (
-    HASH_BYTES,
-    TextLink,
-    TextMatch,
-    VectorCounts,
-    VectorSpace,
+    KEY_BYTES,
+    METRICS,
+    Metric,
+    Precision,
+    ReceiveRows,
+    Rows,
+    VectorCollection,
+    VectorMatch,
     VectorStore,
 )
 
-__all__ = ["HASH_BYTES", "TextLink", "TextMatch", "VectorCounts", "VectorSpace", "VectorStore"]
+__all__ = [
+    "KEY_BYTES",
+    "METRICS",
+    "Metric",
+    "Precision",
+    "ReceiveRows",
+    "Rows",
+    "VectorCollection",
+    "VectorMatch",
+    "VectorStore",
+    "measured",
+]

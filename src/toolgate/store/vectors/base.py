@@ -1,191 +1,186 @@
-"""The contract of vector stores for tools. Knows nothing of models, catalogs or search.
+"""The contract of vector stores. Knows nothing of tools, documents, models or search.
 
-A vector belongs to a text, which is known by its hash, within the space of a model: equal texts of
-any number of tools, servers and projects share one vector. Which tool has which text is kept beside
-it, so that vectors go when the last tool of theirs has gone.
+A vector has a key within its collection. All vectors of a collection come from one model and are
+compared by one metric, so what belongs to another model or metric gets a collection of its own. A
+vector may belong to a group, such as the document that a passage is of.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 __all__ = [
-    "HASH_BYTES",
-    "HalfRows",
-    "PutRows",
-    "TextLink",
-    "TextMatch",
-    "VectorCounts",
-    "VectorSpace",
+    "KEY_BYTES",
+    "METRICS",
+    "Metric",
+    "Precision",
+    "ReceiveRows",
+    "Rows",
+    "VectorCollection",
+    "VectorMatch",
     "VectorStore",
 ]
 
-HASH_BYTES = 16
-"""Length of the hash of a text."""
+KEY_BYTES = 16
+"""Length of a key."""
 
-HalfRows: TypeAlias = NDArray[np.float16]
-"""Vectors as they are kept: one row per text."""
+Metric: TypeAlias = Literal["cosine", "euclidean", "dot"]
+"""How two vectors are compared."""
 
-PutRows: TypeAlias = Callable[[NDArray[np.int64], HalfRows], None]
-"""Takes vectors that were read: positions among the hashes asked for, and their rows. Called in
+METRICS: tuple[Metric, ...] = ("cosine", "euclidean", "dot")
+"""All of them."""
+
+Precision: TypeAlias = Literal["half", "single"]
+"""`half`: float16, for vectors that are no longer than 1. `single`: float32."""
+
+Rows: TypeAlias = NDArray[np.floating[Any]]
+"""Vectors, one in each row."""
+
+ReceiveRows: TypeAlias = Callable[[NDArray[np.int64], Rows], None]
+"""Takes vectors that were read: positions among the keys asked for, and their rows. Called in
 another thread, some thousands at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class VectorSpace:
-    """The vectors of one model. Those of two spaces cannot be compared and never meet."""
+class VectorCollection:
+    """Vectors that are searched together."""
 
-    model: str
-    """Identity of the model and of all else that shapes its vectors."""
+    collection_id: str
+    """1 to 64 letters and digits, unique everywhere."""
 
     dim: int
     """Numbers of a vector; 1 to 65,535."""
 
+    metric: Metric = "cosine"
+    """How they are compared."""
 
-@dataclass(frozen=True, kw_only=True)
-class TextLink:
-    """That a tool has a text."""
+    precision: Precision = "single"
+    """How exactly they are stored."""
 
-    tool: str
-    """Its name on its server."""
-
-    text_hash: bytes
-    """Of the text that is embedded; `HASH_BYTES` long."""
-
-    description: str = ""
-    """What the server says of the tool."""
-
-    enriched: str = ""
-    """The text that is embedded."""
-
-    definition_hash: str = ""
-    """Changes with the tool's definition, its input schema included."""
+    version: int | None = None
+    """Grows with each change that others make, so that a store may keep the vectors in memory while
+    it stays the same; None: it is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextMatch:
-    """A text that is near to a request."""
+class VectorMatch:
+    """A vector that is near to a query."""
 
-    text_hash: bytes
-    """Which one."""
+    key: bytes
+    """Its key."""
 
-    cosine: float
-    """In [-1, 1], higher is nearer."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class VectorCounts:
-    """How much is kept."""
-
-    vectors: int
-    """Vectors of the space."""
-
-    vectors_of_other_models: int
-    """Vectors of all other spaces."""
-
-    tools: int
-    """Tools of the project that have a text here."""
-
-    servers: int
-    """Servers of the project that have a tool here."""
+    score: float
+    """`cosine`: the cosine in [-1, 1]. `euclidean`: the distance, 0 or more, lower is nearer.
+    `dot`: the product, which has no bounds."""
 
 
 @runtime_checkable
 class VectorStore(Protocol):
-    """Keeps vectors of texts and finds near ones.
+    """Stores vectors and finds near ones.
 
-    Duties, checked by `toolgate.testing.contracts.vectors` on SQLite and PostgreSQL:
+    Duties, checked by `toolgate.testing.contracts.vectors` on every implementation:
 
-    * Vectors are kept as float16; what is read is what was saved, to the bit.
-    * A row that is damaged (cut off, of another dimension, not finite) is as if it were not there,
-      and saving its text again repairs it.
-    * `save` and `link` are all or nothing, also after a kill; what is there and equal is not
-      written again.
-    * Spaces and projects never see each other's rows.
-    * Two processes may use one place at the same time: what one has saved, the other reads.
-    * Methods never block the event loop. A failure raises `StoreError` and leaves it usable.
+    * `put` replaces what a key had before; what was put is found by the next `nearest`.
+    * `half` vectors are read as they were put, to the bit. `single` vectors compared by `cosine`
+      may come back with length 1.
+    * Collections never see each other's vectors. One that nobody has filled is empty, no error.
+    * Vectors of another dimension than their collection's, or not finite, are a `ValueError`.
+    * A stored row that is damaged is as if it did not exist, and putting it again repairs it.
+    * Filters come before ranking: `keys` and `groups` never cost a match that they allow.
+    * Scores are exact, and equal ones are in the order of their keys. A vector of zeros has the
+      cosine 0 with all.
+    * Tasks, threads and processes may use it at once; methods never block the event loop.
+    * A failure raises `StoreError`, and the store is asked again next time.
     """
 
     @property
     def notice(self) -> str:
-        """What a person should know of this place, such as a missing extension; may be empty."""
+        """What a person should know, such as a missing extension; may be empty."""
         ...
 
-    async def load(self, space: VectorSpace, hashes: Sequence[bytes], put: PutRows) -> None:
-        """Hand over the vectors of these texts, as far as they are there."""
-        ...
-
-    async def known(self, space: VectorSpace, hashes: Sequence[bytes]) -> NDArray[np.bool_]:
-        """Which of these texts have a vector; does not look at the vectors themselves."""
-        ...
-
-    async def save(self, space: VectorSpace, hashes: Sequence[bytes], rows: HalfRows) -> int:
-        """Keep vectors; gives how many were new or different.
+    async def put(
+        self,
+        collection: VectorCollection,
+        keys: Sequence[bytes],
+        rows: Rows,
+        *,
+        groups: Sequence[str] | None = None,
+    ) -> int:
+        """Store vectors.
 
         Args:
-            space: Where they belong.
-            hashes: One for each row, all different.
-            rows: Shape (len(hashes), dim), finite.
+            collection: Where they belong.
+            keys: One for each row, all different, `KEY_BYTES` long.
+            rows: Shape (len(keys), dim), finite.
+            groups: One for each row, letters and digits; None: they have none.
+
+        Returns:
+            How many were written; a store may leave out those that it has already.
         """
+        ...
+
+    async def load(
+        self, collection: VectorCollection, keys: Sequence[bytes], receive: ReceiveRows
+    ) -> None:
+        """Hand over the vectors of these keys, as far as they exist."""
+        ...
+
+    async def contains(
+        self, collection: VectorCollection, keys: Sequence[bytes]
+    ) -> NDArray[np.bool_]:
+        """Which of these keys have a vector; does not look at the vectors themselves."""
         ...
 
     async def nearest(
         self,
-        space: VectorSpace,
+        collection: VectorCollection,
         query: NDArray[np.float32],
         *,
         limit: int,
-        allowed: Sequence[bytes] | None = None,
-    ) -> list[TextMatch]:
-        """The nearest texts, best first; equal ones in order of their hash.
+        keys: Sequence[bytes] | None = None,
+        groups: Collection[str] | None = None,
+    ) -> list[VectorMatch]:
+        """The nearest vectors, best first.
 
         Args:
-            space: Where to look.
-            query: The vector of a request; of any length above zero.
+            collection: Where to look.
+            query: Shape (dim,).
             limit: How many, 1 to 10,000.
-            allowed: Only among these, however far they are; None: among all. A place may find
-                less than the very best when all are allowed, never when they are named.
+            keys: Only among these; None: among all. Without a filter, a store may find less than
+                the very best.
+            groups: Only among the vectors of these groups; None: among all.
         """
         ...
 
-    async def settle(self, space: VectorSpace) -> None:
-        """Prepare for `nearest` after many were saved, such as building an index; may be slow."""
+    def keys(self, collection: VectorCollection) -> AsyncIterator[list[bytes]]:
+        """All keys, some thousands at a time."""
         ...
 
-    async def link(self, project_id: str, server: str, links: Sequence[TextLink]) -> int:
-        """Make these the tools of a server; gives how many rows that changed."""
+    async def remove(
+        self,
+        collection: VectorCollection,
+        *,
+        keys: Collection[bytes] = (),
+        groups: Collection[str] = (),
+    ) -> None:
+        """Remove the vectors of these keys and of these groups."""
         ...
 
-    async def links(self, project_id: str) -> dict[str, dict[str, bytes]]:
-        """Hashes of texts by server and tool."""
+    async def drop(self, collection: VectorCollection) -> None:
+        """Remove a collection."""
         ...
 
-    async def texts(self, project_id: str, server: str, tool: str) -> str | None:
-        """The text of a tool that was embedded; None: it is not known."""
+    async def count(self, collection: VectorCollection) -> int:
+        """How many vectors a collection has."""
         ...
 
-    async def unlink(self, project_id: str, server: str) -> int:
-        """Forget the tools of a server, with the vectors that no other tool has.
-
-        Gives:
-            How many tools it had.
-        """
+    async def optimize(self, collection: VectorCollection) -> None:
+        """Prepare for `nearest` after many were put, such as building an index; may be slow."""
         ...
 
-    async def prune(self, *, before: str) -> int:
-        """Remove vectors of texts that no tool has, and of models that nobody uses.
-
-        Args:
-            before: UTC, ISO 8601; what was written or used since then stays.
-
-        Gives:
-            How many vectors were removed.
-        """
-        ...
-
-    async def counts(self, space: VectorSpace, project_id: str) -> VectorCounts:
-        """How much is kept."""
+    async def aclose(self) -> None:
+        """Close what is open; it may be used again afterwards."""
         ...

@@ -2,26 +2,33 @@
 
 Every vector is kept as bytes in `vectors`, which needs no extension and is what backups hold. Where
 pgvector (0.7 or later) is or can be installed, `vector_nearest` holds them once more in its type
-`halfvec`, with one HNSW index for each model; where it cannot, `notice` says so, and nearness is
-computed here.
+`halfvec`, with an HNSW index for each large collection; what that finds is compared again with the
+stored numbers. Where it cannot, `notice` says so, and nearness is computed here.
 """
 
 import logging
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import isnan
 from struct import pack, unpack_from
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import psycopg
 from numpy.typing import NDArray
+from pydantic import Field
 
 from toolgate.store import SqlAccess
-from toolgate.store.vectors._float16_rows import packed, unpacked
+from toolgate.store.vectors._rows import TopMatches, packed, row_bytes, unit, unpacked
 from toolgate.store.vectors._sql import CHUNK, VIEW, VIEW_SQL, SqlVectors
-from toolgate.store.vectors.base import HASH_BYTES, HalfRows, TextMatch, VectorSpace, VectorStore
+from toolgate.store.vectors.base import (
+    KEY_BYTES,
+    Metric,
+    Rows,
+    VectorCollection,
+    VectorMatch,
+    VectorStore,
+)
 
 __all__ = ["Options", "PgVectors", "build"]
 
@@ -30,10 +37,26 @@ log = logging.getLogger(__name__)
 _LOCK = 0x746F6F6C76656374
 """Key of the advisory lock under which tables and view are made: `toolvect` in ASCII."""
 
-_LOOKED_UP = 10_000
+_MOST_NUMBERS = 16_000
+"""Numbers of a vector that pgvector takes as `halfvec`.
+https://github.com/pgvector/pgvector#half-precision-vectors"""
+
 _MOST_INDEXED = 4_000
 """Numbers of a vector that an HNSW index of pgvector takes as `halfvec`.
 https://github.com/pgvector/pgvector#hnsw"""
+
+_MOST_HALF = 65_504.0
+"""The largest number of IEEE 754 binary16."""
+
+_OPERATORS: dict[Metric, tuple[str, str]] = {
+    "cosine": ("<=>", "halfvec_cosine_ops"),
+    "euclidean": ("<->", "halfvec_l2_ops"),
+    "dot": ("<#>", "halfvec_ip_ops"),
+}
+
+_OVERSAMPLING = 4
+"""Times as many `single` vectors as asked for that are compared exactly, since the index has them
+as `half`; chosen."""
 
 _HEAD = b"PGCOPY\n\xff\r\n\x00" + pack(">ii", 0, 0)
 _TAIL = pack(">h", -1)
@@ -42,16 +65,20 @@ _TAIL = pack(">h", -1)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How the index of a model is built and searched."""
+    """How the index of a collection is built and searched."""
 
-    m: int = 16
+    m: Annotated[int, Field(ge=2, le=100)] = 16
     """Connections of a vector in each layer of the HNSW index; 2 to 100."""
 
-    ef_construction: int = 64
+    ef_construction: Annotated[int, Field(ge=4, le=1000)] = 64
     """Vectors that are looked at when one is put into the index; 4 to 1,000."""
 
-    ef_search: int = 100
+    ef_search: Annotated[int, Field(ge=1, le=1000)] = 100
     """Vectors that are looked at when the index is searched, at least; 1 to 1,000."""
+
+    hnsw_from: Annotated[int, Field(ge=1, le=2**31)] = 5_000
+    """Vectors from which a collection gets an index; below, every row is compared; 1 to
+    2,147,483,648."""
 
     extension: bool = True
     """Whether to use the extension, and to install it where the database allows that."""
@@ -72,97 +99,127 @@ class PgVectors(SqlVectors):
     """Shared by all gateways of one database."""
 
     mark = "%s"
+    values_at_once = 10_000
 
     def __init__(self, store: SqlAccess, options: Options) -> None:
         super().__init__(store)
         self._options = options
         self._extension: _Extension | None = None
         self._is_prepared = False
+        self._complete: set[str] = set()
+        """Collections of which the extension has every vector."""
 
     async def prepare(self) -> None:
         """Install the extension where that is allowed; make its table, and the view."""
         if not self._is_prepared:
-            await self._store.writing(self._prepare)
+            await self.store.writing(self._prepare)
             self._is_prepared = True
             if self.notice:
                 log.warning("vectors without pgvector", extra={"reason": self.notice})
 
     async def nearest(
         self,
-        space: VectorSpace,
+        collection: VectorCollection,
         query: NDArray[np.float32],
         *,
         limit: int,
-        allowed: Sequence[bytes] | None = None,
-    ) -> list[TextMatch]:
-        """The nearest texts, found in the database."""
+        keys: Sequence[bytes] | None = None,
+        groups: Collection[str] | None = None,
+    ) -> list[VectorMatch]:
+        """The nearest vectors, found in the database and compared exactly."""
         await self.prepare()
-        if self._extension is None or not query.any():
-            return await super().nearest(space, query, limit=limit, allowed=allowed)
-        extension = self._extension
-        # More than halfvec can hold would overflow, and the length of a request says nothing.
-        literal = _vector_literal(query / np.linalg.norm(query))
+        extension = self._extension_for(collection)
+        best = TopMatches(collection, query, limit)
+        if extension is None or not query.any():
+            return await super().nearest(collection, query, limit=limit, keys=keys, groups=groups)
+        if collection.collection_id not in self._complete:
+            await self.store.writing(lambda driver: self._catch_up(driver, collection))
+            self._complete.add(collection.collection_id)
+        name, literal = _literal(collection), _vector_literal(collection, query)
+        candidates = limit if collection.precision == "half" else _OVERSAMPLING * limit
+        operator = _OPERATORS[collection.metric][0]
+        size = collection.dim
+        distance = f"embedding::halfvec({size}) {operator} %s::halfvec({size})"
 
-        def work(driver: Any) -> list[TextMatch]:
-            model_id = self.model_id(driver, space)
-            if model_id is None:
-                return []
+        def work(driver: Any) -> list[VectorMatch]:
             _use(driver, extension)
-            distance = f"embedding::halfvec({space.dim}) <=> %s::halfvec({space.dim})"
-            if allowed is None:
-                effort = min(1000, max(self._options.ef_search, 2 * limit))
+            if keys is None and groups is None:
+                effort = min(1000, max(self._options.ef_search, 2 * limit, candidates))
                 driver.execute(f"SET LOCAL hnsw.ef_search = {effort}")
                 if extension.version >= (0, 8):
                     driver.execute("SET LOCAL hnsw.iterative_scan = strict_order")
-                rows = driver.execute(
-                    f"SELECT text_hash, {distance} AS distance FROM vector_nearest"  # noqa: S608
-                    f" WHERE model_id = {model_id} ORDER BY {distance} LIMIT %s",
-                    (literal, literal, limit),
-                    binary=True,
-                ).fetchall()
+                near = (
+                    "SELECT key FROM vector_nearest"  # noqa: S608 - names of ours
+                    f" WHERE collection_id = {name} ORDER BY {distance} LIMIT %s"
+                )
+                values: list[object] = [literal, candidates]
             else:
                 # First those that are allowed, then their order: an index would look at the
                 # nearest of all and find that none of them is allowed.
-                rows = driver.execute(
-                    "WITH permitted AS MATERIALIZED ("  # noqa: S608
-                    "SELECT text_hash, embedding FROM vector_nearest"
-                    f" WHERE model_id = {model_id} AND text_hash = ANY(%s))"
-                    f" SELECT text_hash, {distance} AS distance FROM permitted"
-                    " ORDER BY distance, text_hash LIMIT %s",
-                    (list(allowed), literal, limit),
-                    binary=True,
-                ).fetchall()
-            pairs = ((bytes(text), 1 - away) for text, away in rows)
-            cosines = [(text, 0.0 if isnan(cosine) else cosine) for text, cosine in pairs]
-            cosines.sort(key=lambda pair: (-pair[1], pair[0]))
-            return [TextMatch(text_hash=text, cosine=cosine) for text, cosine in cosines]
+                filters = [("key", keys), ("group_id", groups)]
+                allowed = [(column, list(some)) for column, some in filters if some is not None]
+                conditions = "".join(f" AND {column} = ANY(%s)" for column, _ in allowed)
+                near = (
+                    "WITH permitted AS MATERIALIZED (SELECT key, embedding"  # noqa: S608
+                    f" FROM vector_nearest WHERE collection_id = {name}{conditions})"
+                    f" SELECT key FROM permitted ORDER BY {distance}, key LIMIT %s"
+                )
+                values = [*(some for _, some in allowed), literal, candidates]
+            rows = driver.execute(
+                f"SELECT v.key, v.vector FROM ({near}) n"  # noqa: S608
+                f" JOIN vectors v ON v.collection_id = {name} AND v.key = n.key",
+                values,
+                binary=True,
+            ).fetchall()
+            positions, sound = unpacked(collection, [row[1] for row in rows])
+            best.consider([rows[at][0] for at in positions.tolist()], sound)
+            return best.matches()
 
-        return await self._store.reading(work)
+        return await self.store.reading(work)
 
-    async def settle(self, space: VectorSpace) -> None:
-        """Bring what the extension searches up to date, and build the index of the model."""
-        await super().settle(space)
-        extension = self._extension
+    async def drop(self, collection: VectorCollection) -> None:
+        """Remove a collection, and its index."""
+        await super().drop(collection)
+        index = _index_name(collection)
+        await self.store.maintaining(lambda driver: driver.execute(f"DROP INDEX IF EXISTS {index}"))
+
+    async def optimize(self, collection: VectorCollection) -> None:
+        """Bring what the extension searches up to date, and build the index of the collection."""
+        await self.prepare()
+        extension = self._extension_for(collection)
         if extension is None:
             return
-        model_id = await self._store.writing(lambda driver: self._catch_up(driver, space))
-        if space.dim <= _MOST_INDEXED:
-            await self._store.maintaining(
-                lambda driver: self._build_index(driver, extension, space, model_id)
+        await self.store.writing(lambda driver: self._catch_up(driver, collection))
+        self._complete.add(collection.collection_id)
+        is_large = await self.count(collection) >= self._options.hnsw_from
+        if is_large and collection.dim <= _MOST_INDEXED:
+            await self.store.maintaining(
+                lambda driver: self._build_index(driver, extension, collection)
             )
 
-    # ------------------------------------------------------------------ many rows
+    # Many rows
+
+    def among(self, column: str, values: Sequence[Any]) -> tuple[str, Sequence[Any]]:
+        """A condition that a column has one of these values."""
+        return f"{column} = ANY(?)", [list(values)]
+
+    def rows(
+        self, driver: Any, statement: str, values: Sequence[object] = ()
+    ) -> list[tuple[Any, ...]]:
+        """Rows of a query; bytes come as they are stored."""
+        statement = statement.replace("?", self.mark)
+        return driver.execute(statement, tuple(values), binary=True).fetchall()
 
     def scan(
-        self, driver: Any, model_id: int, dim: int
-    ) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        self, driver: Any, collection: VectorCollection
+    ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
         """Read the table as a stream; rows of another length are damaged and left out."""
-        size = 2 * dim
-        row = 2 + 4 + HASH_BYTES + 4 + size
+        size = row_bytes(collection)
+        row = 2 + 4 + KEY_BYTES + 4 + size
         statement = (
-            "COPY (SELECT text_hash, vector FROM vectors"  # noqa: S608 - numbers only
-            f" WHERE model_id = {int(model_id)} AND length(vector) = {size}"
-            f" AND length(text_hash) = {HASH_BYTES}) TO STDOUT (FORMAT BINARY)"
+            "COPY (SELECT key, vector FROM vectors"  # noqa: S608 - an id of ours
+            f" WHERE collection_id = {_literal(collection)} AND length(vector) = {size}"
+            f" AND length(key) = {KEY_BYTES}) TO STDOUT (FORMAT BINARY)"
         )
         buffer = bytearray()
         with driver.cursor() as cursor, cursor.copy(statement) as copy:
@@ -180,61 +237,56 @@ class PgVectors(SqlVectors):
         if whole:
             yield _pieces(bytes(buffer[:whole]), size)
 
-    def look_up(
-        self, driver: Any, model_id: int, hashes: Sequence[bytes]
-    ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """Ask for some rows by their hashes."""
-        for at in range(0, len(hashes), _LOOKED_UP):
-            rows = driver.execute(
-                "SELECT text_hash, vector FROM vectors WHERE model_id = %s AND text_hash = ANY(%s)",
-                (model_id, list(hashes[at : at + _LOOKED_UP])),
-                binary=True,
-            ).fetchall()
-            yield [row[0] for row in rows], [row[1] for row in rows]
-
-    def hashes_of(
-        self, driver: Any, model_id: int, hashes: Sequence[bytes]
-    ) -> Iterator[list[bytes]]:
-        """Ask for them by themselves."""
-        for at in range(0, len(hashes), _LOOKED_UP):
-            rows = driver.execute(
-                "SELECT text_hash FROM vectors WHERE model_id = %s AND text_hash = ANY(%s)",
-                (model_id, list(hashes[at : at + _LOOKED_UP])),
-                binary=True,
-            ).fetchall()
-            yield [row[0] for row in rows]
-
     def upsert(
-        self, driver: Any, model_id: int, hashes: Sequence[bytes], rows: HalfRows, now: str
+        self,
+        driver: Any,
+        collection: VectorCollection,
+        keys: Sequence[bytes],
+        groups: Sequence[str | None],
+        rows: Rows,
     ) -> int:
         """Write vectors that are new or different, from a table that the session forgets.
 
-        In the order of their hashes: two gateways that write the same ones do not deadlock.
+        In the order of their keys: two gateways that write the same ones do not deadlock.
         """
         driver.execute(
             "CREATE TEMPORARY TABLE IF NOT EXISTS toolgate_incoming"
-            " (text_hash bytea, vector bytea) ON COMMIT DELETE ROWS"
+            " (key bytea, group_id text, vector bytea) ON COMMIT DELETE ROWS"
         )
-        _copy_in(driver, "toolgate_incoming (text_hash, vector)", hashes, packed(rows))
+        _copy_in(driver, "toolgate_incoming", keys, groups, packed(collection, rows))
         changed = [
             row[0]
-            for row in driver.execute(
-                "INSERT INTO vectors (model_id, text_hash, vector, stored_at)"
-                " SELECT %s, text_hash, vector, %s FROM toolgate_incoming ORDER BY text_hash"
-                " ON CONFLICT (model_id, text_hash) DO UPDATE"
-                " SET vector = excluded.vector, stored_at = excluded.stored_at"
+            for row in self.rows(
+                driver,
+                "INSERT INTO vectors (collection_id, key, group_id, vector)"
+                " SELECT ?, key, group_id, vector FROM toolgate_incoming ORDER BY key"
+                " ON CONFLICT (collection_id, key) DO UPDATE"
+                " SET group_id = excluded.group_id, vector = excluded.vector"
                 " WHERE vectors.vector IS DISTINCT FROM excluded.vector"
-                " RETURNING text_hash",
-                (model_id, now),
-                binary=True,
-            ).fetchall()
+                " OR vectors.group_id IS DISTINCT FROM excluded.group_id"
+                " RETURNING key",
+                (collection.collection_id,),
+            )
         ]
-        if changed and self._extension is not None:
-            places = {text: position for position, text in enumerate(hashes)}
-            self._put_nearest(driver, model_id, changed, rows[[places[text] for text in changed]])
+        driver.execute("DELETE FROM toolgate_incoming")
+        extension = self._extension_for(collection)
+        if changed and extension is not None:
+            position_of = {key: position for position, key in enumerate(keys)}
+            positions = [position_of[key] for key in changed]
+            self._put_nearest(
+                driver,
+                extension,
+                collection,
+                changed,
+                [groups[at] for at in positions],
+                rows[positions],
+            )
         return len(changed)
 
-    # ------------------------------------------------------------------ the extension
+    # The extension
+
+    def _extension_for(self, collection: VectorCollection) -> _Extension | None:
+        return self._extension if collection.dim <= _MOST_NUMBERS else None
 
     def _prepare(self, driver: Any) -> None:
         driver.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
@@ -243,15 +295,19 @@ class PgVectors(SqlVectors):
         if self._extension is not None:
             _use(driver, self._extension)
             driver.execute(
-                "CREATE TABLE IF NOT EXISTS vector_nearest ("
-                " model_id integer NOT NULL, text_hash bytea NOT NULL, embedding halfvec NOT NULL,"
-                " PRIMARY KEY (model_id, text_hash),"
-                " FOREIGN KEY (model_id, text_hash) REFERENCES vectors ON DELETE CASCADE)"
+                'CREATE TABLE IF NOT EXISTS vector_nearest (collection_id text COLLATE "C"'
+                ' NOT NULL, key bytea NOT NULL, group_id text COLLATE "C",'
+                " embedding halfvec NOT NULL, PRIMARY KEY (collection_id, key),"
+                " FOREIGN KEY (collection_id, key) REFERENCES vectors ON DELETE CASCADE)"
+            )
+            driver.execute(
+                "CREATE INDEX IF NOT EXISTS vector_nearest_group_id ON vector_nearest (group_id)"
+                " WHERE group_id IS NOT NULL"
             )
             embedding = "n.embedding"
             join = (
                 "\nLEFT JOIN vector_nearest n"
-                " ON n.model_id = v.model_id AND n.text_hash = v.text_hash"
+                " ON n.collection_id = v.collection_id AND n.key = v.key"
             )
         kind = driver.execute(
             "SELECT format_type(atttypid, NULL) FROM pg_attribute"
@@ -298,78 +354,96 @@ class PgVectors(SqlVectors):
         return extension
 
     def _put_nearest(
-        self, driver: Any, model_id: int, hashes: Sequence[bytes], rows: HalfRows
+        self,
+        driver: Any,
+        extension: _Extension,
+        collection: VectorCollection,
+        keys: Sequence[bytes],
+        groups: Sequence[str | None],
+        rows: Rows,
     ) -> None:
-        assert self._extension is not None
-        _use(driver, self._extension)
+        _use(driver, extension)
         driver.execute(
             "CREATE TEMPORARY TABLE IF NOT EXISTS toolgate_nearest"
-            " (text_hash bytea, embedding halfvec) ON COMMIT DELETE ROWS"
+            " (key bytea, group_id text, embedding halfvec) ON COMMIT DELETE ROWS"
         )
         head = pack(">hh", rows.shape[1], 0)
-        blobs = [head + blob for blob in packed(rows.byteswap())]
-        _copy_in(driver, "toolgate_nearest (text_hash, embedding)", hashes, blobs)
+        raw = _halves(collection, rows).astype(">f2").tobytes()
+        size = 2 * rows.shape[1]
+        blobs = [head + raw[at : at + size] for at in range(0, len(raw), size)]
+        _copy_in(driver, "toolgate_nearest", keys, groups, blobs)
         driver.execute(
-            "INSERT INTO vector_nearest (model_id, text_hash, embedding)"
-            " SELECT %s, text_hash, embedding FROM toolgate_nearest ORDER BY text_hash"
-            " ON CONFLICT (model_id, text_hash) DO UPDATE SET embedding = excluded.embedding",
-            (model_id,),
+            "INSERT INTO vector_nearest (collection_id, key, group_id, embedding)"
+            " SELECT %s, key, group_id, embedding FROM toolgate_nearest ORDER BY key"
+            " ON CONFLICT (collection_id, key) DO UPDATE"
+            " SET group_id = excluded.group_id, embedding = excluded.embedding",
+            (collection.collection_id,),
         )
         driver.execute("DELETE FROM toolgate_nearest")
 
-    def _catch_up(self, driver: Any, space: VectorSpace) -> int:
+    def _catch_up(self, driver: Any, collection: VectorCollection) -> None:
         """Take over vectors that came without the extension, such as those of a backup."""
-        model_id = self.make_model(driver, space)
+        extension = self._extension_for(collection)
+        assert extension is not None
         missing = [
-            bytes(row[0])
-            for row in driver.execute(
-                "SELECT v.text_hash FROM vectors v WHERE v.model_id = %s AND NOT EXISTS"
+            row[0]
+            for row in self.rows(
+                driver,
+                "SELECT v.key FROM vectors v WHERE v.collection_id = ? AND NOT EXISTS"
                 " (SELECT 1 FROM vector_nearest n"
-                " WHERE n.model_id = v.model_id AND n.text_hash = v.text_hash)",
-                (model_id,),
-                binary=True,
-            ).fetchall()
+                " WHERE n.collection_id = v.collection_id AND n.key = v.key)",
+                (collection.collection_id,),
+            )
         ]
-        for hashes, blobs in self.look_up(driver, model_id, missing):
-            places, rows = unpacked(blobs, space.dim)
-            if len(places):
-                sound: list[int] = places.tolist()
-                self._put_nearest(driver, model_id, [hashes[at] for at in sound], rows)
-        return model_id
+        for at in range(0, len(missing), self.values_at_once):
+            stored = self.rows(
+                driver,
+                "SELECT key, group_id, vector FROM vectors WHERE collection_id = ?"
+                " AND key = ANY(?)",
+                (collection.collection_id, missing[at : at + self.values_at_once]),
+            )
+            positions, rows = unpacked(collection, [row[2] for row in stored])
+            sound: list[int] = positions.tolist()
+            keys, groups = [stored[at][0] for at in sound], [stored[at][1] for at in sound]
+            if sound:
+                self._put_nearest(driver, extension, collection, keys, groups, rows)
 
     def _build_index(
-        self, driver: Any, extension: _Extension, space: VectorSpace, model_id: int
+        self, driver: Any, extension: _Extension, collection: VectorCollection
     ) -> None:
-        name = f"vector_nearest_hnsw_{model_id}"
-        standing = driver.execute(
+        name = _index_name(collection)
+        existing = driver.execute(
             "SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)", (name,)
         ).fetchone()
-        if standing is not None and standing[0]:
+        if existing is not None and existing[0]:
             return
-        if not driver.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK + model_id,)).fetchone()[0]:
+        if not driver.execute(
+            "SELECT pg_try_advisory_lock(%s, hashtext(%s))", (_LOCK >> 32, name)
+        ).fetchone()[0]:
             return  # another gateway builds it
         waits, path = (
-            driver.execute(f"SHOW {name}").fetchone()[0] for name in ("lock_timeout", "search_path")
+            driver.execute(f"SHOW {setting}").fetchone()[0]
+            for setting in ("lock_timeout", "search_path")
         )
         try:
             driver.execute("SET lock_timeout = 0")
             driver.execute(
                 "SELECT set_config('search_path',"
-                " concat_ws(', ', %s::text, quote_ident(%s)), false)",
+                " concat_ws(', ', nullif(%s, ''), quote_ident(%s)), false)",
                 (path, extension.schema),
             )
             driver.execute(f"DROP INDEX IF EXISTS {name}")  # what a killed build left
             driver.execute(
-                f"CREATE INDEX CONCURRENTLY {name} ON vector_nearest"
-                f" USING hnsw ((embedding::halfvec({space.dim})) halfvec_cosine_ops)"
+                f"CREATE INDEX CONCURRENTLY {name} ON vector_nearest USING hnsw"
+                f" ((embedding::halfvec({collection.dim})) {_OPERATORS[collection.metric][1]})"
                 f" WITH (m = {self._options.m}, ef_construction = {self._options.ef_construction})"
-                f" WHERE model_id = {model_id}"
+                f" WHERE collection_id = {_literal(collection)}"
             )
         finally:
-            with _ignoring_the_dead():
+            with _ignoring_lost_connections():
                 driver.execute("SELECT set_config('lock_timeout', %s, false)", (waits,))
                 driver.execute("SELECT set_config('search_path', %s, false)", (path,))
-                driver.execute("SELECT pg_advisory_unlock(%s)", (_LOCK + model_id,))
+                driver.execute("SELECT pg_advisory_unlock(%s, hashtext(%s))", (_LOCK >> 32, name))
 
 
 def _installed(driver: Any) -> _Extension | None:
@@ -405,33 +479,62 @@ def _use(driver: Any, extension: _Extension) -> None:
     )
 
 
-def _copy_in(driver: Any, target: str, hashes: Sequence[bytes], blobs: Sequence[bytes]) -> None:
-    """Write two columns of bytes as a binary COPY."""
+def _copy_in(
+    driver: Any,
+    table: str,
+    keys: Sequence[bytes],
+    groups: Sequence[str | None],
+    blobs: Sequence[bytes],
+) -> None:
+    """Write keys, groups and vectors as a binary COPY."""
     parts = [_HEAD]
-    for text, blob in zip(hashes, blobs, strict=True):
-        parts += (pack(">hi", 2, len(text)), text, pack(">i", len(blob)), blob)
+    for key, group, blob in zip(keys, groups, blobs, strict=True):
+        text = b"" if group is None else group.encode()
+        parts += (
+            *(pack(">hi", 3, len(key)), key),
+            *(pack(">i", -1 if group is None else len(text)), text),
+            *(pack(">i", len(blob)), blob),
+        )
     parts.append(_TAIL)
-    with (
-        driver.cursor() as cursor,
-        cursor.copy(f"COPY {target} FROM STDIN (FORMAT BINARY)") as copy,
-    ):
+    with driver.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN (FORMAT BINARY)") as copy:
         copy.write(b"".join(parts))
 
 
 def _pieces(raw: bytes, size: int) -> tuple[list[bytes], list[bytes]]:
-    """Hashes and vectors of the rows of a binary COPY."""
-    row = np.dtype([("head", "V6"), ("text", f"V{HASH_BYTES}"), ("long", "V4"), ("at", f"V{size}")])
+    """Keys and vectors of the rows of a binary COPY."""
+    row = np.dtype(
+        [("head", "V6"), ("key", f"V{KEY_BYTES}"), ("long", "V4"), ("vector", f"V{size}")]
+    )
     rows = np.frombuffer(raw, row)
-    return rows["text"].tolist(), rows["at"].tolist()
+    return rows["key"].tolist(), rows["vector"].tolist()
 
 
-def _vector_literal(vector: NDArray[np.floating[Any]]) -> str:
-    """As pgvector reads it."""
-    return "[" + ",".join(f"{float(number):.6g}" for number in vector) + "]"
+def _halves(collection: VectorCollection, rows: Rows) -> NDArray[np.float32]:
+    """Vectors as `halfvec` can hold them: their length says nothing where cosines are compared."""
+    if collection.metric == "cosine":
+        return unit(rows)
+    return np.clip(rows.astype(np.float32), -_MOST_HALF, _MOST_HALF)
+
+
+def _vector_literal(collection: VectorCollection, query: NDArray[np.float32]) -> str:
+    """A query as pgvector reads it."""
+    [row] = _halves(collection, query[np.newaxis])
+    return "[" + ",".join(f"{float(number):.6g}" for number in row) + "]"
+
+
+def _literal(collection: VectorCollection) -> str:
+    """The id of a collection in SQL: an index over a part of the rows needs it as a constant."""
+    if not collection.collection_id.isalnum():
+        raise ValueError(f"{collection.collection_id!r} is no id of a collection.")
+    return f"'{collection.collection_id}'"
+
+
+def _index_name(collection: VectorCollection) -> str:
+    return f"vector_hnsw_{_literal(collection)[1:-1].lower()[-40:]}"
 
 
 @contextmanager
-def _ignoring_the_dead() -> Generator[None]:
+def _ignoring_lost_connections() -> Generator[None]:
     """A connection that is gone needs no tidying."""
     try:
         yield

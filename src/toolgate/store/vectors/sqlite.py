@@ -1,96 +1,163 @@
-"""Vectors in the SQLite file of the store, compared row by row."""
+"""Vectors in the SQLite file of the store; exact, nothing to install."""
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from threading import Lock
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field
 
 from toolgate.store import SqlAccess
-from toolgate.store.vectors._float16_rows import packed
+from toolgate.store.vectors._rows import packed
 from toolgate.store.vectors._sql import CHUNK, VIEW, VIEW_SQL, SqlVectors
-from toolgate.store.vectors.base import HalfRows, VectorStore
+from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, VectorStore
 
 __all__ = ["Options", "SqliteVectors", "build"]
 
-_LOOKED_UP = 500
-"""Hashes in one query; SQLite allows 32,766 values."""
+_MIB = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Nothing to choose."""
+    """How much is kept in memory."""
+
+    cache_mb: Annotated[int, Field(ge=0, le=65_536)] = 64
+    """Megabytes of documents' vectors that stay in memory between questions; 0 to 65,536. What does
+    not fit is read for each question: 100,000 passages take some tenths of a second then."""
 
 
-def build(options: Options, *, store: SqlAccess) -> "SqliteVectors":  # noqa: ARG001
+def build(options: Options, *, store: SqlAccess) -> "SqliteVectors":
     """Vectors in the store's file."""
-    return SqliteVectors(store)
+    return SqliteVectors(store, options)
+
+
+@dataclass(frozen=True)
+class _CachedRows:
+    version: int
+    keys: Any
+    rows: Rows
 
 
 class SqliteVectors(SqlVectors):
-    """Exact, in one file, with nothing to install."""
+    """Every row is compared."""
 
-    def __init__(self, store: SqlAccess) -> None:
+    def __init__(self, store: SqlAccess, options: Options) -> None:
         super().__init__(store)
         self._is_prepared = False
+        self._max_bytes = options.cache_mb * _MIB
+        self._cache: OrderedDict[str, _CachedRows] = OrderedDict()
+        self._cache_lock = Lock()  # several threads read
 
     async def prepare(self) -> None:
         """Make the view."""
         if self._is_prepared:
             return
         view = VIEW_SQL.format(embedding="v.vector", join="")
-        await self._store.writing(
+        await self.store.writing(
             lambda driver: self.run(driver, f"CREATE VIEW IF NOT EXISTS {VIEW} AS {view}")
         )
         self._is_prepared = True
 
-    def scan(
+    async def remove(
         self,
-        driver: Any,
-        model_id: int,
-        dim: int,  # noqa: ARG002
-    ) -> Iterator[tuple[list[bytes], list[bytes]]]:
+        collection: VectorCollection,
+        *,
+        keys: Collection[bytes] = (),
+        groups: Collection[str] = (),
+    ) -> None:
+        """Remove the vectors of these keys and of these groups."""
+        await super().remove(collection, keys=keys, groups=groups)
+        self._forget(collection)
+
+    async def drop(self, collection: VectorCollection) -> None:
+        """Remove a collection."""
+        await super().drop(collection)
+        self._forget(collection)
+
+    def scan(
+        self, driver: Any, collection: VectorCollection
+    ) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
         """Read the table in the order of the file, not of its index (`+`)."""
         cursor = driver.execute(
-            "SELECT text_hash, vector FROM vectors WHERE +model_id = ?", (model_id,)
+            "SELECT key, vector FROM vectors WHERE +collection_id = ?",
+            (collection.collection_id,),
         )
         while rows := cursor.fetchmany(CHUNK):
-            hashes, blobs = zip(*rows, strict=True)
-            yield list(hashes), list(blobs)
+            keys, blobs = zip(*rows, strict=True)
+            yield keys, blobs
 
-    def look_up(
-        self, driver: Any, model_id: int, hashes: Sequence[bytes]
-    ) -> Iterator[tuple[list[bytes], list[bytes]]]:
-        """Ask for some rows by their hashes."""
-        for at in range(0, len(hashes), _LOOKED_UP):
-            part = hashes[at : at + _LOOKED_UP]
-            places = ", ".join("?" * len(part))
-            statement = (
-                "SELECT text_hash, vector FROM vectors"  # noqa: S608 - question marks only
-                f" WHERE model_id = ? AND text_hash IN ({places})"
-            )
-            rows = driver.execute(statement, (model_id, *part)).fetchall()
-            yield [row[0] for row in rows], [row[1] for row in rows]
+    def compared(
+        self, driver: Any, collection: VectorCollection, groups: Collection[str] | None
+    ) -> Iterator[tuple[Sequence[bytes], Rows]]:
+        """From memory while the collection is what it was, else from the file."""
+        version = collection.version
+        if groups is not None or version is None:
+            yield from super().compared(driver, collection, groups)
+            return
+        with self._cache_lock:
+            cached = self._cache.get(collection.collection_id)
+            if cached is not None and cached.version == version:
+                self._cache.move_to_end(collection.collection_id)
+        if cached is not None and cached.version == version:
+            yield cached.keys, cached.rows
+            return
+        pieces: list[tuple[Sequence[bytes], Rows]] = []
+        size = 0
+        for keys, rows in super().compared(driver, collection, None):
+            size += rows.nbytes
+            if size <= self._max_bytes:
+                pieces.append((keys, rows))
+            else:
+                pieces.clear()
+            yield keys, rows
+        if pieces and size <= self._max_bytes:
+            self._remember(collection, version, pieces)
 
-    def hashes_of(
-        self, driver: Any, model_id: int, hashes: Sequence[bytes]
-    ) -> Iterator[list[bytes]]:
-        """Read them from the index."""
-        del hashes
-        cursor = driver.execute("SELECT text_hash FROM vectors WHERE model_id = ?", (model_id,))
-        while rows := cursor.fetchmany(CHUNK):
-            yield [row[0] for row in rows]
+    def _remember(
+        self,
+        collection: VectorCollection,
+        version: int,
+        pieces: Sequence[tuple[Sequence[bytes], Rows]],
+    ) -> None:
+        cached = _CachedRows(
+            version,
+            np.concatenate([np.array(keys, f"V{KEY_BYTES}") for keys, _ in pieces]),
+            np.concatenate([rows for _, rows in pieces]),
+        )
+        with self._cache_lock:
+            self._cache[collection.collection_id] = cached
+            while sum(entry.rows.nbytes for entry in self._cache.values()) > self._max_bytes:
+                self._cache.popitem(last=False)
+
+    def _forget(self, collection: VectorCollection) -> None:
+        with self._cache_lock:
+            self._cache.pop(collection.collection_id, None)
 
     def upsert(
-        self, driver: Any, model_id: int, hashes: Sequence[bytes], rows: HalfRows, now: str
+        self,
+        driver: Any,
+        collection: VectorCollection,
+        keys: Sequence[bytes],
+        groups: Sequence[str | None],
+        rows: Rows,
     ) -> int:
-        """Write vectors that are new or different."""
+        """Write vectors that are new or different; what is in memory is old then."""
         before = driver.total_changes
+        name = collection.collection_id
         driver.executemany(
-            "INSERT INTO vectors (model_id, text_hash, vector, stored_at) VALUES (?, ?, ?, ?)"
-            " ON CONFLICT (model_id, text_hash) DO UPDATE"
-            " SET vector = excluded.vector, stored_at = excluded.stored_at"
-            " WHERE vectors.vector IS NOT excluded.vector",
-            [(model_id, text, blob, now) for text, blob in zip(hashes, packed(rows), strict=True)],
+            "INSERT INTO vectors (collection_id, key, group_id, vector) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (collection_id, key) DO UPDATE"
+            " SET group_id = excluded.group_id, vector = excluded.vector"
+            " WHERE vectors.vector IS NOT excluded.vector"
+            " OR vectors.group_id IS NOT excluded.group_id",
+            [
+                (name, key, group, blob)
+                for key, group, blob in zip(keys, groups, packed(collection, rows), strict=True)
+            ],
         )
+        self._forget(collection)
         return driver.total_changes - before
 
 

@@ -1,328 +1,357 @@
-"""The contract suite for vector stores of tools.
+"""The contract suite for vector stores.
 
 Example:
     ```python
+    from collections.abc import AsyncGenerator
+
     class TestMine(VectorContract):
         @pytest.fixture
-        async def make_vectors(self) -> MakeVectors:
-            return lambda: build(Options())
+        async def vectors(self) -> AsyncGenerator[VectorStore]:
+            vectors = build(Options())
+            yield vectors
+            await vectors.aclose()
     ```
 """
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from anyio import create_task_group
 from numpy.typing import NDArray
 
-from toolgate.base.ids import utc_now
-from toolgate.store.vectors import HASH_BYTES, TextLink, VectorSpace, VectorStore
-from toolgate.types import DEFAULT_PROJECT
+from toolgate.base.ids import new_id
+from toolgate.store.vectors import (
+    KEY_BYTES,
+    METRICS,
+    Metric,
+    Precision,
+    Rows,
+    VectorCollection,
+    VectorStore,
+)
 
-__all__ = ["MakeVectors", "VectorContract", "hash_of", "loaded", "some_rows"]
+__all__ = [
+    "DIM",
+    "GROUPS",
+    "VectorContract",
+    "key_of",
+    "keys_of",
+    "loaded",
+    "new_collection",
+    "some_rows",
+]
 
-MakeVectors: TypeAlias = Callable[[], VectorStore]
-"""Gives one more way into the same place, as another process would have it."""
+# Numbers of a vector. Chosen: enough for random directions to differ.
+DIM = 24
 
-SPACE = VectorSpace(model="model a", dim=24)
-OTHER = VectorSpace(model="model b", dim=24)
-SHORTER = VectorSpace(model="model a", dim=12)
+GROUPS = ("g0", "g1", "g2", "g3", "rare")
+"""All groups that the suite uses."""
 
-HOSTILE = "\x00 \x1a0000 \ud800 é 🚀 '\"; DROP TABLE vectors; --"
-"""What a server may call itself or a tool."""
+_CLOSE = 1e-4
+"""How far a score may be from the exact one."""
 
-_CLOSE = 2e-3
-"""What float16 leaves uncertain."""
-
-
-def hash_of(number: int) -> bytes:
-    """A hash like any other: zeros at its beginning and its end."""
-    return number.to_bytes(HASH_BYTES // 2, "big") + bytes(HASH_BYTES // 2)
+_CLOSE_HALF = 2e-3
+"""The same for `half` vectors, which float16 rounds."""
 
 
-def some_rows(count: int, dim: int = SPACE.dim, *, seed: int = 7) -> NDArray[np.float16]:
-    """Vectors of length 1 in directions of chance."""
+def key_of(number: int) -> bytes:
+    """A key like the hash of a text: with zeros at its beginning and its end."""
+    return number.to_bytes(KEY_BYTES // 2) + bytes(KEY_BYTES // 2)
+
+
+def keys_of(count: int, *, first: int = 2**61) -> list[bytes]:
+    """Keys that are numbers, like those of passages."""
+    return [(first + at).to_bytes(KEY_BYTES) for at in range(count)]
+
+
+def some_rows(count: int, dim: int = DIM, *, seed: int = 7) -> NDArray[np.float32]:
+    """Vectors of length 1 in random directions."""
     rows = np.random.default_rng(seed).normal(size=(count, dim))
-    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float16)
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def new_collection(
+    metric: Metric = "cosine", precision: Precision = "single", *, dim: int = DIM
+) -> VectorCollection:
+    """A collection that nobody has filled."""
+    return VectorCollection(
+        collection_id=new_id(), dim=dim, metric=metric, precision=precision, version=1
+    )
 
 
 async def loaded(
-    vectors: VectorStore, space: VectorSpace, hashes: Sequence[bytes]
-) -> dict[bytes, NDArray[np.float16]]:
-    """What is there of these texts."""
-    vectors_by_hash: dict[bytes, NDArray[np.float16]] = {}
+    vectors: VectorStore, collection: VectorCollection, keys: Sequence[bytes]
+) -> dict[bytes, Rows]:
+    """The vectors of these keys that exist."""
+    rows_by_key: dict[bytes, Rows] = {}
 
-    def put(places: NDArray[np.int64], rows: NDArray[np.float16]) -> None:
-        for position, row in zip(places.tolist(), rows, strict=True):
-            assert hashes[position] not in vectors_by_hash
-            vectors_by_hash[hashes[position]] = row
+    def receive(positions: NDArray[np.int64], rows: Rows) -> None:
+        for position, row in zip(positions.tolist(), rows, strict=True):
+            assert keys[position] not in rows_by_key
+            rows_by_key[keys[position]] = row
 
-    await vectors.load(space, hashes, put)
-    return vectors_by_hash
-
-
-def links(*numbers: int, text: str = "A tool") -> list[TextLink]:
-    """Tools `t0`, `t1` … each with its own text."""
-    return [
-        TextLink(
-            tool=f"t{number}",
-            text_hash=hash_of(number),
-            description=text,
-            enriched=f"server t{number}: {text}",
-            definition_hash=f"d{number}",
-        )
-        for number in numbers
-    ]
+    await vectors.load(collection, keys, receive)
+    return rows_by_key
 
 
-@pytest.mark.anyio
+def _expected(
+    metric: Metric, rows: NDArray[np.float32], query: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    match metric:
+        case "cosine":
+            return rows @ query / np.linalg.norm(rows, axis=1) / np.linalg.norm(query)
+        case "euclidean":
+            return np.linalg.norm(rows - query, axis=1)
+        case "dot":
+            return rows @ query
+
+
 class VectorContract:
-    """Duties in `toolgate.store.vectors.VectorStore`, one test each."""
+    """Duties in `toolgate.store.vectors.VectorStore`. Subclass it with a fixture `vectors`."""
 
-    @pytest.fixture
-    def make_vectors(self) -> MakeVectors:
-        """Another way into one empty place; every subclass says how."""
-        raise NotImplementedError
+    pytestmark = pytest.mark.anyio
 
-    @pytest.fixture
-    def vectors(self, make_vectors: MakeVectors) -> VectorStore:
-        """The place under test."""
-        return make_vectors()
+    async def collection(
+        self,
+        vectors: VectorStore,
+        metric: Metric = "cosine",
+        precision: Precision = "single",
+    ) -> VectorCollection:
+        """An empty collection; where making one is slow, one that was emptied."""
+        del vectors
+        return new_collection(metric, precision)
 
-    async def test_is_a_place_for_vectors(self, vectors: VectorStore) -> None:
+    async def test_is_a_vector_store(self, vectors: VectorStore) -> None:
         """What `plugins.make` checks."""
         assert isinstance(vectors, VectorStore)
 
-    # Vectors
+    async def test_an_empty_collection_has_nothing(self, vectors: VectorStore) -> None:
+        """One that nobody has filled is no error."""
+        collection = new_collection()
+        assert await loaded(vectors, collection, [key_of(1)]) == {}
+        assert (await vectors.contains(collection, [key_of(1)])).tolist() == [False]
+        assert await vectors.nearest(collection, some_rows(1)[0], limit=3) == []
+        assert [page async for page in vectors.keys(collection) if page] == []
+        assert await vectors.count(collection) == 0
+        assert await vectors.put(collection, [], some_rows(0)) == 0
+        await vectors.remove(collection, keys=[key_of(1)], groups=["g1"])
+        await vectors.optimize(collection)
+        await vectors.drop(collection)
 
-    async def test_what_was_saved_is_read_to_the_bit(self, make_vectors: MakeVectors) -> None:
-        """In another process, few or many, whatever is asked beside it."""
-        rows = some_rows(9_000)
-        hashes = [hash_of(number) for number in range(9_000)]
-        saved = dict(zip(hashes, rows, strict=True))
+    # Reading
 
-        assert await make_vectors().save(SPACE, hashes, rows) == 9_000
+    async def test_half_vectors_are_read_as_they_were_put(self, vectors: VectorStore) -> None:
+        """Few or many, in any order, to the bit."""
+        collection = await self.collection(vectors, precision="half")
+        rows = some_rows(9_000).astype(np.float16)
+        keys = [key_of(number) for number in range(9_000)]
+        stored = dict(zip(keys, rows, strict=True))
 
-        other = make_vectors()
-        for selection in (hashes, hashes[::-1], hashes[4_000:4_003], [hash_of(9_999), hashes[3]]):
-            loaded_rows = await loaded(other, SPACE, selection)
-            assert loaded_rows.keys() == saved.keys() & set(selection)
-            for text, row in loaded_rows.items():
-                assert row.tobytes() == saved[text].tobytes()
-            present = await other.known(SPACE, selection)
-            assert present.tolist() == [text in loaded_rows for text in selection]
+        assert await vectors.put(collection, keys, rows) == 9_000
 
-    async def test_an_empty_place_has_nothing(self, vectors: VectorStore) -> None:
-        """Nor does it fail."""
-        assert await loaded(vectors, SPACE, [hash_of(1)]) == {}
-        assert (await vectors.known(SPACE, [hash_of(1)])).tolist() == [False]
-        assert await vectors.nearest(SPACE, np.ones(24, np.float32), limit=3) == []
-        assert await vectors.links(DEFAULT_PROJECT) == {}
-        assert await vectors.unlink(DEFAULT_PROJECT, "s") == 0
-        assert await vectors.prune(before=utc_now()) == 0
-        assert await vectors.save(SPACE, [], some_rows(0)) == 0
-        assert (await vectors.counts(SPACE, DEFAULT_PROJECT)).vectors == 0
-        await vectors.settle(SPACE)
+        for selection in (keys, keys[::-1], keys[4_000:4_003], [key_of(9_999), keys[3]]):
+            rows_by_key = await loaded(vectors, collection, selection)
+            assert rows_by_key.keys() == stored.keys() & set(selection)
+            for key, row in rows_by_key.items():
+                assert row.tobytes() == stored[key].tobytes()
+            existing = await vectors.contains(collection, selection)
+            assert existing.tolist() == [key in rows_by_key for key in selection]
+        assert await vectors.count(collection) == 9_000
+        listed = [key async for page in vectors.keys(collection) for key in page]
+        assert sorted(listed) == keys
 
-    async def test_saving_skips_what_is_equal_and_replaces_what_is_not(
-        self, vectors: VectorStore
+    @pytest.mark.parametrize("metric", METRICS)
+    async def test_single_vectors_come_back_in_their_direction(
+        self, vectors: VectorStore, metric: Metric
     ) -> None:
-        """Source document 003: an upsert that skips unchanged hashes."""
-        hashes = [hash_of(number) for number in range(3)]
-        rows = some_rows(3)
-        await vectors.save(SPACE, hashes, rows)
+        """Under keys of both kinds."""
+        collection = await self.collection(vectors, metric)
+        rows, keys = some_rows(3), [*keys_of(2), key_of(3)]
+        await vectors.put(collection, keys, rows)
 
-        changed = rows.copy()
-        changed[1] = some_rows(1, seed=8)[0]
-        assert await vectors.save(SPACE, hashes, rows) == 0
-        assert await vectors.save(SPACE, hashes, changed) == 1
+        rows_by_key = await loaded(vectors, collection, [keys[2], keys[0], key_of(17)])
 
-        assert (await loaded(vectors, SPACE, hashes))[hashes[1]].tobytes() == changed[1].tobytes()
+        assert rows_by_key.keys() == {keys[2], keys[0]}
+        assert rows_by_key[keys[2]] == pytest.approx(rows[2], abs=1e-5)
 
-    async def test_models_and_dimensions_never_meet(self, vectors: VectorStore) -> None:
-        """Vectors of two models cannot be compared."""
-        text = [hash_of(1)]
-        await vectors.save(SPACE, text, some_rows(1))
-        assert await loaded(vectors, OTHER, text) == {}
-        await vectors.save(OTHER, text, some_rows(1, seed=8))
-        await vectors.save(SHORTER, text, some_rows(1, 12))
+    async def test_putting_again_replaces(self, vectors: VectorStore) -> None:
+        """A key has one vector and one group."""
+        collection = await self.collection(vectors)
+        keys, rows = keys_of(4), some_rows(4)
+        await vectors.put(collection, keys, rows, groups=["g1"] * 4)
+        await vectors.put(collection, keys[:1], rows[3:], groups=["g2"])
 
-        rows = [await loaded(vectors, space, text) for space in (SPACE, OTHER, SHORTER)]
-        near = await vectors.nearest(SHORTER, np.ones(12, np.float32), limit=9)
-        counts = await vectors.counts(OTHER, DEFAULT_PROJECT)
+        hits = await vectors.nearest(collection, rows[3], limit=2)
+        of_group = await vectors.nearest(collection, rows[3], limit=9, groups=["g2"])
 
-        assert [row[text[0]].shape for row in rows] == [(24,), (24,), (12,)]
-        assert rows[0][text[0]].tobytes() == some_rows(1)[0].tobytes()
-        assert [hit.text_hash for hit in near] == text
-        assert (counts.vectors, counts.vectors_of_other_models) == (1, 2)
+        assert {hit.key for hit in hits} == {keys[0], keys[3]}
+        assert [hit.key for hit in of_group] == keys[:1]
+        assert await vectors.count(collection) == 4
 
-    @pytest.mark.parametrize(
-        "rows", [some_rows(2), some_rows(1, 12), some_rows(1)[0]], ids=["rows", "dim", "flat"]
-    )
-    async def test_rows_that_do_not_fit_are_refused(
-        self, vectors: VectorStore, rows: NDArray[np.float16]
-    ) -> None:
-        """Before anything is written."""
-        with pytest.raises(ValueError, match="do not fit"):
-            await vectors.save(SPACE, [hash_of(1)], rows)
+    async def test_collections_never_see_each_other(self, vectors: VectorStore) -> None:
+        """The same keys in two of them."""
+        first, second = new_collection(), new_collection("cosine", "half")
+        await vectors.put(first, keys_of(3), some_rows(3))
+        await vectors.put(second, keys_of(2), some_rows(2, seed=6).astype(np.float16))
+        await vectors.drop(first)
 
-        assert (await vectors.known(SPACE, [hash_of(1)])).tolist() == [False]
+        assert await vectors.count(first) == 0
+        assert await loaded(vectors, first, keys_of(3)) == {}
+        assert await vectors.count(second) == 2
+        assert len(await vectors.nearest(second, some_rows(1)[0], limit=9)) == 2
 
-    async def test_two_that_save_at_once_share_what_they_save(
-        self, make_vectors: MakeVectors
-    ) -> None:
-        """Two gateways that start together on one database."""
-        hashes = [hash_of(number) for number in range(600)]
-        rows = some_rows(600)
+    async def test_vectors_that_do_not_fit_are_refused(self, vectors: VectorStore) -> None:
+        """Another dimension, another number, not finite, a key of another length."""
+        collection = await self.collection(vectors)
+        with pytest.raises(ValueError, match="shape"):
+            await vectors.put(collection, keys_of(1), some_rows(1, DIM + 1))
+        with pytest.raises(ValueError, match="shape"):
+            await vectors.put(collection, keys_of(2), some_rows(1))
+        with pytest.raises(ValueError, match="finite"):
+            await vectors.put(collection, keys_of(1), np.full((1, DIM), np.nan, np.float32))
+        with pytest.raises(ValueError, match="bytes long"):
+            await vectors.put(collection, [b"short"], some_rows(1))
+        assert await vectors.count(collection) == 0
 
-        async def save(vectors: VectorStore, order: int) -> None:
-            for at in range(0, 600, 100)[::order]:
-                part = slice(at, at + 100)
-                await vectors.save(SPACE, hashes[part][::order], rows[part][::order])
-
-        async with create_task_group() as group:
-            group.start_soon(save, make_vectors(), 1)
-            group.start_soon(save, make_vectors(), -1)
-            group.start_soon(save, make_vectors(), 1)
-
-        stored = await loaded(make_vectors(), SPACE, hashes)
-        assert all(
-            stored[text].tobytes() == row.tobytes() for text, row in zip(hashes, rows, strict=True)
-        )
+        await vectors.put(collection, keys_of(1), some_rows(1))
+        with pytest.raises(ValueError, match="shape"):
+            await vectors.nearest(collection, np.ones(DIM - 1, np.float32), limit=1)
 
     # Nearness
 
-    async def test_the_nearest_come_first(self, vectors: VectorStore) -> None:
-        """With their cosines, whatever the length of the request is."""
-        hashes, rows = [hash_of(number) for number in range(500)], some_rows(500)
-        await vectors.save(SPACE, hashes, rows)
-        await vectors.settle(SPACE)
-        query = some_rows(1, seed=9)[0].astype(np.float32)
-
-        hits = await vectors.nearest(SPACE, query * 3, limit=5)
-
-        cosines = rows.astype(np.float32) @ query
-        best = np.argsort(-cosines)[:5]
-        assert [hit.text_hash for hit in hits] == [hashes[at] for at in best]
-        assert [hit.cosine for hit in hits] == pytest.approx(cosines[best], abs=_CLOSE)
-
-    async def test_only_what_is_allowed_is_ranked(self, vectors: VectorStore) -> None:
-        """Filtered before it is ranked: the farthest are found when only they are allowed."""
-        hashes, rows = [hash_of(number) for number in range(2_000)], some_rows(2_000)
-        await vectors.save(SPACE, hashes, rows)
-        await vectors.settle(SPACE)
-        query = some_rows(1, seed=9)[0].astype(np.float32)
-        order: list[int] = np.argsort(-(rows.astype(np.float32) @ query)).tolist()
-        far = [hashes[at] for at in order[-50:]]
-
-        hits = await vectors.nearest(SPACE, query, limit=10, allowed=far)
-
-        assert [hit.text_hash for hit in hits] == far[:10]
-        assert await vectors.nearest(SPACE, query, limit=10, allowed=[]) == []
-        assert await vectors.nearest(SPACE, query, limit=10, allowed=[hash_of(9_999)]) == []
-
-    async def test_what_is_equally_near_is_in_order_of_its_hash(self, vectors: VectorStore) -> None:
-        """So that an answer does not depend on the day."""
-        hashes = [hash_of(number) for number in (5, 3, 9, 1)]
-        await vectors.save(SPACE, hashes, np.repeat(some_rows(1), 4, axis=0))
-
-        hits = await vectors.nearest(
-            SPACE, np.ones(24, np.float32), limit=3, allowed=[*hashes, hash_of(7)]
-        )
-
-        assert [hit.text_hash for hit in hits] == sorted(hashes)[:3]
-
-    async def test_a_text_without_meaning_is_near_to_nothing(self, vectors: VectorStore) -> None:
-        """Embedders give zeros where they can say nothing; so does a request of that kind."""
-        hashes = [hash_of(1), hash_of(2)]
-        rows = some_rows(2)
-        rows[0] = 0
-        await vectors.save(SPACE, hashes, rows)
-        query = rows[1].astype(np.float32)
-
-        hits = await vectors.nearest(SPACE, query, limit=2, allowed=hashes)
-        silent = await vectors.nearest(SPACE, query * 0, limit=2)
-
-        assert [hit.text_hash for hit in hits] == hashes[::-1]
-        assert hits[1].cosine == 0
-        assert {hit.cosine for hit in silent} <= {0}
-
-    # Tools
-
-    async def test_links_become_what_was_said_last(self, make_vectors: MakeVectors) -> None:
-        """And what is said again costs nothing."""
-        vectors = make_vectors()
-        assert await vectors.link(DEFAULT_PROJECT, "s", links(1, 2, 3)) == 3
-        assert await vectors.link(DEFAULT_PROJECT, "s", links(1, 2, 3)) == 0
-        assert await vectors.link(DEFAULT_PROJECT, "s", links(2, 3, 4)) == 2
-        await vectors.link(DEFAULT_PROJECT, "t", links(9))
-
-        assert await make_vectors().links(DEFAULT_PROJECT) == {
-            "s": {f"t{number}": hash_of(number) for number in (2, 3, 4)},
-            "t": {"t9": hash_of(9)},
-        }
-        assert await vectors.texts(DEFAULT_PROJECT, "s", "t4") == "server t4: A tool"
-        assert await vectors.texts(DEFAULT_PROJECT, "s", "t1") is None
-
-    async def test_any_text_names_a_server_or_a_tool(self, vectors: VectorStore) -> None:
-        """Names come from servers, which write what they like."""
-        link = TextLink(
-            tool=HOSTILE,
-            text_hash=hash_of(1),
-            description=HOSTILE,
-            enriched=HOSTILE,
-            definition_hash=HOSTILE,
-        )
-        await vectors.link(DEFAULT_PROJECT, HOSTILE, [link])
-
-        assert await vectors.links(DEFAULT_PROJECT) == {HOSTILE: {HOSTILE: hash_of(1)}}
-        assert await vectors.texts(DEFAULT_PROJECT, HOSTILE, HOSTILE) == HOSTILE
-        assert await vectors.link(DEFAULT_PROJECT, HOSTILE, [link]) == 0
-        assert await vectors.unlink(DEFAULT_PROJECT, HOSTILE) == 1
-
-    async def test_a_removed_server_takes_its_vectors_along(self, vectors: VectorStore) -> None:
-        """Except those of texts that another server has too."""
-        hashes = [hash_of(number) for number in range(4)]
-        await vectors.save(SPACE, hashes, some_rows(4))
-        await vectors.save(OTHER, hashes, some_rows(4))
-        await vectors.link(DEFAULT_PROJECT, "s", links(0, 1, 2))
-        await vectors.link(DEFAULT_PROJECT, "t", links(2, 3))
-
-        assert await vectors.unlink(DEFAULT_PROJECT, "s") == 3
-
-        for space in (SPACE, OTHER):
-            assert (await vectors.known(space, hashes)).tolist() == [False, False, True, True]
-            near = await vectors.nearest(space, np.ones(24, np.float32), limit=9)
-            assert {hit.text_hash for hit in near} == set(hashes[2:])
-        assert await vectors.links(DEFAULT_PROJECT) == {"t": {"t2": hash_of(2), "t3": hash_of(3)}}
-
-    async def test_a_clean_up_removes_what_no_tool_has(self, vectors: VectorStore) -> None:
-        """But nothing young: the tools of a new vector may be linked in a moment."""
-        hashes = [hash_of(number) for number in range(4)]
-        await vectors.save(SPACE, hashes, some_rows(4))
-        await vectors.link(DEFAULT_PROJECT, "s", links(0, 1))
-
-        assert await vectors.prune(before=utc_now(plus_s=-60)) == 0
-        await vectors.link(DEFAULT_PROJECT, "s", links(1))
-        # The store knows no such server, so a late enough clean-up takes everything.
-        assert await vectors.prune(before=utc_now(plus_s=60)) == 4
-
-        assert await loaded(vectors, SPACE, hashes) == {}
-        assert await vectors.links(DEFAULT_PROJECT) == {}
-
-    async def test_counts_are_those_of_the_space_and_the_project(
-        self, vectors: VectorStore
+    @pytest.mark.parametrize("metric", METRICS)
+    async def test_the_nearest_come_first_with_their_scores(
+        self, vectors: VectorStore, metric: Metric
     ) -> None:
-        """For people who look."""
-        await vectors.save(SPACE, [hash_of(1), hash_of(2)], some_rows(2))
-        await vectors.save(OTHER, [hash_of(1)], some_rows(1))
-        await vectors.link(DEFAULT_PROJECT, "s", links(1, 2))
-        await vectors.link(DEFAULT_PROJECT, "t", links(1))
+        """Every metric, whatever the length of the query is."""
+        collection = await self.collection(vectors, metric)
+        rows, keys, query = some_rows(60), keys_of(60), some_rows(1, seed=9)[0] * 2
+        await vectors.put(collection, keys, rows)
 
-        counts = await vectors.counts(SPACE, DEFAULT_PROJECT)
+        hits = await vectors.nearest(collection, query, limit=7)
 
-        assert (counts.vectors, counts.vectors_of_other_models) == (2, 1)
-        assert (counts.tools, counts.servers) == (3, 2)
-        assert (await vectors.counts(SPACE, "another")).tools == 0
+        scores = _expected(metric, rows, query)
+        best = np.argsort(scores if metric == "euclidean" else -scores)[:7]
+        assert [hit.key for hit in hits] == [keys[at] for at in best]
+        assert [hit.score for hit in hits] == pytest.approx(scores[best].tolist(), abs=_CLOSE)
+
+    async def test_half_vectors_are_searched_like_others(self, vectors: VectorStore) -> None:
+        """Their scores are those of the rounded numbers."""
+        collection = await self.collection(vectors, precision="half")
+        rows, keys = some_rows(500), [key_of(number) for number in range(500)]
+        query = some_rows(1, seed=9)[0]
+        await vectors.put(collection, keys, rows.astype(np.float16))
+        await vectors.optimize(collection)
+
+        hits = await vectors.nearest(collection, query * 3, limit=5)
+
+        cosines = rows @ query
+        best = np.argsort(-cosines)[:5]
+        assert [hit.key for hit in hits] == [keys[at] for at in best]
+        assert [hit.score for hit in hits] == pytest.approx(cosines[best].tolist(), abs=_CLOSE_HALF)
+
+    async def test_only_allowed_keys_are_ranked(self, vectors: VectorStore) -> None:
+        """The farthest are found when only they are allowed."""
+        collection = await self.collection(vectors, precision="half")
+        rows, keys = some_rows(2_000), [key_of(number) for number in range(2_000)]
+        await vectors.put(collection, keys, rows.astype(np.float16))
+        await vectors.optimize(collection)
+        query = some_rows(1, seed=9)[0]
+        order: list[int] = np.argsort(
+            -(rows.astype(np.float16).astype(np.float32) @ query)
+        ).tolist()
+        far = [keys[at] for at in order[-50:]]
+
+        hits = await vectors.nearest(collection, query, limit=10, keys=far)
+
+        assert [hit.key for hit in hits] == far[:10]
+        assert await vectors.nearest(collection, query, limit=10, keys=[]) == []
+        assert await vectors.nearest(collection, query, limit=10, keys=[key_of(9_999)]) == []
+
+    async def test_only_allowed_groups_are_ranked(self, vectors: VectorStore) -> None:
+        """What is allowed is found however far it is."""
+        collection = await self.collection(vectors)
+        rows, keys = some_rows(50), keys_of(50)
+        query = -rows[49]  # the last place of all
+        await vectors.put(collection, keys, rows, groups=["g1"] * 49 + ["rare"])
+
+        hits = await vectors.nearest(collection, query, limit=3, groups=["rare"])
+
+        assert [hit.key for hit in hits] == keys[49:]
+        assert await vectors.nearest(collection, query, limit=3, groups=[]) == []
+
+    async def test_equal_scores_are_in_the_order_of_their_keys(self, vectors: VectorStore) -> None:
+        """So that an answer does not depend on the day."""
+        collection = await self.collection(vectors)
+        rows, keys = np.repeat(some_rows(1), 5, axis=0), keys_of(5)
+        await vectors.put(collection, keys[::-1], rows)
+
+        hits = await vectors.nearest(collection, rows[0], limit=5)
+        allowed = await vectors.nearest(collection, rows[0], limit=4, keys=[*keys[1:], key_of(7)])
+
+        assert [hit.key for hit in hits] == keys
+        assert [hit.key for hit in allowed] == keys[1:]
+
+    async def test_a_vector_of_zeros_is_far_from_all(self, vectors: VectorStore) -> None:
+        """Embedders give zeros where they can say nothing; so does a query of that kind."""
+        collection = await self.collection(vectors)
+        rows, keys = some_rows(3), keys_of(3)
+        rows[1] = 0
+        await vectors.put(collection, keys, rows)
+
+        hits = await vectors.nearest(collection, rows[0], limit=3)
+        silent = await vectors.nearest(collection, np.zeros(DIM, np.float32), limit=3)
+
+        assert {hit.key: hit.score for hit in hits}[keys[1]] == 0
+        assert {hit.score for hit in silent} <= {0}
+
+    # Removing
+
+    async def test_removing_removes_what_is_named_alone(self, vectors: VectorStore) -> None:
+        """By key and by group, also what is not there."""
+        collection = await self.collection(vectors)
+        keys, rows = keys_of(6), some_rows(6)
+        await vectors.put(collection, keys, rows, groups=["g1", "g1", "g1", "g2", "g2", "g2"])
+        await vectors.nearest(collection, rows[0], limit=9)
+
+        await vectors.remove(collection, groups=["g1", "unknown"])
+        await vectors.remove(collection, keys=[keys[3], key_of(9)])
+
+        hits = await vectors.nearest(collection, rows[0], limit=10)
+        assert {hit.key for hit in hits} == set(keys[4:])
+        assert await vectors.count(collection) == 2
+
+    # Several at once
+
+    async def test_several_may_search_and_write_at_once(self, vectors: VectorStore) -> None:
+        """Tasks of one process; some write the same vectors in another order."""
+        collection = await self.collection(vectors)
+        rows, keys = some_rows(40), keys_of(40)
+
+        async def write(at: int, order: int) -> None:
+            part = slice(10 * at, 10 * at + 10)
+            await vectors.put(
+                collection, keys[part][::order], rows[part][::order], groups=[f"g{at}"] * 10
+            )
+            await vectors.nearest(collection, rows[at], limit=3)
+
+        async with create_task_group() as group:
+            for at in range(4):
+                group.start_soon(write, at, 1)
+                group.start_soon(write, at, -1)
+
+        assert await vectors.count(collection) == 40
+        stored = await loaded(vectors, collection, keys)
+        assert np.stack([stored[key] for key in keys]) == pytest.approx(rows, abs=1e-5)
+
+    async def test_it_can_be_used_after_it_was_closed(self, vectors: VectorStore) -> None:
+        """Closing lets go of what is open, no more."""
+        collection = await self.collection(vectors)
+        rows = some_rows(2)
+        await vectors.put(collection, keys_of(2), rows)
+        await vectors.aclose()
+
+        hits = await vectors.nearest(collection, rows[0], limit=1)
+
+        assert [hit.key for hit in hits] == keys_of(1)

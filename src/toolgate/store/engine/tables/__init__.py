@@ -34,7 +34,6 @@ from toolgate.store.engine.tables._base import REVISIONS, VERSION_TABLE, metadat
 from toolgate.store.engine.tables._documents import (
     document_collections,
     documents,
-    passage_vectors,
     passages,
 )
 from toolgate.store.engine.tables._search import (
@@ -83,7 +82,6 @@ __all__ = [
     "limit_days",
     "limit_minutes",
     "metadata",
-    "passage_vectors",
     "passages",
     "permissions",
     "projects",

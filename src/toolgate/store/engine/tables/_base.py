@@ -44,6 +44,7 @@ REVISIONS = (
     "0019",
     "0020",
     "0021",
+    "0022",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 

@@ -1,4 +1,4 @@
-"""Document collections, their passages and vectors."""
+"""Document collections and their passages."""
 
 from sqlalchemy import (
     BigInteger,
@@ -6,7 +6,6 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
-    LargeBinary,
     Table,
     Text,
     UniqueConstraint,
@@ -14,7 +13,7 @@ from sqlalchemy import (
 
 from toolgate.store.engine.tables._base import ROW_NUMBER, TEXT, metadata, project_column
 
-__all__ = ["document_collections", "documents", "passage_vectors", "passages"]
+__all__ = ["document_collections", "documents", "passages"]
 
 document_collections = Table(
     "document_collections",
@@ -82,18 +81,4 @@ passages = Table(
     Column("length", Integer, nullable=False),  # words
     Index(None, "collection_id", "passage_id"),
     Index(None, "document_id"),
-)
-
-
-# No foreign key to passages: vectors are written before what they are of can be found.
-passage_vectors = Table(
-    "passage_vectors",
-    metadata,
-    Column("shelf_id", TEXT, primary_key=True),
-    Column("passage_id", ROW_NUMBER, primary_key=True, autoincrement=False),
-    _collection_column(),
-    Column("document_id", TEXT, nullable=False),
-    Column("vector", LargeBinary, nullable=False),
-    Index(None, "document_id"),
-    Index(None, "collection_id"),
 )

@@ -5,43 +5,44 @@ from sqlalchemy import (
     Boolean,
     Column,
     Double,
-    ForeignKey,
     Index,
     Integer,
     LargeBinary,
     Table,
     Text,
-    UniqueConstraint,
+    text,
 )
 
 from toolgate.store.engine.tables._base import TEXT, metadata
 
 __all__ = ["detections", "usage_searches", "usage_uses", "vector_models", "vectors"]
 
+# Models whose vectors of tools are stored.
 vector_models = Table(
     "vector_models",
     metadata,
-    Column("model_id", Integer, primary_key=True, autoincrement=False),
+    Column("collection_id", TEXT, primary_key=True),
     Column("model", TEXT, nullable=False),
     Column("dim", Integer, nullable=False),
     Column("used_at", TEXT, nullable=False),
-    UniqueConstraint("model", "dim"),
 )
 
 
-# Read and written by `toolgate.store.vectors` in bulk, without SQLAlchemy.
+# Read and written by `toolgate.store.vectors` in bulk, without SQLAlchemy. No foreign keys: what is
+# in other databases has none either, and vectors are written before what they are of can be found.
 vectors = Table(
     "vectors",
     metadata,
-    Column(
-        "model_id",
-        Integer,
-        ForeignKey("vector_models.model_id", ondelete="CASCADE"),
-        primary_key=True,
+    Column("collection_id", TEXT, primary_key=True),
+    Column("key", LargeBinary, primary_key=True),
+    Column("group_id", TEXT),
+    Column("vector", LargeBinary, nullable=False),  # float16 or float32, little-endian
+    Index(
+        None,
+        "group_id",
+        sqlite_where=text("group_id IS NOT NULL"),
+        postgresql_where=text("group_id IS NOT NULL"),
     ),
-    Column("text_hash", LargeBinary, primary_key=True),
-    Column("vector", LargeBinary, nullable=False),  # float16, little-endian
-    Column("stored_at", TEXT, nullable=False),
 )
 
 

@@ -95,9 +95,18 @@ class SqlProjects:
 
     async def delete(self, project_id: str) -> bool:
         """Remove a project with all that belongs to it; False when there was none."""
-        table = tables.projects
-        condition = table.c.project_id == escape_text(project_id)
-        return await _delete(self._database, table, condition) > 0
+        name = escape_text(project_id)
+        collections = tables.document_collections
+        its_vectors = select(collections.c.shelf_id).where(collections.c.project_id == name)
+
+        def remove(connection: Connection) -> int:
+            # No reference leads from vectors to what they belong to, so nothing cascades to them.
+            statement = delete(tables.vectors)
+            connection.execute(statement.where(tables.vectors.c.collection_id.in_(its_vectors)))
+            table = tables.projects
+            return connection.execute(delete(table).where(table.c.project_id == name)).rowcount
+
+        return bool(await _change(self._database, remove))
 
 
 class SqlAccessRules:

@@ -22,6 +22,7 @@ from toolgate.testing.contracts.store.results import ResultContract
 from toolgate.testing.contracts.store.samples import HOSTILE, audit_records, sample_record
 from toolgate.testing.contracts.store.servers import ServerContract
 from toolgate.testing.contracts.store.threads import ThreadContract
+from toolgate.testing.contracts.store.tool_texts import ToolTextContract
 from toolgate.testing.contracts.store.usage import UsageContract
 
 __all__ = ["HOSTILE", "StoreContract", "audit_records", "sample_record"]
@@ -40,6 +41,7 @@ class StoreContract(
     ResultContract,
     ServerContract,
     ThreadContract,
+    ToolTextContract,
     UsageContract,
 ):
     """The duties in `Store` and `StoreMaintenance`, one test each; all are decisions of ours."""

@@ -13,7 +13,7 @@ from toolgate.base.installation import (
     package_hint,
 )
 from toolgate.errors import SettingError
-from toolgate.settings.clients import launch_of_this_program
+from toolgate.settings.clients.supported import launch_of_this_program
 
 METADATA = """\
 Metadata-Version: 2.4
@@ -286,7 +286,9 @@ def test_clients_are_told_the_source_of_a_temporary_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     toolgate = uvx(tmp_path, {"url": "https://files.example/x.whl", "archive_info": {}})
-    monkeypatch.setattr("toolgate.settings.clients.current_installation", lambda: toolgate)
+    monkeypatch.setattr(
+        "toolgate.settings.clients.supported.current_installation", lambda: toolgate
+    )
     launch = launch_of_this_program(tmp_path / "toolgate.toml")
     assert launch.args == (
         "--from", "toolgate-mcp @ https://files.example/x.whl", "toolgate-mcp",

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from toolgate.errors import SettingError
-from toolgate.settings.clients import (
+from toolgate.settings.clients.supported import (
     CLIENTS,
     ClientFile,
     Launch,

@@ -7,7 +7,7 @@ Files of other MCP clients are understood as they are.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from toolgate.settings.client_files import project_folder, server_tables, translate
+from toolgate.settings.clients.files import project_folder, server_tables, translate
 from toolgate.settings.config_file import ConfigDocument, parse_document, read_document, read_text
 from toolgate.settings.current import CurrentSettings
 from toolgate.settings.folders import (
@@ -38,7 +38,7 @@ from toolgate.settings.loader import (
     load_errors,
     server_spec,
 )
-from toolgate.settings.server_entries import is_toolgate, redact, server_name
+from toolgate.settings.servers.entries import is_toolgate, redact, server_name
 from toolgate.settings.tables import (
     META_TOOLS,
     ApprovalSettings,

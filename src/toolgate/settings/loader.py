@@ -7,6 +7,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from toolgate.errors import SettingError
+from toolgate.settings.clients.imports import import_tables, read_import
 from toolgate.settings.config_file import (
     ConfigDocument,
     KeyPath,
@@ -14,9 +15,8 @@ from toolgate.settings.config_file import (
     read_text,
 )
 from toolgate.settings.folders import config_dir, current_environment, expand_home
-from toolgate.settings.imports import import_tables, read_import
 from toolgate.settings.renamed_keys import with_new_names
-from toolgate.settings.server_collection import (
+from toolgate.settings.servers.collection import (
     Reading,
     add_server,
     editor_variables,
@@ -24,7 +24,7 @@ from toolgate.settings.server_collection import (
     leave_out,
     read_server_table,
 )
-from toolgate.settings.server_entries import EntryLocation, is_toolgate
+from toolgate.settings.servers.entries import EntryLocation, is_toolgate
 from toolgate.settings.table_reader import read_table
 from toolgate.settings.tables import GuardTable, ImportTable, Settings
 from toolgate.settings.validation import whole_errors

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from toolgate.base.names import fold, server_prefix
 from toolgate.errors import SettingError
 from toolgate.settings import Settings, render_table, server_name, server_spec, set_import
-from toolgate.settings.clients import ClientFile, FoundServer
+from toolgate.settings.clients.supported import ClientFile, FoundServer
 from toolgate.types import Json, ServerSpec
 
 __all__ = ["Choice", "choose_servers", "text_with_copies", "text_with_references"]

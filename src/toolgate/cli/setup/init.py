@@ -29,7 +29,6 @@ from toolgate.intents.rules import INSTRUCTIONS
 from toolgate.settings import (
     CONFIG_NAME,
     Settings,
-    clients,
     config_dir,
     find_config,
     load,
@@ -37,7 +36,8 @@ from toolgate.settings import (
     read_text,
     redact,
 )
-from toolgate.settings.clients import ClientFile, Machine
+from toolgate.settings.clients import supported
+from toolgate.settings.clients.supported import ClientFile, Machine
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["app"]
@@ -155,7 +155,7 @@ def init(
 
 
 def _init(wish: _InitOptions, machine: Machine) -> int:
-    files = clients.find(machine)
+    files = supported.find(machine)
     target = _target(wish, machine)
     exists = target.is_file()
     text = _HEADER if wish.force or not exists else read_text(target)
@@ -276,7 +276,7 @@ def _client_texts(
     files: Sequence[ClientFile], choices: Sequence[Choice], target: Path, wish: _InitOptions
 ) -> dict[Path, str]:
     """New texts of the clients' files; all are ready before the first one is written."""
-    launch: clients.Launch | None = None
+    launch: supported.Launch | None = None
     texts: dict[Path, str] = {}
     for file in files:
         if file.error or (file.scope == "project" and not wish.project_files):
@@ -287,8 +287,8 @@ def _client_texts(
             if choice.file is file and choice.state in {"new", "same"} and not choice.stays
         ]
         if taken:
-            launch = launch or clients.launch_of_this_program(target)
-            texts[file.path] = clients.with_toolgate(file, launch, taken)
+            launch = launch or supported.launch_of_this_program(target)
+            texts[file.path] = supported.with_toolgate(file, launch, taken)
     return texts
 
 

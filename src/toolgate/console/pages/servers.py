@@ -22,7 +22,7 @@ from toolgate.settings import (
     server_tables,
     translate,
 )
-from toolgate.settings.clients import Machine, find
+from toolgate.settings.clients.supported import Machine, find
 from toolgate.types import EntryKind, Json, ServerStatus, json_object
 
 __all__ = ["ROUTES"]

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from toolgate.errors import SettingError
-from toolgate.settings.client_files import project_folder, server_tables, translate
+from toolgate.settings.clients.files import project_folder, server_tables, translate
 from toolgate.settings.config_file import (
     ConfigDocument,
     KeyPath,
@@ -12,7 +12,7 @@ from toolgate.settings.config_file import (
 )
 from toolgate.settings.folders import expand_home, home_dir
 from toolgate.settings.jsonc import Repeated
-from toolgate.settings.server_collection import (
+from toolgate.settings.servers.collection import (
     Reading,
     add_server,
     editor_variables,
@@ -21,7 +21,7 @@ from toolgate.settings.server_collection import (
     read_server_table,
     unusable_server,
 )
-from toolgate.settings.server_entries import EntryLocation, is_toolgate
+from toolgate.settings.servers.entries import EntryLocation, is_toolgate
 from toolgate.settings.table_reader import read_table
 from toolgate.settings.tables import ImportTable
 from toolgate.settings.variables import Scope

@@ -1,0 +1,1 @@
+"""Servers as they are written: read, checked and collected from all files."""

@@ -96,13 +96,16 @@ class InputProblem:
     Anything else may be a secret in the wrong place."""
 
 
-def parse(model: type[InputT], values: object, *, subject: str = "Member") -> InputT:
+def parse(
+    model: type[InputT], values: object, *, subject: str = "Member", hint: str = ""
+) -> InputT:
     """The input as a model.
 
     Args:
         model: What is allowed.
         values: What came.
         subject: What a message calls a member.
+        hint: What a message tells to do.
 
     Raises:
         ArgumentError: It does not fit.
@@ -114,13 +117,15 @@ def parse(model: type[InputT], values: object, *, subject: str = "Member") -> In
     if problem.kind == "unknown":
         word = subject.lower()
         names = f"Allowed: {problem.allowed}." if problem.allowed else f"No {word} is allowed here."
-        raise ArgumentError(f"Unknown {word} {problem.name!r:.60}.", allowed=names)
+        raise ArgumentError(f"Unknown {word} {problem.name!r:.60}.", allowed=names, hint=hint)
     if problem.kind == "missing":
         raise ArgumentError(
-            f"{subject} {problem.name!r} is missing.", allowed=f"It is {problem.allowed}."
+            f"{subject} {problem.name!r} is missing.",
+            allowed=f"It is {problem.allowed}.",
+            hint=hint,
         )
     came = f", not {problem.value!r:.60}" if problem.is_public else ""
-    raise ArgumentError(f"{subject} {problem.name!r} must be {problem.allowed}{came}.")
+    raise ArgumentError(f"{subject} {problem.name!r} must be {problem.allowed}{came}.", hint=hint)
 
 
 def problem_in(error: ValidationError, model: type[BaseModel]) -> InputProblem:
@@ -228,6 +233,8 @@ def _limits(schema: Json) -> str:
         return f" from {low:,g} on"
     if "maxItems" in schema:
         return f", {schema.get('minItems', 0)} to {schema['maxItems']} of them"
+    if schema.get("minLength"):
+        return " that is not empty"
     return ", one or more" if schema.get("minItems") == 1 else ""
 
 

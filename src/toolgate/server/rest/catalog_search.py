@@ -4,8 +4,6 @@ Off unless `[catalog_search]` names tokens. A token belongs to a project; indexe
 for the next request of that project and are never used for another.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import hmac
@@ -15,16 +13,26 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, cast
+from typing import Annotated, cast
 
 import anyio
+from pydantic import BeforeValidator, ConfigDict, Field
 
 from toolgate.app.app import App
+from toolgate.app.search_factory import Strategies
 from toolgate.base.ids import new_id, utc_now
 from toolgate.base.json_text import dumps
 from toolgate.base.logs import REQUEST_ID
+from toolgate.base.validation import Input, parse
 from toolgate.errors import ArgumentError, ToolgateError
-from toolgate.search import SearchableTool, SearchRequest, answer_body, end, tools_of
+from toolgate.search import (
+    SearchableTool,
+    SearchRequest,
+    SearchStrategy,
+    answer_body,
+    end,
+    tools_of,
+)
 from toolgate.server.asgi.errors import send_error
 from toolgate.server.asgi.parsing.headers import header
 from toolgate.server.asgi.parsing.json_body import HttpError, json_body
@@ -39,12 +47,8 @@ from toolgate.server.asgi.parsing.messages import (
     send_json,
     with_header,
 )
+from toolgate.settings import CatalogSearchSettings
 from toolgate.types import AuditRecord, Json, json_array
-
-if TYPE_CHECKING:
-    from toolgate.app.search_factory import Strategies
-    from toolgate.search import SearchStrategy
-    from toolgate.settings import CatalogSearchSettings
 
 __all__ = ["CatalogSearch"]
 
@@ -166,30 +170,52 @@ class CatalogSearch:
 # What came
 
 
-def _read(body: Json, project: str, max_tools: int, max_results: int) -> SearchRequest:
-    """The search that a body asks for, after a check of all that is read of it.
+def _whole(value: object) -> object:
+    """JSON Schema counts 3.0 as a whole number."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
-    The same is written down in `catalog_search.schema.json`; members that it does not know are
-    ignored.
-    """
-    queries = json_array(body.get("query"))
-    if not queries or not all(isinstance(query, str) for query in queries):
-        raise _misfit("query", body.get("query"), "an array of one string or more")
-    context = body.get("context")
-    if not isinstance(context, str | None):
-        raise _misfit("context", context, "a string")
-    limit = body.get("maxResults")
-    if limit is not None and not (_is_whole(limit) and 1 <= limit <= _MOST_RESULTS):
-        raise _misfit("maxResults", limit, f"a whole number from 1 to {_MOST_RESULTS}")
-    version = body.get("version")
-    if version is not None and not (_is_whole(version) and version >= 1):
-        raise _misfit("version", version, "a whole number from 1 on")
-    _check_tools(body.get("tools"), max_tools)
-    project_id = body.get("projectId")
-    if not isinstance(project_id, str | None):
-        raise _misfit("projectId", project_id, "a string")
-    if project_id and not hmac.compare_digest(
-        project_id.encode(errors="replace"), project.encode()
+
+Whole = Annotated[int, BeforeValidator(_whole)]
+
+
+class ListedTool(Input):
+    """A tool that may be found."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    toolKey: str = Field(min_length=1)  # noqa: N815 - names on the wire
+    toolName: str  # noqa: N815
+    serverName: str  # noqa: N815
+    description: str = ""
+
+
+class CatalogQuery(Input):
+    """A search in the tools that it brings; `catalog_search.schema.json` publishes the same."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    query: list[str] = Field(min_length=1)
+    context: str = ""
+    tools: list[ListedTool]
+    maxResults: Whole = Field(0, ge=1, le=_MOST_RESULTS)  # noqa: N815 - names on the wire
+    projectId: str = ""  # noqa: N815
+    version: Whole = Field(1, ge=1)
+
+
+def _read(body: Json, project: str, max_tools: int, max_results: int) -> SearchRequest:
+    """The search that a body asks for, after a check of all that is read of it."""
+    tools = json_array(body.get("tools"))
+    if len(tools) > max_tools:
+        raise HttpError(
+            413,
+            "too_large",
+            f"The request has {len(tools)} tools; at most {max_tools} are searched here"
+            " (setting catalog_search.max_tools).",
+            "Send fewer, the likely ones.",
+        )
+    query = parse(CatalogQuery, body, hint="The schema is in docs/cloud-search.md.")
+    if query.projectId and not hmac.compare_digest(
+        query.projectId.encode(errors="replace"), project.encode()
     ):
         raise HttpError(
             403,
@@ -198,49 +224,10 @@ def _read(body: Json, project: str, max_tools: int, max_results: int) -> SearchR
             "Leave projectId out, or use the token of that project.",
         )
     return SearchRequest(
-        queries=tuple(queries),
-        context=context or "",
-        limit=int(limit) if limit is not None else max_results,
+        queries=tuple(query.query),
+        context=query.context,
+        limit=query.maxResults or max_results,
         project_id=project,
-    )
-
-
-def _check_tools(tools: object, max_tools: int) -> None:
-    if not isinstance(tools, list):
-        raise _misfit("tools", tools, "an array of objects")
-    if len(cast("list[object]", tools)) > max_tools:
-        raise HttpError(
-            413,
-            "too_large",
-            f"The request has {len(cast('list[object]', tools))} tools; at most {max_tools} are "
-            "searched here (setting catalog_search.max_tools).",
-            "Send fewer, the likely ones.",
-        )
-    for number, tool in enumerate(cast("list[object]", tools)):
-        if not isinstance(tool, dict):
-            raise _misfit(f"tools[{number}]", tool, "an object")
-        members = cast("Json", tool)
-        for name in ("toolKey", "toolName", "serverName"):
-            value = members.get(name)
-            if not isinstance(value, str) or (name == "toolKey" and not value):
-                raise _misfit(f"tools[{number}].{name}", value, "a string")
-        if not isinstance(members.get("description"), str | None):
-            raise _misfit(f"tools[{number}].description", members["description"], "a string")
-
-
-def _is_whole(value: object) -> bool:
-    """JSON Schema counts 3.0 as a whole number."""
-    if isinstance(value, bool):
-        return False
-    return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-
-
-def _misfit(name: str, value: object, allowed: str) -> ArgumentError:
-    actual = "nothing" if value is None else dumps(value)[:60].decode(errors="ignore")
-    return ArgumentError(
-        f"Member {name!r} does not fit: {actual} came.",
-        allowed=f"It is {allowed}.",
-        hint="The schema is in docs/cloud-search.md.",
     )
 
 

@@ -7,11 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
-from toolgate.base import json_text
 from toolgate.chat.base import Policy
 from toolgate.chat.turns.pending_calls import LATE
 from toolgate.models.llm import Message, ToolCall
-from toolgate.types import json_array, json_object
 
 __all__ = [
     "INTERRUPTED",
@@ -190,12 +188,3 @@ def stub_of(message: Message) -> str:
 def last_question(messages: Sequence[Message]) -> str:
     """Text of the last message of the user; empty without one."""
     return next((message.text for message in reversed(messages) if message.role == "user"), "")
-
-
-def documents_in(message: Message) -> list[object]:
-    """Raw documents in the stored result of an internal call."""
-    try:
-        body = json_object(json_text.loads(message.text))
-    except ValueError:
-        return []
-    return list(json_array(body.get("documents")))

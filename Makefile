@@ -8,17 +8,26 @@ CACHE ?= .cache/servers
 WORKERS ?= 3
 WORDNET ?= build/model/usr/share/wordnet
 
+# One file for all platforms and versions of Python, whose hashes are those of all files of a release.
+COMPILE := build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+  --custom-compile-command "make lock"
+
+# What builds the editable package, since it is installed without a build environment of its own.
+BUILD := hatchling\neditables\n
+
 BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
-INPUTS := pyproject.toml constraints.txt
+INPUTS := pyproject.toml requirements/base.txt requirements/dev.txt
 MADE := $(VENV)/.made
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+# Files of other content than when the versions were chosen are refused, and no package runs code to be built.
+LOCKED := $(PIP) install --quiet --require-hashes --no-deps --only-binary :all: --requirement
 
 # Without cached bytecode every test process would compile the package and the tests anew.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench scale soak fuzz eval model calibrate venv fix clean
+.PHONY: help demo test check docs bench scale soak fuzz eval model calibrate lock venv fix clean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -92,6 +101,11 @@ calibrate: $(DEV) ## fit relevance and fit of the search to the model in the pac
 	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make calibrate DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" $(ARGS)
 
+lock: $(DEV) ## choose versions for new requirements, with hashes: make lock [ARGS="--upgrade-package NAME"]
+	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv==0.13.9; }
+	@printf '$(BUILD)' | $(COMPILE) --extra dev pyproject.toml - --output-file requirements/dev.txt $(ARGS)
+	@printf '$(BUILD)' | $(COMPILE) --extra sql pyproject.toml - --constraint requirements/dev.txt --output-file requirements/base.txt
+
 venv: $(DEV) ## the development environment in .venv
 
 clean: ## remove everything that was made: environment, caches, builds
@@ -111,10 +125,12 @@ $(MADE):
 
 $(BASE): $(INPUTS) | $(MADE)
 	@echo "==> Toolgate and its libraries (a minute or two on first use)"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[sql]'
+	@$(LOCKED) requirements/base.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . && $(PIP) check --quiet
 	@touch $@
 
 $(DEV): $(INPUTS) | $(MADE)
 	@echo "==> Toolgate, its libraries and the development tools (a few minutes on first use)"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@$(LOCKED) requirements/dev.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable . && $(PIP) check --quiet
 	@touch $(BASE) $@

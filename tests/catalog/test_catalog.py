@@ -10,7 +10,7 @@ import pytest
 from tests.limits import HANG_S
 from toolgate.errors import SettingError, UnknownServerError, UpstreamError
 from toolgate.gateway.listing import Change
-from toolgate.settings import Settings
+from toolgate.settings import Settings, server_name
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
 
@@ -103,6 +103,17 @@ async def test_a_server_is_added_and_removed_while_others_run() -> None:
         assert len(upstream.wires) == 1, "the other server was not touched"
         with pytest.raises(UnknownServerError, match="no server 'new'"):
             await app.gateway.manage.servers.remove(ME, "new")
+
+
+@pytest.mark.parametrize("name", ["", "My Server", "a__b", "é", "x" * 33])
+async def test_a_name_that_no_key_can_carry_is_refused_with_one_that_can(name: str) -> None:
+    """Source: fuzzing; such a server was added under another name, and the answer was a 500."""
+    async with memory_app({}) as app:
+        with pytest.raises(SettingError, match="cannot be the name of a server") as caught:
+            await app.gateway.manage.servers.add(ME, name, {"command": "true"})
+        assert await app.store.servers.select(None) == []
+
+    assert server_name(name) in str(caught.value)
 
 
 async def test_names_that_clients_cannot_tell_apart_are_refused() -> None:

@@ -14,7 +14,7 @@ from tests.fuzz.inputs import FuzzInput
 __all__ = ["FailureLog", "fault_of", "fault_of_line"]
 
 _LEAKS: Final = re.compile(
-    rb"Traceback \(most recent call last\)|/[\w./-]+\.py\b| object at 0x|<class '"
+    rb"Traceback \(most recent call last\)|/[\w-]{1,60}\.py\b| object at 0x|<class '"
     rb"|sqlalchemy|pydantic"
 )
 """Tracebacks, files of the program, objects and libraries of Python."""

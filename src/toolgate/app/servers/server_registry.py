@@ -19,6 +19,7 @@ from toolgate.settings import (
     add_server_to_file,
     is_toolgate,
     remove_server_from_file,
+    server_name,
     server_spec,
 )
 from toolgate.store import Store, StoredServer
@@ -111,6 +112,12 @@ class ServerRegistry:
             raise SettingError(
                 f"Server {name!r} is Toolgate itself.",
                 hint="Add the servers that stand behind it.",
+            )
+        if server_name(name) != name:
+            raise SettingError(
+                f"{name[:60]!r} cannot be the name of a server.",
+                allowed="Allowed: 1 to 32 characters of A-Z a-z 0-9 _ . -, without __.",
+                hint=f"Use {server_name(name)!r}, or choose another name.",
             )
         if name in {spec.name for spec in self._catalog.specs}:
             raise SettingError(

@@ -3,11 +3,13 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -116,6 +118,23 @@ class RunningGateway:
         )
         with urllib.request.urlopen(request, timeout=HANG_S) as answer:
             return json.load(answer)
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Status and text of any page, also of one that says what is wrong."""
+        request = urllib.request.Request(
+            self.run.address + path, headers={"X-Toolgate-Key": self.run.key}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=HANG_S) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    def metric(self, line: str) -> float:
+        """The value of one line of `/metrics`, by its name and labels."""
+        _, text = self.page("/metrics")
+        [value] = re.findall(rf"^{re.escape(line)} (\S+)$", text, re.MULTILINE)
+        return float(value)
 
     def servers(self) -> dict[str, Json]:
         """What it knows of each server, by name."""

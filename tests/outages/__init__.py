@@ -1,0 +1,1 @@
+"""What happens when the machine, the disk or the database fails under load."""

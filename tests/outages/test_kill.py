@@ -1,0 +1,57 @@
+"""`kill -9` under load: what was confirmed is there, and what was cut off is told apart."""
+
+import os
+import signal
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.limits import HANG_S
+from tests.outages.load import Load, OnFailure, Site, site
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real]
+
+CALLS = 60
+"""Answered before the kill; which calls are under way then is left to chance."""
+
+
+@pytest.mark.parametrize(("database", "on_failure"), [("sqlite", "open"), ("postgres", "closed")])
+async def test_nothing_confirmed_is_lost_when_the_gateway_is_killed_under_load(
+    database: str, on_failure: OnFailure, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    server = request.getfixturevalue("postgres") if database == "postgres" else None
+    place = site(tmp_path, on_failure, server)
+    with place.gateway() as first:
+        load = Load(address=first.run.address, key=first.run.key)
+        async with load.running():
+            await load.until_answered(CALLS)
+            written = await anyio.to_thread.run_sync(first.metric, "toolgate_audit_written_total")
+            os.kill(first.run.pid, signal.SIGKILL)
+    with place.gateway() as second:
+        names = {row["name"] for row in second.get("/api/v1/tokens")["tokens"]}
+        await _until_all_calls_have_an_outcome(place)
+        place.verify(second)
+    records = await place.records()
+    n_records = len(await place.records(action=None))
+
+    outcomes = {str(one.detail["trace_id"]): one for one in records if one.phase == "outcome"}
+    done = set(place.entries())
+    assert set(load.answered) <= done
+    assert len(load.tokens) >= 1
+    assert set(load.tokens) <= names
+    assert n_records >= written > 0, "what the gateway counted as written is gone"
+    assert {one.status for one in outcomes.values()} <= {"ok", "unknown", "cancelled"}
+    if on_failure == "closed":
+        assert done <= outcomes.keys(), "something was done that is not on record"
+        assert {outcomes[trace].status for trace in load.answered} <= {"ok", "unknown"}
+
+
+async def _until_all_calls_have_an_outcome(place: Site) -> None:
+    with anyio.fail_after(HANG_S):
+        while True:
+            records = await place.records()
+            ended = {one.parent_id for one in records if one.phase == "outcome"}
+            if all(one.record_id in ended for one in records if one.phase == "intent"):
+                return
+            await anyio.sleep(0.1)

@@ -1,0 +1,81 @@
+"""A PostgreSQL that stands still: it takes connections and never answers."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from tests.outages.load import Load, site, until_metric
+from tests.postgres import PostgresServer, running_server
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """One of its own: other tests go on."""
+    with running_server() as running:
+        yield running
+
+
+@contextmanager
+def paused(server: PostgresServer) -> Iterator[None]:
+    """All processes of the database stand still."""
+    main = psutil.Process(int((Path(server.folder) / "postmaster.pid").read_text().splitlines()[0]))
+    processes = [main, *main.children(recursive=True)]
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for process in processes:
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGCONT)
+
+
+async def test_calls_go_on_while_the_database_hangs_and_are_recorded_afterwards(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    place = site(tmp_path, "open", server)
+    with place.gateway() as running:
+        load = Load(address=running.run.address, key=running.run.key)
+        async with load.running():
+            await load.until_answered(20)
+            with paused(server):
+                await load.until_answered(60)
+                await until_metric(running, "toolgate_store_up", 0)
+        await until_metric(running, "toolgate_audit_pending", 0)
+        place.verify(running)
+    records = await place.records()
+
+    outcomes = {str(one.detail["trace_id"]): one for one in records if one.phase == "outcome"}
+    assert load.refused == []
+    assert set(load.answered) <= outcomes.keys()
+
+
+async def test_nothing_is_done_unrecorded_while_the_database_hangs(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    place = site(tmp_path, "closed", server)
+    with place.gateway() as running:
+        load = Load(address=running.run.address, key=running.run.key)
+        async with load.running():
+            await load.until_answered(20)
+            with paused(server):
+                await load.until_refused(6)
+                ready, _ = await anyio.to_thread.run_sync(running.page, "/readyz")
+                alive, _ = await anyio.to_thread.run_sync(running.page, "/healthz")
+            await load.until_answered(20)
+        await until_metric(running, "toolgate_audit_pending", 0)
+        place.verify(running)
+    records = await place.records()
+
+    outcomes = {str(one.detail["trace_id"]): one for one in records if one.phase == "outcome"}
+    assert (ready, alive) == (503, 200)
+    assert set(place.entries()) <= outcomes.keys(), "something was done that is not on record"
+    assert {outcomes[trace].status for trace in load.answered} == {"ok"}

@@ -35,7 +35,8 @@ def test_each_requirement_has_one_version_and_hashes_and_no_address(name: str) -
         text
         for text in requirements.values()
         if not re.fullmatch(
-            r"[a-z0-9.-]+(\[[a-z,]+\])?==[\w.!+]+( ; [^\\@]+)?( \\\n    --hash=sha256:[0-9a-f]{64})+",
+            r"[a-z0-9.-]+(\[[a-z,]+\])?==[\w.!+]+( ; [^\\@]+)?"
+            r"( \\\n    --hash=sha256:[0-9a-f]{64})+",
             text,
         )
     ]

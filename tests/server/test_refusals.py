@@ -1,6 +1,7 @@
 """Requests that the HTTP door refuses: with words, for the right request, and readably."""
 
 import asyncio
+import json
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -119,3 +120,15 @@ async def test_a_client_that_asks_before_it_sends_is_told_no() -> None:
             answer = await reader.read()
         writer.close()
     assert answer.startswith(b"HTTP/1.1 413")
+
+
+@pytest.mark.parametrize("request_id", [2**64, -(2**63) - 1, 10**400, True, None, [1], {}])
+async def test_an_id_that_not_every_client_can_read_is_refused(request_id: Any) -> None:
+    """Source: fuzzing; an answer repeated an id of 400 digits, which orjson cannot read."""
+    message = json.dumps({"jsonrpc": "2.0", "id": request_id, "method": "ping"}).encode()
+    async with listening() as place:
+        answer = await post(place.url, message)
+        widest = await post(place.url, modern("tools/list", request_id=2**64 - 1))
+
+    assert (answer.status, answer.only["id"], answer.error["code"]) == (400, None, -32600)
+    assert widest.only["id"] == 2**64 - 1

@@ -105,7 +105,7 @@ def _fault_of(message: Json) -> str:
         return "Member 'jsonrpc' must be \"2.0\"."
     has_id = "id" in message
     if has_id and _id_in(message) is None and not ("error" in message and message["id"] is None):
-        return "Member 'id' must be a string or an integer."
+        return "Member 'id' must be a string or an integer of at most 64 bits."
     if "method" not in message:
         answers = "result" in message or "error" in message
         return _fault_of_response(message) if answers and has_id else "Member 'method' is missing."
@@ -132,11 +132,12 @@ def _fault_of_response(message: Json) -> str:
 
 def _id_in(value: object) -> str | int | None:
     request_id = json_object(value).get("id")
-    return (
-        request_id
-        if isinstance(request_id, (str, int)) and not isinstance(request_id, bool)
-        else None
-    )
+    if isinstance(request_id, str):
+        return request_id
+    # Wider ones are read by few clients, and an answer must be readable by all.
+    if isinstance(request_id, int) and not isinstance(request_id, bool):
+        return request_id if -(2**63) <= request_id < 2**64 else None
+    return None
 
 
 def body_too_large(max_bytes: int) -> BadMessageError:

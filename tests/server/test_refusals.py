@@ -132,3 +132,19 @@ async def test_an_id_that_not_every_client_can_read_is_refused(request_id: Any) 
 
     assert (answer.status, answer.only["id"], answer.error["code"]) == (400, None, -32600)
     assert widest.only["id"] == 2**64 - 1
+
+
+@pytest.mark.parametrize("hosts", [("127.0.0.1", "evil.example"), ("evil.example", "127.0.0.1")])
+@pytest.mark.parametrize("path", ["/mcp", "/.well-known/oauth-protected-resource"])
+async def test_a_request_with_two_hosts_is_refused(path: str, hosts: tuple[str, str]) -> None:
+    """RFC 9112 section 3.2: a proxy may have looked at the other one."""
+    async with listening() as place:
+        address = urlsplit(place.url)
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        lines = [f"GET {path} HTTP/1.1", *(f"Host: {host}" for host in hosts), "", ""]
+        writer.write("\r\n".join(lines).encode())
+        with anyio.fail_after(HANG_S):
+            status = await reader.readline()
+        writer.close()
+
+    assert status.split()[1] == b"400", status

@@ -41,6 +41,9 @@ class HostCheck:
 
     def check(self, scope: Scope) -> HostRefusal | None:
         """None when the request may come in."""
+        # RFC 9112 section 3.2: a proxy may have looked at another one than is looked at here.
+        if sum(name == b"host" for name, _ in scope["headers"]) > 1:
+            return HostRefusal(status=400, message="The request has more than one Host header.")
         headers = headers_of(scope)
         host, origin = headers.get(b"host"), headers.get(b"origin")
         key = (host, origin)

@@ -35,6 +35,8 @@ SPELLINGS = (
     "FILE:///etc/passwd",
     "file://localhost/etc/passwd",
     "file://localhost//etc/./passwd",
+    "file://example.org/etc/passwd",
+    "file://x%2f@y/%65tc/passwd",
     "file:////etc/passwd?x#y",
     "file:///tmp/x%3F/../../etc/passwd",
     "/%65tc/passwd",

@@ -18,6 +18,8 @@ _HINTS: Final = re.compile(r"[/\\~%\0]|\.\.|^\s|\s$")
 """What a text has in it that can be read in another way."""
 
 _URI: Final = re.compile(r"file:(?://(?:localhost|127\.0\.0\.1|\[::1\])?(?=[/\\]))?", re.IGNORECASE)
+_REMOTE_URI: Final = re.compile(r"file://[^/\\]+(?=[/\\])", re.IGNORECASE)
+"""Many programs take the path of such an address and leave out the host."""
 _OTHER_URI: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 _HOME: Final = re.compile(r"~[^/]*")
 
@@ -86,7 +88,9 @@ class PathReadings:
         if not self._may_differ(text):
             return []
         paths: dict[str, None] = {}
-        for spelling in _spellings(text.strip(), (*_DECODERS, _without_uri, _without_query)):
+        for spelling in _spellings(
+            text.strip(), (*_DECODERS, _without_uri, _without_host, _without_query)
+        ):
             normal = self._normal(spelling)
             plain = dict.fromkeys((*normal, *map(_from_root, normal)))
             paths |= plain
@@ -193,6 +197,11 @@ def _spellings(text: str, steps: Iterable[Callable[[str], str]]) -> list[str]:
                 spellings[changed] = None
                 waiting.append(changed)
     return list(spellings)
+
+
+def _without_host(text: str) -> str:
+    match = _REMOTE_URI.match(text)
+    return text[match.end() :] if match else text
 
 
 def _without_uri(text: str) -> str:

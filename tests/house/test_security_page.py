@@ -37,5 +37,29 @@ def test_each_threat_that_is_defended_names_tests_that_exist(threat: str, shown_
     assert [name for name in names if not is_there(name)] == []
 
 
+SUMMARY = {
+    "Access": [
+        "tests/server/test_http.py",
+        "tests/server/test_proxied.py",
+        "tests/cli/test_serve.py",
+    ],
+    "Your client's credentials": ["tests/upstream", "tests/server/test_auth.py"],
+    "The environment": ["tests/contracts/test_transport_stdio.py"],
+    "Secrets in configuration": ["tests/settings/test_settings.py", "tests/cli/test_config.py"],
+    "Arguments and results": ["tests/audit/test_destinations.py", "tests/audit/test_recorder.py"],
+    "Tool descriptions": ["tests/catalog/scanner", "tests/server/test_quarantined_definitions.py"],
+    "Against hostile input": ["tests/server/test_refusals.py", "tests/server/test_replicas.py"],
+}
+"""What `SECURITY.md` says is protected, and the tests that show it."""
+
+
+def test_each_promise_of_the_summary_has_tests() -> None:
+    text = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+    promises = text.partition("## What Toolgate protects")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^\* \*\*(.+?)\.\*\*", promises, re.MULTILINE) == [*SUMMARY]
+    assert [name for names in SUMMARY.values() for name in names if not is_there(name)] == []
+
+
 def test_the_page_has_its_table() -> None:
     assert len(ROWS) > 20

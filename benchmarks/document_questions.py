@@ -1,0 +1,179 @@
+"""How often documents answer the questions of ordinary people, and what that costs in tokens.
+
+    python -m benchmarks.document_questions DATA [--json]
+
+DATA is a folder into which the packages of `COLLECTIONS` were unpacked:
+
+    apt-get download libreoffice-help-en-us r-doc-pdf nethack-common doc-debian
+    for package in *.deb; do dpkg-deb -x "$package" DATA; done
+    npm pack fastify@5.12.8 && tar xzf fastify-5.12.8.tgz -C DATA
+
+A question is answered at k if one of the first k passages has the line that answers it. The
+questions and the lines are in `data/document_questions.jsonl`. No chat model is asked.
+"""
+
+import gzip
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import anyio
+
+from benchmarks._data import DATA, read_rows
+from benchmarks._report import Report, Target, parser_of, print_measured
+from toolgate.app.app import open_app
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.documents import NewDocument, RetrieveRequest
+from toolgate.documents.formats.conversion import convert
+from toolgate.documents.quotation import quoted
+from toolgate.settings import Settings, StoreSettings
+from toolgate.types import Caller
+
+QUESTIONS = DATA / "document_questions.jsonl"
+"""200 questions: `question`, `collection`, `document`, `section`, and `line`, which answers it."""
+
+COLLECTIONS = {
+    "calc": ("usr/share/libreoffice/help/en-US/text/scalc/guide/*.html",),
+    "nethack": ("usr/share/doc/nethack-common/Guidebook.txt.gz",),
+    "debian": (
+        "usr/share/doc/debian/bug-*.txt*",
+        "usr/share/doc/debian/constitution.txt.gz",
+        "usr/share/doc/debian/mailing-lists.txt.gz",
+        "usr/share/doc/debian/social-contract.txt.gz",
+        "usr/share/doc/debian/source-unpack.txt",
+    ),
+    "fastify": ("package/docs/Guides/*.md", "package/docs/Reference/*.md"),
+    "r": (
+        "usr/share/R/doc/manual/R-intro.pdf",
+        *(f"usr/share/R/doc/manual/R-{name}.pdf" for name in ("data", "FAQ")),
+    ),
+}
+"""Files of each collection below DATA."""
+
+TUNED = ("calc", "nethack")
+"""Collections by which the retrieval was improved; the others are only measured."""
+
+DEPTH = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What became of a question."""
+
+    rank: int
+    """Place of the first passage that answers it, from 1 on; 0: none of those looked at."""
+
+    tokens: int
+    """Estimated tokens of what a model gets."""
+
+
+def normalized(text: str) -> str:
+    """Letters and digits alone: line breaks, hyphens and markup do not count."""
+    return re.sub(r"[^a-z0-9]+", "", text.lower())
+
+
+def documents_of(folder: Path, patterns: Sequence[str]) -> Iterator[NewDocument]:
+    """The documents of a collection as text."""
+    for path in sorted(path for pattern in patterns for path in folder.glob(pattern)):
+        data, name = path.read_bytes(), path.name
+        if name.endswith(".gz"):
+            data, name = gzip.decompress(data), name.removesuffix(".gz")
+        converted = convert(name, data)
+        yield NewDocument(
+            source=f"{path.parent.name}/{name}",
+            text=converted.text,
+            title=converted.title,
+            has_pages=converted.has_pages,
+            media_type=converted.media_type,
+        )
+
+
+async def answers_of(
+    folder: Path, questions: Sequence[dict[str, Any]], database: Path
+) -> dict[str, Answer]:
+    """Answers by the ID of their question."""
+    settings = Settings(store=StoreSettings(url=f"sqlite:///{database}"))
+    caller = Caller.local()
+    answers: dict[str, Answer] = {}
+    async with open_app(settings) as app:
+        for name, patterns in COLLECTIONS.items():
+            await app.gateway.documents.make(caller, name)
+            for document in documents_of(folder, patterns):
+                await app.gateway.documents.add(caller, name, document)
+        for row in questions:
+            request = RetrieveRequest(
+                question=row["question"], collections=(row["collection"],), top_k=DEPTH
+            )
+            found = (await app.gateway.documents.retrieve(caller, request)).documents
+            ranks = [
+                rank
+                for rank, passage in enumerate(found, 1)
+                if passage.source.endswith(row["document"])
+                and normalized(row["line"]) in normalized(passage.text)
+            ]
+            shown = quoted(found[: settings.documents.top_k])
+            answers[row["id"]] = Answer(
+                rank=ranks[0] if ranks else 0, tokens=estimate_tokens(shown)
+            )
+    return answers
+
+
+def table_row(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
+    """The figures of some questions."""
+    return {
+        "collection": name,
+        "questions": len(answers),
+        "hit@1": round(fmean(answer.rank == 1 for answer in answers), 3),
+        "hit@5": round(fmean(answer.rank > 0 for answer in answers), 3),
+        "tokens": round(fmean(answer.tokens for answer in answers)),
+    }
+
+
+def measure_folder(folder: Path) -> Report:
+    """All questions; gives the table."""
+    questions = read_rows(QUESTIONS)
+    with tempfile.TemporaryDirectory() as scratch:
+        answers = anyio.run(answers_of, folder, questions, Path(scratch) / "documents.db")
+    by_collection = {
+        name: [answers[row["id"]] for row in questions if row["collection"] == name]
+        for name in COLLECTIONS
+    }
+    tuned = [answer for name in TUNED for answer in by_collection[name]]
+    held_out = [
+        answer for name, rows in by_collection.items() if name not in TUNED for answer in rows
+    ]
+    total = table_row("all", list(answers.values()))
+    return Report(
+        name="document_questions",
+        title="Questions that documents answer",
+        rows=[
+            *(table_row(name, rows) for name, rows in by_collection.items()),
+            table_row("tuned", tuned),
+            table_row("held out", held_out),
+            total,
+        ],
+        targets=(
+            Target(what="hit@1", measured=total["hit@1"], limit=0.75, at_least=True),
+            Target(what="hit@5", measured=total["hit@5"], limit=0.93, at_least=True),
+        ),
+        notes=(f"Tuned: {', '.join(TUNED)}; the other collections were only measured.",),
+    )
+
+
+def main() -> None:
+    """Measure the documents of a folder."""
+    parser = parser_of("document_questions")
+    parser.add_argument("data", type=Path, metavar="DATA", help="where the packages were unpacked")
+    options = parser.parse_args()
+    for name, patterns in COLLECTIONS.items():
+        if not any(any(options.data.glob(pattern)) for pattern in patterns):
+            parser.error(f"{options.data} has no documents of {name}: {', '.join(patterns)}.")
+    print_measured(options, lambda _quick: measure_folder(options.data))
+
+
+if __name__ == "__main__":
+    main()

@@ -14,20 +14,31 @@ def shown(text: str, *, max_tokens: int = 100, has_pages: bool = False) -> list[
 
 
 def test_a_passage_has_the_headings_above_it() -> None:
-    text = "Intro.\n\n# A\n\na\n\n## B\n\nb\n\n### C\n\nc\n\n## D\n\nd\n\n# E\n\ne"
-    assert shown(text) == [
-        ("", "Intro."),
-        ("A", "a"),
-        ("A > B", "b"),
-        ("A > B > C", "c"),
-        ("A > D", "d"),
-        ("E", "e"),
+    long = "word " * 40
+    text = "Intro.\n\n# A\n\n{0}\n\n## B\n\n{0}\n\n### C\n\n{0}\n\n## D\n\n{0}\n\n# E\n\ne"
+    assert [heading for heading, _ in shown(text.format(long))] == [
+        "",
+        "A",
+        "A > B",
+        "A > B > C",
+        "A > D",
+        "E",
     ]
 
 
+def test_short_sections_below_or_beside_a_short_one_are_joined_with_it() -> None:
+    text = "# A\n\na\n\n## B\n\nb\n\n## C\n\nc\n\n# D\n\nd"
+    assert shown(text) == [("A", "a\n\nB\nb\n\nC\nc"), ("D", "d")]
+
+
+def test_a_section_that_is_not_short_stays_alone() -> None:
+    text = f"# A\n\na\n\n## B\n\n{'word ' * 40}\n\n## C\n\nc"
+    assert [heading for heading, _ in shown(text)] == ["A", "A > B", "A > C"]
+
+
 def test_headings_can_be_underlined_and_hold_marks() -> None:
-    text = "Title *one*\n===\n\na\n\nSecond\n---\n\nb\n\n## [Link](x) `code` ##\n\nc"
-    assert [heading for heading, _ in shown(text)] == [
+    text = "Title *one*\n===\n\n{0}\n\nSecond\n---\n\n{0}\n\n## [Link](x) `code` ##\n\n{0}"
+    assert [heading for heading, _ in shown(text.format("word " * 40))] == [
         "Title one",
         "Title one > Second",
         "Title one > Link code",
@@ -65,13 +76,17 @@ def test_a_long_paragraph_is_cut_between_sentences() -> None:
     assert all(part.endswith("sentence.") for part in parts)
 
 
-def test_pages_are_counted_and_never_crossed() -> None:
-    text = "# A\none\ftwo\f\f# B\nfour"
+def test_pages_are_counted() -> None:
+    text = "# A\n{0}\f{0}\f\f# B\n{0}".format("word " * 60)
     pieces = split_document(text, max_tokens=100, has_pages=True)
+    assert [(each.page, each.heading) for each in pieces] == [(1, "A"), (2, "A"), (4, "B")]
+
+
+def test_a_section_that_goes_on_overleaf_is_one_passage_if_it_fits() -> None:
+    pieces = split_document("# A\none\ftwo\f# B\nthree", max_tokens=100, has_pages=True)
     assert [(each.page, each.heading, each.text) for each in pieces] == [
-        (1, "A", "one"),
-        (2, "A", "two"),
-        (4, "B", "four"),
+        (1, "A", "one\ntwo"),
+        (3, "B", "three"),
     ]
 
 

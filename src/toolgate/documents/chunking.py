@@ -1,13 +1,15 @@
 """Cuts a text into passages that end at headings and paragraphs.
 
-The text is Markdown; a form feed ends a page. A passage never crosses a heading or a page. What is
-longer than a passage may be is cut between paragraphs, then between lines (a table keeps its head),
-then between sentences, then between words.
+The text is Markdown; a form feed ends a page. What is longer than a passage may be is cut between
+paragraphs, then between lines (a table keeps its head), then between sentences, then between words.
+What is short is joined with its neighbour: with more of the same section, also on the next page, or
+with a short section beside or below it, whose heading then stands in the text.
 """
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from toolgate.base.token_estimate import estimate_tokens
 
@@ -19,6 +21,9 @@ _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})")
 _RULE = re.compile(r"^\|?[ \t:|-]+\|[ \t:|-]*$")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\s]+|(?<=[。！？])")
 _LONGEST_HEADING = 200
+_BETWEEN_HEADINGS: Final = " > "
+_SHORT_SHARE: Final = 0.35
+"""Share of the longest passage up to which sections are joined with their neighbours."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +60,39 @@ def split_document(text: str, *, max_tokens: int, has_pages: bool = False) -> li
             if level:
                 path = [heading for heading in path if heading[0] < level]
                 path.append((level, title))
-            heading = " > ".join(name for _, name in path)
+            heading = _BETWEEN_HEADINGS.join(name for _, name in path)
             pieces += [
                 DocumentChunk(text=part, heading=heading, page=number if has_pages else None)
                 for part in _packed(_blocks(body), max_tokens)
             ]
-    return pieces
+    return _joined_neighbours(pieces, max_tokens)
+
+
+def _joined_neighbours(pieces: Sequence[DocumentChunk], max_tokens: int) -> list[DocumentChunk]:
+    """The passages with short ones joined to the one before them."""
+    joined: list[DocumentChunk] = []
+    for piece in pieces:
+        together = _together(joined[-1], piece, max_tokens) if joined else None
+        if together is not None and estimate_tokens(together.text) <= max_tokens:
+            joined[-1] = together
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _together(first: DocumentChunk, second: DocumentChunk, max_tokens: int) -> DocumentChunk | None:
+    """Two neighbours as one passage; None: they belong to sections that stay apart."""
+    if first.heading == second.heading:
+        between = "\n\n" if first.page == second.page else "\n"
+        return replace(first, text=f"{first.text}{between}{second.text}")
+    parent, _, title = second.heading.rpartition(_BETWEEN_HEADINGS)
+    beside = first.heading.rpartition(_BETWEEN_HEADINGS)[0]
+    short = _SHORT_SHARE * max_tokens
+    if not parent or parent not in {first.heading, beside}:
+        return None
+    if max(estimate_tokens(first.text), estimate_tokens(second.text)) > short:
+        return None
+    return replace(first, text=f"{first.text}\n\n{title}\n{second.text}")
 
 
 def _sections(text: str) -> Iterator[tuple[int, str, list[str]]]:

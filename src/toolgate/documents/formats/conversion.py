@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Final, Protocol, cast
 
 from toolgate.base.installation import install_hint
+from toolgate.documents.formats.plain_text import markdown_of_text
 from toolgate.errors import DocumentError, MissingExtraError, ToolgateError
 
 __all__ = ["ConvertedDocument", "convert", "is_supported", "supported_formats", "too_much_text"]
@@ -148,8 +149,8 @@ def _read(kind: str, name: str, data: bytes, max_bytes: int) -> ConvertedDocumen
             text = text[front.end() :]
         heading = _FIRST_HEADING.search(text)
         title = title or (heading[1] if heading else "")
-    else:  # a line that begins with # is no heading there
-        text = re.sub(r"^(?=#{1,6}\s)", r"\\", text, flags=re.MULTILINE)
+    else:
+        text = markdown_of_text(text)
     return ConvertedDocument(text=text.replace("\f", "\n"), title=title)
 
 

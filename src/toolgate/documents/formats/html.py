@@ -10,6 +10,9 @@ __all__ = ["markdown_of", "read"]
 
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "nav", "form", "iframe", "img")
 
+_AROUND_TEXT = ("header", "footer", "aside")
+"""What pages have in common; within an article or the main part it belongs to the text."""
+
 _MOST_TAGS = 1_000_000
 
 
@@ -24,6 +27,9 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:  # noq
     title = page.title.get_text() if page.title else ""
     for part in page(["title", *_NO_TEXT]):
         part.decompose()
+    for part in page(_AROUND_TEXT):
+        if part.find_parent(("article", "main")) is None and part.find("h1") is None:
+            part.decompose()
     return ConvertedDocument(text=markdown_of(page), title=title)
 
 

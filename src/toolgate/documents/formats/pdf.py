@@ -2,6 +2,7 @@
 
 import io
 import logging
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pypdf
 from pypdf.errors import DependencyError, FileNotDecryptedError
 
 from toolgate.documents.formats.conversion import ConvertedDocument
+from toolgate.documents.formats.page_furniture import without_hyphenation, without_page_furniture
 from toolgate.errors import DocumentError
 
 __all__ = ["read"]
@@ -16,6 +18,13 @@ __all__ = ["read"]
 log = logging.getLogger(__name__)
 
 _MOST_PAGES = 20_000
+
+_HEADING_LINES = 3
+"""Lines over which a heading may run."""
+
+_SECTION_NUMBER = re.compile(
+    r"^(?:chapter|appendix|part)?\s*(?:\d+|[a-z]\b)(?:\.\d+)*[.:]?\s+", re.IGNORECASE
+)
 
 
 def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
@@ -31,21 +40,46 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
         raise DocumentError(
             f"{name} has {count:,} pages.", allowed=f"Allowed: {_MOST_PAGES:,}.", hint="Split it."
         )
-    headings = _headings(reader)
     pages: list[str] = []
     size = 0
-    for number, page in enumerate(reader.pages):
-        text = page.extract_text().replace("\f", "\n")
+    for page in reader.pages:
+        text = _text_of(page)
         size += len(text)
         if size > max_bytes:
             break  # `convert` says that it is too much
-        pages.append(_with_headings(text, headings.get(number, ())))
+        pages.append(text)
+    headings = _headings(reader)
+    marked = [
+        _with_headings(without_hyphenation(text), headings.get(number, ()))
+        for number, text in enumerate(without_page_furniture(pages))
+    ]
     information = reader.metadata
     title = str(information.title or "") if information else ""
-    text = "\f".join(pages)
+    text = "\f".join(marked)
     return ConvertedDocument(
         text=text + " " * max(0, size - len(text)), title=title, has_pages=True
     )
+
+
+def _text_of(page: pypdf.PageObject) -> str:
+    """The text of a page; what stands above the text before it begins a line of its own.
+
+    Headers are often written last, and would be glued to the last word of the page.
+    """
+    parts: list[str] = []
+    lowest = float("inf")
+
+    def take(text: str, _cm: Any, matrix: Sequence[float], _font: Any, size: float) -> None:
+        nonlocal lowest
+        height = matrix[5]
+        if text.strip():
+            if height > lowest + 3 * max(abs(size), 6.0) and parts and not parts[-1].endswith("\n"):
+                parts.append("\n")
+            lowest = height
+        parts.append(text)
+
+    page.extract_text(visitor_text=take)
+    return "".join(parts).replace("\f", "\n")
 
 
 def _encrypted(name: str) -> DocumentError:
@@ -76,23 +110,34 @@ def _entries(outline: Sequence[Any], level: int) -> Iterator[tuple[int, Any]]:
 
 
 def _with_headings(text: str, headings: Sequence[tuple[int, str]]) -> str:
-    """Headings where the page has their words in a line of their own, else before the page."""
+    """Headings where the page has their words in lines of their own, else before the page."""
     lines = text.split("\n")
     begin = 0
     above: list[str] = []
     for level, title in headings:
-        mark = f"{'#' * level} {title}"
-        folded = "".join(title.split()).casefold()
-        at = next(
+        place = next(
             (
-                at
+                (at, end)
                 for at in range(begin, len(lines))
-                if "".join(lines[at].split()).casefold() == folded
+                for end in range(at + 1, min(at + _HEADING_LINES, len(lines)) + 1)
+                if _is_heading(" ".join(lines[at:end]), title)
             ),
             None,
         )
-        if at is None:
-            above.append(mark)
+        if place is None:
+            above.append(f"{'#' * level} {title}")
         else:
-            lines[at], begin = mark, at + 1
+            at, end = place
+            lines[at:end] = [f"{'#' * level} {' '.join(' '.join(lines[at:end]).split())}"]
+            begin = at + 1
     return "\n".join([*above, *lines])
+
+
+def _is_heading(line: str, title: str) -> bool:
+    """Whether a line is a heading of the outline, which often leaves out its number."""
+    folded, sought = _folded(line), _folded(title)
+    return folded == sought or _folded(_SECTION_NUMBER.sub("", line.strip())) == sought
+
+
+def _folded(text: str) -> str:
+    return "".join(text.split()).casefold()

@@ -1,0 +1,121 @@
+"""Plain text to Markdown: headings marked, pages and hyphenation undone."""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from textwrap import dedent
+from typing import Final
+
+from toolgate.documents.formats.page_furniture import without_hyphenation, without_page_furniture
+
+__all__ = ["markdown_of_text"]
+
+_NUMBERED = re.compile(r"((?:\d{1,2}|[A-Z](?=[.]))(?:\.\d{1,2})*)\.?[ \t]{1,4}(\S.*)")
+"""`7.2. Weapons`, `A.5 Vote counting`."""
+
+_LONGEST_HEADING: Final = 90
+_INDENTED_SHARE: Final = 0.6
+"""Share of indented lines from which on a line at the margin is a heading."""
+
+_FEWEST_BREAKS: Final = 3
+_NUMBER = re.compile(r"\d+")
+_JUSTIFIED = re.compile(r"(?<=\S)  (?=\S)")
+"""Blanks that only fill a line."""
+
+_MARKS_HEADING = re.compile(r"^(?=#{1,6}\s)", re.MULTILINE)
+
+
+def markdown_of_text(text: str) -> str:
+    """A text as Markdown. Lines that only look like headings of Markdown are not."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    text = _MARKS_HEADING.sub(r"\\", text)
+    pages = text.split("\f") if "\f" in text else _pages_of(text)
+    lines = _joined_pages(without_page_furniture(pages))
+    marked = "\n".join(_with_headings(lines))
+    return _JUSTIFIED.sub(" ", dedent(without_hyphenation(marked)))
+
+
+def _pages_of(text: str) -> list[str]:
+    """Pages of a text that was made for a printer, by the lines that number them."""
+    lines = text.split("\n")
+    numbered: dict[str, list[tuple[int, int]]] = {}
+    for at, line in enumerate(lines):
+        numbers = _NUMBER.findall(line)
+        isolated = not _line(lines, at - 1) and not _line(lines, at + 1)
+        if numbers and isolated and line.strip() and len(numbers[-1]) < 5:
+            shape = " ".join(_NUMBER.sub("#", line).split())
+            numbered.setdefault(shape, []).append((at, int(numbers[-1])))
+    for shape, places in numbered.items():
+        values = [value for _, value in places]
+        # A list of figures or of chapters would count too, but one word is not said before each.
+        counts = values == list(range(values[0], values[0] + len(values)))
+        if len(places) >= _FEWEST_BREAKS and counts and any(char.isalpha() for char in shape):
+            cuts = [_page_start(lines, at) for at, _ in places]
+            bounds = [0, *cuts, len(lines)]
+            return ["\n".join(lines[start:end]) for start, end in pairwise(bounds)]
+    return [text]
+
+
+def _page_start(lines: Sequence[str], header: int) -> int:
+    """Where the page of a header begins: after the footer of the page before."""
+    at = header
+    while at > 0 and not _line(lines, at - 1):
+        at -= 1
+    return at
+
+
+def _joined_pages(pages: Sequence[str]) -> list[str]:
+    """The lines of all pages; a paragraph that goes on after a page break is one."""
+    joined: list[str] = []
+    for page in pages:
+        lines = page.strip("\n").split("\n")
+        while joined and not joined[-1].strip():
+            joined.pop()
+        if joined and lines and _goes_on(joined[-1], next(filter(str.strip, lines), "")):
+            lines = lines[next(at for at, line in enumerate(lines) if line.strip()) :]
+        elif joined:
+            joined.append("")
+        joined += lines
+    return joined
+
+
+def _goes_on(last: str, following: str) -> bool:
+    last, following = last.strip(), following.strip()
+    return bool(last and following) and last[-1] not in ".:!?" and following[0].islower()
+
+
+def _with_headings(lines: Sequence[str]) -> list[str]:
+    """The lines with headings as Markdown writes them.
+
+    Headings stand alone: numbered lines, and lines at the margin of a text that is indented.
+    """
+    filled = [line for line in lines if line.strip()]
+    indented = sum(line[0].isspace() for line in filled)
+    is_indented = indented >= _INDENTED_SHARE * max(len(filled), 1)
+    marked: list[str] = []
+    for at, line in enumerate(lines):
+        title = line.strip()
+        alone = title and not _line(lines, at - 1) and not _line(lines, at + 1)
+        if not alone or len(title) > _LONGEST_HEADING or title[-1] in ".,;:":
+            marked.append(line)
+            continue
+        numbered = _NUMBERED.fullmatch(title)
+        if numbered and numbered[2][0].isupper() and not _is_list_item(lines, at):
+            level = min(numbered[1].count(".") + 1, 6)
+            marked.append(f"{'#' * level} {title}")
+        elif is_indented and not line[0].isspace() and title[0].isalnum():
+            marked.append(f"# {title}")
+        else:
+            marked.append(line)
+    return marked
+
+
+def _is_list_item(lines: Sequence[str], at: int) -> bool:
+    """Whether a numbered line has less to say than a heading: what follows is not its text."""
+    following = next((line for line in lines[at + 1 :] if line.strip()), "")
+    indent = len(lines[at]) - len(lines[at].lstrip())
+    return not following or len(following) - len(following.lstrip()) < indent
+
+
+def _line(lines: Sequence[str], at: int) -> str:
+    return lines[at].strip() if 0 <= at < len(lines) else ""

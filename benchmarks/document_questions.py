@@ -67,6 +67,9 @@ class Answer:
     rank: int
     """Place of the first passage that answers it, from 1 on; 0: none of those looked at."""
 
+    is_shown: bool
+    """Whether it is among those that a model gets."""
+
     tokens: int
     """Estimated tokens of what a model gets."""
 
@@ -108,16 +111,19 @@ async def answers_of(
             request = RetrieveRequest(
                 question=row["question"], collections=(row["collection"],), top_k=DEPTH
             )
-            found = (await app.gateway.documents.retrieve(caller, request)).documents
+            retrieval = await app.gateway.documents.retrieve(caller, request)
+            found = retrieval.documents
             ranks = [
                 rank
                 for rank, passage in enumerate(found, 1)
                 if passage.source.endswith(row["document"])
                 and normalized(row["line"]) in normalized(passage.text)
             ]
-            shown = quoted(found[: settings.documents.top_k])
+            shown = retrieval.injected_passages[: settings.documents.top_k]
             answers[row["id"]] = Answer(
-                rank=ranks[0] if ranks else 0, tokens=estimate_tokens(shown)
+                rank=ranks[0] if ranks else 0,
+                is_shown=bool(ranks) and found[ranks[0] - 1] in shown,
+                tokens=estimate_tokens(quoted(shown)),
             )
     return answers
 
@@ -129,6 +135,7 @@ def table_row(name: str, answers: Sequence[Answer]) -> dict[str, Any]:
         "questions": len(answers),
         "hit@1": round(fmean(answer.rank == 1 for answer in answers), 3),
         "hit@5": round(fmean(answer.rank > 0 for answer in answers), 3),
+        "shown": round(fmean(answer.is_shown for answer in answers), 3),
         "tokens": round(fmean(answer.tokens for answer in answers)),
     }
 

@@ -38,6 +38,7 @@ ToolgateError
     RpcError
   StoreError
   EmbedderError
+  RerankerError
   DatabaseError
   StatementError
   ModelError
@@ -89,6 +90,7 @@ __all__ = [
     "OptionError",
     "PackError",
     "PortTakenError",
+    "RerankerError",
     "RpcError",
     "ServerDownError",
     "SettingError",
@@ -446,6 +448,13 @@ class EmbedderError(ToolgateError):
     """The embedding model cannot be read, or the service behind it failed."""
 
     code = "embedder"
+    retryable = True
+
+
+class RerankerError(ToolgateError):
+    """The reranking model cannot be read, or the service behind it failed."""
+
+    code = "reranker"
     retryable = True
 
 

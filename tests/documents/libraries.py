@@ -16,6 +16,7 @@ from toolgate.base.plugins import make
 from toolgate.documents import DocumentLibrary, NewDocument
 from toolgate.errors import EmbedderError, SettingError
 from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors
+from toolgate.models.rerankers import Reranker
 from toolgate.prompts import fill
 from toolgate.settings import DocumentSettings
 from toolgate.store import Store
@@ -109,6 +110,7 @@ class Bench:
         self.store = store
         self._place = place
         self._vectors: VectorStore | None = None
+        self.reranks_with: Reranker | None = None
 
     def embedder(self, name: str) -> Embedder:
         if name not in self.embedders:
@@ -121,6 +123,9 @@ class Bench:
             spec = PluginSpec(name=place, setting="documents.place", options={})
             self._vectors = make("vectors", VectorStore, spec, {"store": self.store})
         return self._vectors
+
+    def reranker(self) -> Reranker | None:
+        return self.reranks_with
 
     def place_of(self, place: str) -> str:
         return self._place if place == "auto" else place

@@ -70,7 +70,7 @@ async def test_vs_1_the_rephrased_question_is_searched_and_the_original_graded()
     assert found.was_rephrased
     assert found.context_input == "xyz"
     assert [each.text for each in found.documents] == ["xyz"]
-    assert ask.prompts[1][1] == "vs-grade\nquestion=and that?\ndocuments=xyz"
+    assert ask.prompts[1][1] == "vs-grade\nquestion=and that?\ndocuments=[1]\nxyz"
 
 
 async def test_vs_8_nothing_found_is_not_graded() -> None:

@@ -179,7 +179,30 @@ async def test_vs_9_the_answer_is_looked_at_for_yes_and_then_for_no(
     ask = Asked(grade=answer)
     made = await grade(QUESTION, ["one", "two"], ask=ask, render=rendered)
     assert (made.relevant, made.grading_performed) == (relevant, True)
-    assert ask.prompts == [("grade", f"vs-grade\nquestion={QUESTION}\ndocuments=one\n\ntwo")]
+    documents = "[1]\none\n\n[2]\ntwo"
+    assert ask.prompts == [("grade", f"vs-grade\nquestion={QUESTION}\ndocuments={documents}")]
+
+
+@pytest.mark.parametrize(
+    ("answer", "helpful"),
+    [
+        ("2", (1,)),
+        ("1, 3", (0, 2)),
+        ("[3] and [1].", (0, 2)),
+        ("Documents 1 and 2 help; 9 does not exist.", (0, 1)),
+        ("7", ()),
+        ("yes", ()),
+        ("No. Document 2 is about version 2.5.", ()),
+    ],
+)
+async def test_passages_are_graded_one_by_one_in_one_request(
+    answer: str, helpful: tuple[int, ...]
+) -> None:
+    ask = Asked(grade=answer)
+    made = await grade(QUESTION, ["one", "two", "three"], ask=ask, render=rendered)
+    assert made.helpful == helpful
+    assert made.relevant == ("no" if answer.startswith("No") else "yes")
+    assert len(ask.prompts) == 1
 
 
 @pytest.mark.parametrize(

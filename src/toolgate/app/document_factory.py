@@ -6,6 +6,7 @@ from toolgate.app.storage import VectorStores
 from toolgate.base.plugins import available, make
 from toolgate.errors import SettingError
 from toolgate.models.embedders import Embedder, VerifiedEmbedder
+from toolgate.models.rerankers import Reranker
 from toolgate.search import end
 from toolgate.settings import DocumentModelTable, DocumentSettings
 from toolgate.store import Store
@@ -28,6 +29,7 @@ class DocumentFactory:
         self._vectors = vectors
         self._settings = settings
         self._embedders: dict[str, tuple[DocumentModelTable, Embedder]] = {}
+        self._reranker: tuple[PluginSpec, Reranker] | None = None
         self._old: list[object] = []
 
     def embedder(self, name: str) -> Embedder:
@@ -63,6 +65,26 @@ class DocumentFactory:
         self._embedders[name] = (table, made)
         return made
 
+    def reranker(self) -> Reranker | None:
+        """What puts passages in order; None: it is off."""
+        settings = self._settings()
+        if settings.reranker == "off":
+            return None
+        spec = PluginSpec(
+            name=settings.reranker,
+            setting="documents.reranker",
+            options=settings.reranker_options,
+            options_at="documents.reranker_options",
+        )
+        if self._reranker is not None:
+            if self._reranker[0] == spec:
+                return self._reranker[1]
+            self._old.append(self._reranker[1])
+        services: dict[str, object] = {"embedder": self.embedder("bundled")}
+        made = make("reranker", Reranker, spec, services)
+        self._reranker = (spec, made)
+        return made
+
     def place_of(self, place: str) -> str:
         """The name of a place.
 
@@ -95,8 +117,13 @@ class DocumentFactory:
         )
 
     async def aclose(self) -> None:
-        """End the embedders."""
-        for embedder in (*self._old, *(made for _, made in self._embedders.values())):
-            await end(embedder)
+        """End the embedders and the reranker."""
+        for backend in (
+            *self._old,
+            *(made for _, made in self._embedders.values()),
+            *([self._reranker[1]] if self._reranker else []),
+        ):
+            await end(backend)
         self._embedders.clear()
+        self._reranker = None
         self._old.clear()

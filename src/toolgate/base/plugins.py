@@ -37,6 +37,7 @@ FOLDERS = {
     "embedder": "models.embedders",
     "engine": "chat.engines",
     "llm": "models.llm",
+    "reranker": "models.rerankers",
     "search": "search.strategies",
     "store": "store",
     "transport": "upstream.transports",

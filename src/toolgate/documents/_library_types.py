@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from toolgate.models.embedders import Embedder
+from toolgate.models.rerankers import Reranker
 from toolgate.store.vectors import VectorStore
 
 __all__ = ["AddedDocument", "DocumentResources", "NewDocument"]
@@ -25,6 +26,14 @@ class DocumentResources(Protocol):
 
         Raises:
             ConfigError: There is none, or its library is not installed.
+        """
+        ...
+
+    def reranker(self) -> Reranker | None:
+        """What puts passages in order; None: it is off.
+
+        Raises:
+            ConfigError: There is none of that name, or its options are wrong.
         """
         ...
 

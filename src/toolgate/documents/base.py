@@ -210,6 +210,10 @@ class FoundPassage:
     rank: int = 1
     """Its place in the list of its collection, from 1 on."""
 
+    relevance: float | None = None
+    """What a reranker says: higher is better, on its own scale, among the passages of one
+    question; None where none was asked."""
+
     fused: float | None = None
     """What several lists together say by rank: an order and no probability; None where there was
     one list."""
@@ -237,6 +241,8 @@ class FoundPassage:
         }
         if self.fused is not None:
             fields["metadata"]["fused_rank_score"] = round(self.fused, 5)
+        if self.relevance is not None:
+            fields["metadata"]["relevance_score"] = round(self.relevance, 5)
         return fields
 
 
@@ -258,6 +264,9 @@ class Retrieval:
 
     documents: tuple[FoundPassage, ...] = ()
     """What was found, best first; kept although it may have been graded out."""
+
+    helpful: tuple[FoundPassage, ...] | None = None
+    """Those of them that a model gets; None: all."""
 
     searched: tuple[str, ...] = ()
     """Collections that answered."""
@@ -287,13 +296,20 @@ class Retrieval:
 
     @property
     def is_injected(self) -> bool:
-        """Whether the passages belong into the prompt of this turn."""
-        return self.status == "success" and self.relevant == "yes" and bool(self.documents)
+        """Whether passages belong into the prompt of this turn."""
+        return bool(self.injected_passages)
+
+    @property
+    def injected_passages(self) -> tuple[FoundPassage, ...]:
+        """The passages for the prompt, best first; empty: nothing is added to it."""
+        if self.status != "success" or self.relevant != "yes":
+            return ()
+        return self.documents if self.helpful is None else self.helpful
 
     @property
     def injected(self) -> str:
         """The passages for the prompt, marked as quotations; empty: nothing is added to it."""
-        return quoted(self.documents) if self.is_injected else ""
+        return quoted(self.injected_passages) if self.is_injected else ""
 
     @property
     def context_input(self) -> str:

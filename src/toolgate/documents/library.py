@@ -30,6 +30,7 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.models.embedders import Embedder, embedded
+from toolgate.models.rerankers import Reranker
 from toolgate.settings import DocumentSettings
 from toolgate.store import DocumentRepository, StoredCollection, StoredDocument
 from toolgate.store.vectors import METRICS, Metric
@@ -39,6 +40,9 @@ __all__ = ["AddedDocument", "DocumentLibrary", "DocumentResources", "NewDocument
 log = logging.getLogger(__name__)
 
 _NAME: Final = re.compile(r"[^\W_][\w.-]{0,63}")
+_CUT_VERSION: Final = 2
+"""Grows when documents are read or cut differently: they are taken in anew then."""
+
 _FAILURES: Final = 3
 """Failures in a row after which a collection is left alone for a while."""
 
@@ -251,7 +255,7 @@ class DocumentLibrary:
 
     def kept_hash(self, sha256: str) -> str:
         """What a document is known by: its file, and how it is cut now."""
-        return f"{sha256}-{self.settings.passage_tokens}"
+        return f"{sha256}-{self.settings.passage_tokens}-{_CUT_VERSION}"
 
     async def add(self, project_id: str, name: str, document: NewDocument) -> AddedDocument:
         """Take a document in, in the place of the one with its origin and source.
@@ -384,6 +388,17 @@ class DocumentLibrary:
             raise
         self._failures.pop(collection.collection_id, None)
         return passages
+
+    def reranker(self) -> Reranker | None:
+        """What puts found passages in order; None: nothing does.
+
+        A reranker that cannot be made is reported, and the order of the search stays.
+        """
+        try:
+            return self._workshop.reranker()
+        except ConfigError as error:
+            log.warning("no reranker", extra={"error": str(error)})
+            return None
 
     # Helpers
 

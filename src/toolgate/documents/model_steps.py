@@ -32,7 +32,11 @@ ENOUGH_SAID = 2
 
 MOST_REPHRASED_TOKENS = 128
 _MOST_CHARS = 4 * MOST_REPHRASED_TOKENS
-_GRADE_TOKENS = 16
+_GRADE_TOKENS = 64
+"""Enough for the numbers of the passages, and a word about them."""
+
+_GRADED_NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?![\w.]*\d)")
+_SAYS_NO = re.compile(r"\W*(?:no|none)\b")
 _SELECT_TOKENS = 256
 _KEPT_ENTRIES = 20
 _ENTRY_CHARS = 2_000
@@ -77,7 +81,11 @@ class GradedPassages:
     """`error`: the model did not say, and they are kept."""
 
     relevant: Literal["yes", "no"] = "yes"
-    """What it says."""
+    """Whether at least one helps."""
+
+    helpful: tuple[int, ...] = ()
+    """Places of the passages that help, from 0 on; empty with `yes`: the model tells no
+    differences, and all are kept."""
 
     grading_performed: bool = False
     """Whether it was asked and has answered."""
@@ -230,7 +238,9 @@ async def grade(
     is_enabled: bool = True,
     timeout_s: float = 30.0,
 ) -> GradedPassages:
-    """Whether documents help with a question, as it was asked; when in doubt they do.
+    """Which documents help with a question, as it was asked; when in doubt all do.
+
+    One request grades all. The model answers with numbers; yes and no count for all documents.
 
     Args:
         question: The original one.
@@ -243,7 +253,8 @@ async def grade(
     if not is_enabled or ask is None or not documents:
         return GradedPassages(status="success")
     try:
-        text = "\n\n".join(documents)[:_GRADED_CHARS]
+        numbered = (f"[{number}]\n{text}" for number, text in enumerate(documents, 1))
+        text = "\n\n".join(numbered)[:_GRADED_CHARS]
         prompt = await render("vs-grade", {"question": question, "documents": text})
         with anyio.fail_after(timeout_s):
             answer = await ask(
@@ -252,11 +263,19 @@ async def grade(
     except Exception as error:
         log.warning("documents not graded", exc_info=True)
         return GradedPassages(status="error", error=_failure(error))
-    reply = answer.lower()
-    is_no = "yes" not in reply and "no" in reply
+    relevant, helpful = _verdict(answer.lower(), len(documents))
     return GradedPassages(
-        status="success", relevant="no" if is_no else "yes", grading_performed=True
+        status="success", relevant=relevant, helpful=helpful, grading_performed=True
     )
+
+
+def _verdict(reply: str, count: int) -> tuple[Literal["yes", "no"], tuple[int, ...]]:
+    """What a grade says: `2, 3`, or yes or no for all."""
+    numbers = {int(digits) for digits in _GRADED_NUMBER.findall(reply)}
+    helpful = tuple(sorted(number - 1 for number in numbers if 1 <= number <= count))
+    if helpful and not _SAYS_NO.match(reply):
+        return "yes", helpful
+    return ("no" if "yes" not in reply and "no" in reply else "yes"), ()
 
 
 def _history_text(history: Sequence[ConversationMessage]) -> str:

@@ -33,6 +33,7 @@ from toolgate.documents.model_steps import (
     select,
 )
 from toolgate.documents.ranking import above_threshold, fuse_rankings
+from toolgate.documents.reranking import passages_worth_reading, rerank_passages, with_codes_first
 from toolgate.errors import ArgumentError, StoreError
 from toolgate.settings import DocumentSettings
 
@@ -246,7 +247,12 @@ class _RetrievalRun:
             [lists[name] for name in searched],
             is_comparable=len(measures) == 1,
             by_words=looking.search_type == "hybrid",
-        )[:top_k]
+        )
+        helpful: list[FoundPassage] | None = None
+        if looking.search_type == "hybrid":
+            passages = await self._in_order(query, passages)
+            helpful = passages_worth_reading(query, passages, most=top_k)
+        passages = passages[:top_k]
         if looking.search_type == "similarity_score_threshold":
             threshold = request.score_threshold
             passages = above_threshold(
@@ -258,11 +264,21 @@ class _RetrievalRun:
             query=query,
             was_rephrased=self.asked.was_rephrased,
             documents=tuple(passages),
+            helpful=None if helpful is None else tuple(helpful),
             searched=searched,
             failed=failed,
             selection=self.selected.selection if self.selected else "",
             took_ms=self.took_ms,
         )
+
+    async def _in_order(self, query: str, passages: list[FoundPassage]) -> list[FoundPassage]:
+        """Passages as the reranker puts them, those with a code of the question first."""
+        reranker = self.library.reranker()
+        if reranker is not None:
+            passages = await rerank_passages(
+                reranker, query, passages, timeout_s=self.settings.timeout_s
+            )
+        return with_codes_first(query, passages)
 
     async def graded(self, retrieval: Retrieval) -> Retrieval:
         """The same with what a model says of the passages."""
@@ -272,15 +288,21 @@ class _RetrievalRun:
         began = perf_counter()
         verdict = await grade(
             request.question,
-            [document.text for document in retrieval.documents],
+            [document.text for document in retrieval.injected_passages],
             ask=self.ask,
             render=self.render,
             is_enabled=settings.grade if request.grade is None else request.grade,
             timeout_s=settings.grade_timeout_s,
         )
         self._elapsed("grade", began)
+        helpful = retrieval.helpful
+        if verdict.helpful:
+            helpful = tuple(retrieval.injected_passages[number] for number in verdict.helpful)
         return replace(
-            retrieval, relevant=verdict.relevant, grading_performed=verdict.grading_performed
+            retrieval,
+            relevant=verdict.relevant,
+            helpful=helpful,
+            grading_performed=verdict.grading_performed,
         )
 
     def ended(self, error: str, *, for_user: str, failed: dict[str, str]) -> Retrieval:

@@ -198,7 +198,7 @@ def _found(turn: Turn, call: ToolCall, retrieval: Retrieval) -> tuple[Message, U
     )
     new = [
         passage
-        for passage in (retrieval.documents if retrieval.is_injected else ())
+        for passage in retrieval.injected_passages
         if (passage.collection, passage.passage_id) not in turn.passages
     ]
     documents = quoted(new, first=len(turn.passages) + 1) if new else ""

@@ -250,8 +250,15 @@ class DocumentSettings:
     score_threshold: float = between(0.65, 0, 1)
     """Least similarity with `similarity_score_threshold`, 0 to 1; 0: none."""
 
-    fetch_k: int = between(20, 1, 1000)
+    fetch_k: int = between(30, 1, 1000)
     """Passages that `mmr` and `hybrid` choose from; 1 to 1,000."""
+
+    reranker: str = "bundled"
+    """File name in `rerankers/`: what puts the passages that `hybrid` found in order, `bundled`,
+    `onnx` (a cross-encoder) or `http`; `off`: meaning and words, merged by rank."""
+
+    reranker_options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
+    """Options of the reranker."""
 
     lambda_mult: float = between(0.5, 0, 1)
     """With `mmr`, how much nearness counts against variety; 0 to 1."""

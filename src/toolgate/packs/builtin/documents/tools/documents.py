@@ -148,11 +148,13 @@ async def grade(
         result = await _document_service(context).grade(context.caller, question, documents)
     except ToolgateError as error:
         return _failure(str(error))
+    helpful = [documents[number] for number in result.helpful] or documents
     return {
         "status": result.status,
         "relevant": result.relevant,
         "grading_performed": result.grading_performed,
-        "formatted_documents": quoted_texts(documents) if result.relevant == "yes" else "",
+        "helpful": [number + 1 for number in result.helpful],
+        "formatted_documents": quoted_texts(helpful) if result.relevant == "yes" else "",
         "error": result.error or None,
     }
 

@@ -19,7 +19,6 @@ __all__ = [
     "GradedPassages",
     "RephrasedQuestion",
     "SelectedCollections",
-    "StepLimits",
     "grade",
     "rephrase",
     "select",
@@ -43,17 +42,6 @@ _ENTRY_CHARS = 2_000
 _GRADED_CHARS = 60_000
 _ARRAY_START = re.compile(r"\[")
 _QUOTES = "\"'“”„«»`"
-
-
-@dataclass(frozen=True, kw_only=True)
-class StepLimits:
-    """How long a model may take."""
-
-    rephrase_s: float = 60.0
-    """Seconds for rephrasing, and for choosing collections."""
-
-    grade_s: float = 30.0
-    """Seconds for grading."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,6 +33,17 @@ async def test_a_tool_is_found_called_and_its_result_is_sent_on(engine: str) -> 
 
 
 @pytest.mark.anyio
+async def test_a_named_tool_is_asked_for_in_the_first_step_alone() -> None:
+    """Source: fuzzing; a `tool_choice` that is an object ended the second step with a 500."""
+    named = {"type": "function", "function": {"name": "weather__forecast"}}
+    async with chatting(CALL, {"text": "It is sunny."}, servers={"weather": weather()}) as place:
+        text = await place.text("What is the weather forecast in Bonn?", tool_choice=named)
+
+        assert text == "It is sunny."
+        assert place.model.chats[1]["tool_choice"] == "auto"
+
+
+@pytest.mark.anyio
 async def test_a_thread_remembers_and_the_stored_text_is_what_was_streamed() -> None:
     async with chatting(
         {**CALL, "text": "Let me look."},

@@ -93,7 +93,8 @@ async def answer(turn: Turn, messages: tuple[Message, ...]) -> Message:
 def _parameters(turn: Turn, definitions: Iterable[Json]) -> dict[str, object]:
     """What the client wants passed on; what forces a call counts for the first answer alone."""
     parameters = dict(turn.request.parameters)
-    if turn.budget.steps > 1 and parameters.get("tool_choice") not in {None, "auto", "none"}:
+    # A tuple: clients name a tool by an object, which no set can look up.
+    if turn.budget.steps > 1 and parameters.get("tool_choice") not in (None, "auto", "none"):
         parameters["tool_choice"] = "auto"
     if not any(True for _ in definitions):
         parameters.pop("tool_choice", None)

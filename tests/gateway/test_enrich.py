@@ -15,6 +15,7 @@ from toolgate.errors import ArgumentError
 from toolgate.gateway.meta_tools import read_discover
 from toolgate.intents import Intent, IntentSet, Keywords
 from toolgate.intents.rules import CALL_FIRST, CLOSING, PackRules
+from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.rest.api import RestApi
 from toolgate.settings import AuditSettings, PackSettings, RuleSettings, Settings
 from toolgate.store import AuditFilter
@@ -130,12 +131,14 @@ async def rest(app: App, body: object, path: str = "enrich", **headers: str) -> 
         answer.extend(message.get("body", b""))
 
     given = {"content-type": "application/json", "user-agent": "program", **headers}
+    raw = [(name.encode(), value.encode()) for name, value in given.items()]
     scope = {
         "type": "http",
         "method": "POST",
         "path": f"/api/v1/{path}",
         "query_string": b"",
-        "headers": [(name.encode(), value.encode()) for name, value in given.items()],
+        "headers": raw,
+        HEADERS: dict(raw),
     }
     await RestApi(app)(scope, receive, send)
     return status, json.loads(answer)

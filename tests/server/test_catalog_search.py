@@ -25,6 +25,7 @@ from toolgate.app.app import App
 from toolgate.errors import ArgumentError, UnknownPluginError
 from toolgate.search import catalog_search_schema
 from toolgate.search.strategies._catalog_search_json import read_answer
+from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.rest.catalog_search import CatalogSearch, _read
 from toolgate.settings import Settings
 from toolgate.store import AuditFilter
@@ -77,7 +78,13 @@ class Asker:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode()
         headers = [(b"content-type", kind.encode())]
         headers += [(b"authorization", f"Bearer {token}".encode())] if token is not None else []
-        scope = {"type": "http", "method": method, "path": "/catalog/search", "headers": headers}
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": "/catalog/search",
+            "headers": headers,
+            HEADERS: dict(headers),
+        }
         sent: list[Any] = []
 
         async def receive() -> Any:

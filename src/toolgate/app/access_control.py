@@ -54,9 +54,7 @@ class Permissions:
         self._listeners: list[Callable[[], None]] = []
         self.policy = Policy(catalog)
         """The decision."""
-        self.limits = UsageLimits(
-            lambda: self._settings.limits, lambda name: projects[name].limits, store.access
-        )
+        self.limits = UsageLimits(settings.limits, projects.limits_of, store.access)
         """Counts calls."""
         required = settings.auth == "required"
         self._authenticators = self._made(settings) if required else []
@@ -121,6 +119,7 @@ class Permissions:
         rules = tuple(rules_of_file(settings.permission))
         self._settings, self._rules_of_file = settings, rules
         self._projects.reload(settings)
+        self.limits.reload(settings.limits)
         try:
             await self._data.refresh()
         except StoreError as error:  # tried again while the gateway runs

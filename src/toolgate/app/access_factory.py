@@ -62,7 +62,7 @@ async def open_access(
         storage.audit.recorder,
         keep_queries=lambda: settings().audit.keep_queries,
         is_closed=projects.is_closed,
-        server=catalog.spec,
+        server=servers.fleet.spec,
         mask=lambda value: secret_scanner().mask_json(value, Counter()),
         process=storage.audit.writer_id,
     )

@@ -1,5 +1,7 @@
 """The settings of each project, from the file and from the store."""
 
+from collections.abc import Mapping
+
 from toolgate.security.access import AccessData, project_table
 from toolgate.settings import ProjectTable, Settings
 
@@ -23,6 +25,10 @@ class ProjectTables:
         """What a project sets; empty settings for a name that no project has."""
         return self._tables.get(name, _NO_SETTINGS)
 
+    def limits_of(self, name: str) -> Mapping[str, int]:
+        """The limits that a project sets for each of its callers."""
+        return self._tables.get(name, _NO_SETTINGS).limits
+
     @property
     def by_name(self) -> dict[str, ProjectTable]:
         """All of them."""
@@ -30,7 +36,9 @@ class ProjectTables:
 
     def is_closed(self, name: str) -> bool:
         """Whether a project refuses what the audit cannot record."""
-        return (self[name].audit or self._settings.audit.on_failure) == "closed"
+        return (
+            self._tables.get(name, _NO_SETTINGS).audit or self._settings.audit.on_failure
+        ) == "closed"
 
     @property
     def optimizations(self) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from toolgate.base.logs import REQUEST_ID
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.base.tracing import current_trace
 from toolgate.errors import ApprovalError, GuardError, StoreError, ToolgateError
-from toolgate.types import AuditRecord, Caller, Json, ServerSpec, json_object
+from toolgate.types import AuditRecord, Caller, Json, ServerSpec
 
 __all__ = ["AuditSink", "Receipts"]
 
@@ -226,7 +226,9 @@ class Receipts:
             "phase": "intent",
             "detail": _traced(detail) | self._process,
         }
-        async with _Receipt(self._sink, fields, None, must_be_kept=True, keeps=None):
+        async with _Receipt(
+            self._sink, fields, None, must_be_kept=True, keeps=None, traced=_traced({})
+        ):
             yield
 
     async def note(
@@ -295,7 +297,9 @@ class Receipts:
             "target": target,
             "digest": digest,
         }
-        details = fields["detail"] = _traced(detail or {}) | self._process
+        trace = current_trace()
+        traced: Json = {} if trace is None else {"trace_id": trace.trace_id}
+        details = fields["detail"] = {**(detail or {}), **traced, **self._process}
         spec = self._server(server)
         # Names can be reused after a server is removed; the id cannot.
         if spec is not None and spec.server_id:
@@ -307,6 +311,7 @@ class Receipts:
             arguments,
             must_be_kept=self._is_closed(caller.project_id),
             keeps=self._mask if is_full else None,
+            traced=traced,
         )
 
     async def wait_written(self, caller: Caller) -> None:
@@ -335,8 +340,10 @@ class _Receipt:
         *,
         must_be_kept: bool,
         keeps: Callable[[object], object] | None,
+        traced: Json,
     ) -> None:
         self._sink = sink
+        self._traced = traced
         self._fields = fields
         self._arguments = arguments
         self._must_be_kept = must_be_kept
@@ -392,7 +399,7 @@ class _Receipt:
             "parent_id": self._fields["record_id"],
             "status": _ended(error) if error is not None else _status(self._answer),
             "duration_ms": _elapsed_ms(self._began),
-            "detail": _traced(self._detail),
+            "detail": {**self._detail, **self._traced},
         }
 
     def _take(self, answer: Json, detail: Json | None = None) -> None:
@@ -403,7 +410,9 @@ class _Receipt:
 def _shape(arguments: object) -> Json:
     """What arguments look like, without what they say: kinds and sizes by name."""
     shape: Json = {}
-    for name, value in json_object(arguments).items():
+    if not isinstance(arguments, dict):
+        return shape
+    for name, value in cast("Json", arguments).items():
         if len(shape) == _MOST_NAMES:
             break
         shape[name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"] = (

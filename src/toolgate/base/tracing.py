@@ -245,7 +245,7 @@ def trace_of(traceparent: object, tracestate: object = None) -> Trace:
     Where nobody records any, one that begins here is for the log and the audit alone: servers are
     not told of it, or those that record traces of their own would leave this one out.
     """
-    trace = None if traceparent is None else parse_trace(traceparent, tracestate)
+    trace = parse_trace(traceparent, tracestate) if traceparent else None
     if trace is not None:
         return trace
     return _begin[-1]() if _begin else Trace(f"{getrandbits(128) or 1:032x}", "", "00")

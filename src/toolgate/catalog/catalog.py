@@ -18,10 +18,8 @@ from toolgate.catalog.stored_listings import StoredListings
 from toolgate.errors import SettingError, StoreError
 from toolgate.store import Store
 from toolgate.types import (
-    Caller,
     EntryKind,
     Json,
-    Peer,
     ServerSpec,
     ServerStatus,
 )
@@ -77,8 +75,10 @@ class Catalog:
         self._stored = None if store is None else StoredListings(store, project_id)
         self._max_name_chars = max_name_chars
         self._flat = flat
-        self._snapshot = Snapshot()
-        self._generation = 0
+        self.snapshot = Snapshot()
+        """What all servers offer now; use the same one throughout a request."""
+        self.generation = 0
+        """Grows with each change of servers, of their settings, or of their lists."""
         self._entries_by_server: dict[str, ServerEntries] = {}
         self._listings: dict[str, Listing] = {}
         self._down: frozenset[str] | None = None
@@ -92,16 +92,6 @@ class Catalog:
             forget_states=self._forget_states,
         )
         fleet.observe(self._refresher)
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The current snapshot; use the same one throughout a request."""
-        return self._snapshot
-
-    @property
-    def generation(self) -> int:
-        """Grows with each change of servers, of their settings, or of their lists."""
-        return self._generation
 
     # Servers
 
@@ -273,29 +263,7 @@ class Catalog:
         """Compute the cached sets again; every request reads them, and they change rarely."""
         self._down = self._never_listed = None
 
-    # Requests
-
-    async def request(
-        self,
-        server: str,
-        method: str,
-        params: Json,
-        *,
-        caller: Caller,
-        peer: Peer | None,
-        repeatable: bool = True,
-    ) -> Json:
-        """Send a request to a server.
-
-        `repeatable` says whether the request may be sent twice. For a tool call, that is what the
-        annotations of the tool say, which count only if the server is trusted.
-        """
-        upstream = self._fleet.get(server)
-        if method == "tools/call":
-            repeatable = repeatable and upstream.spec.trust
-        return await upstream.request(
-            method, params, caller=caller, peer=peer, repeatable=repeatable
-        )
+    # Subscriptions and end
 
     async def subscribe(self, server: str, uris: set[str]) -> None:
         """Subscribe to exactly these resources of a server."""
@@ -356,8 +324,8 @@ class Catalog:
     def _publish(self) -> None:
         """Publish a snapshot of the enabled servers; listeners are told which lists differ."""
         self._forget_states()
-        self._generation += 1
-        old = self._snapshot
+        self.generation += 1
+        old = self.snapshot
         servers = {
             spec.name: self._entries_by_server.get(spec.name, ServerEntries())
             for spec in self.specs
@@ -366,9 +334,9 @@ class Catalog:
         new = Snapshot(old.version + 1, servers)
         changed = changed_lists(old, new)
         if not changed and list(old.servers) == list(new.servers):
-            self._snapshot = Snapshot(old.version, servers)
+            self.snapshot = Snapshot(old.version, servers)
             return
-        self._snapshot = new
+        self.snapshot = new
         for kind in changed:
             self.events.list_changed(kind)
 

@@ -56,10 +56,8 @@ class CatalogEntry:
     internal: bool = False
     """Whether only other tools use it; hidden from callers without the right `internal`."""
 
-    @property
-    def repeats_arguments_in_headers(self) -> bool:
-        """Whether calls repeat arguments in HTTP headers (`x-mcp-header` in the input schema)."""
-        return b'"x-mcp-header"' in self.raw
+    mirrors_arguments: bool = False
+    """Whether calls repeat arguments in HTTP headers (`x-mcp-header` in the input schema)."""
 
     @property
     def definition(self) -> Json:
@@ -295,16 +293,22 @@ def _named_entries(
     names = [str(definition["name"]) for definition in definitions]
     exposed = names if flat else exposed_names(server, names, limit=max_name_chars)
     return tuple(
-        CatalogEntry(
-            key=f"{server}:{name}",
-            server=server,
-            name=name,
-            exposed=exposed,
-            raw=json_text.dumps_to_keep({**definition, "name": exposed}),
-            digest=_digest(definition),
-            **_hints(definition),
-        )
+        _named_entry(server, definition, name, exposed)
         for definition, name, exposed in zip(definitions, names, exposed, strict=True)
+    )
+
+
+def _named_entry(server: str, definition: Json, name: str, exposed: str) -> CatalogEntry:
+    raw = json_text.dumps_to_keep({**definition, "name": exposed})
+    return CatalogEntry(
+        key=f"{server}:{name}",
+        server=server,
+        name=name,
+        exposed=exposed,
+        raw=raw,
+        digest=_digest(definition),
+        mirrors_arguments=b'"x-mcp-header"' in raw,
+        **_hints(definition),
     )
 
 

@@ -119,7 +119,9 @@ class CallService:
     async def run(self, caller: Caller, call: Authorized, params: Json, peer: Peer | None) -> Json:
         """Every call of a tool comes through here, and is compared with what was asked for last."""
         entry = call.entry
-        if refusal := self._protection_refusal(caller, entry, params):
+        if not self.protections.is_empty and (
+            refusal := self._protection_refusal(caller, entry, params)
+        ):
             return {"content": [{"type": "text", "text": refusal}], "isError": True}
         if "requestState" in params or "inputResponses" in params:
             return await self._send(caller, call, params, peer)  # it has begun already
@@ -198,8 +200,10 @@ class CallService:
             passed = await self._guards.begin(caller, entry, params, peer)
             if not isinstance(passed, GuardedCall):
                 return passed
-            await self._limits.refresh(caller, entry.key)
-            hold = self._limits.acquire(caller, entry.key)
+            hold, limits = None, self._limits.for_call(caller, entry.key)
+            if limits is not None:
+                await self._limits.refresh(limits)
+                hold = self._limits.acquire(limits)
         with self._calls_in_progress.call(caller, entry.key):
             if hold is None:
                 return await self._request(caller, call, passed, peer)
@@ -232,8 +236,9 @@ class CallService:
                 result = await self._answer(caller, entry, sent, peer, passed)
             ids: Json = {"upstream_request_id": request_ids[-1]} if request_ids else {}
             done(result, ids)
-            result, notes = await passed.result(entry.key, result)
-            done(result, ids | notes)
+            if passed.guard is not None:
+                result, notes = await passed.result(entry.key, result)
+                done(result, ids | notes)
         if passed.clearance is not None:
             result = self._guards.approvals.bind_continuation(passed.clearance, result)
         if result.get("resultType") != "input_required":
@@ -249,14 +254,11 @@ class CallService:
         passed: GuardedCall,
     ) -> Json:
         """What the server answers."""
+        if passed.guard is not None:
+            peer = passed.peer(entry.key, peer)
         try:
-            return await self._catalog.request(
-                entry.server,
-                "tools/call",
-                sent,
-                caller=caller,
-                peer=passed.peer(entry.key, peer),
-                repeatable=entry.repeatable,
+            return await self._catalog.server(entry.server).request(
+                "tools/call", sent, caller=caller, peer=peer, repeatable=entry.repeatable
             )
         except RpcError as error:
             raise passed.error(error) from None

@@ -14,7 +14,6 @@ and a `Peer` where the client can be notified or asked while a call runs.
 from collections.abc import Callable
 
 from toolgate.audit import Receipts
-from toolgate.base.tracing import take_trace
 from toolgate.catalog import (
     Menu,
 )
@@ -180,8 +179,6 @@ class Gateway:
             UnknownToolError: No such tool for this caller.
             RpcError: The server answered with a JSON-RPC error.
         """
-        meta = json_object(params.get("_meta"))
-        take_trace(meta.get("traceparent"), meta.get("tracestate"))
         name = str(params.get("name"))
         if authorized is None and self._is_meta_tool(name):
             return await self._call_meta(caller, name, params, peer)

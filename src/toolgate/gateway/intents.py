@@ -185,26 +185,25 @@ class IntentRequests:
     async def advice_on_call(self, caller: Caller, entry: CatalogEntry) -> Advice | None:
         """What to say about a call that does not fit what was asked for last; None: nothing."""
         advice = await self._guide.call_advice(caller, entry, self.for_caller(caller))
-        return self._recorded(caller, advice)
+        return None if advice is None else self._recorded(caller, advice)
 
     async def advice_on_arguments(self, caller: Caller, entry: CatalogEntry) -> Advice | None:
         """What to say about arguments that do not fit; None: nothing."""
         advice = await self._guide.argument_advice(caller, entry, self.for_caller(caller))
-        return self._recorded(caller, advice)
+        return None if advice is None else self._recorded(caller, advice)
 
     def for_caller(self, caller: Caller) -> "CallerTools":
         """The tools of one caller, for the detection of intents."""
         return CallerTools(self, self._listing, caller)
 
-    def _recorded(self, caller: Caller, advice: Advice | None) -> Advice | None:
-        if advice is not None:
-            detail: Json = {
-                "tool": advice.tool,
-                "intent": advice.intent,
-                "reason": advice.reason,
-                "withheld": advice.withheld,
-            }
-            self._receipts.simple(caller, "recover", began=perf_counter(), detail=detail)
+    def _recorded(self, caller: Caller, advice: Advice) -> Advice:
+        detail: Json = {
+            "tool": advice.tool,
+            "intent": advice.intent,
+            "reason": advice.reason,
+            "withheld": advice.withheld,
+        }
+        self._receipts.simple(caller, "recover", began=perf_counter(), detail=detail)
         return advice
 
 

@@ -1,8 +1,9 @@
 """The ASGI application: `/mcp` for MCP clients, `/api/v1` for programs, `/console` for browsers.
 
 A request passes, in this order: forwarded headers, `RequestContext` (id, trace, log, failures),
-`Cors`, the check for other local users, and then the endpoint of its path. Each endpoint checks the
-host, refuses new work while the gateway drains, and authenticates its callers.
+`Cors` if it comes from a web page, the check for other local users, and then the endpoint of its
+path. Each endpoint checks the host, refuses new work while the gateway drains, and authenticates
+its callers.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING
 import anyio
 
 from toolgate.app.readiness import unready_reason
-from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import CredentialError
 from toolgate.server.asgi.api_gate import ApiGate
 from toolgate.server.asgi.authentication import METADATA_PATH, path_project, presented_credentials
@@ -27,14 +27,14 @@ from toolgate.server.asgi.host_check import HostCheck
 from toolgate.server.asgi.local_users import LocalKey, LocalUsers
 from toolgate.server.asgi.memory_release import MemoryRelease
 from toolgate.server.asgi.open_streams import OpenStreams
-from toolgate.server.asgi.parsing.headers import header
+from toolgate.server.asgi.parsing.headers import HEADERS, header
+from toolgate.server.asgi.parsing.messages import App as AsgiApp
 from toolgate.server.asgi.parsing.messages import (
     Receive,
     Scope,
     Send,
     discard_body,
     send_json,
-    with_header,
 )
 from toolgate.server.asgi.request_context import RequestContext
 from toolgate.server.asgi.response import send_empty, send_redirect, send_text
@@ -72,6 +72,7 @@ class HttpApplication:
             host=host, hosts=settings.allowed_hosts, origins=settings.allowed_origins
         )
         self._forwarded = ForwardedHeaders(settings.trusted_proxies, settings.root_path)
+        self._is_proxied = self._forwarded.is_configured
         self._local_key = LocalKey("")
         self.use_local_key(key)
         self._local_users = LocalUsers(app, self._local_key)
@@ -96,12 +97,16 @@ class HttpApplication:
         self._console = ConsoleEndpoint(app, host_check, self._requests)
         self._metrics_endpoint = MetricsEndpoint(app, host_check)
         self._metrics: Metrics | None = None
-        self._handler = RequestContext(
-            Cors(self._route, host_check),
+        self._handler = self._in_context(self._route)
+        self._handler_of_pages = self._in_context(Cors(self._route, host_check))
+
+    def _in_context(self, app: AsgiApp) -> RequestContext:
+        return RequestContext(
+            app,
             requests=self._requests,
             streams=self._streams,
             memory=self._memory,
-            logs_requests=app.settings.log.names_requests,
+            logs_requests=self._app.settings.log.names_requests,
         )
 
     def use_local_key(self, key: str) -> None:
@@ -154,19 +159,23 @@ class HttpApplication:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._handler(self._forwarded.apply(scope), receive, send)
+            if self._is_proxied:
+                scope = self._forwarded.apply(scope)
+            headers = scope[HEADERS] = dict(scope["headers"])
+            handler = self._handler_of_pages if b"origin" in headers else self._handler
+            await handler(scope, receive, send)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        error = await self._local_users.refusal(scope)
-        if error is not None:
+        if not self._local_users.allows_others and (
+            error := await self._local_users.refusal(scope)
+        ):
             self._admission.note_refusal(error, presented_credentials(scope, {}))
             await self._refuse(scope, receive, send, error)
             return
         path: str = scope["path"]
         if path_project(path) is not None:
-            await self._mcp(scope, receive, send, REQUEST_ID.get())
+            await self._mcp(scope, receive, send)
             return
-        send = with_header(send, b"x-request-id", REQUEST_ID.get().encode("ascii"))
         if path == "*":  # about the server itself (RFC 9110 section 9.3.7)
             await send_empty(send, 204, ((b"allow", b"GET, POST, DELETE, OPTIONS"),))
         elif path == "/healthz":

@@ -7,7 +7,7 @@ https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization (to
 import re
 from base64 import b64encode
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import toolgate
 from toolgate.base.tracing import trace_headers
@@ -26,6 +26,7 @@ _OF_THE_CONNECTION = frozenset(
     }
 )
 _FOR_TOOLGATE_ALONE = frozenset({"token", "projectId"})
+_KEPT_BACK = _OF_THE_CONNECTION | _FOR_TOOLGATE_ALONE
 _LOG_LEVEL = f"{PREFIX}logLevel"
 
 _PLAIN = re.compile(r"[\x20-\x7e]*")
@@ -57,9 +58,11 @@ def envelope(
         log_level: Level that a client with a session has set; a modern server is told per request.
         mirrored: Parameters that a modern HTTP server wants in headers.
     """
-    kept_back = _OF_THE_CONNECTION | _FOR_TOOLGATE_ALONE
-    sent = json_object(params.get("_meta"))
-    meta = {key: value for key, value in sent.items() if key not in kept_back}
+    sent = params.get("_meta")
+    meta: Json = {}
+    if isinstance(sent, dict):
+        members = cast("Json", sent).items()
+        meta = {key: value for key, value in members if key not in _KEPT_BACK}
     headers = {"mcp-protocol-version": version}
     if era == "modern":
         meta[f"{PREFIX}protocolVersion"] = version

@@ -138,13 +138,14 @@ class EraSession:
         mirrored: HeaderParams | None = None,
     ) -> Json:
         """Send a request in this session's form; deadlines and retries are the caller's."""
-        level = call.peer.log_level if call is not None and call.peer is not None else None
+        peer = call.peer if call is not None else None
+        level = peer.log_level if peer is not None else None
         body, headers = envelope(
             method,
             params,
             era=self.era,
             version=self.version,
-            capabilities=call.capabilities if call is not None else {},
+            capabilities=peer.capabilities if peer is not None else {},
             log_level=level,
             mirrored=mirrored,
         )
@@ -156,7 +157,11 @@ class EraSession:
         self._calls[number] = call
         try:
             return await self.wire.request(
-                method, body, headers=headers, sink=call, progress=call.wants_progress
+                method,
+                body,
+                headers=headers,
+                sink=call,
+                progress=peer is not None and peer.wants_progress,
             )
         finally:
             del self._calls[number]

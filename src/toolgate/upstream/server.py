@@ -362,7 +362,8 @@ class UpstreamServer:
             params: As the client sent them, with this server's own names.
             caller: Who asks; parked questions are bound to it.
             peer: The way back to the client; None: nobody can be asked or told.
-            repeatable: Whether it may be sent again although it may have run.
+            repeatable: Whether it may be sent again although it may have run. Of a tool this is
+                what its annotations say, which counts only if the server is trusted.
 
         Raises:
             ServerDownError: It is down, disabled, or did not come up in time; nothing was sent.
@@ -377,7 +378,7 @@ class UpstreamServer:
         caller = caller or Caller.local()
         if self._by_subject is not None and self._subject_of is not None:
             return await self._as_caller(method, params, caller, peer, repeatable)
-        if peer is not None and self._bridge.resumes(params):
+        if peer is not None and "requestState" in params and self._bridge.resumes(params):
             return await self._bridge.resume(
                 params, peer, caller=caller, server=self.name, target=target
             )
@@ -385,14 +386,20 @@ class UpstreamServer:
         idle_s = self.spec.timeout_s
         if method == "tools/call":
             idle_s = self.spec.tool_timeouts_s.get(target, idle_s)
+            repeatable = repeatable and self.spec.trust
         deadline = Deadline(idle_s=idle_s, total_s=total_s)
         call = ClientCall(peer, deadline)
 
         async def send(current: Mapping[str, Any], via: ClientCall) -> Json:
+            sent = self._send(
+                method, current, via, repeatable=repeatable, target=target, chosen=chosen
+            )
+            if self.spec.kind != "inprocess":
+                return await sent
             with acting_for(caller, via.peer):  # tools in this process see for whom they run
-                return await self._send(method, current, via, repeatable=repeatable, target=target)
+                return await sent
 
-        session = await self._session_for(peer, target)
+        session = chosen = await self._session_for(peer, target)
         if peer is not None and peer.era != session.era:
             if session.era == "modern":
                 return await self._bridge.drive(params, call, send)
@@ -443,12 +450,15 @@ class UpstreamServer:
         *,
         repeatable: bool,
         target: str,
+        chosen: EraSession,
     ) -> Json:
         began = monotonic()
         mirrored = self._mirrored.get(target) if method == "tools/call" else None
         try:
             async with call.deadline:
-                session = await self._session_for(call.peer, target)
+                session = chosen
+                if session is not self.main or not self._up.is_set():  # a new one since then
+                    session = await self._session_for(call.peer, target)
                 try:
                     result = await session.request(method, params, call=call, mirrored=mirrored)
                 except ConnectionLostError as lost:

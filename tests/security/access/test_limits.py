@@ -1,6 +1,8 @@
 """How much a caller and a tool may do."""
 
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,7 +28,7 @@ def limits(
     project: dict[str, int] | None = None,
 ) -> UsageLimits:
     return UsageLimits(
-        lambda: settings,
+        settings,
         lambda name: project or {} if name == "web" else {},
         make_store("sqlite://").access,
         clock=lambda: clock.now,
@@ -34,10 +36,16 @@ def limits(
     )
 
 
+def acquire(counted: UsageLimits, who: Caller, key: str) -> AbstractContextManager[Any] | None:
+    """What counts a call that may run; None: nothing limits it."""
+    call = counted.for_call(who, key)
+    return None if call is None else counted.acquire(call)
+
+
 def use(counted: UsageLimits, who: Caller, key: str = "a:x", *, tokens: int = 0) -> bool:
     """Whether a call was let through."""
     try:
-        held = counted.acquire(who, key)
+        held = acquire(counted, who, key)
     except LimitError:
         return False
     if held is not None:
@@ -52,7 +60,7 @@ ANNA, BEN = caller(token="anna"), caller(token="ben")
 def test_without_limits_nothing_is_counted() -> None:
     counted = limits(Clock(), LimitSettings())
 
-    assert counted.acquire(ANNA, "a:x") is None
+    assert acquire(counted, ANNA, "a:x") is None
 
 
 def test_a_minute_has_as_many_calls_as_are_allowed_and_refills() -> None:
@@ -73,7 +81,7 @@ def test_a_refusal_says_when_to_come_back() -> None:
     use(counted, ANNA)
 
     with pytest.raises(LimitError) as caught:
-        counted.acquire(ANNA, "a:x")
+        acquire(counted, ANNA, "a:x")
     assert caught.value.wait_s == pytest.approx(30.0)
     assert caught.value.retryable
     assert "Try again in 30 seconds." in str(caught.value)
@@ -81,7 +89,7 @@ def test_a_refusal_says_when_to_come_back() -> None:
 
 def test_only_so_many_calls_run_at_the_same_time() -> None:
     counted = limits(Clock(), LimitSettings(concurrent_calls=2))
-    first, second = counted.acquire(ANNA, "a:x"), counted.acquire(ANNA, "a:x")
+    first, second = acquire(counted, ANNA, "a:x"), acquire(counted, ANNA, "a:x")
     assert first is not None
     assert second is not None
     with first:
@@ -93,7 +101,7 @@ def test_only_so_many_calls_run_at_the_same_time() -> None:
 
 def test_a_call_that_fails_gives_its_place_back() -> None:
     counted = limits(Clock(), LimitSettings(concurrent_calls=1))
-    held = counted.acquire(ANNA, "a:x")
+    held = acquire(counted, ANNA, "a:x")
     assert held is not None
     with pytest.raises(ZeroDivisionError), held:
         raise ZeroDivisionError
@@ -135,7 +143,7 @@ def test_the_limit_of_the_token_goes_before_that_of_the_project_and_of_all() -> 
     assert [use(counted, ANNA) for _ in range(2)] == [True, False]
     assert [use(counted, in_web) for _ in range(3)] == [True, True, False]
     assert [use(counted, of_token) for _ in range(4)] == [True, True, True, False]
-    assert counted.acquire(replace(free, caller_id="token:f"), "a:x") is None
+    assert acquire(counted, replace(free, caller_id="token:f"), "a:x") is None
 
 
 def test_a_tool_is_limited_for_all_callers_together() -> None:
@@ -144,4 +152,4 @@ def test_a_tool_is_limited_for_all_callers_together() -> None:
 
     assert [use(counted, ANNA), use(counted, BEN), use(counted, BEN)] == [True, True, False]
     assert use(counted, ANNA, "a:xy")  # each tool by itself
-    assert counted.acquire(ANNA, "b:x") is None
+    assert acquire(counted, ANNA, "b:x") is None

@@ -106,12 +106,13 @@ async def test_a_store_that_fails_leaves_the_count_to_the_process() -> None:
         limits = app.permissions.limits
         allowed = 0
         for _ in range(3):
-            await limits.refresh(ME, "shop:buy")
+            call = limits.for_call(ME, "shop:buy")
+            assert call is not None
+            await limits.refresh(call)
             try:
-                running = limits.acquire(ME, "shop:buy")
+                running = limits.acquire(call)
             except LimitError:
                 continue
-            assert running is not None
             with running:
                 allowed += 1
         assert allowed == 2

@@ -260,8 +260,8 @@ async def test_a_client_of_the_handshake_era_gets_the_error_that_its_era_has(
     async with listening(spec_of(notes, type="oauth", per="user")) as place:
         peer = FakePeer(era="handshake", capabilities={"elicitation": {"url": {}}})
         with pytest.raises(RpcError) as refused:
-            await place.app.gateway._catalog.request(
-                "notes", "tools/call", {"name": "whoami"}, caller=caller("anna"), peer=peer
+            await place.app.gateway._catalog.server("notes").request(
+                "tools/call", {"name": "whoami"}, caller=caller("anna"), peer=peer
             )
         assert refused.value.rpc_code == -32042
         [asked] = refused.value.data["elicitations"]

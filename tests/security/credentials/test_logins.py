@@ -283,13 +283,13 @@ async def test_the_token_of_a_caller_is_exchanged_and_never_sent_to_the_server(
         )
         anna, ben = replace(anna, caller_id="id-anna"), replace(ben, caller_id="id-ben")
         for who, name in ((anna, "anna"), (ben, "ben"), (anna, "anna")):
-            result = await app.gateway._catalog.request(
-                "notes", "tools/call", {"name": "whoami", "arguments": {}}, caller=who, peer=None
+            result = await app.gateway._catalog.server("notes").request(
+                "tools/call", {"name": "whoami", "arguments": {}}, caller=who, peer=None
             )
             assert result_text(result) == name
         with pytest.raises(LoginNeededError, match="identity provider"):
-            await app.gateway._catalog.request(
-                "notes", "tools/call", {"name": "whoami"}, caller=caller("carl"), peer=None
+            await app.gateway._catalog.server("notes").request(
+                "tools/call", {"name": "whoami"}, caller=caller("carl"), peer=None
             )
     assert not [h for h, _ in notes.requests if "jwt-of" in str(h)]
     assert len(authorization.asked) == 2, "one exchange each, kept while it holds"

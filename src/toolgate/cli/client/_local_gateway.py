@@ -15,6 +15,7 @@ from toolgate.base.ids import new_id
 from toolgate.cli.client._http_exchange import Exchange, project_header
 from toolgate.cli.client._open_gateway import Connect
 from toolgate.cli.terminal._context import shared_options
+from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.asgi.parsing.messages import Message
 from toolgate.server.rest.api import RestApi
 from toolgate.settings import Settings
@@ -82,6 +83,7 @@ def in_process(app: App) -> Exchange:
             "path": unquote(parts.path),
             "query_string": parts.query.encode(),
             "headers": headers,
+            HEADERS: dict(headers),
         }
         logs.REQUEST_ID.set(new_id())
         await rest(scope, receive, send)

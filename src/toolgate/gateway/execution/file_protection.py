@@ -48,10 +48,13 @@ class Protections:
     def __init__(self) -> None:
         """Protect nothing yet."""
         self._protections: tuple[Protection, ...] = ()
+        self.is_empty = True
+        """Whether no file is protected."""
 
     def take(self, protections: Iterable[Protection]) -> None:
         """Replace the protections."""
         self._protections = tuple(protection for protection in protections if protection.suffixes)
+        self.is_empty = not self._protections
 
     def refusal(
         self,

@@ -42,8 +42,7 @@ class ServerForwarder:
             params, noted = await self._checked(caller, request)
         async with self._receipts.around(caller, request.action, server, key, detail=noted) as done:
             try:
-                result = await self._catalog.request(
-                    server,
+                result = await self._catalog.server(server).request(
                     request.method,
                     params,
                     caller=caller,

@@ -22,7 +22,7 @@ from toolgate.settings import LimitSettings, ToolLimitTable
 from toolgate.store import AccessRepository, DayUsage, acquired, store_deadline
 from toolgate.types import Caller
 
-__all__ = ["LIMITS", "UsageLimits"]
+__all__ = ["LIMITS", "CallLimits", "UsageLimits"]
 
 log = logging.getLogger(__name__)
 
@@ -121,12 +121,29 @@ class _UsageCount:
             self.day = day
 
 
+@dataclass(frozen=True, kw_only=True)
+class CallLimits:
+    """The limits that one call of a tool counts for."""
+
+    caller_id: str
+    """Who calls."""
+
+    tool: str
+    """The key of the tool."""
+
+    of_caller: Mapping[str, int]
+    """By name: those of the caller, else of its project, else of all callers."""
+
+    of_tool: ToolLimitTable | None
+    """Those of the tool."""
+
+
 class UsageLimits:
     """Counts calls of tools and refuses those that are too many."""
 
     def __init__(
         self,
-        settings: Callable[[], LimitSettings],
+        settings: LimitSettings,
         of_project: Callable[[str], Mapping[str, int]],
         store: AccessRepository,
         *,
@@ -143,30 +160,39 @@ class UsageLimits:
         self._callers: dict[str, _UsageCount] = {}
         self._tools: dict[str, _UsageCount] = {}
 
-    async def refresh(self, caller: Caller, key: str) -> None:
+    def reload(self, settings: LimitSettings) -> None:
+        """Use other limits from the next call on; what was used counts for them too."""
+        self._settings = settings
+
+    def for_call(self, caller: Caller, key: str) -> CallLimits | None:
+        """The limits of a call of a tool; None: nothing limits it, and nothing is counted."""
+        of_caller, of_tool = self._of(caller), self._of_tool(key)
+        if not of_caller and of_tool is None:
+            return None
+        return CallLimits(
+            caller_id=caller.caller_id, tool=key, of_caller=of_caller, of_tool=of_tool
+        )
+
+    async def refresh(self, call: CallLimits) -> None:
         """Bring the counts for a call in step with the store, right before `acquire`.
 
         Without a limit per day, and without one per minute in a store that several machines use,
         nothing is asked of the store. A store that fails leaves counting to this process.
         """
-        settings = self._settings()
-        limits, of_tool = self._of(caller, settings), _limits_of_tool(key, settings)
-        if not limits and of_tool is None:
-            return
-        who = self._count(self._callers, caller.caller_id)
-        if _DAY_LIMITS & limits.keys():
+        who = self._count(self._callers, call.caller_id)
+        if _DAY_LIMITS & call.of_caller.keys():
             who.is_stored = True
             who.begin_day(self._today())
             if self._is_outdated(who):
-                await self._exchange({caller.caller_id: who})
+                await self._exchange({call.caller_id: who})
         if not self._store.shares_minutes:
             return
         buckets: list[tuple[str, _UsageCount, int]] = []
-        if per_minute := limits.get("calls_per_minute"):
-            buckets.append((f"caller:{caller.caller_id}", who, per_minute))
-        if of_tool is not None and of_tool.calls_per_minute:
-            tool = self._count(self._tools, key)
-            buckets.append((f"tool:{key}", tool, of_tool.calls_per_minute))
+        if per_minute := call.of_caller.get("calls_per_minute"):
+            buckets.append((f"caller:{call.caller_id}", who, per_minute))
+        if call.of_tool is not None and call.of_tool.calls_per_minute:
+            tool = self._count(self._tools, call.tool)
+            buckets.append((f"tool:{call.tool}", tool, call.of_tool.calls_per_minute))
         # Again after each wait: meanwhile another call may have taken what there was.
         while empty := next((bucket for bucket in buckets if self._needs_calls(bucket[1])), None):
             if not await self._take_calls(*empty):
@@ -182,39 +208,37 @@ class UsageLimits:
             await anyio.sleep(_EXCHANGE_S)
             await self.save()
 
-    def acquire(self, caller: Caller, key: str) -> AbstractContextManager[Charge] | None:
+    def acquire(self, call: CallLimits) -> AbstractContextManager[Charge]:
         """Count a call of a tool. Returns a function for the estimated tokens of its result.
-
-        None: nothing limits this call, and nothing is counted.
 
         Raises:
             LimitError: It is one too many.
         """
-        settings = self._settings()
-        limits, of_tool = self._of(caller, settings), _limits_of_tool(key, settings)
-        if not limits and of_tool is None:
-            return None
-        who = self._count(self._callers, caller.caller_id)
-        tool = self._count(self._tools, key)
-        if of_tool is not None:
+        who = self._count(self._callers, call.caller_id)
+        tool = self._count(self._tools, call.tool)
+        if call.of_tool is not None:
             per_tool = {
-                "calls_per_minute": of_tool.calls_per_minute,
-                "concurrent_calls": of_tool.concurrent_calls,
+                "calls_per_minute": call.of_tool.calls_per_minute,
+                "concurrent_calls": call.of_tool.concurrent_calls,
             }
-            self._check(per_tool, tool, f"The tool {key!r} has", "of it")
-        self._check(limits, who, "You have", "of yours")
+            self._check(per_tool, tool, f"The tool {call.tool!r} has", "of it")
+        self._check(call.of_caller, who, "You have", "of yours")
         return _running(who, tool)
 
-    def _of(self, caller: Caller, settings: LimitSettings) -> dict[str, int]:
+    def _of(self, caller: Caller) -> dict[str, int]:
         """The limits of a caller that are set: its own, else its project's, else those of all."""
         project = self._of_project(caller.project_id)
         token_limits = dict(caller.identity.limits)
         limits: dict[str, int] = {}
         for name in LIMITS:
-            value = token_limits.get(name, project.get(name, getattr(settings, name)))
+            value = token_limits.get(name, project.get(name, getattr(self._settings, name)))
             if value:
                 limits[name] = value
         return limits
+
+    def _of_tool(self, key: str) -> ToolLimitTable | None:
+        tables = self._settings.tools.items()
+        return next((table for name, table in tables if glob(name).fullmatch(key)), None)
 
     def _is_outdated(self, count: _UsageCount) -> bool:
         return count.exchanged_at < 0 or self._clock() - count.exchanged_at > _EXCHANGE_S
@@ -325,11 +349,6 @@ class UsageLimits:
                 if idle != name:
                     del counts[idle]
         return count
-
-
-def _limits_of_tool(key: str, settings: LimitSettings) -> ToolLimitTable | None:
-    tables = settings.tools.items()
-    return next((table for name, table in tables if glob(name).fullmatch(key)), None)
 
 
 @contextmanager

@@ -3,11 +3,10 @@
 import re
 from contextvars import ContextVar
 
-from toolgate.base.ids import new_id
 from toolgate.base.logs import REQUEST_ID
 from toolgate.errors import AccessError, CredentialError, ForbiddenError
 from toolgate.security.access import PresentedCredentials
-from toolgate.server.asgi.parsing.headers import header, headers_of
+from toolgate.server.asgi.parsing.headers import HEADERS, header
 from toolgate.server.asgi.parsing.messages import Scope
 from toolgate.settings import Settings
 from toolgate.types import Caller, Identity, Json
@@ -24,7 +23,6 @@ __all__ = [
     "public_address",
     "refusal_data",
     "refusal_status",
-    "request_id_of",
     "resource_metadata",
 ]
 
@@ -40,15 +38,9 @@ ANONYMOUS = Identity(caller_id="", kind="nobody", projects=())
 METADATA_PATH = "/.well-known/oauth-protected-resource"
 """Where clients read how to log in (RFC 9728)."""
 
-_GIVEN_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 _PROJECT_PATH = "/mcp/p/"
 # First segments of paths, as the audit and people call what is behind them.
 _ENTRY_POINTS = {"mcp": "mcp", "api": "rest", "v1": "openai", "metrics": "metrics"}
-
-
-def request_id_of(client_id: str | None) -> str:
-    """The id that everything about a request carries: the client's own if it can stand in a log."""
-    return client_id if client_id and _GIVEN_ID.fullmatch(client_id) else new_id()
 
 
 def path_project(path: str) -> str | None:
@@ -72,7 +64,7 @@ def presented_credentials(
         is_relay: Whether it is a `toolgate stdio`, whose Authorization shows that it may relay.
     """
     peer = scope.get("client")
-    headers = {name: value.decode("latin-1") for name, value in headers_of(scope).items()}
+    headers = {name: value.decode("latin-1") for name, value in scope[HEADERS].items()}
     return PresentedCredentials(
         authorization=None if is_relay else headers.get(b"authorization"),
         meta_token=meta.get("token") or (headers.get(b"x-toolgate-token") if is_relay else None),

@@ -1,7 +1,7 @@
 """Cross-origin requests (CORS): which web pages may read responses."""
 
 from toolgate.server.asgi.host_check import HostCheck
-from toolgate.server.asgi.parsing.headers import header, headers_of
+from toolgate.server.asgi.parsing.headers import HEADERS, header
 from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send, with_header
 
 __all__ = ["Cors"]
@@ -19,7 +19,7 @@ class Cors:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
-        origin = headers_of(scope).get(b"origin")
+        origin = scope[HEADERS].get(b"origin")
         if origin is not None and self._host_check.may_read(origin):
             if scope["method"] == "OPTIONS":
                 await _send_preflight(scope, _readable_by(send, origin))

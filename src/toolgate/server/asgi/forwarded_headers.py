@@ -20,10 +20,13 @@ class ForwardedHeaders:
         self._trusted = [ipaddress.ip_network(network, strict=False) for network in trusted]
         self._root_path = root_path
 
+    @property
+    def is_configured(self) -> bool:
+        """Whether any proxy stands before the gateway."""
+        return bool(self._trusted or self._root_path)
+
     def apply(self, scope: Scope) -> Scope:
         """The request as the client sent it."""
-        if not self._trusted and not self._root_path:
-            return scope
         seen = {**scope, **self._forwarded(scope)}
         if self._root_path:
             seen["root_path"] = self._root_path

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolgate.server.asgi.parsing.headers import headers_of
+from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.asgi.parsing.messages import Scope
 
 __all__ = ["HostCheck", "HostRefusal"]
@@ -44,7 +44,7 @@ class HostCheck:
         # RFC 9112 section 3.2: a proxy may have looked at another one than is looked at here.
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             return HostRefusal(status=400, message="The request has more than one Host header.")
-        headers = headers_of(scope)
+        headers: dict[bytes, bytes] = scope[HEADERS]
         host, origin = headers.get(b"host"), headers.get(b"origin")
         key = (host, origin)
         try:

@@ -4,7 +4,7 @@ import hmac
 
 from toolgate.app.app import App as Gateway
 from toolgate.errors import CredentialError
-from toolgate.server.asgi.parsing.headers import headers_of
+from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.asgi.parsing.http_parser import CONNECTION
 from toolgate.server.asgi.parsing.messages import Scope
 from toolgate.server.asgi.peer_process import has_other_users, is_same_user
@@ -35,12 +35,12 @@ class LocalKey:
         """Whether a request comes from a `toolgate stdio` of the same user."""
         if not self._key:
             return False
-        authorization = headers_of(scope).get(b"authorization", b"")
+        authorization = scope[HEADERS].get(b"authorization", b"")
         return hmac.compare_digest(authorization, self._bearer)
 
     def is_presented(self, scope: Scope) -> bool:
         """Whether a request presents the key in either header."""
-        presented = headers_of(scope).get(b"x-toolgate-key", b"")
+        presented = scope[HEADERS].get(b"x-toolgate-key", b"")
         return self.is_relay(scope) or (
             bool(self._key) and hmac.compare_digest(presented, self._key)
         )
@@ -52,16 +52,17 @@ class LocalUsers:
     def __init__(self, gateway: Gateway, key: LocalKey) -> None:
         settings = gateway.settings
         self._key = key
-        self._allows_others = settings.auth != "local" or (
+        self.allows_others = settings.auth != "local" or (
             not has_other_users()
             if settings.allow_other_users is None
             else settings.allow_other_users
         )
+        """Whether nobody is refused."""
 
     async def refusal(self, scope: Scope) -> CredentialError | None:
         """Why a request is refused; None when it may come in."""
         path: str = scope["path"]
-        if self._allows_others or path in _OPEN_PATHS or path.startswith(_STATIC_FILES):
+        if self.allows_others or path in _OPEN_PATHS or path.startswith(_STATIC_FILES):
             return None
         if self._key.is_presented(scope) or not await _is_other_user(scope):
             return None

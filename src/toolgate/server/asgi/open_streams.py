@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Generator
 from typing import Any
+from weakref import WeakSet
 
 from toolgate.errors import AccessError
 from toolgate.security.access import Admission, PresentedCredentials
@@ -23,7 +24,7 @@ class OpenStreams:
         self._admission = admission
         self._streams: dict[asyncio.Task[Any], tuple[PresentedCredentials, str]] = {}
         """What each request presented, and the caller that it was."""
-        self._revoked: set[asyncio.Task[Any] | None] = set()
+        self._revoked = WeakSet[asyncio.Task[Any]]()
         self._next_check: asyncio.Task[None] | asyncio.TimerHandle | None = None
 
     @contextlib.contextmanager
@@ -54,13 +55,9 @@ class OpenStreams:
             self._next_check.cancel()
             self._next_check = None
 
-    def is_revoked(self, task: asyncio.Task[Any] | None) -> bool:
+    def is_revoked(self, task: asyncio.Task[Any]) -> bool:
         """Whether a task was cancelled because its caller lost access."""
         return task in self._revoked
-
-    def forget(self, task: asyncio.Task[Any] | None) -> None:
-        """Forget a task that has ended."""
-        self._revoked.discard(task)
 
     async def _check(self) -> None:
         for task, (credentials, caller_id) in list(self._streams.items()):

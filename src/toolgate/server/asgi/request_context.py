@@ -2,15 +2,17 @@
 
 import asyncio
 import logging
+import re
 from time import perf_counter
 
+from toolgate.base.ids import new_id
 from toolgate.base.logs import REQUEST_ID
 from toolgate.base.tracing import join_trace, observe, trace_of
-from toolgate.server.asgi.authentication import CALLER, request_id_of
+from toolgate.server.asgi.authentication import CALLER
 from toolgate.server.asgi.errors import send_error
 from toolgate.server.asgi.memory_release import MemoryRelease
 from toolgate.server.asgi.open_streams import OpenStreams
-from toolgate.server.asgi.parsing.headers import header
+from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.asgi.parsing.json_parser import INTERNAL_ERROR, error_bytes
 from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send, send_json
 from toolgate.server.asgi.response import ResponseMonitor
@@ -25,6 +27,9 @@ JSONRPC_ID = "toolgate.id"
 
 BODY_BYTES = "toolgate.size"
 """The key of a scope under which the size of a body that was read is."""
+
+_LOGGABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
+"""A request id of a client that is used as it is: it can stand in a log; chosen."""
 
 _SHUT_DOWN = (
     "The gateway shut down before the answer came. Whether the request took effect is unknown."
@@ -52,12 +57,16 @@ class RequestContext:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
-        client_id, parent = header(scope, b"x-request-id"), header(scope, b"traceparent")
-        join_trace(trace_of(parent, parent and header(scope, b"tracestate")))
-        REQUEST_ID.set(request_id_of(client_id))
+        headers: dict[bytes, bytes] = scope[HEADERS]
+        request_id = headers.get(b"x-request-id", b"").decode("latin-1")
+        if not _LOGGABLE_ID.fullmatch(request_id):
+            request_id = new_id()
+        REQUEST_ID.set(request_id)
+        parent = headers.get(b"traceparent", b"").decode("latin-1")
+        join_trace(trace_of(parent, headers.get(b"tracestate", b"").decode("latin-1")))
         CALLER.set(None)
         began = perf_counter()
-        response = ResponseMonitor(send)
+        response = ResponseMonitor(send, request_id)
         try:
             with observe("request", method=scope["method"], path=path_template(scope["path"])):
                 await self._app(scope, receive, response)
@@ -77,7 +86,6 @@ class RequestContext:
             log.exception("request failed")
             await _send_failure(response, scope, 500, _FAILED, "internal")
         finally:
-            self._streams.forget(asyncio.current_task())
             if self._logs_requests:
                 _log_request(scope, response, perf_counter() - began)
             self._memory.count(response.sent_bytes + scope.get(BODY_BYTES, 0))

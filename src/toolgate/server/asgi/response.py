@@ -1,8 +1,5 @@
 """The response to one request: what was sent so far, and the headers that every response has."""
 
-from collections.abc import Iterable
-
-from toolgate.server.asgi.parsing.headers import header_in
 from toolgate.server.asgi.parsing.messages import Message, Send
 
 __all__ = ["ResponseMonitor", "send_empty", "send_redirect", "send_text"]
@@ -18,10 +15,11 @@ _SECURITY_HEADERS = (
 
 
 class ResponseMonitor:
-    """A `send` that adds the security headers and records what was sent."""
+    """A `send` that adds the request id and the security headers, and records what was sent."""
 
-    def __init__(self, send: Send) -> None:
+    def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
+        self._request_id = request_id
         self.has_begun = False
         """Whether it is too late for another status."""
         self.status = 0
@@ -40,25 +38,17 @@ class ResponseMonitor:
         self.has_begun = True
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            headers = _with_security_headers(message.get("headers", ()))
+            headers = [*message.get("headers", ()), (b"x-request-id", self._request_id.encode())]
+            present = dict(headers)
+            headers += [pair for pair in _SECURITY_HEADERS if pair[0] not in present]
             message = {**message, "headers": headers}
-            content_type = header_in(headers, b"content-type") or ""
-            self.is_stream = content_type.startswith("text/event-stream")
+            self.is_stream = present.get(b"content-type", b"").startswith(b"text/event-stream")
         elif body := message.get("body"):
             self.is_within_event = not body.endswith(b"\n")
             self.sent_bytes += len(body)
         await self._send(message)
         if message["type"] == "http.response.body" and not message.get("more_body", False):
             self.is_complete = True
-
-
-def _with_security_headers(
-    headers: Iterable[tuple[bytes, bytes]],
-) -> list[tuple[bytes, bytes]]:
-    pairs = [*headers]
-    present = {name for name, _ in pairs}
-    pairs += [pair for pair in _SECURITY_HEADERS if pair[0] not in present]
-    return pairs
 
 
 async def send_text(send: Send, status: int, text: str) -> None:

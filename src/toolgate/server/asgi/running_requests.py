@@ -18,18 +18,10 @@ class RunningRequests:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._idle = anyio.Event()
-        self._is_draining = False
-        self._is_ending = False
-
-    @property
-    def is_draining(self) -> bool:
+        self.is_draining = False
         """Whether new calls are refused."""
-        return self._is_draining
-
-    @property
-    def is_ending(self) -> bool:
+        self.is_ending = False
         """Whether the requests that still run are being cancelled."""
-        return self._is_ending
 
     def __len__(self) -> int:
         """How many requests are running."""
@@ -50,7 +42,7 @@ class RunningRequests:
 
     def begin_draining(self) -> None:
         """Take no new calls from now on."""
-        self._is_draining = True
+        self.is_draining = True
 
     async def wait_until_idle(self, within_s: float) -> bool:
         """Wait for running requests; False when some are still running after `within_s`."""
@@ -62,6 +54,6 @@ class RunningRequests:
 
     def cancel_all(self) -> None:
         """Cancel what still runs; clients get an error that says so."""
-        self._is_draining = self._is_ending = True
+        self.is_draining = self.is_ending = True
         for task in self._tasks:
             task.cancel()

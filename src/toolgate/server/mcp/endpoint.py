@@ -22,11 +22,12 @@ from toolgate.server.asgi.authentication import (
 from toolgate.server.asgi.host_check import HostCheck
 from toolgate.server.asgi.local_users import LocalKey
 from toolgate.server.asgi.open_streams import OpenStreams
-from toolgate.server.asgi.parsing.headers import header, headers_of
+from toolgate.server.asgi.parsing.headers import HEADERS, header
 from toolgate.server.asgi.parsing.json_parser import (
     INVALID_REQUEST,
     LARGE_BYTES,
     BadMessageError,
+    Envelope,
     body_too_large,
     check_envelope,
     error_bytes,
@@ -42,7 +43,6 @@ from toolgate.server.asgi.parsing.messages import (
     read_body,
     replay,
     send_json,
-    with_header,
 )
 from toolgate.server.asgi.request_context import BODY_BYTES, JSONRPC_ID, path_template
 from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
@@ -103,54 +103,51 @@ class McpEndpoint:
         self._session_guard = SessionGuard(self.sessions)
         self._sdk = sdk
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
-        tagged = with_header(send, b"x-request-id", request_id.encode("ascii"))
         refusal = self._host_check.check(scope)
         if refusal is not None:
             body = error_bytes(None, INVALID_REQUEST, refusal.message)
-            await send_json(tagged, refusal.status, body)
+            await send_json(send, refusal.status, body)
             return
         is_relay = self._local_key.is_relay(scope)
         if scope["method"] != "POST":
             credentials = presented_credentials(scope, {}, is_relay=is_relay)
-            if await self._authenticate(scope, tagged, credentials, None):
+            if await self._authenticate(scope, send, credentials, None):
                 with self._streams.watched(credentials, scope[_CALLER]):
-                    await self._to_sdk(scope, receive, explain_errors(tagged, scope, None))
+                    await self._to_sdk(scope, receive, explain_errors(send, scope, None))
             return
-        read = await self._read(scope, receive, tagged)
+        read = await self._read(scope, receive, send)
         if read is None:
             return
-        body, message = read
-        meta = json_object(json_object(message.get("params")).get("_meta"))
+        body, envelope = read
+        meta = envelope.meta
         with _trace_named_in(meta, scope):
             credentials = presented_credentials(
                 scope, meta, client=client_name(meta.get(CLIENT_INFO)), is_relay=is_relay
             )
-            if not await self._authenticate(scope, tagged, credentials, message):
+            if not await self._authenticate(scope, send, credentials, envelope):
                 return
             IS_RELAYED.set(is_relay)
-            with self._requests.counted(), self._watched(message, credentials, scope):
-                request = None
-                headers: list[tuple[bytes, bytes]] = scope["headers"]
-                if self._fast_path.accepts_headers(headers):
-                    request = self._fast_path.parse(message, meta, headers, scope[_CALLER])
+            watched = _NO_CONTEXT
+            if envelope.method == "subscriptions/listen":  # it stays open, so access may end first
+                watched = self._streams.watched(credentials, scope[_CALLER])
+            with self._requests.counted(), watched:
+                request = self._fast_path.accepted(envelope, scope["headers"], scope[_CALLER])
                 if request is not None:
-                    await self._fast_path.serve(request, receive, send, request_id)
+                    await self._fast_path.serve(request, receive, send)
                 else:
-                    await self._answer_by_sdk(scope, receive, tagged, body, message)
+                    await self._answer_by_sdk(scope, receive, send, body, envelope.message)
 
     async def refuse(
-        self, scope: Scope, send: Send, error: AccessError, message: Json | None = None
+        self, scope: Scope, send: Send, error: AccessError, request_id: object = None
     ) -> None:
         """Answer a request whose caller is refused."""
         text = str(error)
         if isinstance(error, CredentialError) and b"token=" in scope.get("query_string", b""):
             text += _CREDENTIAL_IN_URL
         code = ACCESS_CODE if isinstance(error, CredentialError) else FORBIDDEN_CODE
-        body = error_bytes(
-            None if message is None else message.get("id"), code, text, refusal_data(error)
-        )
+        body = error_bytes(request_id, code, text, refusal_data(error))
         headers = challenge_headers(error, scope, self._authn.resource)
         await send_json(send, refusal_status(error), body, headers=headers)
 
@@ -158,13 +155,15 @@ class McpEndpoint:
         """How clients log in here (RFC 9728)."""
         return resource_metadata(scope, self._authn.resource, self._admission.issuers)
 
-    async def _read(self, scope: Scope, receive: Receive, send: Send) -> tuple[bytes, Json] | None:
-        """The body and its message; None when the request was answered or the client left."""
+    async def _read(
+        self, scope: Scope, receive: Receive, send: Send
+    ) -> tuple[bytes, Envelope] | None:
+        """The body and what it says; None when the request was answered or the client left."""
         max_bytes = self._max_bytes(scope)
         try:
             body = await read_body(scope, receive, max_bytes=max_bytes)
             scope[BODY_BYTES] = len(body)
-            message = check_envelope(
+            envelope = check_envelope(
                 await parse_json_async(body, max_depth=self._settings.max_depth)
             )
         except DisconnectedError:
@@ -179,25 +178,30 @@ class McpEndpoint:
             text = error_bytes(error.request_id, error.rpc_code, error.message)
             await send_json(send, 400, text)
             return None
-        scope[JSONRPC_ID] = message_id = message.get("id") if "method" in message else None
-        if fault := media_type_fault(scope):
+        scope[JSONRPC_ID] = message_id = envelope.request_id
+        is_plain = scope[HEADERS].get(b"content-type") == b"application/json"
+        if not is_plain and (fault := media_type_fault(scope)):
             await send_json(send, 415, error_bytes(message_id, INVALID_REQUEST, fault))
             return None
         if self._requests.is_draining and message_id is not None:
             text = error_bytes(message_id, _SHUTTING_DOWN_CODE, SHUTTING_DOWN)
             await send_json(send, 503, text, headers=((b"retry-after", b"5"),))
             return None
-        return body, message
+        return body, envelope
 
     def _max_bytes(self, scope: Scope) -> int:
         """The largest body that is read."""
         limit = self._settings.max_body_bytes
-        if not self._admission.required or b"authorization" in headers_of(scope):
+        if not self._admission.required or b"authorization" in scope[HEADERS]:
             return limit
         return min(limit, _ANONYMOUS_MAX_BYTES)
 
     async def _authenticate(
-        self, scope: Scope, send: Send, credentials: PresentedCredentials, message: Json | None
+        self,
+        scope: Scope,
+        send: Send,
+        credentials: PresentedCredentials,
+        envelope: Envelope | None,
     ) -> bool:
         """Leave the caller in the scope; False when the request was refused.
 
@@ -206,10 +210,11 @@ class McpEndpoint:
         try:
             caller = await self._admission.authenticate(credentials)
         except AccessError as error:
-            anonymous = self._anonymous_caller(scope, credentials, message, error)
+            anonymous = self._anonymous_caller(scope, credentials, envelope, error)
             if anonymous is None:
                 self._admission.note_refusal(error, credentials)
-                await self.refuse(scope, send, error, message)
+                message_id = None if envelope is None else envelope.message.get("id")
+                await self.refuse(scope, send, error, message_id)
                 return False
             caller = anonymous
         is_checked = self._admission.required and not credentials.is_relay
@@ -225,7 +230,7 @@ class McpEndpoint:
         self,
         scope: Scope,
         credentials: PresentedCredentials,
-        message: Json | None,
+        envelope: Envelope | None,
         error: AccessError,
     ) -> Caller | None:
         """A caller without rights, for what clients send before or without their token.
@@ -233,22 +238,14 @@ class McpEndpoint:
         Clients that send their token in `_meta` send notifications without it; one starts nothing
         and gets no answer. A relay may open a session before its client has sent a token.
         """
-        is_notification = message is not None and "id" not in message
+        is_notification = envelope is not None and "id" not in envelope.message
         if is_notification and credentials.authorization is None:
             owner = self._session_guard.owner_of(scope)
             if owner is not None:
                 return Caller(caller_id=owner, identity=ANONYMOUS)
-        if credentials.is_relay and _opens_session(message, error):
+        if credentials.is_relay and _opens_session(envelope, error):
             return Caller(caller_id="", client=credentials.client, identity=ANONYMOUS)
         return None
-
-    def _watched(
-        self, message: Json, credentials: PresentedCredentials, scope: Scope
-    ) -> AbstractContextManager[None]:
-        """End a request that stays open when its caller loses access."""
-        if message.get("method") != "subscriptions/listen":
-            return _NO_CONTEXT
-        return self._streams.watched(credentials, scope[_CALLER])
 
     async def _answer_by_sdk(
         self, scope: Scope, receive: Receive, send: Send, body: bytes, message: Json
@@ -296,11 +293,11 @@ def _trace_named_in(meta: Json, scope: Scope) -> AbstractContextManager[None]:
     return observe_again("request", method=scope["method"], path=path_template(scope["path"]))
 
 
-def _opens_session(message: Json | None, error: AccessError) -> bool:
+def _opens_session(envelope: Envelope | None, error: AccessError) -> bool:
     """Whether a relay may pass a message on before its client has sent a token.
 
     Clients that send one in `_meta` of each request do so from the first that asks for something.
     """
     if not isinstance(error, CredentialError) or error.was_presented:
         return False
-    return message is None or message.get("method") in {"initialize", "ping"}
+    return envelope is None or envelope.method in {"initialize", "ping"}

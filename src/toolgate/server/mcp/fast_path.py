@@ -7,7 +7,7 @@ with the body that was read, and gets its answer, or its error, there.
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import anyio.lowlevel
 
@@ -16,7 +16,11 @@ from toolgate.errors import CannotAskError
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.visible_catalog import Authorized
 from toolgate.server.asgi.authentication import IS_RELAYED
-from toolgate.server.asgi.parsing.json_parser import BadMessageError, error_bytes
+from toolgate.server.asgi.parsing.json_parser import (
+    BadMessageError,
+    Envelope,
+    error_bytes,
+)
 from toolgate.server.asgi.parsing.messages import Receive, Send
 from toolgate.server.mcp.methods import check_call, check_list
 from toolgate.server.mcp.result_shape import (
@@ -43,7 +47,6 @@ PIECE_BYTES = 2**18
 """Most of an answer that is handed to the socket in one go."""
 
 _METHODS = frozenset({"tools/call", "tools/list", "server/discover"})
-_ROUTING = frozenset({b"mcp-protocol-version", b"mcp-method", b"mcp-name"})
 _VERSION = MODERN_VERSION.encode()
 _JSON_HEADERS = (b"content-type", b"application/json")
 _STREAM_HEADERS = [
@@ -112,81 +115,42 @@ class FastPath:
         self._gateway = gateway
         self._frame: tuple[bytes, bytes] = _frame()
 
-    def accepts_headers(self, headers: list[tuple[bytes, bytes]]) -> bool:
-        """Whether the headers are those of a request that the lane may answer."""
-        version = method = accept = kind = None
-        seen = 0
-        for name, value in headers:
-            if name == b"mcp-method":
-                method, seen = value, seen + 1
-            elif name == b"mcp-protocol-version":
-                version, seen = value, seen + 1
-            elif name == b"mcp-name":
-                seen += 8
-            elif name == b"accept":
-                accept = value if accept is None else b""
-            elif name == b"content-type":
-                kind = value
-            elif name.startswith((b"mcp-param-", b"mcp-session-id")):
-                return False
-        return (
-            version == _VERSION
-            and seen in {2, 10}
-            and method in {b"tools/call", b"tools/list", b"server/discover"}
-            and kind is not None
-            and kind.startswith(b"application/json")
-            and accept is not None
-            and b"application/json" in accept
-            and b"text/event-stream" in accept
-        )
-
-    def parse(
-        self, message: Json, meta: Json, headers: list[tuple[bytes, bytes]], caller: Caller
+    def accepted(
+        self, envelope: Envelope, headers: list[tuple[bytes, bytes]], caller: Caller
     ) -> FastPathRequest | None:
-        """The request in a message with its `_meta`; None when the SDK has to answer it."""
-        params = message.get("params")
-        method, request_id = message.get("method"), message.get("id")
+        """The request in a message; None when the SDK has to answer it."""
+        method, meta, request_id = envelope.method, envelope.meta, envelope.request_id
         if (
-            message.get("jsonrpc") != "2.0"
-            or method not in _METHODS
-            or isinstance(request_id, bool)
-            or not isinstance(request_id, (str, int))
-            or not isinstance(params, dict)
-        ):
-            return None
-        params = cast("Json", params)
-        if (
-            meta.get(PROTOCOL_VERSION) != MODERN_VERSION
+            method not in _METHODS
+            or request_id is None
+            or meta.get(PROTOCOL_VERSION) != MODERN_VERSION
             or not isinstance(meta.get(CLIENT_CAPABILITIES), dict)
             or not isinstance(meta.get(CLIENT_INFO, {}), dict)
             or "progressToken" in meta
             or LOG_LEVEL in meta
+            or not _headers_agree(headers, method, envelope.params.get("name"))
         ):
-            return None
-        if not _agrees(cast("str", method), params, headers):
             return None
         authorized = None
         if method == "tools/call":
-            authorized = self._gateway.visible.authorize_name(caller, params["name"])
+            authorized = self._gateway.visible.authorize_name(caller, envelope.params["name"])
             if (
                 authorized is not None
-                and authorized.entry.repeats_arguments_in_headers
+                and authorized.entry.mirrors_arguments
                 and not IS_RELAYED.get()
             ):
                 return None
         return FastPathRequest(
             request_id=request_id,
-            method=cast("str", method),
-            params=params,
+            method=method,
+            params=envelope.params,
             caller=caller,
             authorized=authorized,
         )
 
-    async def serve(
-        self, request: FastPathRequest, receive: Receive, send: Send, request_id: str
-    ) -> None:
+    async def serve(self, request: FastPathRequest, receive: Receive, send: Send) -> None:
         """Answer a request; ends the call when the client leaves."""
-        answer = _FastPathResponse(receive, send, request_id)
+        answer = _FastPathResponse(receive, send)
         answer.begin()
         try:
             status, parts = await self._answer(request)
@@ -200,24 +164,23 @@ class FastPath:
 
     async def _answer(self, request: FastPathRequest) -> tuple[int, tuple[bytes, ...]]:
         """Status and body, in parts: a large result is not copied only to stand in one text."""
-        head = b'{"jsonrpc":"2.0","id":' + dumps(request.request_id) + b',"result":'
         try:
             if request.method == "tools/list":
                 check_list(request.params)
                 listing = await self._gateway.listing.list_tools(request.caller)
-                return 200, (head, self._frame[0], listing, self._frame[1], b"}")
+                before, after = self._frame
+                return 200, _parts(dumps(request.request_id), before, listing, after)
             if request.method == "server/discover":
-                discovery = self._discovery(request.caller)
-                return 200, (head, dumps(shape(discovery, request.method, "modern")), b"}")
+                result = self._discovery(request.caller)
+                shaped = dumps(shape(result, request.method, "modern"))
+                return 200, _parts(dumps(request.request_id), shaped)
+            peer = FastPathPeer(request.params["_meta"][CLIENT_CAPABILITIES])
             check_call(request.params)
-            declared = request.params["_meta"][CLIENT_CAPABILITIES]
             result = await self._gateway.call(
-                request.caller,
-                request.params,
-                FastPathPeer(declared),
-                authorized=request.authorized,
+                request.caller, request.params, peer, authorized=request.authorized
             )
-            return 200, (head, dumps(shape(result, request.method, "modern")), b"}")
+            shaped = dumps(shape(result, request.method, "modern"))
+            return 200, _parts(dumps(request.request_id), shaped)
         except BadMessageError as error:
             code, message, data = error.rpc_code, error.message, None
         except Exception as error:  # noqa: BLE001 - logged and answered there
@@ -237,10 +200,9 @@ class FastPath:
 class _FastPathResponse:
     """The response to one request: plain JSON, or a stream when it takes long."""
 
-    def __init__(self, receive: Receive, send: Send, request_id: str) -> None:
+    def __init__(self, receive: Receive, send: Send) -> None:
         self._receive = receive
         self._send = send
-        self._id_header = (b"x-request-id", request_id.encode("ascii"))
         self._timer: asyncio.TimerHandle | None = None
         self._watch: asyncio.Task[None] | None = None
         self._has_left = False
@@ -271,7 +233,7 @@ class _FastPathResponse:
             await self._send_body((b"event: message\r\ndata: ", *parts, b"\r\n\r\n"))
             return
         length = (b"content-length", str(sum(map(len, parts))).encode())
-        headers = [_JSON_HEADERS, length, self._id_header]
+        headers = [_JSON_HEADERS, length]
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
         await self._send_body(parts)
 
@@ -306,8 +268,9 @@ class _FastPathResponse:
 
     async def _send_ping(self) -> None:
         if not self._is_stream:
-            headers = [*_STREAM_HEADERS, self._id_header]
-            await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._send(
+                {"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS}
+            )
             self._is_stream = True
         await self._send(
             {"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True}
@@ -319,24 +282,53 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-def _agrees(method: str, params: Json, headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether the headers that name method and tool say the same as the body."""
-    name_header = None
-    for key, value in headers:
-        if key == b"mcp-method" and value != method.encode():
+def _headers_agree(headers: list[tuple[bytes, bytes]], method: str, tool: object) -> bool:
+    """Whether the headers allow a plain answer, and name the method and tool of the body.
+
+    What is repeated, or mirrors an argument, is left to the SDK.
+    """
+    version = named_method = named_tool = accept = kind = None
+    for name, value in headers:
+        if name == b"accept":
+            accept = value if accept is None else b""
+        elif name == b"content-type":
+            kind = value
+        elif not name.startswith(b"mcp-"):
+            continue
+        elif name == b"mcp-method":
+            named_method = value if named_method is None else b""
+        elif name == b"mcp-protocol-version":
+            version = value if version is None else b""
+        elif name == b"mcp-name":
+            named_tool = value if named_tool is None else b""
+        elif name.startswith((b"mcp-param-", b"mcp-session-id")):
             return False
-        if key == b"mcp-name":
-            name_header = value
-    if method != "tools/call":
-        return True
-    tool = params.get("name")
-    if (
-        not isinstance(tool, str)
-        or name_header is None
-        or not _PLAIN_HEADER.issuperset(name_header)
-    ):
-        return False
-    return name_header.decode("ascii") == tool and not tool.startswith("=?")
+    return (
+        version == _VERSION
+        and named_method == method.encode()
+        and kind is not None
+        and kind.startswith(b"application/json")
+        and accept is not None
+        and b"application/json" in accept
+        and b"text/event-stream" in accept
+        and (_names_tool(named_tool, tool) if method == "tools/call" else named_tool != b"")
+    )
+
+
+def _names_tool(header: bytes | None, tool: object) -> bool:
+    """Whether a header names a tool without any encoding."""
+    return (
+        isinstance(tool, str)
+        and header is not None
+        and _PLAIN_HEADER.issuperset(header)
+        and header.decode("ascii") == tool
+        and not tool.startswith("=?")
+    )
+
+
+def _parts(request_id: bytes, *result: bytes) -> tuple[bytes, ...]:
+    """The answer to a request, from its id and its result as JSON."""
+    return b'{"jsonrpc":"2.0","id":', request_id, b',"result":', *result, b"}"
 
 
 def _frame() -> tuple[bytes, bytes]:

@@ -5,14 +5,14 @@ Knows no transport: the MCP front and the fast lane both answer from here.
 
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
 from toolgate.gateway.gateway import Gateway
 from toolgate.server.asgi.parsing.json_parser import INVALID_PARAMS, BadMessageError
 from toolgate.server.mcp.result_shape import LOG_LEVEL, PROTOCOL_VERSION
-from toolgate.types import Caller, Json, Peer, json_object
+from toolgate.types import Caller, Json, Peer
 
 __all__ = [
     "LISTS",
@@ -94,7 +94,7 @@ class McpMethods:
 
 def client_name(info: object) -> str:
     """The name in a client's description of itself, fit for a log line; empty without one."""
-    name = json_object(info).get("name")
+    name = cast("Json", info).get("name") if isinstance(info, dict) else None
     if not isinstance(name, str):
         return ""
     return name[:_MAX_CLIENT_NAME] if name.isprintable() else ""

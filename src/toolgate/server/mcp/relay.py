@@ -139,17 +139,16 @@ class _Relay:
         try:
             if line is None:
                 raise body_too_large(self._settings.max_body_bytes)
-            message = check_envelope(
+            message, method, *_ = check_envelope(
                 await parse_json_async(line, max_depth=self._settings.max_depth)
             )
         except BadMessageError as error:
             await self._writer.write(error_bytes(error.request_id, error.rpc_code, error.message))
             return
-        method = message.get("method")
         if method == "initialize":
             # Nothing may overtake it: what follows belongs to its session.
             await self._initialize(message)
-        elif "id" in message and method is not None:
+        elif "id" in message and method:
             self._tasks.start_soon(self._request, message)
         else:
             await self._notify(message)

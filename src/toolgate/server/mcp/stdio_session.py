@@ -19,11 +19,11 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from toolgate.base.ids import new_id
 from toolgate.base.json_text import dumps
 from toolgate.base.logs import REQUEST_ID
 from toolgate.base.tracing import Trace, join_trace, observe, trace_of
 from toolgate.gateway.gateway import Gateway
-from toolgate.server.asgi.authentication import request_id_of
 from toolgate.server.asgi.parsing.json_parser import (
     INVALID_REQUEST,
     BadMessageError,
@@ -94,7 +94,7 @@ class _OpenRequests:
         meta = json_object((message.params or {}).get("_meta"))
         self._open[message.id] = _OpenRequest(
             method=message.method,
-            request_id=request_id_of(None),
+            request_id=new_id(),
             trace=trace_of(meta.get("traceparent"), meta.get("tracestate")),
             began_s=perf_counter(),
         )
@@ -151,8 +151,10 @@ async def _read(
             try:
                 if line is None:
                     raise body_too_large(settings.max_body_bytes)
-                message = check_envelope(await parse_json_async(line, max_depth=settings.max_depth))
-                parsed = jsonrpc_message_adapter.validate_python(message, by_name=False)
+                envelope = check_envelope(
+                    await parse_json_async(line, max_depth=settings.max_depth)
+                )
+                parsed = jsonrpc_message_adapter.validate_python(envelope.message, by_name=False)
             except BadMessageError as error:
                 await writer.write(error_bytes(error.request_id, error.rpc_code, error.message))
             except ValidationError:

@@ -85,11 +85,6 @@ class ClientCall:
         """What the client can be asked."""
         return self.peer.capabilities if self.peer is not None else {}
 
-    @property
-    def wants_progress(self) -> bool:
-        """Whether to ask the server for progress."""
-        return self.peer is not None and self.peer.wants_progress
-
     def can_be_asked(self, method: str) -> bool:
         """Whether the client declared what this question needs."""
         return ASKABLE.get(method) in self.capabilities

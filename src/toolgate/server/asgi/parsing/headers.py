@@ -1,25 +1,21 @@
 """Request headers, read once per request and looked up from then on."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from toolgate.server.asgi.parsing.messages import Scope
 
-__all__ = ["header", "header_in", "headers_of"]
+__all__ = ["HEADERS", "header", "header_in"]
 
-_HEADERS = "toolgate.headers"
+HEADERS = "toolgate.headers"
+"""The key of a scope under which its headers are, as `dict[bytes, bytes]` by lower-case name.
 
-
-def headers_of(scope: Scope) -> Mapping[bytes, bytes]:
-    """The headers by lower-case name; of a repeated header the last value."""
-    headers: dict[bytes, bytes] | None = scope.get(_HEADERS)
-    if headers is None:
-        headers = scope[_HEADERS] = dict(scope["headers"])
-    return headers
+Of a repeated header it has the last value. `HttpApplication` reads them when a request comes.
+"""
 
 
 def header(scope: Scope, name: bytes) -> str | None:
     """The value of a request header; `name` in lower case."""
-    value = headers_of(scope).get(name)
+    value: bytes | None = scope[HEADERS].get(name)
     return None if value is None else value.decode("latin-1")
 
 

@@ -7,7 +7,7 @@ expect `NaN`, half a surrogate pair or an object nested a million times.
 import gc
 import json
 import re
-from typing import Any, NoReturn, cast
+from typing import Any, NamedTuple, NoReturn, cast
 
 import anyio.to_thread
 import orjson
@@ -30,6 +30,7 @@ __all__ = [
     "METHOD_NOT_FOUND",
     "PARSE_ERROR",
     "BadMessageError",
+    "Envelope",
     "body_too_large",
     "check_envelope",
     "error_bytes",
@@ -83,7 +84,26 @@ async def parse_json_async(body: bytes | bytearray, *, max_depth: int) -> Any:
     return await anyio.to_thread.run_sync(_parse, body, max_depth)
 
 
-def check_envelope(value: object) -> Json:
+class Envelope(NamedTuple):
+    """One JSON-RPC message whose outer members are of the right kinds."""
+
+    message: Json
+    """All of it, as it came."""
+
+    method: str
+    """What is asked for; empty: it is a response."""
+
+    request_id: str | int | None
+    """The id that is to be answered; None: nothing is."""
+
+    params: Json
+    """Parameters; empty without any."""
+
+    meta: Json
+    """`_meta` of the parameters; empty where it is no object."""
+
+
+def check_envelope(value: object) -> Envelope:
     """The value if it is one JSON-RPC request, notification or response.
 
     Raises:
@@ -97,7 +117,17 @@ def check_envelope(value: object) -> Json:
     fault = _fault_of(message)
     if fault:
         raise BadMessageError(INVALID_REQUEST, fault, request_id=_id_in(message))
-    return message
+    method: str = message.get("method", "")
+    is_response = "method" not in message
+    params: Json = {} if is_response else message.get("params", {})
+    meta = params.get("_meta")
+    return Envelope(
+        message=message,
+        method=method,
+        request_id=None if is_response else message.get("id"),
+        params=params,
+        meta=cast("Json", meta) if isinstance(meta, dict) else {},
+    )
 
 
 def _fault_of(message: Json) -> str:
@@ -130,8 +160,8 @@ def _fault_of_response(message: Json) -> str:
     return "Member 'error' must be an object with an integer 'code' and a string 'message'."
 
 
-def _id_in(value: object) -> str | int | None:
-    request_id = json_object(value).get("id")
+def _id_in(message: Json) -> str | int | None:
+    request_id = message.get("id")
     if isinstance(request_id, str):
         return request_id
     # Wider ones are read by few clients, and an answer must be readable by all.
@@ -211,7 +241,7 @@ def _over(counts: JsonCounts, max_depth: int, request_id: str | int | None) -> B
 def _id_of(body: bytes | bytearray) -> str | int | None:
     """The id of a request that is refused, where it can be read without effort."""
     try:
-        return _id_in(orjson.loads(body))
+        return _id_in(json_object(orjson.loads(body)))
     except orjson.JSONDecodeError:
         return None
 

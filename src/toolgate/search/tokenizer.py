@@ -10,12 +10,23 @@ in Chinese.
 import re
 import threading
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 import Stemmer
 
-__all__ = ["IGNORED", "fold", "is_noise", "split_identifier", "terms", "words", "words_of_request"]
+__all__ = [
+    "IGNORED",
+    "fold",
+    "fold_all",
+    "is_noise",
+    "split_identifier",
+    "term_of",
+    "terms",
+    "terms_of",
+    "words",
+    "words_of_request",
+]
 
 IGNORED = frozenset(
     """
@@ -93,6 +104,11 @@ def fold(text: str) -> str:
     return _unaccented(text).casefold()
 
 
+def fold_all(texts: Iterable[str]) -> tuple[str, ...]:
+    """Each text as `fold` gives it."""
+    return tuple([fold(text) for text in texts])
+
+
 def split_identifier(name: str) -> list[str]:
     """The words of a name as they are written: `createIssue_v2` gives create, Issue, v, 2."""
     return [part for word in words(name) for part in _parts(word)]
@@ -118,6 +134,17 @@ def terms(word: str) -> tuple[str, ...]:
         read = _stems_of if word.isascii() else _analyse
         stems = _terms_of_word[word] = tuple(dict.fromkeys(read(word[:_LONGEST])))
     return stems
+
+
+def term_of(word: str) -> str:
+    """The term that a word counts as; of a joined word the whole."""
+    every = terms(word)
+    return every[-1] if every else ""
+
+
+def terms_of(words: Iterable[str]) -> tuple[str, ...]:
+    """The term of each word, as `term_of` gives it."""
+    return tuple([term_of(word) for word in words])
 
 
 def is_noise(term: str) -> bool:

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.lexical.stop_words import stop_words_of
-from toolgate.search.lexical.thesaurus import related_terms, term_of
+from toolgate.search.lexical.thesaurus import related_terms
 from toolgate.search.lexical.translation import in_english
 from toolgate.search.tokenizer import (
     IGNORED,
     fold,
     is_noise,
+    term_of,
     terms,
     words_of_request,
 )

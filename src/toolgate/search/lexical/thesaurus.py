@@ -9,9 +9,9 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Final, NamedTuple, TypeAlias
 
-from toolgate.search.tokenizer import IGNORED, is_noise, terms, words_of_request
+from toolgate.search.tokenizer import IGNORED, is_noise, terms_of, words_of_request
 
-__all__ = ["LANGUAGES", "Concept", "Expression", "load_concepts", "related_terms", "term_of"]
+__all__ = ["LANGUAGES", "Concept", "Expression", "load_concepts", "related_terms"]
 
 LANGUAGES: Final = ("en", "de", "fr", "es", "pt", "zh", "ja")
 """Columns of the file (ISO 639-1)."""
@@ -56,15 +56,9 @@ def _concept(line: str) -> Concept:
     english = columns[0]
     return Concept(
         usual=english[0],
-        english=tuple(tuple(map(term_of, words_of_request(text))) for text in english),
+        english=tuple(terms_of(words_of_request(text)) for text in english),
         others=dict(zip(LANGUAGES[1:], columns[1:], strict=True)),
     )
-
-
-def term_of(word: str) -> str:
-    """The term that a word counts as; of a joined word the whole."""
-    every = terms(word)
-    return every[-1] if every else ""
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -84,7 +78,7 @@ def related_terms(text: str) -> Mapping[str, Mapping[str, float]]:
 def _expressions_in(words: Sequence[str]) -> Iterator[Expression]:
     """The longest expressions of the thesaurus in a request, from left to right."""
     by_expression, longest = _index()
-    every = tuple(map(term_of, words))
+    every = terms_of(words)
     at = 0
     while at < len(every):
         for length in range(min(longest, len(every) - at), 0, -1):

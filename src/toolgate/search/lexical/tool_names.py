@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.search.base import SearchableTool
-from toolgate.search.tokenizer import (
-    fold,
-)
+from toolgate.search.tokenizer import fold, fold_all
 
 __all__ = [
     "NameIndex",
@@ -94,16 +92,16 @@ def renumbered(names: NameIndex, moved: NDArray[np.int32]) -> NameIndex:
 
 def spellings_of(tool: SearchableTool) -> tuple[str, ...]:
     """How people write a tool's name, the strongest first: the position is the rank."""
-    whole = tool.key, f"{tool.server}__{tool.name}", tool.name
-    return (
-        *(fold(spelling) for spelling in whole),
-        *(plain_name(spelling) or spelling for spelling in (tool.key, tool.name)),
-    )
+    key, exposed, name = fold_all((tool.key, f"{tool.server}__{tool.name}", tool.name))
+    return key, exposed, name, _plain(key) or tool.key, _plain(name) or tool.name
 
 
 def plain_name(name: str) -> str:
     """A name without everything but letters and digits, to compare `list files` with it."""
-    folded = fold(name)
+    return _plain(fold(name))
+
+
+def _plain(folded: str) -> str:
     return folded.translate(_DROPPED) if folded.isascii() else _SEPARATORS.sub("", folded)
 
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import Stemmer
 
 from toolgate.search.lexical.stop_words import small_words_of
-from toolgate.search.lexical.thesaurus import load_concepts, term_of
-from toolgate.search.tokenizer import IGNORED, fold, words_of_request
+from toolgate.search.lexical.thesaurus import load_concepts
+from toolgate.search.tokenizer import IGNORED, fold, fold_all, terms_of, words_of_request
 
 __all__ = ["EnglishReading", "in_english"]
 
@@ -52,8 +52,12 @@ def in_english(text: str) -> EnglishReading | None:
     words = words_of_request(text)
     if not words:
         return None
-    english = sum(fold(word) in IGNORED or term_of(word) in _english_terms() for word in words)
-    best, language = max((_understood(words, code), code) for code in _STEMMERS)
+    folded, known_terms = fold_all(words), _english_terms()
+    english = sum(
+        plain in IGNORED or term in known_terms
+        for plain, term in zip(folded, terms_of(words), strict=True)
+    )
+    best, language = max((_understood(words, folded, code), code) for code in _STEMMERS)
     if best <= english or best < _LEAST_SHARE * len(words):
         return None
     translation = _from_spaced(words, language)
@@ -70,15 +74,20 @@ def _english_terms() -> frozenset[str]:
     )
 
 
-def _understood(words: Sequence[str], language: str) -> int:
+def _understood(words: Sequence[str], folded: Sequence[str], language: str) -> int:
     """How many words are of a language: small words, and those of the thesaurus."""
-    known, small = _words_known(language), small_words_of(language)
-    return sum(fold(word) in small or _stem(word, language) in known for word in words)
+    small, stems = _words_known(language)
+    return sum(
+        plain in small or _stem(word, language) in stems
+        for word, plain in zip(words, folded, strict=True)
+    )
 
 
 @cache
-def _words_known(language: str) -> frozenset[str]:
-    return frozenset(word for expression in _dictionary(language) for word in expression)
+def _words_known(language: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The small words of a language, and the stems of those in the thesaurus."""
+    stems = frozenset(word for expression in _dictionary(language) for word in expression)
+    return small_words_of(language), stems
 
 
 @cache
@@ -90,7 +99,7 @@ def _dictionary(language: str) -> Mapping[tuple[str, ...], str]:
         for text in concept.others[language]:
             words = words_of_request(text)
             stemmed.setdefault(tuple(_stem(word, language) for word in words), concept.usual)
-            written.setdefault(tuple(map(fold, words)), concept.usual)
+            written.setdefault(fold_all(words), concept.usual)
     # What is written in the list goes before what only has the same stem: Ordner, ordnen.
     return {**stemmed, **written}
 
@@ -98,7 +107,7 @@ def _dictionary(language: str) -> Mapping[tuple[str, ...], str]:
 def _usual(words: Sequence[str], language: str) -> str | None:
     """English for some words that stand beside each other."""
     dictionary = _dictionary(language)
-    as_written = dictionary.get(tuple(map(fold, words)))
+    as_written = dictionary.get(fold_all(words))
     return as_written or dictionary.get(tuple(_stem(word, language) for word in words))
 
 

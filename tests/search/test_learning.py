@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.limits import HANG_S
-from toolgate.base.ids import utc_text
 from toolgate.errors import OptionError, StoreError
 from toolgate.search import Hit, Learning, SearchedQuery
 from toolgate.search.cutoff import HIGHEST, LOWEST, JudgedSearch, PersonalCutoff
@@ -24,7 +23,7 @@ from toolgate.search.relevance.usage_votes import (
     mix_in_unboosted,
 )
 from toolgate.search.usage.writer import UsageLogWriter
-from toolgate.settings import UsageSettings
+from toolgate.settings import AuditSettings, Settings, UsageSettings
 from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter
 from toolgate.store.engine.sqlite_file import MEMORY
 from toolgate.store.sql.usage import SqlUsage
@@ -230,17 +229,16 @@ class Clock:
     def __init__(self) -> None:
         self.moment = datetime(2026, 7, 28, 12, tzinfo=UTC)
 
-    def __call__(self) -> str:
-        return utc_text(self.moment)
+    def __call__(self) -> float:
+        return self.moment.timestamp()
 
     def pass_s(self, seconds: float) -> None:
         self.moment += timedelta(seconds=seconds)
 
 
 def learning(store: Any, clock: Clock, *, keep: bool = False, **rules: Any) -> Learning:
-    return Learning(
-        store.usage, rules=lambda: UsageSettings(**rules), keep_queries=lambda: keep, clock=clock
-    )
+    settings = Settings(usage=UsageSettings(**rules), audit=AuditSettings(keep_queries=keep))
+    return Learning(store.usage, settings=lambda: settings, clock=clock)
 
 
 @pytest.fixture

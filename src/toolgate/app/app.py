@@ -272,11 +272,7 @@ def _open_search(
     storage: Storage,
     search_factory: SearchFactory,
 ) -> SearchParts:
-    learning = Learning(
-        storage.store.usage,
-        rules=lambda: settings().usage,
-        keep_queries=lambda: settings().audit.keep_queries,
-    )
+    learning = Learning(storage.store.usage, settings=settings)
     stack.push_async_callback(learning.aclose)
     relations = Relations(lambda: settings().groups)
     stack.push_async_callback(relations.aclose)

@@ -11,18 +11,19 @@ import logging
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
+from time import time
 
 import anyio.lowlevel
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.base.ids import new_id, utc_now, utc_text
+from toolgate.base.ids import new_id, utc_text_of
 from toolgate.search.base import Hit, SearchedQuery
 from toolgate.search.cutoff import JudgedSearch, PersonalCutoff
 from toolgate.search.relevance.usage_votes import UsageHistory, UsageVotes, UsageWeights
 from toolgate.search.usage.writer import UsageLogWriter
-from toolgate.settings import UsageSettings
+from toolgate.settings import Settings
 from toolgate.store import (
     StoredSearch,
     StoredUse,
@@ -179,13 +180,11 @@ class Learning:
         self,
         store: UsageRepository,
         *,
-        rules: Callable[[], UsageSettings],
-        keep_queries: Callable[[], bool],
-        clock: Callable[[], str] = utc_now,
+        settings: Callable[[], Settings],
+        clock: Callable[[], float] = time,
     ) -> None:
         self._store = store
-        self._rules = rules
-        self._keep_queries = keep_queries
+        self._settings = settings
         self._clock = clock
         self._writer = UsageLogWriter(store)
         self._projects: dict[str, _Project] = {}
@@ -207,22 +206,22 @@ class Learning:
 
     async def learned(self, caller: Caller) -> Learned | None:
         """What a search of this caller may know; None while learning is off."""
-        rules = self._rules()
+        rules = self._settings().usage
         if not rules.enabled:
             return None
         project = await self._project(caller.project_id)
         line = self._line(project, caller) if rules.adapt_line else _CALIBRATED
         judged = tuple([(search.margin, search.fitted) for search in line.judged])
         version = caller.project_id, len(project.seen), judged
-        now_s = self._now_s() if project.by_model else 0.0  # nobody votes who could have aged
+        now_s = self._clock() if project.by_model else 0.0  # nobody votes who could have aged
         return Learned(project.by_model, now_s, line, version)
 
     def recent(self, caller: Caller) -> tuple[str, ...]:
         """Keys of the tools that the conversation used within half an hour, newest first."""
         talk = self._talks.get(caller.thread)
-        if talk is None or not talk.used or not self._rules().enabled:
+        if talk is None or not talk.used or not self._settings().usage.enabled:
             return ()
-        since = self._now_s() - _USED_FOR_S
+        since = self._clock() - _USED_FOR_S
         return tuple(dict.fromkeys(key for key, at_s in talk.used if at_s >= since))
 
     def used_together(
@@ -232,7 +231,7 @@ class Learning:
         project = self._projects.get(project_id)
         if project is None or not project.pairs:
             return {}
-        rules = self._rules()
+        rules = self._settings().usage
         if not rules.enabled or not rules.together:
             return {}
         companions: dict[str, list[str]] = {}
@@ -253,7 +252,7 @@ class Learning:
         """How much was learned in the caller's project."""
         project = await self._project(caller.project_id)
         return LearningStatus(
-            enabled=self._rules().enabled,
+            enabled=self._settings().usage.enabled,
             requests=sum(len(history) for history in project.by_model.values()),
             tools=len(project.uses),
             pairs=sum(
@@ -287,11 +286,12 @@ class Learning:
             hits: The hits that the answer showed.
             beside: Keys that it showed otherwise: alternatives, batches.
         """
-        if not self._rules().enabled:
+        settings = self._settings()
+        if not settings.usage.enabled:
             return
         talk = self._talk(caller)
         single = len(asked) == 1
-        at = self._clock()
+        at = utc_text_of(self._clock())
         for query in asked:
             query_hits = [
                 hit for hit in hits if single or hit.fields.get("query") == query.query[:200]
@@ -308,7 +308,7 @@ class Learning:
                 shown=tuple((hit.key, hit.relevance) for hit in query_hits),
                 margin=query.margin,
                 weak=query.fit == "none",
-                query=query.query[:_QUERY_CHARS] if self._keep_queries() else None,
+                query=query.query[:_QUERY_CHARS] if settings.audit.keep_queries else None,
             )
             self._writer.put(search)
             keys = frozenset(hit.key for hit in query_hits)
@@ -322,11 +322,11 @@ class Learning:
 
     def note_call(self, caller: Caller, key: str, *, ok: bool) -> None:
         """Take the end of a call: it belongs to the last search here that showed its tool."""
-        if not self._rules().enabled:
+        if not self._settings().usage.enabled:
             return
         talk = self._talk(caller)
         if ok:
-            talk.used.appendleft((key, self._now_s()))
+            talk.used.appendleft((key, self._clock()))
         search = next((search for search, keys in talk.searches if key in keys), None)
         if search is None:
             return
@@ -376,7 +376,7 @@ class Learning:
         use = StoredUse(
             use_id=new_id(),
             search_id=search.search_id,
-            at=self._clock(),
+            at=utc_text_of(self._clock()),
             project_id=search.project_id,
             tool=key,
             outcome=outcome,
@@ -408,7 +408,7 @@ class Learning:
     async def _read_log(self, project_id: str, project: _Project) -> None:
         """Read what other processes, or earlier ones, wrote to the log."""
         # Another process may write a use a moment after it happened.
-        read_at = utc_text(datetime.fromisoformat(self._clock()) - timedelta(seconds=_LOOK_AGAIN_S))
+        read_at = utc_text_of(self._clock() - _LOOK_AGAIN_S)
         usage_filter = UsageFilter(
             project_id=project_id, with_uses=True, since=project.looked_at, limit=_LOADED_MOST
         )
@@ -437,8 +437,8 @@ class Learning:
             if history is None:
                 history = project.by_model[search.model] = UsageHistory(
                     len(search.vector) // 2,
-                    half_life_s=self._rules().half_life_days * 86_400,
-                    max_requests=self._rules().max_requests,
+                    half_life_s=self._settings().usage.half_life_days * 86_400,
+                    max_requests=self._settings().usage.max_requests,
                 )
             history.add(
                 search.vector,
@@ -477,7 +477,7 @@ class Learning:
         judged = project.judged.get(caller.caller_id)
         if not judged:
             return _CALIBRATED
-        now_s, half_s = self._now_s(), self._rules().half_life_days * 86_400
+        now_s, half_s = self._clock(), self._settings().usage.half_life_days * 86_400
         return PersonalCutoff(
             [
                 JudgedSearch(
@@ -499,9 +499,6 @@ class Learning:
         if len(self._talks) > _CONVERSATIONS:
             self._talks.popitem(last=False)
         return talk
-
-    def _now_s(self) -> float:
-        return _seconds(self._clock())
 
 
 def _seconds(at: str) -> float:

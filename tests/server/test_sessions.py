@@ -11,7 +11,7 @@ from tests.limits import HANG_S
 from tests.server.http_gateway import listening, post
 from toolgate.base.signing import Signer
 from toolgate.server.asgi.parsing.messages import Receive, Scope, Send
-from toolgate.server.mcp.sessions import HandshakeSessions, ParkingLimits
+from toolgate.server.mcp.handshake.sessions import HandshakeSessions, ParkingLimits
 from toolgate.types import Json
 
 pytestmark = pytest.mark.anyio

@@ -47,13 +47,13 @@ from toolgate.server.asgi.parsing.messages import (
 from toolgate.server.asgi.request_context import BODY_BYTES, JSONRPC_ID, path_template
 from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
 from toolgate.server.mcp.fast_path import FastPath
+from toolgate.server.mcp.handshake.session_guard import SessionGuard
+from toolgate.server.mcp.handshake.sessions import SESSION_NOT_FOUND, HandshakeSessions
 from toolgate.server.mcp.methods import client_name
 from toolgate.server.mcp.prebuilt_lists import fill_placeholder
 from toolgate.server.mcp.result_shape import ACCESS_CODE, CLIENT_INFO, FORBIDDEN_CODE
 from toolgate.server.mcp.sdk_errors import explain_errors, media_type_fault
 from toolgate.server.mcp.sdk_loader import SdkLoader
-from toolgate.server.mcp.session_guard import SessionGuard
-from toolgate.server.mcp.sessions import SESSION_NOT_FOUND, HandshakeSessions
 from toolgate.server.mcp.summarize_body import FULL_PARAMS, summarize_body
 from toolgate.types import Caller, Json, json_object
 

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 from toolgate.server.asgi.parsing.headers import header, header_in
 from toolgate.server.asgi.parsing.messages import Message, Scope, Send
-from toolgate.server.mcp.sessions import HandshakeSessions
+from toolgate.server.mcp.handshake.sessions import HandshakeSessions
 from toolgate.types import Caller
 
 __all__ = ["SessionGuard"]

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
 __all__ = [
     "CONSOLE",
     "DEFAULT_PROJECT",
+    "HANDSHAKE_VERSIONS",
     "LEGACY_VERSION",
     "LOCAL",
     "MODERN_VERSION",
@@ -55,6 +56,9 @@ MODERN_VERSION = "2026-07-28"
 
 LEGACY_VERSION = "2025-11-25"
 """The last revision with a handshake. https://modelcontextprotocol.io/specification/2025-11-25"""
+
+HANDSHAKE_VERSIONS = (LEGACY_VERSION, "2025-06-18", "2025-03-26", "2024-11-05")
+"""All revisions with a handshake, the newest first."""
 
 DEFAULT_PROJECT = "default"
 """The project (tenant) that everything belongs to until others are made."""

@@ -14,7 +14,7 @@ from tests.server.fake_gateway import FakeGateway, fake_app
 from tests.server.http_gateway import INITIALIZE, headers_for, listening, modern, post, until
 from toolgate.errors import PortTakenError, RpcError
 from toolgate.server.http import serve
-from toolgate.server.mcp import fast_path
+from toolgate.server.mcp import response_stream
 from toolgate.types import Json, Peer
 
 pytestmark = pytest.mark.anyio
@@ -311,8 +311,8 @@ async def test_a_client_that_leaves_ends_its_call(token: str | None) -> None:
 
 
 async def test_a_long_silent_call_shows_signs_of_life(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fast_path, "WATCH_AFTER_S", 0.001)
-    monkeypatch.setattr(fast_path, "STREAM_AFTER_S", 0.01)
+    monkeypatch.setattr(response_stream, "WATCH_AFTER_S", 0.001)
+    monkeypatch.setattr(response_stream, "STREAM_AFTER_S", 0.01)
     call = modern("tools/call", {"name": "slow"})
     async with (
         listening() as place,
@@ -468,8 +468,8 @@ async def test_a_stream_of_the_lane_ends_with_an_error_at_shutdown(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A call that runs for more than 15 s has become a stream, which was cut."""
-    monkeypatch.setattr(fast_path, "WATCH_AFTER_S", 0.001)
-    monkeypatch.setattr(fast_path, "STREAM_AFTER_S", 0.01)
+    monkeypatch.setattr(response_stream, "WATCH_AFTER_S", 0.001)
+    monkeypatch.setattr(response_stream, "STREAM_AFTER_S", 0.01)
     call = modern("tools/call", {"name": "slow"}, request_id="s")
     async with (
         listening(drain_s=0.05) as place,

@@ -17,7 +17,15 @@ from toolgate.errors import (
     UnreachableError,
     UpstreamError,
 )
-from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Era, Json, json_array, json_object
+from toolgate.types import (
+    HANDSHAKE_VERSIONS,
+    LEGACY_VERSION,
+    MODERN_VERSION,
+    Era,
+    Json,
+    json_array,
+    json_object,
+)
 from toolgate.upstream.base import Wire
 from toolgate.upstream.calls.client_call import ASKABLE, ClientCall, severity
 from toolgate.upstream.envelope import CLIENT_INFO, HeaderParams, envelope
@@ -26,7 +34,6 @@ __all__ = ["EraSession", "EraSessionObserver"]
 
 log = logging.getLogger(__name__)
 
-_KNOWN_HANDSHAKES = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 _SILENCE_S = 5.0
 """How long a server may ignore `server/discover` before it is also greeted with `initialize`."""
 # Error code of the modern era: the server speaks other versions than the one it was asked in.
@@ -307,10 +314,10 @@ class EraSession:
         headers: dict[str, str] = {}
         answer = await self.wire.request("initialize", params, headers=headers)
         version = answer.get("protocolVersion")
-        if version not in _KNOWN_HANDSHAKES:
+        if version not in HANDSHAKE_VERSIONS:
             raise UnreachableError(
                 f"Server {self.name!r} answered the handshake with revision {version!r}.",
-                allowed=f"Known: {', '.join((MODERN_VERSION, *_KNOWN_HANDSHAKES))}.",
+                allowed=f"Known: {', '.join((MODERN_VERSION, *HANDSHAKE_VERSIONS))}.",
                 hint="Update the server, or Toolgate.",
             )
         self.era = "handshake"

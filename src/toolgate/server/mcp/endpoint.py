@@ -45,8 +45,10 @@ from toolgate.server.asgi.parsing.messages import (
     send_json,
 )
 from toolgate.server.asgi.request_context import BODY_BYTES, JSONRPC_ID, path_template
+from toolgate.server.asgi.response import send_empty
 from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
 from toolgate.server.mcp.fast_path import FastPath
+from toolgate.server.mcp.handshake.fast_path import SessionFastPath
 from toolgate.server.mcp.handshake.session_guard import SessionGuard
 from toolgate.server.mcp.handshake.sessions import SESSION_NOT_FOUND, HandshakeSessions
 from toolgate.server.mcp.methods import client_name
@@ -101,6 +103,7 @@ class McpEndpoint:
         self.sessions = HandshakeSessions(app.signer, sdk)
         """Sessions of clients of the handshake era."""
         self._session_guard = SessionGuard(self.sessions)
+        self._session_fast_path = SessionFastPath(app.gateway, self.sessions)
         self._sdk = sdk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,6 +117,8 @@ class McpEndpoint:
         if scope["method"] != "POST":
             credentials = presented_credentials(scope, {}, is_relay=is_relay)
             if await self._authenticate(scope, send, credentials, None):
+                if scope["method"] == "DELETE":
+                    self._session_fast_path.end_session(header(scope, b"mcp-session-id") or "")
                 with self._streams.watched(credentials, scope[_CALLER]):
                     await self._to_sdk(scope, receive, explain_errors(send, scope, None))
             return
@@ -136,7 +141,7 @@ class McpEndpoint:
                 request = self._fast_path.accepted(envelope, scope["headers"], scope[_CALLER])
                 if request is not None:
                     await self._fast_path.serve(request, receive, send)
-                else:
+                elif not await self._answered_in_session(scope, receive, send, envelope):
                     await self._answer_by_sdk(scope, receive, send, body, envelope.message)
 
     async def refuse(
@@ -247,6 +252,32 @@ class McpEndpoint:
             return Caller(caller_id="", client=credentials.client, identity=ANONYMOUS)
         return None
 
+    async def _answered_in_session(
+        self, scope: Scope, receive: Receive, send: Send, envelope: Envelope
+    ) -> bool:
+        """Answer what the fast path of sessions can answer; False: the SDK has to."""
+        session_id = header(scope, b"mcp-session-id")
+        if session_id is None:
+            return False
+        path = self._session_fast_path
+        if envelope.request_id is None:
+            if envelope.method == "notifications/cancelled":
+                is_taken = path.cancel(session_id, envelope.params.get("requestId"))
+            else:
+                is_taken = not envelope.method and path.take_answer(session_id, envelope.message)
+            if is_taken:
+                await send_empty(send, 202, ((b"content-length", b"0"),))
+            return is_taken
+        request = path.accepted(envelope, scope, scope[_CALLER])
+        if request is None:
+            return False
+        with self._session_guard.unique_request(scope, request.request_id) as is_unique:
+            if is_unique:
+                await path.serve(request, receive, send)
+            else:
+                await _refuse_repeated_id(send, request.request_id)
+        return True
+
     async def _answer_by_sdk(
         self, scope: Scope, receive: Receive, send: Send, body: bytes, message: Json
     ) -> None:
@@ -256,8 +287,7 @@ class McpEndpoint:
             body = summarize_body(message)
         with self._session_guard.unique_request(scope, request_id) as is_unique:
             if not is_unique:
-                text = _DUPLICATE_ID.format(request_id)
-                await send_json(send, 400, error_bytes(request_id, INVALID_REQUEST, text))
+                await _refuse_repeated_id(send, request_id)
                 return
             if not IS_RELAYED.get() and message.get("method") == "initialize":
                 scope[_OPENING] = json_object(message.get("params"))
@@ -283,6 +313,11 @@ class McpEndpoint:
             opening = scope.pop(_OPENING)
             send = self.sessions.assign_id(send, opening, scope[_CALLER].caller_id)
         await self._sdk(scope, receive, fill_placeholder(send, scope))
+
+
+async def _refuse_repeated_id(send: Send, request_id: object) -> None:
+    text = _DUPLICATE_ID.format(request_id)
+    await send_json(send, 400, error_bytes(request_id, INVALID_REQUEST, text))
 
 
 def _trace_named_in(meta: Json, scope: Scope) -> AbstractContextManager[None]:

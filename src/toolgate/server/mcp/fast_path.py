@@ -7,9 +7,6 @@ with the body that was read, and gets its answer, or its error, there.
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
-
-import anyio.lowlevel
 
 from toolgate.base.json_text import dumps
 from toolgate.errors import CannotAskError
@@ -23,6 +20,7 @@ from toolgate.server.asgi.parsing.json_parser import (
 )
 from toolgate.server.asgi.parsing.messages import Receive, Send
 from toolgate.server.mcp.methods import check_call, check_list
+from toolgate.server.mcp.response_stream import ResponseStream, result_parts
 from toolgate.server.mcp.result_shape import (
     CLIENT_CAPABILITIES,
     CLIENT_INFO,
@@ -37,23 +35,8 @@ from toolgate.types import MODERN_VERSION, Caller, Era, Json
 
 __all__ = ["FastPath", "FastPathRequest"]
 
-WATCH_AFTER_S = 0.05
-"""Seconds after which a call is worth watching for a client that leaves."""
-
-STREAM_AFTER_S = 15.0
-"""Seconds of silence after which a stream with signs of life begins, for proxies on the way."""
-
-PIECE_BYTES = 2**18
-"""Most of an answer that is handed to the socket in one go."""
-
 _METHODS = frozenset({"tools/call", "tools/list", "server/discover"})
 _VERSION = MODERN_VERSION.encode()
-_JSON_HEADERS = (b"content-type", b"application/json")
-_STREAM_HEADERS = [
-    (b"content-type", b"text/event-stream"),
-    (b"cache-control", b"no-cache, no-transform"),
-    (b"x-accel-buffering", b"no"),
-]
 _PLAIN_HEADER = frozenset(range(0x20, 0x7F))
 
 
@@ -150,7 +133,7 @@ class FastPath:
 
     async def serve(self, request: FastPathRequest, receive: Receive, send: Send) -> None:
         """Answer a request; ends the call when the client leaves."""
-        answer = _FastPathResponse(receive, send)
+        answer = ResponseStream(receive, send)
         answer.begin()
         try:
             status, parts = await self._answer(request)
@@ -169,18 +152,18 @@ class FastPath:
                 check_list(request.params)
                 listing = await self._gateway.listing.list_tools(request.caller)
                 before, after = self._frame
-                return 200, _parts(dumps(request.request_id), before, listing, after)
+                return 200, result_parts(dumps(request.request_id), before, listing, after)
             if request.method == "server/discover":
                 result = self._discovery(request.caller)
                 shaped = dumps(shape(result, request.method, "modern"))
-                return 200, _parts(dumps(request.request_id), shaped)
+                return 200, result_parts(dumps(request.request_id), shaped)
             peer = FastPathPeer(request.params["_meta"][CLIENT_CAPABILITIES])
             check_call(request.params)
             result = await self._gateway.call(
                 request.caller, request.params, peer, authorized=request.authorized
             )
             shaped = dumps(shape(result, request.method, "modern"))
-            return 200, _parts(dumps(request.request_id), shaped)
+            return 200, result_parts(dumps(request.request_id), shaped)
         except BadMessageError as error:
             code, message, data = error.rpc_code, error.message, None
         except Exception as error:  # noqa: BLE001 - logged and answered there
@@ -195,91 +178,6 @@ class FastPath:
         if instructions := self._gateway.listing.instructions(caller):
             discovery["instructions"] = instructions
         return discovery
-
-
-class _FastPathResponse:
-    """The response to one request: plain JSON, or a stream when it takes long."""
-
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive = receive
-        self._send = send
-        self._timer: asyncio.TimerHandle | None = None
-        self._watch: asyncio.Task[None] | None = None
-        self._has_left = False
-        self._is_stream = False
-
-    def begin(self) -> None:
-        # Most calls are over before a task to watch them would have started.
-        task = asyncio.current_task()
-        assert task is not None
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(WATCH_AFTER_S, self._start_watching, task)
-
-    def has_left(self) -> bool:
-        """Whether the client is gone; then the cancellation was ours and is over."""
-        if not self._has_left:
-            return False
-        task = asyncio.current_task()
-        return task is None or task.uncancel() == 0
-
-    def end(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._watch is not None:
-            self._watch.cancel()
-
-    async def finish(self, status: int, parts: tuple[bytes, ...]) -> None:
-        if self._is_stream:
-            await self._send_body((b"event: message\r\ndata: ", *parts, b"\r\n\r\n"))
-            return
-        length = (b"content-length", str(sum(map(len, parts))).encode())
-        headers = [_JSON_HEADERS, length]
-        await self._send({"type": "http.response.start", "status": status, "headers": headers})
-        await self._send_body(parts)
-
-    async def _send_body(self, parts: tuple[bytes, ...]) -> None:
-        """Send what is large piece by piece, so that other calls go on."""
-        if sum(map(len, parts)) > PIECE_BYTES:
-            for part in parts:
-                for start in range(0, len(part), PIECE_BYTES):
-                    piece = part[start : start + PIECE_BYTES]
-                    await self._send(
-                        {"type": "http.response.body", "body": piece, "more_body": True}
-                    )
-                    await anyio.lowlevel.checkpoint()  # a quick reader never makes us wait
-            parts = ()
-        await self._send({"type": "http.response.body", "body": b"".join(parts)})
-
-    def _start_watching(self, task: asyncio.Task[Any]) -> None:
-        self._timer = None
-        self._watch = asyncio.get_running_loop().create_task(self._watch_for_disconnect(task))
-
-    async def _watch_for_disconnect(self, task: asyncio.Task[Any]) -> None:
-        gone = asyncio.ensure_future(_disconnected(self._receive))
-        try:
-            while not gone.done():
-                await asyncio.wait({gone}, timeout=STREAM_AFTER_S)
-                if not gone.done():
-                    await self._send_ping()
-        finally:
-            gone.cancel()
-        self._has_left = True
-        task.cancel()
-
-    async def _send_ping(self) -> None:
-        if not self._is_stream:
-            await self._send(
-                {"type": "http.response.start", "status": 200, "headers": _STREAM_HEADERS}
-            )
-            self._is_stream = True
-        await self._send(
-            {"type": "http.response.body", "body": b": ping\r\n\r\n", "more_body": True}
-        )
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _headers_agree(headers: list[tuple[bytes, bytes]], method: str, tool: object) -> bool:
@@ -324,11 +222,6 @@ def _names_tool(header: bytes | None, tool: object) -> bool:
         and header.decode("ascii") == tool
         and not tool.startswith("=?")
     )
-
-
-def _parts(request_id: bytes, *result: bytes) -> tuple[bytes, ...]:
-    """The answer to a request, from its id and its result as JSON."""
-    return b'{"jsonrpc":"2.0","id":', request_id, b',"result":', *result, b"}"
 
 
 def _frame() -> tuple[bytes, bytes]:

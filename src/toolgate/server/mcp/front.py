@@ -26,13 +26,13 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.shared.exceptions import MCPError
+from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResult
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 import toolgate
 from toolgate.base.tracing import take_trace
-from toolgate.errors import AccessError, ToolgateError
+from toolgate.errors import AccessError, CannotAskError, RpcError, ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.listing import Change
 from toolgate.security.access import PresentedCredentials
@@ -294,7 +294,7 @@ class McpServer:
             declared = session.capabilities if session else {}
             level = session.level if session else None
         return ClientPeer(
-            _channel(ctx),
+            _SdkChannel(_channel(ctx)),
             era=era,
             capabilities=declared,
             progress_token=meta.get("progressToken"),
@@ -472,6 +472,28 @@ def _is_news(record: logging.LogRecord) -> bool:
         group = cast("BaseExceptionGroup[BaseException]", error)
         return group.split(anyio.ClosedResourceError)[1] is not None
     return not isinstance(error, anyio.ClosedResourceError)
+
+
+class _SdkChannel:
+    """The SDK's stream of a request, with errors that need no SDK."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def send_raw_request(
+        self, method: str, params: Mapping[str, Any] | None
+    ) -> dict[str, Any]:
+        try:
+            return await self._channel.send_raw_request(method, params)
+        except NoBackChannelError as error:
+            raise CannotAskError(
+                f"There is no open stream to ask the client {method!r}."
+            ) from error
+        except MCPError as error:
+            raise RpcError(error.error.code, error.error.message, error.error.data) from error
+
+    async def notify(self, method: str, params: Mapping[str, Any] | None) -> None:
+        await self._channel.notify(method, params)
 
 
 def _uri(ctx: Context) -> str:

@@ -1,11 +1,9 @@
-"""The connection back to a client of the SDK's server, as the rest of Toolgate sees it."""
+"""The connection back to a client during one request, as the rest of Toolgate sees it."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from mcp.shared.exceptions import MCPError, NoBackChannelError
-
-from toolgate.errors import CannotAskError, RpcError
+from toolgate.errors import CannotAskError
 from toolgate.server.mcp.methods import LOG_LEVELS
 from toolgate.types import Era, Json, json_object
 
@@ -20,12 +18,17 @@ _ASKS = {
 
 
 class Channel(Protocol):
-    """The stream of one request, as the SDK gives it."""
+    """The stream of one request."""
 
     async def send_raw_request(
         self, method: str, params: Mapping[str, Any] | None
     ) -> dict[str, Any]:
-        """Ask the client."""
+        """Ask the client.
+
+        Raises:
+            CannotAskError: It is not there.
+            RpcError: It answered with an error.
+        """
         ...
 
     async def notify(self, method: str, params: Mapping[str, Any] | None) -> None:
@@ -96,14 +99,7 @@ class ClientPeer:
                 f"The server asks the client for {method!r}, which this client cannot answer.",
                 hint=f"Use a client that declares the capability {missing!r}." if missing else "",
             )
-        try:
-            return await self._channel.send_raw_request(method, params)
-        except NoBackChannelError as error:
-            raise CannotAskError(
-                f"There is no open stream to ask the client {method!r}."
-            ) from error
-        except MCPError as error:
-            raise RpcError(error.error.code, error.error.message, error.error.data) from error
+        return await self._channel.send_raw_request(method, params)
 
 
 def passes_log_level(params: Json, level: str | None, era: Era) -> bool:

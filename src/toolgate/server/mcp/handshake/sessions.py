@@ -25,7 +25,7 @@ from toolgate.server.asgi.parsing.messages import Message, Receive, Scope, Send,
 from toolgate.server.mcp.summarize_body import FULL_PARAMS
 from toolgate.types import Json, json_object
 
-__all__ = ["SESSION_NOT_FOUND", "HandshakeSessions", "ParkingLimits"]
+__all__ = ["SESSION_NOT_FOUND", "HandshakeSessions", "OpenedSession", "ParkingLimits"]
 
 SESSION_NOT_FOUND = "Session not found"
 """The answer to a message for a session that there is not, in the words of the SDK."""
@@ -37,6 +37,8 @@ _MAX_ENDED = 100_000
 """Ended sessions that are remembered; chosen: some 10 MB."""
 _MAX_PARKED = 10_000
 """Parked sessions whose log level and subscriptions are remembered; chosen."""
+_MAX_VERIFIED = 10_000
+"""Session ids whose signature is not checked again; chosen: some 10 MB."""
 _MAX_STATE_BYTES = 4_096
 """Bytes of log level and subscriptions that a session keeps while it is parked; chosen."""
 _OPEN_S = 10.0
@@ -70,6 +72,23 @@ class ParkingLimits:
 
     max_idle_per_caller: int = 64
     """Idle sessions of one caller; chosen."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OpenedSession:
+    """What a signed id says of its session."""
+
+    nonce: str
+    """Tells it from all others."""
+
+    expires_at: float
+    """Seconds since 1970 from which on the id is worth nothing."""
+
+    client_info: Json
+    """Name and version of the client."""
+
+    capabilities: Json
+    """What the client can be asked."""
 
 
 @dataclass
@@ -112,6 +131,8 @@ class HandshakeSessions:
         """Those that the SDK keeps without an open request; the longest idle first."""
         self._idle_by_caller: Counter[str] = Counter()
         self._ended: dict[str, None] = {}
+        self._verified: dict[str, OpenedSession] = {}
+        """By the whole id, whose signature was checked."""
         self._parking: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -119,6 +140,35 @@ class HandshakeSessions:
     def idle_count(self) -> int:
         """Sessions without an open request that the SDK keeps now."""
         return len(self._idle)
+
+    def opened(self, session_id: str) -> OpenedSession | None:
+        """What the id of a session says; None where it is not good, or the session has ended."""
+        opened = self._verified.get(session_id)
+        if opened is None:
+            payload = self._opened(session_id)
+            if payload is None:
+                return None
+            params = json_object(payload["p"])
+            opened = OpenedSession(
+                nonce=str(payload["n"]),
+                expires_at=payload["e"],
+                client_info=json_object(params.get("clientInfo")),
+                capabilities=json_object(params.get("capabilities")),
+            )
+            if len(self._verified) >= _MAX_VERIFIED:
+                del self._verified[next(iter(self._verified))]
+            self._verified[session_id] = opened
+        session = self._sessions.get(opened.nonce)
+        has_ended = opened.nonce in self._ended or (session is not None and session.is_ending)
+        return None if has_ended or opened.expires_at <= time() else opened
+
+    def log_level(self, opened: OpenedSession) -> str | None:
+        """The least severe log messages that the client of a session wants; None: it set none."""
+        session = self._sessions.get(opened.nonce)
+        if session is None or not session.state:
+            return None
+        message = session.state.get("logging/setLevel")
+        return None if message is None else message["params"]["level"]
 
     def owner(self, session_id: str) -> str | None:
         """Caller id of who opened a session; None where its id does not say."""

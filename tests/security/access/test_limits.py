@@ -1,16 +1,22 @@
 """How much a caller and a tool may do."""
 
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
+import anyio
+import anyio.lowlevel
 import pytest
 
+from tests.limits import HANG_S
 from tests.security.access.fake_catalog import caller
 from toolgate.errors import LimitError
 from toolgate.security.access import UsageLimits
 from toolgate.settings import LimitSettings, ToolLimitTable
-from toolgate.store import make_store
+from toolgate.store import DayUsage, make_store
 from toolgate.types import Caller
 
 
@@ -153,3 +159,41 @@ def test_a_tool_is_limited_for_all_callers_together() -> None:
     assert [use(counted, ANNA), use(counted, BEN), use(counted, BEN)] == [True, True, False]
     assert use(counted, ANNA, "a:xy")  # each tool by itself
     assert acquire(counted, ANNA, "b:x") is None
+
+
+class SlowUsage:
+    """The counts of a store that writes when a test lets it."""
+
+    shares_minutes = False
+
+    def __init__(self) -> None:
+        self.started, self.release = asyncio.Event(), asyncio.Event()
+        self.calls: Counter[str] = Counter()
+
+    async def add_day_usage(self, day: str, used: Mapping[str, DayUsage]) -> Mapping[str, DayUsage]:
+        self.started.set()
+        await self.release.wait()
+        self.calls.update({name: usage.calls for name, usage in used.items()})
+        return {name: DayUsage(calls=self.calls[name]) for name in used}
+
+
+@pytest.mark.anyio
+async def test_a_task_that_is_cancelled_while_it_saves_loses_no_call() -> None:
+    usage: Any = SlowUsage()
+    counted = UsageLimits(LimitSettings(calls_per_day=5), lambda _: {}, usage)
+    call = counted.for_call(ANNA, "a:x")
+    assert call is not None
+    with anyio.fail_after(HANG_S):
+        usage.release.set()
+        await counted.refresh(call)
+        with counted.acquire(call):
+            pass
+        usage.started.clear()
+        usage.release.clear()
+        saving = asyncio.ensure_future(counted.save())
+        await usage.started.wait()
+        saving.cancel()
+        await anyio.lowlevel.checkpoint()
+        usage.release.set()
+        await asyncio.wait({saving})
+    assert usage.calls[ANNA.caller_id] == 1

@@ -5,6 +5,7 @@ again; a day begins at midnight, UTC. What was used on a day is kept in the stor
 several machines use, the buckets are there too, and each process takes a few calls at a time.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -245,8 +246,16 @@ class UsageLimits:
 
     async def _exchange(self, asked: Mapping[str, _UsageCount]) -> None:
         """Save what is not saved, and read the totals of that and of the counts asked for."""
-        # Shielded: a call that is cancelled must not lose what others have used.
-        with anyio.CancelScope(shield=True), store_deadline(_STORE_WAIT_S):
+        # In a task of its own: a call that is cancelled must not lose what others have used.
+        exchange = asyncio.ensure_future(self._exchange_whole(asked))
+        try:
+            await asyncio.shield(exchange)
+        except asyncio.CancelledError:
+            await asyncio.wait({exchange})
+            raise
+
+    async def _exchange_whole(self, asked: Mapping[str, _UsageCount]) -> None:
+        with store_deadline(_STORE_WAIT_S):
             try:
                 async with acquired(self._exchanging):
                     outdated = {

@@ -12,8 +12,10 @@ and a `Peer` where the client can be notified or asked while a call runs.
 """
 
 from collections.abc import Callable
+from typing import cast
 
 from toolgate.audit import Receipts
+from toolgate.base.tracing import take_trace
 from toolgate.catalog import (
     Menu,
 )
@@ -179,6 +181,9 @@ class Gateway:
             UnknownToolError: No such tool for this caller.
             RpcError: The server answered with a JSON-RPC error.
         """
+        meta = params.get("_meta")
+        members = cast("Json", meta) if isinstance(meta, dict) else {}
+        take_trace(members.get("traceparent"), members.get("tracestate"))
         name = str(params.get("name"))
         if authorized is None and self._is_meta_tool(name):
             return await self._call_meta(caller, name, params, peer)

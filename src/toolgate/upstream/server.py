@@ -25,13 +25,13 @@ from toolgate.errors import (
 from toolgate.security.guards import secret_mask
 from toolgate.types import Caller, Json, Peer, ServerSpec, ServerState, ServerStatus
 from toolgate.upstream.base import Wire
+from toolgate.upstream.calls import errors
 from toolgate.upstream.calls.client_call import (
     ASKABLE_CAPABILITIES,
     ClientCall,
     Deadline,
     wait_for_any,
 )
-from toolgate.upstream.calls.errors import check_content, may_have_run_error, server_down_error
 from toolgate.upstream.calls.health import CallHealth
 from toolgate.upstream.envelope import HeaderParams
 from toolgate.upstream.era_bridge import EraBridge
@@ -132,9 +132,8 @@ class UpstreamServer:
         )
 
     def _member(self, subject: str) -> "UpstreamServer":
-        spec = replace(self.spec, subject=subject)
         member = UpstreamServer(
-            spec,
+            replace(self.spec, subject=subject),
             self._make_wire,
             SubjectObserver(self, self._observer, retry=self.retry_now),
             self._bridge,
@@ -362,8 +361,7 @@ class UpstreamServer:
             params: As the client sent them, with this server's own names.
             caller: Who asks; parked questions are bound to it.
             peer: The way back to the client; None: nobody can be asked or told.
-            repeatable: Whether it may be sent again although it may have run. Of a tool this is
-                what its annotations say, which counts only if the server is trusted.
+            repeatable: Whether it may be sent again; counts for tools of trusted servers only.
 
         Raises:
             ServerDownError: It is down, disabled, or did not come up in time; nothing was sent.
@@ -382,12 +380,11 @@ class UpstreamServer:
             return await self._bridge.resume(
                 params, peer, caller=caller, server=self.name, target=target
             )
-        total_s = self.spec.max_timeout_s
         idle_s = self.spec.timeout_s
         if method == "tools/call":
             idle_s = self.spec.tool_timeouts_s.get(target, idle_s)
             repeatable = repeatable and self.spec.trust
-        deadline = Deadline(idle_s=idle_s, total_s=total_s)
+        deadline = Deadline(idle_s=idle_s, total_s=self.spec.max_timeout_s)
         call = ClientCall(peer, deadline)
 
         async def send(current: Mapping[str, Any], via: ClientCall) -> Json:
@@ -464,20 +461,16 @@ class UpstreamServer:
                 except ConnectionLostError as lost:
                     self._lost(session, lost)
                     if lost.sent and not lost.expired and not repeatable:
-                        raise may_have_run_error(self.name, target or method, lost) from lost
+                        raise errors.may_have_run_error(self.name, target or method, lost) from lost
                     # Once more over a new connection: it did not run, or may run twice.
                     session = await self._session_for(call.peer, target)
                     result = await session.request(method, params, call=call, mirrored=mirrored)
                 if method == "tools/call":
-                    check_content(result)
+                    errors.check_content(result)
         except TimeoutError:
-            limit_s = call.deadline.idle_s
-            self._failed(f"{target or method} did not answer within {limit_s:g} seconds.")
-            raise TimedOutError(
-                f"{self.name}: {target or method} did not answer within {limit_s:g} seconds.",
-                allowed="Whether the call took effect is unknown.",
-                hint=f"Raise timeout_s under [server.{self.name}] if it needs longer.",
-            ) from None
+            late = errors.timed_out_error(self.name, target or method, call.deadline.idle_s)
+            self._failed(late.failed.removeprefix(f"{self.name}: "))
+            raise late from None
         except ConnectionLostError as lost:
             self._failed(lost.failed)
             raise
@@ -502,8 +495,8 @@ class UpstreamServer:
         """Wait for a connection, or for the end of the first attempt to make one."""
         if self._settled.is_set():
             await self._up.wait()
-            return
-        await wait_for_any(self._up, self._settled)
+        else:
+            await wait_for_any(self._up, self._settled)
 
     async def _connect_side(self) -> EraSession:
         async with asyncio.timeout(_CONNECT_WAIT_S):
@@ -514,7 +507,7 @@ class UpstreamServer:
     def _down(self) -> ServerDownError | LoginNeededError:
         if self.state != "disabled" and not self._ended and self._login is not None:
             return self._login
-        return server_down_error(self.status(), has_ended=self._ended)
+        return errors.server_down_error(self.status(), has_ended=self._ended)
 
     # Health
 

@@ -58,17 +58,18 @@ class RequestContext:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request (ASGI)."""
         headers: dict[bytes, bytes] = scope[HEADERS]
+        path = path_template(scope["path"])
         request_id = headers.get(b"x-request-id", b"").decode("latin-1")
         if not _LOGGABLE_ID.fullmatch(request_id):
             request_id = new_id()
         REQUEST_ID.set(request_id)
-        parent = headers.get(b"traceparent", b"").decode("latin-1")
-        join_trace(trace_of(parent, headers.get(b"tracestate", b"").decode("latin-1")))
         CALLER.set(None)
         began = perf_counter()
         response = ResponseMonitor(send, request_id)
+        parent = headers.get(b"traceparent", b"").decode("latin-1")
+        join_trace(trace_of(parent, headers.get(b"tracestate", b"").decode("latin-1")))
         try:
-            with observe("request", method=scope["method"], path=path_template(scope["path"])):
+            with observe("request", method=scope["method"], path=path):
                 await self._app(scope, receive, response)
         except asyncio.CancelledError:
             task = asyncio.current_task()

@@ -264,7 +264,8 @@ class McpEndpoint:
             if envelope.method == "notifications/cancelled":
                 is_taken = path.cancel(session_id, envelope.params.get("requestId"))
             else:
-                is_taken = not envelope.method and path.take_answer(session_id, envelope.message)
+                is_answer = "method" not in envelope.message
+                is_taken = is_answer and path.take_answer(session_id, envelope.message)
             if is_taken:
                 await send_empty(send, 202, ((b"content-length", b"0"),))
             return is_taken

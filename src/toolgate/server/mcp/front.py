@@ -31,7 +31,6 @@ from mcp_types import SubscriptionsListenRequestParams, SubscriptionsListenResul
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 import toolgate
-from toolgate.base.tracing import take_trace
 from toolgate.errors import AccessError, CannotAskError, RpcError, ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.listing import Change
@@ -228,12 +227,10 @@ class McpServer:
 
     async def _answer_method(self, ctx: Context, era: Era) -> Json:
         params = dict(_params(ctx))
-        meta = json_object(params.get("_meta"))
-        take_trace(meta.get("traceparent"), meta.get("tracestate"))
         peer = self._peer(ctx, era, params)
         if era == "handshake" and peer.log_level is not None:
             # A level set for the session is, for a modern server, the wish of each request.
-            params["_meta"] = {**meta, LOG_LEVEL: peer.log_level}
+            params["_meta"] = {**json_object(params.get("_meta")), LOG_LEVEL: peer.log_level}
         caller = await self._caller(ctx, params)
         if era == "handshake" and ctx.request is not None and ctx.method in LISTS:
             listing = await self._methods.checked_listing(ctx.method, params, caller)

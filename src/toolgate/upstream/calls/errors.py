@@ -2,11 +2,16 @@
 
 from typing import cast
 
-from toolgate.errors import ConnectionLostError, InvalidAnswerError, ServerDownError
+from toolgate.errors import (
+    ConnectionLostError,
+    InvalidAnswerError,
+    ServerDownError,
+    TimedOutError,
+)
 from toolgate.types import Json, ServerStatus
 from toolgate.upstream.transports._jsonrpc import excerpt
 
-__all__ = ["check_content", "may_have_run_error", "server_down_error"]
+__all__ = ["check_content", "may_have_run_error", "server_down_error", "timed_out_error"]
 
 
 def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownError:
@@ -48,6 +53,15 @@ def check_content(result: Json) -> None:
             f"The server answered with content that is no list of objects: {excerpt(content)}.",
             hint="Report it to the maker of the server.",
         )
+
+
+def timed_out_error(server: str, target: str, limit_s: float) -> TimedOutError:
+    """The error of a call that was not answered within its time."""
+    return TimedOutError(
+        f"{server}: {target} did not answer within {limit_s:g} seconds.",
+        allowed="Whether the call took effect is unknown.",
+        hint=f"Raise timeout_s under [server.{server}] if it needs longer.",
+    )
 
 
 def may_have_run_error(server: str, target: str, lost: ConnectionLostError) -> ConnectionLostError:

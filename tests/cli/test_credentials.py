@@ -95,6 +95,18 @@ def test_headers_are_given_by_hand_and_never_shown(
     assert command("credentials", "remove", "notes").status == SUCCESS
 
 
+def test_a_server_removed_from_its_file_leaves_no_credential(
+    command: Command, notes: ProtectedServer
+) -> None:
+    """A server that gets its name later would be sent the secret of the one before."""
+    notes.accepts = {"Bearer by-hand"}
+    command("credentials", "set", "notes", "--header", "Authorization=Bearer by-hand")
+    assert command("servers", "remove", "notes").status == SUCCESS
+    added = command("servers", "add", "notes", "--url", notes.url, "--json")
+    assert added.status == SUCCESS
+    assert "No stored credentials" in command("credentials", "list").err
+
+
 def test_secrets_of_added_servers_are_not_in_the_store(
     command: Command, notes: ProtectedServer
 ) -> None:

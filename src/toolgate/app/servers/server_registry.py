@@ -152,10 +152,11 @@ class ServerRegistry:
             row = await self._stored(project_id, name)
             if row is not None:
                 await self._store.servers.delete(row.server_id)
-                await self._store.credentials.delete(name)
             else:
                 path = self._file_of(name)
                 await asyncio.to_thread(_remove_from_file, path, name)
+            # A server that gets this name later must not get the logins of this one.
+            await self._store.credentials.delete(name)
             await self._catalog.remove(name)
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:

@@ -287,10 +287,6 @@ class Logins:
             await self._changed()
         return gone > 0
 
-    async def forget_server(self, server: str) -> None:
-        """Forget all that belongs to a server that is removed."""
-        await self._desk.vault.delete(server=server)
-
     def document(self) -> Json | None:
         """The client id metadata document of this gateway; None where it can have none."""
         # Authorization servers fetch this document, and its URL must be https.

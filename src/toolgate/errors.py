@@ -50,6 +50,7 @@ ToolgateError
     ModelUnavailableError
     UnknownModelError
   DocumentError
+  ProgramError
   ThreadBusyError
 ```
 
@@ -90,6 +91,7 @@ __all__ = [
     "OptionError",
     "PackError",
     "PortTakenError",
+    "ProgramError",
     "RerankerError",
     "RpcError",
     "ServerDownError",
@@ -540,6 +542,12 @@ class DocumentError(ToolgateError):
     """A file cannot be taken in as a document: empty, broken, encrypted, too large, unknown."""
 
     code = "document"
+
+
+class ProgramError(ToolgateError):
+    """A program of a model cannot be run, failed, or used more than it may."""
+
+    code = "program"
 
 
 class ThreadBusyError(ToolgateError):

@@ -38,6 +38,7 @@ FOLDERS = {
     "engine": "chat.engines",
     "llm": "models.llm",
     "reranker": "models.rerankers",
+    "sandbox": "models.sandboxes",
     "search": "search.strategies",
     "store": "store",
     "transport": "upstream.transports",
@@ -47,7 +48,7 @@ FOLDERS = {
 
 ContractT = TypeVar("ContractT")
 
-_EXTRAS = {"pgvector": "postgres"}
+_EXTRAS = {"monty": "programs", "pgvector": "postgres"}
 """Extras of implementations whose name is not that of their extra."""
 
 

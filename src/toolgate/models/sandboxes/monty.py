@@ -1,0 +1,394 @@
+"""The sandbox `pydantic-monty`: an interpreter for a part of Python, in processes of its own.
+
+https://github.com/pydantic/monty. The interpreter is not CPython: there are no frames, modules or
+objects of this process to reach. It needs the extra `programs` (42 MB).
+"""
+
+import json
+import os
+import re
+import signal
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+from anyio import to_thread
+from pydantic_monty import (
+    CollectString,
+    ExternalModule,
+    FunctionSnapshot,
+    FutureSnapshot,
+    Monty,
+    MontyComplete,
+    MontyCrashedError,
+    MontyError,
+    MontyRuntimeError,
+    MontySession,
+    MontySyntaxError,
+    MontyTypingError,
+    NameLookupSnapshot,
+    ResourceLimits,
+    SyncSnapshot,
+)
+
+from toolgate.errors import ProgramError
+from toolgate.models.sandboxes.base import (
+    CallFailure,
+    CallValue,
+    Completed,
+    HostCall,
+    HostFunction,
+    HostModule,
+    PendingCalls,
+    Program,
+    ProgramLimits,
+    Step,
+    json_value,
+)
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["MontySandbox", "Options", "build"]
+
+ResultT = TypeVar("ResultT")
+
+_TURN_S = 90.0
+"""Seconds until a process is killed that does not keep its own limits; above the highest `run_s`,
+with time to check types (chosen)."""
+
+_PROGRAMS_PER_PROCESS = 200
+"""Programs after which a process is replaced (chosen)."""
+
+_RECURSION = 200
+"""Depth of calls within a program (chosen)."""
+
+_TYPING = """from typing import Any, Literal, NotRequired, TypedDict
+from asyncio import gather as gather
+"""
+_UNKNOWN_PARAMETER = re.compile(
+    r"'(\w+)' does not match any known parameter of function '([\w.]+)'"
+)
+_RETURN_OUTSIDE = "`return` statement outside of a function"
+_MAX_ERROR_CHARS = 2_000
+_MAX_PROBLEMS = 8
+"""Type errors that one message names (chosen)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Table `[programs.options.monty]` for this sandbox."""
+
+    processes: int = 4
+    """Programs that run at the same time; 1 to 64. Further ones wait."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.processes <= 64:
+            raise ValueError("Allowed: 1 to 64.")
+
+
+def build(options: Options) -> "MontySandbox":
+    """The sandbox; its first process starts with the first program."""
+    return MontySandbox(options)
+
+
+class MontySandbox:
+    """Implements `Sandbox`.
+
+    The library's own asynchronous interface aborts the process at its end (1.4.0), so the
+    synchronous one is called in threads.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._pool: Monty | None = None
+        self._lock = anyio.Lock()
+        self._slots = anyio.Semaphore(options.processes)
+
+    @asynccontextmanager
+    async def start(self, program: Program) -> AsyncGenerator["MontyExecution"]:
+        """A program at its first step."""
+        config: Json = {
+            "limits": _limits(program.limits),
+            "type_check": program.is_checked,
+            "type_check_stubs": _declarations(program),
+            "type_check_format": "json",
+            "external_modules": _modules(program.modules),
+        }
+        async with self._session(config, program.limits.output_chars) as execution:
+            await execution.begin(program)
+            yield execution
+
+    @asynccontextmanager
+    async def restore(self, snapshot: bytes) -> AsyncGenerator["MontyExecution"]:
+        """A program where a snapshot left it."""
+        async with self._session({}, ProgramLimits().output_chars) as execution:
+            await execution.load(snapshot)
+            yield execution
+
+    async def aclose(self) -> None:
+        """End the processes."""
+        async with self._lock:
+            pool, self._pool = self._pool, None
+            if pool is not None:
+                await to_thread.run_sync(pool.__exit__, None, None, None)
+
+    @asynccontextmanager
+    async def _session(self, config: Json, output_chars: int) -> AsyncGenerator["MontyExecution"]:
+        pool = await self._opened()
+        async with self._slots:
+            session = pool.checkout(os_policy={"sleep": "zero"}, **config)
+            await _in_thread(session.__enter__)
+            try:
+                yield MontyExecution(session, output_chars)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _in_thread(partial(session.__exit__, None, None, None))
+
+    async def _opened(self) -> Monty:
+        async with self._lock:
+            if self._pool is None:
+                pool = Monty(
+                    min_processes=1,
+                    max_processes=self._options.processes,
+                    max_checkouts_per_worker=_PROGRAMS_PER_PROCESS,
+                    request_timeout=_TURN_S,
+                )
+                self._pool = await _in_thread(pool.__enter__)
+            return self._pool
+
+
+class MontyExecution:
+    """Implements `Execution`."""
+
+    def __init__(self, session: MontySession, output_chars: int) -> None:
+        self._session = session
+        self._pid = session.worker_pid
+        self._printed = CollectString(max_bytes=output_chars)
+        self._snapshot: SyncSnapshot | None = None
+        self._step: Step = Completed(value=None)
+        self._functions: frozenset[str] = frozenset()
+
+    @property
+    def step(self) -> Step:
+        """Where it stands."""
+        return self._step
+
+    @property
+    def output(self) -> str:
+        """What it printed."""
+        return self._printed.output
+
+    async def begin(self, program: Program) -> None:
+        """Make the modules known, check the types, and run to the first step."""
+        self._functions = frozenset(function.name for function in program.functions)
+        try:
+            await self._turn(partial(self._begin, program, is_checked=program.is_checked))
+        except MontyTypingError as error:
+            problems = _problems(error.display(), program)
+            if problems:
+                raise ProgramError(
+                    "The program was not run, because it cannot work.",
+                    allowed="\n".join(["", *problems[:_MAX_PROBLEMS], ""]),
+                    hint="Correct it and send the whole program again.",
+                ) from None
+            await self._turn(partial(self._begin, program, is_checked=False))
+
+    async def load(self, snapshot: bytes) -> None:
+        """Stand where a snapshot was taken."""
+        load = partial(self._session.load_snapshot, snapshot, print_callback=self._printed)
+        await self._turn(lambda: self._settled_names(load()))
+
+    async def proceed(self) -> Step:
+        """Go on from a call, whose answer comes later."""
+        snapshot = self._snapshot
+        assert isinstance(snapshot, FunctionSnapshot)
+        await self._turn(lambda: self._settled_names(snapshot.resume({"future": ...})))
+        return self._step
+
+    async def settle(self, answers: Mapping[int, CallValue | CallFailure]) -> Step:
+        """Answer calls that it waits for."""
+        snapshot = self._snapshot
+        assert isinstance(snapshot, FutureSnapshot)
+        settled = {number: _settled(answer) for number, answer in answers.items()}
+        await self._turn(lambda: self._settled_names(snapshot.resume(settled)))
+        return self._step
+
+    async def snapshot(self) -> bytes:
+        """The program as it stands."""
+        return await _in_thread(self._session.dump)
+
+    async def _turn(self, work: Callable[[], SyncSnapshot]) -> None:
+        """Let the program run; whoever is cancelled meanwhile ends its process."""
+        try:
+            self._snapshot = await _in_thread(work)
+        except MontyTypingError:
+            raise
+        except MontyError as error:
+            raise _program_error(error) from None
+        except anyio.get_cancelled_exc_class():
+            if self._pid is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(self._pid, signal.SIGKILL)
+            raise
+        self._step = _step(self._snapshot)
+
+    def _begin(self, program: Program, *, is_checked: bool) -> SyncSnapshot:
+        names = ["from asyncio import gather", *(f"import {m.name}" for m in program.modules)]
+        prelude = self._session.feed_start("\n".join(names), skip_type_check=True)
+        while not isinstance(prelude, MontyComplete):
+            prelude = prelude.resume_auto()
+        return self._settled_names(
+            self._session.feed_start(
+                program.code,
+                inputs={"inputs": program.inputs},
+                print_callback=self._printed,
+                skip_type_check=not is_checked,
+            )
+        )
+
+    def _settled_names(self, snapshot: SyncSnapshot) -> SyncSnapshot:
+        """Answer what needs nobody outside, until a call, a wait or the end."""
+        while True:
+            if isinstance(snapshot, NameLookupSnapshot):
+                name = snapshot.variable_name
+                if snapshot.object_id is None and name in self._functions:
+                    snapshot = snapshot.resume(value=_function(name))
+                else:
+                    snapshot = snapshot.resume()
+            elif isinstance(snapshot, FunctionSnapshot) and snapshot.is_os_function:
+                # Imports find the modules of the session; files, processes and variables nothing.
+                is_import = snapshot.function_name in {"import", "import_stubs"}
+                snapshot = snapshot.resume_auto() if is_import else snapshot.resume_not_handled()
+            else:
+                return snapshot
+
+
+def _step(snapshot: SyncSnapshot) -> Step:
+    if isinstance(snapshot, MontyComplete):
+        return Completed(value=json_value(snapshot.output))
+    if isinstance(snapshot, FutureSnapshot):
+        return PendingCalls(call_ids=tuple(snapshot.pending_call_ids))
+    assert isinstance(snapshot, FunctionSnapshot)
+    return HostCall(
+        call_id=snapshot.call_id,
+        function=str(snapshot.function_name),
+        args=tuple(json_value(argument) for argument in snapshot.args),
+        kwargs=json_value(snapshot.kwargs),
+    )
+
+
+def _function(name: str) -> Any:
+    """A function that only its name says something about: it is never called here."""
+
+    def call() -> None:
+        raise NotImplementedError
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _modules(modules: tuple[HostModule, ...]) -> dict[str, ExternalModule]:
+    return {
+        module.name: ExternalModule({f.name: _function(f.name) for f in module.functions})
+        for module in modules
+    }
+
+
+def _declarations(program: Program) -> str:
+    """What the checker knows beside the builtins.
+
+    Modules are declared as objects: a program uses them without an import, and the checker reads
+    them in one go. It does not know `staticmethod`, so their functions are methods.
+    """
+    lines = [_TYPING, "inputs: dict[str, Any]"]
+    for function in program.functions:
+        lines += [function.types, _declaration(function, function.parameters)]
+    for module in program.modules:
+        lines += [function.types for function in module.functions]
+        lines.append(f"class _{module.name}_:\n    pass")
+        for function in module.functions:
+            parameters = ", ".join(filter(None, ["self", function.parameters]))
+            lines.append(f"    {_declaration(function, parameters)}")
+        lines.append(f"{module.name}: _{module.name}_")
+    return "\n".join(lines)
+
+
+def _declaration(function: HostFunction, parameters: str) -> str:
+    return f"async def {function.name}({parameters}) -> {function.returns}: ..."
+
+
+def _limits(limits: ProgramLimits) -> ResourceLimits:
+    return ResourceLimits(
+        max_feed_duration_secs=limits.run_s,
+        max_memory=limits.memory_mb * 2**20,
+        max_recursion_depth=_RECURSION,
+        max_suspensions=limits.steps,
+        max_total_sleep_secs=0,
+    )
+
+
+def _settled(answer: CallValue | CallFailure) -> Any:
+    if isinstance(answer, CallValue):
+        return {"return_value": answer.value}
+    return {"exc_type": answer.kind, "message": answer.message}
+
+
+def _problems(rendered: str, program: Program) -> list[str]:
+    """What the checker found, a sentence each; empty: nothing that stops the program."""
+    problems: list[str] = []
+    for entry in map(json_object, json_array(json.loads(rendered))):
+        message = str(entry.get("message", ""))
+        if _RETURN_OUTSIDE in message or entry.get("severity") != "error":
+            continue  # a program may end with `return`
+        row = json_object(entry.get("location")).get("row")
+        problems.append(f"Line {row}: {_advised(message, program)}")
+    exact = {p.partition(":")[0] for p in problems if "Unknown key" in p}
+    return [p for p in problems if "found 'dict[" not in p or p.partition(":")[0] not in exact]
+
+
+def _advised(message: str, program: Program) -> str:
+    """The message of the checker, with what was probably meant."""
+    text = message.replace("`", "'").rstrip(".").replace('"', "'").removesuffix("?")
+    text = re.sub(r"bound method '_(\w+)_\.", r"function '\1.", text)
+    if "did you mean" in text:
+        return f"{text}?"
+    if match := re.search(
+        r"'(\w+)' does not match any known parameter of function '([\w.]+)'", text
+    ):
+        parameters = re.findall(r"(\w+):", _parameters_of(match[2], program))
+        if near := get_close_matches(match[1], parameters, 1):
+            return f"{text}, did you mean '{near[0]}'?"
+        return f"{text}; it has {', '.join(parameters) or 'none'}"
+    if match := re.search(r"type '_(\w+)_' has no attribute '(\w+)'", text):
+        return f"Module '{match[1]}' has no tool '{match[2]}'; find tools with search"
+    if "CoroutineType" in text:
+        return f"{text}. Tools are async: write 'await' before the call"
+    return text
+
+
+def _parameters_of(function: str, program: Program) -> str:
+    """The parameters of `module.function`, or of a function without a module, as declared."""
+    declared = {f.name: f.parameters for f in program.functions}
+    for module in program.modules:
+        declared |= {f"{module.name}.{f.name}": f.parameters for f in module.functions}
+    return declared.get(function, "")
+
+
+async def _in_thread(work: Callable[[], ResultT]) -> ResultT:
+    """In a thread that is left alone on cancellation: it ends when its process is killed."""
+    return await to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _program_error(error: MontyError) -> ProgramError:
+    if isinstance(error, MontyCrashedError):
+        why = "took too long" if error.timed_out else "ended its process"
+        return ProgramError(f"The program was ended: it {why}.", hint="Let it do less.")
+    if isinstance(error, MontySyntaxError):
+        return ProgramError(f"The program cannot be read: {error.display('msg')}.")
+    text = str(error)
+    frames = error.traceback() if isinstance(error, MontyRuntimeError) else []
+    where = f" in line {frames[-1].line}" if frames else ""
+    return ProgramError(f"The program failed{where}: {text[:_MAX_ERROR_CHARS]}")

@@ -1,0 +1,224 @@
+"""The contract suite for sandboxes.
+
+Example:
+    ```python
+    class TestMine(SandboxContract):
+        @pytest.fixture
+        def sandbox(self) -> Mine: ...
+    ```
+"""
+
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import anyio
+import pytest
+
+from toolgate.errors import ProgramError
+from toolgate.models.sandboxes import (
+    CallFailure,
+    CallValue,
+    Completed,
+    Execution,
+    HostCall,
+    HostFunction,
+    HostModule,
+    PendingCalls,
+    Program,
+    ProgramLimits,
+    Sandbox,
+)
+
+__all__ = ["SandboxContract"]
+
+_FUNCTIONS = (
+    HostFunction(
+        name="create_issue",
+        parameters="title: str, options: create_issue_options = ...",
+        returns="create_issue_result",
+        types=(
+            "class create_issue_options(TypedDict, total=False):\n    value: int\n"
+            "class create_issue_result(TypedDict):\n    number: int"
+        ),
+    ),
+    HostFunction(name="double", parameters="number: int", returns="int"),
+)
+_MODULES = (HostModule(name="tracker", functions=_FUNCTIONS),)
+_SEARCH = (HostFunction(name="search", parameters="query: str", returns="list[str]"),)
+_SHORT = ProgramLimits(run_s=0.3, memory_mb=16)
+_HANG_S = 60.0
+
+
+def _program(code: str, **fields: Any) -> Program:
+    return Program(code=code, modules=_MODULES, functions=_SEARCH, **fields)
+
+
+async def _run(execution: Execution) -> Any:
+    """Answer all calls of `double` and `create_issue` until the program ends."""
+    answers: dict[int, CallValue | CallFailure] = {}
+    step = execution.step
+    while not isinstance(step, Completed):
+        if isinstance(step, HostCall):
+            value: Any = step.kwargs.get("number") or (step.args[0] if step.args else None)
+            if step.function.endswith("create_issue"):
+                value = {"number": 7}
+            elif step.function.endswith("double") and value == 13:
+                answers[step.call_id] = CallFailure(kind="ValueError", message="not 13")
+                step = await execution.proceed()
+                continue
+            elif step.function.endswith("double"):
+                value = 2 * value
+            answers[step.call_id] = CallValue(value=value)
+            step = await execution.proceed()
+        else:
+            step = await execution.settle({number: answers[number] for number in step.call_ids})
+    return step.value
+
+
+@pytest.mark.anyio
+class SandboxContract:
+    """Subclass it with a fixture `sandbox`."""
+
+    @pytest.fixture
+    async def opened(self, sandbox: Sandbox) -> AsyncGenerator[Sandbox]:
+        """The sandbox, closed afterwards."""
+        with anyio.fail_after(_HANG_S):
+            yield sandbox
+            await sandbox.aclose()
+            await sandbox.aclose()
+
+    @pytest.mark.parametrize(
+        ("code", "value"),
+        [
+            ("1 + 1", 2),
+            ("return [1, 2.5, None, True, 'é']", [1, 2.5, None, True, "é"]),
+            ("x = 3", None),
+            ("{'a': (1, 2), 'b': [i for i in range(3) if i]}", {"a": [1, 2], "b": [1, 2]}),
+            ("import json\njson.loads(json.dumps(inputs))['n']", 5),
+            ("return await tracker.double(number=21)", 42),
+            ("await tracker.double(21)", 42),
+            ("(await tracker.create_issue(title='x'))['number']", 7),
+            ("await gather(*[tracker.double(number=n) for n in [1, 2, 3]])", [2, 4, 6]),
+            (
+                "async def twice(n):\n    return await tracker.double(await tracker.double(n))\n"
+                "await gather(twice(1), twice(2))",
+                [4, 8],
+            ),
+            (
+                "try:\n    await tracker.double(13)\nexcept ValueError as e:\n    r = str(e)\nr",
+                "not 13",
+            ),
+        ],
+    )
+    async def test_a_program_gives_its_last_expression_or_what_it_returns(
+        self, opened: Sandbox, code: str, value: object
+    ) -> None:
+        """As JSON; calls run at once or later, and may fail."""
+        async with opened.start(_program(code, inputs={"n": 5})) as execution:
+            assert await _run(execution) == value
+
+    async def test_what_is_printed_is_no_result(self, opened: Sandbox) -> None:
+        """It is a log, and has a limit."""
+        async with opened.start(_program("print('a', 1)\nprint('b')\n3")) as execution:
+            assert await _run(execution) == 3
+            assert execution.output == "a 1\nb\n"
+        flood = _program("while True:\n    print('x' * 1000)", limits=ProgramLimits(run_s=5))
+        with pytest.raises(ProgramError):
+            async with opened.start(flood):
+                pass
+
+    @pytest.mark.parametrize(
+        ("code", "hint"),
+        [
+            ("await tracker.create_issue(title='x', options={'vaule': 1})", "did you mean 'value'"),
+            ("await tracker.create_issue(titel='x')", "did you mean 'title'"),
+            ("(await tracker.create_issue(title='x'))['nummer']", "did you mean 'number'"),
+            ("await tracker.creat_issue(title='x')", "has no tool 'creat_issue'"),
+            ("await tracker.double(number='3')", "Expected 'int'"),
+            ("tracker.double(3) + 1", "await"),
+            ("nowhere(3)", "nowhere"),
+            ("def f(:", "Line 1"),
+        ],
+    )
+    async def test_types_are_checked_before_anything_runs(
+        self, opened: Sandbox, code: str, hint: str
+    ) -> None:
+        """The message says which line, and what was probably meant."""
+        with pytest.raises(ProgramError) as caught:
+            async with opened.start(_program(f"await tracker.double(1)\n{code}")):
+                pass
+        assert "was not run" in str(caught.value)
+        assert hint.replace("Line 1", "Line 2") in str(caught.value)
+
+    @pytest.mark.parametrize(
+        "code", ["while True: pass", "x = 'a' * (64 * 2 ** 20)", "def f(n): return f(n + 1)\nf(0)"]
+    )
+    async def test_a_program_that_takes_too_much_ends(self, opened: Sandbox, code: str) -> None:
+        """And the next one runs."""
+        with pytest.raises(ProgramError):
+            async with opened.start(_program(code, limits=_SHORT)):
+                pass
+        async with opened.start(_program("1 + 1")) as execution:
+            assert execution.step == Completed(value=2)
+
+    async def test_endless_calls_end(self, opened: Sandbox) -> None:
+        """Each call is a step."""
+        program = _program(
+            "while True: await tracker.double(1)", limits=ProgramLimits(steps=50, run_s=5)
+        )
+        with pytest.raises(ProgramError):
+            async with opened.start(program) as execution:
+                await _run(execution)
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "open('/etc/passwd').read()",
+            "import os\nos.environ['PATH']",
+            "import socket",
+            "import subprocess",
+            "__import__('os').system('true')",
+            "().__class__.__base__.__subclasses__()",
+        ],
+    )
+    async def test_nothing_of_the_machine_can_be_reached(self, opened: Sandbox, code: str) -> None:
+        """No files, network, processes, variables."""
+        with pytest.raises(ProgramError):
+            async with opened.start(_program(code, is_checked=False)) as execution:
+                await _run(execution)
+
+    async def test_whoever_is_cancelled_ends_the_program(self, opened: Sandbox) -> None:
+        """Also in the middle of a computation."""
+        with anyio.move_on_after(0.3) as scope:
+            async with opened.start(_program("while True: pass", limits=ProgramLimits(run_s=30))):
+                pass
+        assert scope.cancelled_caught
+        async with opened.start(_program("1 + 1")) as execution:
+            assert execution.step == Completed(value=2)
+
+    async def test_a_snapshot_goes_on_elsewhere(self, opened: Sandbox, sandbox: Sandbox) -> None:
+        """With its variables, in another process, as often as wanted."""
+        code = (
+            "kept = [1, 2]\na, b = await gather(tracker.double(1), tracker.double(2))\n"
+            "kept + [a, b, await tracker.double(5)]"
+        )
+        async with opened.start(_program(code)) as execution:
+            while isinstance(execution.step, HostCall):
+                await execution.proceed()
+            assert isinstance(execution.step, PendingCalls)
+            first, second = execution.step.call_ids
+            await execution.settle({first: CallValue(value=10)})
+            snapshot = await execution.snapshot()
+        await sandbox.aclose()
+        for value in (20, 30):
+            async with opened.restore(snapshot) as execution:
+                assert execution.step == PendingCalls(call_ids=(second,))
+                await execution.settle({second: CallValue(value=value)})
+                assert await _run(execution) == [1, 2, 10, value, 10]
+
+    @pytest.mark.parametrize("snapshot", [b"", b"x", b"\x00" * 5000])
+    async def test_what_is_no_snapshot_is_refused(self, opened: Sandbox, snapshot: bytes) -> None:
+        """With an error that says so."""
+        with pytest.raises(ProgramError):
+            async with opened.restore(snapshot):
+                pass

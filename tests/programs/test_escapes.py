@@ -1,0 +1,108 @@
+"""No program gets out of the sandbox, or takes more than it may."""
+
+import os
+from pathlib import Path
+from time import monotonic
+
+import anyio
+import psutil
+import pytest
+
+from tests.programs.escapes import attempts
+from toolgate.base import json_text
+from toolgate.errors import ProgramError
+from toolgate.models.sandboxes import (
+    CallValue,
+    Completed,
+    HostCall,
+    HostFunction,
+    HostModule,
+    Program,
+    ProgramLimits,
+    Sandbox,
+)
+
+monty = pytest.importorskip("toolgate.models.sandboxes.monty", exc_type=ModuleNotFoundError)
+
+SECRET = "canary-4711"
+LIMITS = ProgramLimits(run_s=0.25, memory_mb=16, output_chars=2_000, steps=300)
+HANG_S = 20.0
+MAX_PROCESS_MB = 400
+MODULES = (HostModule(name="tracker", functions=(HostFunction(name="double"),)),)
+FUNCTIONS = (HostFunction(name="search"),)
+
+
+async def outcome(sandbox: Sandbox, code: str) -> object:
+    """What a program gives, with what it printed and what it sent, or the text of its error."""
+    program = Program(
+        code=code,
+        inputs={"a": 1},
+        modules=MODULES,
+        functions=FUNCTIONS,
+        limits=LIMITS,
+        is_checked=False,
+    )
+    sent: list[object] = []
+    try:
+        async with sandbox.start(program) as execution:
+            step = execution.step
+            while not isinstance(step, Completed):
+                if isinstance(step, HostCall):
+                    sent.append((step.args, step.kwargs))
+                    step = await execution.proceed()
+                else:
+                    step = await execution.settle(
+                        {number: CallValue(value=1) for number in step.call_ids}
+                    )
+            return [step.value, execution.output, sent]
+    except ProgramError as error:
+        return str(error)
+
+
+def children() -> list[psutil.Process]:
+    return psutil.Process().children(recursive=True)
+
+
+@pytest.mark.anyio
+async def test_no_program_escapes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TOOLGATE_CANARY", SECRET)
+    secret, target = tmp_path / "secret", tmp_path / "target"
+    secret.write_text(SECRET)
+    tries = attempts(secret_file=str(secret), target_file=str(target))
+    sandbox = monty.build(monty.Options(processes=2))
+    before = set(children())
+    problems: list[str] = []
+    largest = 0
+
+    async def attempt_all(number: int) -> None:
+        nonlocal largest
+        for attempt in tries[number::2]:
+            began = monotonic()
+            with anyio.move_on_after(HANG_S) as scope:
+                result = json_text.dumps(await outcome(sandbox, attempt.code)).decode()
+                if SECRET in result or "PATH" in result or "root:" in result:
+                    problems.append(f"leaked: {attempt.code[:200]!r} gave {result[:200]}")
+            if scope.cancelled_caught:
+                problems.append(f"still ran after {monotonic() - began:.0f} s: {attempt.code!r}")
+            workers = set(children()) - before
+            largest = max([largest, *map(rss_of, workers)])
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(attempt_all, 0)
+        tasks.start_soon(attempt_all, 1)
+    grandchildren = {worker for worker in set(children()) - before if worker.ppid() != os.getpid()}
+    await sandbox.aclose()
+
+    assert len(tries) >= 500
+    assert problems == []
+    assert grandchildren == set()
+    assert secret.read_text() == SECRET
+    assert not target.exists()
+    assert largest < MAX_PROCESS_MB * 2**20
+
+
+def rss_of(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.Error:
+        return 0

@@ -549,6 +549,9 @@ class ProgramError(ToolgateError):
 
     code = "program"
 
+    is_waiting: bool = False
+    """Whether it goes on once a person has approved its calls."""
+
 
 class ThreadBusyError(ToolgateError):
     """Another turn of the thread runs, and the thread takes no second one."""

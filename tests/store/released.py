@@ -407,6 +407,19 @@ def build_0022(connection: Connection) -> None:
     )
 
 
+def build_0023(connection: Connection) -> None:
+    """With a program that waits."""
+    build_0022(connection)
+    schema_version.migrate(connection, to="0023")
+    connection.execute(
+        text(
+            "INSERT INTO programs (program_id, project_id, caller_id, state, body, created_at,"
+            " expires_at) VALUES ('p1', 'default', 'local', 'waiting', :body, :now, :now)"
+        ),
+        {"now": "2026-11-24T12:00:00.000Z", "body": b"{}"},
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -430,5 +443,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0020": build_0020,
     "0021": build_0021,
     "0022": build_0022,
+    "0023": build_0023,
 }
 """By revision; a new schema that is released gets a line here."""

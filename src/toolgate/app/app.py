@@ -28,18 +28,20 @@ from toolgate.app.servers.server_registry import ServerRegistry
 from toolgate.app.servers.upstream_servers import UpstreamServers, open_upstream_servers
 from toolgate.app.storage import Storage, open_storage
 from toolgate.audit import retention_of, run_housekeeping
+from toolgate.base.plugins import make
 from toolgate.catalog import ConnectChoice
 from toolgate.chat import ChatService
 from toolgate.databases.connections import Connections, SchemaHistory
 from toolgate.documents import DocumentLibrary
 from toolgate.gateway.gateway import Gateway
-from toolgate.gateway.parts import DocumentParts, ResultStorage, SearchParts, ServerParts
+from toolgate.gateway.parts import DocumentParts, ResultParts, SearchParts, ServerParts
+from toolgate.models.sandboxes import Sandbox
 from toolgate.packs import LiveVariables, Pack, Packs, PackSet
 from toolgate.prompts import Prompts
 from toolgate.search import Learning, Relations
 from toolgate.security.credentials import SealedConfigs
-from toolgate.settings import CurrentSettings, Settings
-from toolgate.types import DEFAULT_PROJECT
+from toolgate.settings import CurrentSettings, ProgramSettings, Settings
+from toolgate.types import DEFAULT_PROJECT, PluginSpec
 from toolgate.upstream import ToolServices, WireMaker
 
 __all__ = ["App", "open_app"]
@@ -248,8 +250,13 @@ async def _open_parts(
         receipts=access.receipts,
         documents=DocumentParts(library=library, helper=models.helper),
         prompts=prompts,
-        results=ResultStorage(store=store, signer=storage.signer),
+        results=ResultParts(
+            store=store,
+            signer=storage.signer,
+            open_sandbox=lambda: _sandbox(settings().programs),
+        ),
     )
+    stack.push_async_callback(gateway.programs.aclose)
     stack.callback(gateway.close)
     return _Parts(
         settings=settings,
@@ -264,6 +271,17 @@ async def _open_parts(
         models=models,
         gateway=gateway,
     )
+
+
+def _sandbox(rules: ProgramSettings) -> Sandbox:
+    """What runs programs, as the settings name it."""
+    spec = PluginSpec(
+        name=rules.sandbox,
+        setting="programs.sandbox",
+        options=rules.options.get(rules.sandbox, {}),
+        options_at=f"programs.options.{rules.sandbox}",
+    )
+    return make("sandbox", Sandbox, spec, {})
 
 
 def _open_search(

@@ -14,7 +14,7 @@ from toolgate.audit.chain_signer import (
 from toolgate.audit.export_formats import EXPORT_FORMATS, as_json_line, as_ocsf
 from toolgate.audit.fanout import FanoutRecorder
 from toolgate.audit.housekeeping import retention_of, run_housekeeping
-from toolgate.audit.receipts import AuditSink, OutcomeReporter, Receipts
+from toolgate.audit.receipts import AuditSink, OutcomeReporter, Receipts, calls_of
 from toolgate.audit.recorder import Recorder, RecorderStatus
 from toolgate.audit.search_comparison import SearchReport, compare_searches
 from toolgate.audit.sinks import FileSink, Sink, SyslogSink, sinks_of
@@ -40,6 +40,7 @@ __all__ = [
     "SyslogSink",
     "as_json_line",
     "as_ocsf",
+    "calls_of",
     "compare_searches",
     "retention_of",
     "run_housekeeping",

@@ -4,6 +4,7 @@ import hashlib
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Protocol, cast
@@ -19,7 +20,7 @@ from toolgate.base.tracing import current_trace
 from toolgate.errors import ApprovalError, GuardError, StoreError, ToolgateError
 from toolgate.types import AuditRecord, Caller, Json, ServerSpec
 
-__all__ = ["AuditSink", "Receipts"]
+__all__ = ["AuditSink", "Receipts", "calls_of"]
 
 _REMEMBERED = 1000
 """Conversations whose discoveries are known."""
@@ -37,6 +38,20 @@ _LONGEST_NAME = 32
 
 _LISTING = "tools/list"
 _OTHER_CLIENTS = AggregatedEvent(action="list", target=_LISTING, client="other clients")
+
+
+_PROGRAM: ContextVar[str] = ContextVar("program", default="")
+"""The record of the program whose calls are recorded now."""
+
+
+@contextmanager
+def calls_of(record_id: str) -> Generator[None]:
+    """Let what is recorded inside the block point to this record."""
+    token = _PROGRAM.set(record_id)
+    try:
+        yield
+    finally:
+        _PROGRAM.reset(token)
 
 
 class AuditSink(Protocol):
@@ -198,7 +213,7 @@ class Receipts:
             **fields,
             query=query,
             target=target,
-            parent_id=parent or self._discovery_of(caller, target),
+            parent_id=parent or self._parent_of(caller, target),
             status=status,
             duration_ms=_elapsed_ms(began),
             detail=_traced(detail or {}),
@@ -266,7 +281,7 @@ class Receipts:
             record = AuditRecord(
                 **_of(caller, action),
                 target=target[:_QUERY_CHARS],
-                parent_id=self._discovery_of(caller, target),
+                parent_id=self._parent_of(caller, target),
                 status=error.code,
                 duration_ms=_elapsed_ms(began),
                 detail=_traced(_why(error)),
@@ -292,7 +307,7 @@ class Receipts:
         """
         fields = _of(caller, action) | {
             "phase": "intent",
-            "parent_id": self._discovery_of(caller, target),
+            "parent_id": self._parent_of(caller, target),
             "server": server,
             "target": target,
             "digest": digest,
@@ -323,8 +338,10 @@ class Receipts:
         if self._is_closed(caller.project_id):
             await self._sink.wait_written()
 
-    def _discovery_of(self, caller: Caller, target: str | None) -> str | None:
-        """The last discovery of a conversation that showed this tool."""
+    def _parent_of(self, caller: Caller, target: str | None) -> str | None:
+        """The program that calls, or the last discovery of the conversation with this tool."""
+        if program := _PROGRAM.get():
+            return program
         recent = self._discoveries.get(caller.thread, ())
         return next((number for number, tools in recent if target in tools), None)
 
@@ -351,6 +368,11 @@ class _Receipt:
         self._began = perf_counter()
         self._answer: Json | None = None
         self._detail: Json = {}
+
+    @property
+    def record_id(self) -> str:
+        """Id of the record of the intention."""
+        return str(self._fields["record_id"])
 
     async def __aenter__(self) -> OutcomeReporter:
         if self._arguments is not None:

@@ -36,6 +36,8 @@ from toolgate.gateway.execution.forwarding import ServerForwarder
 from toolgate.gateway.intents import IntentRequests
 from toolgate.gateway.listing import ChangeNotifier, ContentService, ListingPolicy, ListingService
 from toolgate.gateway.listing.meta_definitions import meta_tool_definition
+from toolgate.gateway.listing.program_offer import ProgramOffer
+from toolgate.gateway.listing.server_status import ServerStatusService
 from toolgate.gateway.management import (
     LearningService,
     Management,
@@ -52,19 +54,20 @@ from toolgate.gateway.meta_tools import (
     read_execute,
     read_get_knowledge,
     read_process_prompt,
+    read_program,
     read_result_read,
 )
 from toolgate.gateway.paged_results import PagedResults
 from toolgate.gateway.parts import (
     AccessControl,
     DocumentParts,
-    ResultStorage,
+    ResultParts,
     SearchParts,
     ServerParts,
 )
+from toolgate.gateway.programs import ProgramService
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.resources import ResourceService
-from toolgate.gateway.server_status import ServerStatusService
 from toolgate.gateway.visible_catalog import Authorized, VisibleCatalog
 from toolgate.intents.service import IntentService
 from toolgate.prompts import Prompts
@@ -97,7 +100,7 @@ class Gateway:
         receipts: Receipts,
         documents: DocumentParts,
         prompts: Prompts,
-        results: ResultStorage,
+        results: ResultParts,
     ) -> None:
         self._settings = settings
         self._catalog = servers.catalog
@@ -137,6 +140,8 @@ class Gateway:
         """Runs tools."""
         self.results = services.paged_results(results, self.changes)
         """Large results, in pages."""
+        self.programs = services.programs(self.calls, self.discovery, self.results, results)
+        """Runs programs of models."""
         self.servers = services.server_status()
         """The state of the servers."""
         self.documents = services.documents(documents, prompts)
@@ -228,6 +233,10 @@ class Gateway:
                         queries = read_get_knowledge(arguments).queries
                     knowledge = await self.intents.knowledge(caller, queries)
                     return _with_structure(knowledge.text, knowledge.structured())
+                case "tool_program":
+                    with self._receipts.refusals(caller, "program", ""):
+                        program = read_program(arguments)
+                    return await self.programs.run(caller, program, params, peer)
                 case "tool_execute":
                     with self._receipts.refusals(caller, "call", ""):
                         execution = read_execute(arguments)
@@ -296,7 +305,9 @@ class _ServiceBuilder:
         self.visible = VisibleCatalog(
             settings=settings, catalog=servers.catalog, access=access.policy, index=search.index
         )
+        self._offer = ProgramOffer(settings)
         self._listing = ListingPolicy(
+            offer=self._offer,
             settings=settings,
             project=access.project,
             catalog=servers.catalog,
@@ -388,7 +399,25 @@ class _ServiceBuilder:
             contents=contents,
         )
 
-    def paged_results(self, results: ResultStorage, changes: ChangeNotifier) -> PagedResults:
+    def programs(
+        self,
+        calls: CallService,
+        discovery: DiscoveryService,
+        pages: PagedResults,
+        parts: ResultParts,
+    ) -> ProgramService:
+        return ProgramService(
+            offer=self._offer,
+            catalog=self._catalog,
+            visible=self.visible,
+            calls=calls,
+            discovery=discovery,
+            pages=pages,
+            receipts=self._receipts,
+            parts=parts,
+        )
+
+    def paged_results(self, results: ResultParts, changes: ChangeNotifier) -> PagedResults:
         return PagedResults(
             settings=self._settings,
             store=results.store,

@@ -25,6 +25,7 @@ __all__ = [
     "ExecuteArguments",
     "KnowledgeArguments",
     "OneOrMore",
+    "ProgramArguments",
     "PromptArguments",
     "ReadArguments",
     "read_describe",
@@ -32,6 +33,7 @@ __all__ = [
     "read_execute",
     "read_get_knowledge",
     "read_process_prompt",
+    "read_program",
     "read_result_read",
 ]
 
@@ -169,6 +171,29 @@ class ExecuteArguments(Input):
         return self.model_copy(update={"key": self.key.strip(), "arguments": inner})
 
 
+class ProgramArguments(Input):
+    """Arguments of `tool_program`."""
+
+    code: str = Field("", max_length=100_000)
+    inputs: dict[str, Any] = Field({}, description="Variable `inputs` of the program.")
+    timeout_s: float = Field(0.0, gt=0, le=3600)
+    max_result_tokens: int = Field(2_000, alias="maxResultTokens", ge=100, le=1_000_000)
+    dry_run: bool = Field(False, alias="dryRun", description="Only list the tools it names.")
+    resume: str = Field("", description="A program that waited, not `code`.")
+
+    def checked(self) -> Self:
+        """The program.
+
+        Raises:
+            ArgumentError: There is no program, or a new one and one that waited.
+        """
+        if bool(self.code.strip()) == bool(self.resume):
+            came = "both" if self.resume else "nothing"
+            allowed = "`code`, or `resume` with the id of a program that waits"
+            raise _misfit("tool_program", "code", came, allowed)
+        return self
+
+
 class PromptArguments(Input):
     """Arguments of `processPrompt`."""
 
@@ -264,6 +289,21 @@ DEFINITIONS: Mapping[str, Json] = {
         ),
         "inputSchema": input_schema(ExecuteArguments),
     },
+    "tool_program": {
+        "name": "tool_program",
+        "title": "Run a program over tools",
+        "description": (
+            "Run a Python program that calls several tools; only its result comes back. Use it for "
+            "steps that build on each other, loops and large results. Tools are async functions of "
+            "a module named after their server, with the names that tool_discovery gives: "
+            '`rows = await shop.list_orders(status="open")`; results are JSON values. '
+            '`await gather(a, b)` runs calls together, `await search("phrase")` finds functions, '
+            '`await describe("shop.list_orders")` shows one, `await store(name, value)` and '
+            "`await load(name)` keep values. The last expression, or return, is the result; print "
+            "is a log. No files, network or other libraries than json, re, math, datetime."
+        ),
+        "inputSchema": input_schema(ProgramArguments),
+    },
     "result_read": {
         "name": "result_read",
         "title": "Read on",
@@ -300,6 +340,15 @@ def read_execute(arguments: object) -> ExecuteArguments:
         ArgumentError: They do not fit.
     """
     return _read("tool_execute", ExecuteArguments, arguments).normalized()
+
+
+def read_program(arguments: object) -> ProgramArguments:
+    """The arguments of `tool_program`.
+
+    Raises:
+        ArgumentError: They do not fit.
+    """
+    return _read("tool_program", ProgramArguments, arguments).checked()
 
 
 def read_process_prompt(arguments: object) -> PromptArguments:
@@ -382,6 +431,8 @@ _SIGNATURES = {
     "server?: string | string[], group?, threshold?: number)",
     "tool_describe": "tool_describe(toolKeys: string[])",
     "tool_execute": "tool_execute(toolKey, arguments: object)",
+    "tool_program": "tool_program(code, inputs?: object, timeout_s?: number, maxResultTokens?: "
+    "integer, dryRun?: boolean, resume?)",
     "result_read": "result_read(handle, offset?: integer)",
     "processPrompt": "processPrompt(prompt)",
     "getKnowledge": "getKnowledge(queries: string[])",

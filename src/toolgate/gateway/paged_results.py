@@ -47,8 +47,10 @@ class PagedResults:
         self._listing = listing
         self._changes = changes
 
-    async def first_page(self, caller: Caller, result: Json) -> Json:
-        """A result, cut to its first page where it is too large."""
+    async def first_page(
+        self, caller: Caller, result: Json, *, page_tokens: int | None = None
+    ) -> Json:
+        """A result, cut to its first page where it is too large; None: as the settings say."""
         settings = self._settings().results
         if not settings.paging:
             return result
@@ -69,7 +71,8 @@ class PagedResults:
             )
 
         try:
-            paged = await page_result(result, page_tokens=settings.page_tokens, save=save)
+            tokens = page_tokens or settings.page_tokens
+            paged = await page_result(result, page_tokens=tokens, save=save)
         except StoreError as error:
             log.warning("large result not stored", extra={"error": error.full_text})
             return result  # whole and long is better than cut

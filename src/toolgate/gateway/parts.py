@@ -8,6 +8,7 @@ from toolgate.base.signing import Signer
 from toolgate.catalog import Catalog
 from toolgate.catalog.scanner import Quarantine
 from toolgate.documents import AskModel, DocumentLibrary
+from toolgate.models.sandboxes import Sandbox
 from toolgate.search import Learning, Relations, ToolIndex
 from toolgate.security.access import AccessAdmin, Admission, Policy, UsageLimits
 from toolgate.settings import ProjectTable
@@ -17,7 +18,7 @@ from toolgate.types import Json
 __all__ = [
     "AccessControl",
     "DocumentParts",
-    "ResultStorage",
+    "ResultParts",
     "SearchParts",
     "ServerEditor",
     "ServerParts",
@@ -110,10 +111,12 @@ class DocumentParts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ResultStorage:
-    """Where large results are stored, and what signs their handles."""
+class ResultParts:
+    """What large results and programs need."""
 
     store: Store
-    """Where results are stored."""
+    """Where both are stored."""
     signer: Signer
     """Signs their handles."""
+    open_sandbox: Callable[[], Sandbox]
+    """Makes what runs programs."""

@@ -28,7 +28,9 @@ from toolgate.store.repositories.approvals import (
     ApprovalFilter,
     ApprovalRepository,
     ApprovalState,
+    ProgramRepository,
     StoredApproval,
+    StoredProgram,
 )
 from toolgate.store.repositories.audit import (
     AuditAnchor,
@@ -129,6 +131,7 @@ __all__ = [
     "IntegrityReport",
     "MinuteCount",
     "PassageSource",
+    "ProgramRepository",
     "ProjectRepository",
     "PromptRepository",
     "PrunedCounts",
@@ -155,6 +158,7 @@ __all__ = [
     "StoredModel",
     "StoredPassage",
     "StoredPermission",
+    "StoredProgram",
     "StoredProject",
     "StoredPrompt",
     "StoredResult",

@@ -100,6 +100,9 @@ class PrunedCounts:
     results: int = 0
     """Stored results."""
 
+    programs: int = 0
+    """Programs that waited too long for a person."""
+
     snapshots: int = 0
     """Listings of servers that are gone."""
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from toolgate.catalog import Catalog, CatalogEntry, Menu, MenuRules
+from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
 from toolgate.gateway.meta_tools import DEFINITIONS
 from toolgate.intents.service import IntentService
 from toolgate.search import ToolIndex, Variant
@@ -21,6 +22,7 @@ class ListingPolicy:
     def __init__(
         self,
         *,
+        offer: ProgramOffer,
         settings: Callable[[], Settings],
         project: Callable[[str], ProjectTable],
         catalog: Catalog,
@@ -28,6 +30,7 @@ class ListingPolicy:
         index: ToolIndex,
         intent_service: IntentService,
     ) -> None:
+        self._offer = offer
         self._settings = settings
         self._project = project
         self._catalog = catalog
@@ -84,12 +87,17 @@ class ListingPolicy:
             return ()
         wanted = self._settings().meta_tools
         rules = [name for name in _FOR_RULES if name in wanted and self._guide.has_rules]
-        if self.lists_all(caller):
-            return tuple(rules)
+        lists_all = self.lists_all(caller)
+        tools = len(self._catalog.snapshot.tools)
+        is_listed = self._offer.is_listed(lists_all=lists_all, tools=tools)
+        programs = (PROGRAM_TOOL,) if is_listed else ()
+        if lists_all:
+            return (*rules, *programs)
         others = [
             name
             for name in wanted
             if name in DEFINITIONS and name not in _FOR_RULES
+            if name != PROGRAM_TOOL or programs
             if name != "result_read" or self._has_paged
         ]
         return (*rules, *others)

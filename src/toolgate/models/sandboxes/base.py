@@ -150,7 +150,7 @@ class CallValue:
 class CallFailure:
     """The exception that a call raises in the program, which may catch it."""
 
-    kind: Literal["RuntimeError", "ValueError", "PermissionError", "TimeoutError"]
+    kind: Literal["RuntimeError", "ValueError"]
     """Name of the exception."""
 
     message: str

@@ -39,6 +39,7 @@ _STATUS: Mapping[str, int] = {
     "limit": 429,
     "catalog": 404,
     "document": 422,
+    "program": 422,
     "embedder": 503,
     "unreachable": 503,
     "timed_out": 504,

@@ -29,6 +29,7 @@ from toolgate.settings.tables.operations import (
     TraceSettings,
 )
 from toolgate.settings.tables.packs import PackSettings, RuleSettings
+from toolgate.settings.tables.programs import ProgramSettings
 from toolgate.settings.tables.root import META_TOOLS, Settings
 from toolgate.settings.tables.search import (
     CatalogSearchSettings,
@@ -70,6 +71,7 @@ __all__ = [
     "OutboundSettings",
     "PackSettings",
     "PermissionTable",
+    "ProgramSettings",
     "ProjectTable",
     "ResultSettings",
     "RuleSettings",

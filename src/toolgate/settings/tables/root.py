@@ -24,6 +24,7 @@ from toolgate.settings.tables.operations import (
     TraceSettings,
 )
 from toolgate.settings.tables.packs import PackSettings, RuleSettings
+from toolgate.settings.tables.programs import ProgramSettings
 from toolgate.settings.tables.search import (
     CatalogSearchSettings,
     DiscoverySettings,
@@ -41,6 +42,7 @@ META_TOOLS = (
     "tool_discovery",
     "tool_describe",
     "tool_execute",
+    "tool_program",
     "result_read",
     "processPrompt",
     "getKnowledge",
@@ -63,7 +65,8 @@ class Settings:
 
     meta_tools: tuple[str, ...] = META_TOOLS
     """Which meta-tools are listed; `result_read` appears only once a result was paged,
-    `processPrompt` and `getKnowledge` while a pack with rules is loaded, whatever `mode` says."""
+    `tool_program` as `programs.offer` says, `processPrompt` and `getKnowledge` while a pack with
+    rules is loaded, whatever `mode` says."""
 
     pinned: tuple[str, ...] = ()
     """Tool keys (`server:tool`) that are always listed beside the meta-tools."""
@@ -134,6 +137,9 @@ class Settings:
 
     discovery: DiscoverySettings = DiscoverySettings()
     """Table `[discovery]`."""
+
+    programs: ProgramSettings = ProgramSettings()
+    """Table `[programs]`: programs of models that call several tools."""
 
     results: ResultSettings = ResultSettings()
     """Table `[results]`."""

@@ -1,9 +1,16 @@
-"""Calls that await approval. Knows no SQL."""
+"""Calls that await approval, and programs that wait for such calls. Knows no SQL."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
-__all__ = ["ApprovalFilter", "ApprovalRepository", "ApprovalState", "StoredApproval"]
+__all__ = [
+    "ApprovalFilter",
+    "ApprovalRepository",
+    "ApprovalState",
+    "ProgramRepository",
+    "StoredApproval",
+    "StoredProgram",
+]
 
 ApprovalState: TypeAlias = Literal["waiting", "approved", "rejected", "used", "expired"]
 """`approved`: may run once. `used`: has run, or begun to. `expired`: it is too late for it."""
@@ -106,8 +113,59 @@ class ApprovalFilter:
     """At most this many, the newest; 1 to 1,000."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class StoredProgram:
+    """A program that has stopped at calls which a person has to allow or to answer."""
+
+    program_id: str
+    """Opaque id."""
+
+    project_id: str
+    """The tenant."""
+
+    caller_id: str
+    """The only caller who may let it go on."""
+
+    state: Literal["waiting", "running"]
+    """`running`: somebody has taken it; nobody may take it again before it waits again."""
+
+    body: bytes
+    """All that it needs to go on, signed."""
+
+    created_at: str
+    """UTC, ISO 8601."""
+
+    expires_at: str
+    """UTC, ISO 8601."""
+
+
+class ProgramRepository(Protocol):
+    """Programs that wait. Each method is one transaction."""
+
+    async def save(self, program: StoredProgram) -> None:
+        """Insert a program, or replace the one of this id."""
+        ...
+
+    async def get(self, program_id: str) -> StoredProgram | None:
+        """A program; None when there is none. The caller checks owner and expiry."""
+        ...
+
+    async def claim(self, program_id: str, *, now: str) -> bool:
+        """Turn `waiting` into `running`; False: somebody else did, or it is too late."""
+        ...
+
+    async def remove(self, program_id: str) -> None:
+        """Forget a program; nothing happens where there is none."""
+        ...
+
+
 class ApprovalRepository(Protocol):
     """Approvals. Each method is one transaction."""
+
+    @property
+    def programs(self) -> ProgramRepository:
+        """Programs whose calls wait for a person."""
+        ...
 
     async def add_or_get(self, approval: StoredApproval) -> StoredApproval:
         """Insert it, unless one of the same binding is waiting or decided and not used; gives that.

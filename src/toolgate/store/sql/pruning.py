@@ -56,6 +56,7 @@ class Pruning:
         counts = PrunedCounts(
             audit_records=await self._prune_audit(sign),
             results=await self._prune_results(),
+            programs=await self._prune_programs(),
             snapshots=await self._drop(
                 tables.snapshots,
                 (tables.snapshots.c.seen_at < self._days_ago(retention.snapshot_days))
@@ -129,6 +130,10 @@ class Pruning:
         return expired + await self._shrink(
             results, (results.c.expires_at, results.c.handle), self._retention.results_max_bytes
         )
+
+    async def _prune_programs(self) -> int:
+        programs = tables.programs
+        return await self._drop(programs, programs.c.expires_at <= self._now)
 
     async def _prune_usage(self) -> int:
         searches, uses = tables.usage_searches, tables.usage_uses

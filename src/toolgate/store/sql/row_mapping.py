@@ -14,7 +14,7 @@ from toolgate.store.repositories.access import (
     StoredProject,
     StoredToken,
 )
-from toolgate.store.repositories.approvals import StoredApproval
+from toolgate.store.repositories.approvals import StoredApproval, StoredProgram
 from toolgate.store.repositories.catalog import Fingerprint, StoredSnapshot, ToolVersion
 from toolgate.store.repositories.detections import DetectionCount, StoredDetection
 from toolgate.store.repositories.results import StoredResult
@@ -37,6 +37,8 @@ __all__ = [
     "guard_row",
     "permission_from",
     "permission_row",
+    "program_from",
+    "program_row",
     "project_from",
     "project_row",
     "result_from",
@@ -161,6 +163,16 @@ def result_from(row: RowMapping) -> StoredResult:
     values = _unescaped(row)
     del values["size_bytes"]
     return StoredResult(**values)
+
+
+def program_row(program: StoredProgram) -> dict[str, Any]:
+    """Columns of a program that waits."""
+    return _escaped(vars(program))
+
+
+def program_from(row: RowMapping) -> StoredProgram:
+    """The program of a row."""
+    return StoredProgram(**_unescaped(row))
 
 
 def detection_row(detection: StoredDetection) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from toolgate.gateway.meta_tools import (
     DiscoverRequest,
     ExecuteArguments,
     OneOrMore,
+    ProgramArguments,
 )
 from toolgate.server.rest.models import Answer, Body, PageOf, Query
 from toolgate.server.rest.routing import Call, Routes
@@ -113,6 +114,20 @@ async def execute(call: Call, body: Execute) -> Json:
     """Run a tool; its result is unchanged."""
     request = body.normalized()
     return await call.gateway.calls.execute(call.caller, request.key, request.arguments)
+
+
+class RunProgram(ProgramArguments, Body):
+    """A program, or one that waited: the arguments of `tool_program`."""
+
+
+@routes.post(
+    "program",
+    answer=CallResult,
+    example={"code": "await github.list_issues(owner='acme')"},
+)
+async def program(call: Call, body: RunProgram) -> Json:
+    """Run a program over tools, or let one go on that waited for a person."""
+    return await call.gateway.programs.run(call.caller, body.checked(), {}, None)
 
 
 class ToolQuery(Query):

@@ -44,6 +44,7 @@ from toolgate.store.engine.tables._search import (
     vectors,
 )
 from toolgate.store.engine.tables._servers import (
+    programs,
     projects,
     results,
     seen_entries,
@@ -84,6 +85,7 @@ __all__ = [
     "metadata",
     "passages",
     "permissions",
+    "programs",
     "projects",
     "prompt_versions",
     "results",

@@ -45,6 +45,7 @@ REVISIONS = (
     "0020",
     "0021",
     "0022",
+    "0023",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 

@@ -14,6 +14,7 @@ from sqlalchemy import (
 from toolgate.store.engine.tables._base import TEXT, metadata, project_column
 
 __all__ = [
+    "programs",
     "projects",
     "results",
     "seen_entries",
@@ -65,6 +66,20 @@ results = Table(
     Column("caller_id", TEXT, nullable=False),
     Column("body", LargeBinary, nullable=False),
     Column("size_bytes", BigInteger, nullable=False),
+    Column("expires_at", TEXT, nullable=False),
+    Index(None, "expires_at"),
+)
+
+
+programs = Table(
+    "programs",
+    metadata,
+    Column("program_id", TEXT, primary_key=True),
+    project_column(),
+    Column("caller_id", TEXT, nullable=False),
+    Column("state", TEXT, nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("created_at", TEXT, nullable=False),
     Column("expires_at", TEXT, nullable=False),
     Index(None, "expires_at"),
 )

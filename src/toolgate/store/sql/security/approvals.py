@@ -15,6 +15,7 @@ from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.approvals import ApprovalFilter, StoredApproval
 from toolgate.store.sql.row_mapping import approval_from, approval_row
+from toolgate.store.sql.security.programs import SqlPrograms
 
 __all__ = ["SqlApprovals"]
 
@@ -28,6 +29,8 @@ class SqlApprovals:
 
     def __init__(self, database: SqlDatabase) -> None:
         self._database = database
+        self.programs = SqlPrograms(database)
+        """Implements `ProgramRepository`."""
 
     async def add_or_get(self, approval: StoredApproval) -> StoredApproval:
         """Insert it, or give the one that holds its slot."""

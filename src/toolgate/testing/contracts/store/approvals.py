@@ -1,10 +1,13 @@
 """The store contract for calls that wait for approval."""
 
+from dataclasses import replace
+
 import pytest
 from anyio import create_task_group
 
 from toolgate.store import (
     ApprovalFilter,
+    PrunedCounts,
     Retention,
     Store,
 )
@@ -15,6 +18,7 @@ from toolgate.testing.contracts.store.samples import (
     SAMPLE_PROJECT,
     decide_approval,
     sample_approval,
+    sample_program,
 )
 
 __all__ = ["ApprovalContract"]
@@ -98,3 +102,43 @@ class ApprovalContract(StoreFixtures):
         assert (await store.approvals.add_or_get(following)).approval_id == "a2"
         pruned = await store.prune(Retention(), now="2026-09-28T14:00:00.000Z")
         assert pruned.approvals == 2
+
+    async def test_programs_come_back_by_id(self, store: Store) -> None:
+        """Any bytes; the last version counts, and unknown ids give None."""
+        program = sample_program("one", caller_id=HOSTILE, body=bytes(range(256)) * 40)
+        await store.approvals.programs.save(replace(program, body=b"before"))
+        await store.approvals.programs.save(program)
+
+        assert await store.approvals.programs.get("one") == program
+        assert await store.approvals.programs.get(HOSTILE) is None
+        await store.approvals.programs.remove("one")
+        await store.approvals.programs.remove("one")
+        assert await store.approvals.programs.get("one") is None
+
+    async def test_of_many_one_takes_a_program(self, store: Store) -> None:
+        """Until it waits again."""
+        await store.approvals.programs.save(sample_program("one"))
+        taken: list[bool] = []
+
+        async def claim() -> None:
+            taken.append(await store.approvals.programs.claim("one", now=NOW))
+
+        async with create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(claim)
+        assert sorted(taken) == [False] * 9 + [True]
+        await store.approvals.programs.save(sample_program("one"))
+        assert await store.approvals.programs.claim("one", now=NOW)
+        assert not await store.approvals.programs.claim(HOSTILE, now=NOW)
+
+    async def test_expired_programs_are_not_taken_and_go(self, store: Store) -> None:
+        """What still waits stays."""
+        await store.approvals.programs.save(
+            sample_program("old", expires_at="2026-07-28T11:59:00.000Z")
+        )
+        await store.approvals.programs.save(sample_program("new"))
+
+        assert not await store.approvals.programs.claim("old", now=NOW)
+        assert await store.prune(Retention(), now=NOW) == PrunedCounts(programs=1)
+        assert await store.approvals.programs.get("old") is None
+        assert await store.approvals.programs.get("new") is not None

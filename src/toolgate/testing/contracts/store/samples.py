@@ -15,6 +15,7 @@ from toolgate.store import (
     StoredCredential,
     StoredDetection,
     StoredMessage,
+    StoredProgram,
     StoredResult,
     StoredSchema,
     StoredSearch,
@@ -43,6 +44,7 @@ __all__ = [
     "sample_credential",
     "sample_detection",
     "sample_fingerprint",
+    "sample_program",
     "sample_record",
     "sample_result",
     "sample_schema",
@@ -180,6 +182,20 @@ def sample_result(handle: str, **changes: object) -> StoredResult:
         expires_at="2026-07-28T13:00:00.000Z",
     )
     return replace(result, **changes)
+
+
+def sample_program(program_id: str, **changes: object) -> StoredProgram:
+    """A program that waits."""
+    program = StoredProgram(
+        program_id=program_id,
+        project_id=SAMPLE_PROJECT,
+        caller_id="local",
+        state="waiting",
+        body=b"state",
+        created_at="2026-07-28T11:00:00.000Z",
+        expires_at="2026-07-28T13:00:00.000Z",
+    )
+    return replace(program, **changes)
 
 
 def sample_search(minute: int, **changes: object) -> StoredSearch:

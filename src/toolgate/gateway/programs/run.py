@@ -1,0 +1,165 @@
+"""One run of a program: its calls at the same time, until it ends or waits for people alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import anyio
+
+from toolgate.errors import ProgramError
+from toolgate.models.sandboxes import (
+    CallFailure,
+    CallValue,
+    Completed,
+    Execution,
+    HostCall,
+)
+from toolgate.types import Json
+
+__all__ = ["CallTool", "Finished", "Parked", "ParkedCall", "ProgramRun"]
+
+_PARALLEL = 8
+"""Calls of a program that run at the same time (chosen)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParkedCall:
+    """A call that goes on once a person has allowed it, or has answered a question."""
+
+    call_id: int
+    """Its number within the program."""
+
+    function: str
+    """What was called."""
+
+    arguments: Json
+    """By name."""
+
+    approval_id: str = ""
+    """The approval that it waits for; empty: a question."""
+
+    request_state: str | None = None
+    """What its server, or an approval, wants back with the answers."""
+
+    questions: Json = field(default_factory=dict[str, Any])
+    """Questions by key, as an `input_required` result has them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finished:
+    """The program has ended."""
+
+    value: Any
+    """Its result."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parked:
+    """The program waits for people, and for nothing else."""
+
+    calls: tuple[ParkedCall, ...]
+    """All calls that it waits for."""
+
+    snapshot: bytes
+    """The program as it stands."""
+
+    n_calls: int
+    """Calls that it made so far."""
+
+
+Outcome: TypeAlias = CallValue | CallFailure | ParkedCall
+
+
+class CallTool(Protocol):
+    """Runs a call of a program, whatever it is."""
+
+    async def __call__(self, call: HostCall) -> Outcome:
+        """Its answer."""
+        ...
+
+
+class ProgramRun:
+    """Lets a program run."""
+
+    def __init__(
+        self, execution: Execution, call_tool: CallTool, *, max_calls: int, n_calls: int = 0
+    ) -> None:
+        """Run a program that has begun.
+
+        Args:
+            execution: The program.
+            call_tool: Answers its calls.
+            max_calls: Calls that it may make.
+            n_calls: Calls that it made before it was parked.
+        """
+        self._execution = execution
+        self._call_tool = call_tool
+        self._max_calls = max_calls
+        self._limiter = anyio.CapacityLimiter(_PARALLEL)
+        self._settled: dict[int, CallValue | CallFailure] = {}
+        self._parked: dict[int, ParkedCall] = {}
+        self._running: set[int] = set()
+        self._news = anyio.Event()
+        self.n_calls = n_calls
+        """Calls that it made."""
+
+    async def run(self, again: Mapping[int, HostCall]) -> Finished | Parked:
+        """Run to the end, or until the program waits for nothing but people.
+
+        Args:
+            again: Calls that a person has decided about, to be made once more.
+
+        Raises:
+            ProgramError: It failed, or made too many calls.
+        """
+        failure: ProgramError | None = None
+        outcome: Finished | Parked | None = None
+        async with anyio.create_task_group() as tasks:
+            for call in again.values():
+                self._start(tasks.start_soon, call)
+            try:
+                outcome = await self._drive(tasks.start_soon)
+            except ProgramError as error:
+                failure = error  # calls that run end first: what was begun is recorded
+        if failure is not None or outcome is None:
+            raise failure or ProgramError("The program ended without a result.")
+        return outcome
+
+    async def _drive(self, start_soon: Any) -> Finished | Parked:
+        step = self._execution.step
+        while not isinstance(step, Completed):
+            if isinstance(step, HostCall):
+                self.n_calls += 1
+                if self.n_calls > self._max_calls:
+                    raise ProgramError(
+                        f"The program makes more than {self._max_calls} calls.",
+                        hint="Let it do less, or raise programs.max_calls.",
+                    )
+                self._start(start_soon, step)
+                step = await self._execution.proceed()
+                continue
+            ready = {n: self._settled.pop(n) for n in step.call_ids if n in self._settled}
+            if ready:
+                step = await self._execution.settle(ready)
+            elif self._running:
+                await self._news.wait()
+                self._news = anyio.Event()
+            else:
+                calls = tuple(self._parked.values())
+                snapshot = await self._execution.snapshot()
+                return Parked(calls=calls, snapshot=snapshot, n_calls=self.n_calls)
+        return Finished(value=step.value)
+
+    def _start(self, start_soon: Any, call: HostCall) -> None:
+        self._running.add(call.call_id)
+        start_soon(self._answer, call)
+
+    async def _answer(self, call: HostCall) -> None:
+        async with self._limiter:
+            outcome = await self._call_tool(call)
+        if isinstance(outcome, ParkedCall):
+            self._parked[call.call_id] = outcome
+        else:
+            self._settled[call.call_id] = outcome
+        self._running.discard(call.call_id)
+        self._news.set()

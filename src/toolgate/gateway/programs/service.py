@@ -1,0 +1,549 @@
+"""Runs programs of models; each of their calls takes the way of any other call."""
+
+from __future__ import annotations
+
+import hashlib
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import anyio
+
+from toolgate.audit import Receipts, calls_of
+from toolgate.base import json_text
+from toolgate.base.ids import new_id, utc_now
+from toolgate.catalog import Catalog
+from toolgate.errors import (
+    ApprovalError,
+    ArgumentError,
+    HandleError,
+    ProgramError,
+    ToolgateError,
+)
+from toolgate.gateway.calls import CallService
+from toolgate.gateway.discovery import DiscoveryService
+from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
+from toolgate.gateway.meta_tools import DiscoverRequest, ProgramArguments
+from toolgate.gateway.paged_results import PagedResults
+from toolgate.gateway.parts import ResultParts
+from toolgate.gateway.programs.names import function_names, words_of
+from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
+from toolgate.gateway.programs.stubs import host_function, named_arguments
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.models.sandboxes import (
+    CallFailure,
+    CallValue,
+    Execution,
+    HostCall,
+    HostFunction,
+    HostModule,
+    Program,
+    ProgramLimits,
+    Sandbox,
+)
+from toolgate.settings import ProgramSettings
+from toolgate.store import StoredProgram, StoredResult
+from toolgate.types import Caller, Json, Peer, json_array, json_object
+
+__all__ = ["ProgramService", "answer_of"]
+
+_MAX_VALUE_BYTES = 2**20
+"""Bytes of a value that programs store for each other, as JSON (chosen)."""
+
+_MAX_LOG_CHARS = 2_000
+"""Characters of what a program printed that its answer has (chosen)."""
+
+_PURPOSE = "program"
+
+_HELPER_FUNCTIONS = (
+    HostFunction(
+        name="search", parameters="query: str, limit: int = 5", returns="list[dict[str, Any]]"
+    ),
+    HostFunction(name="describe", parameters="function: str", returns="str"),
+    HostFunction(name="store", parameters="name: str, value: Any", returns="None"),
+    HostFunction(name="load", parameters="name: str", returns="Any"),
+)
+
+
+_HELPER_PARAMETERS = {
+    "search": ("query", "limit"),
+    "describe": ("function",),
+    "store": ("name", "value"),
+    "load": ("name",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Run:
+    """What the calls of one run need to know."""
+
+    caller: Caller
+    program_id: str
+    names: Mapping[str, str]
+    peer: Peer | None
+    continuations: Mapping[int, Json]
+    """What calls that were parked go on with."""
+
+    n_calls: int = 0
+    """Calls that it made before it was parked."""
+
+
+class ProgramService:
+    """Runs programs, parks those that wait for a person, and lets them go on."""
+
+    def __init__(
+        self,
+        *,
+        offer: ProgramOffer,
+        catalog: Catalog,
+        visible: VisibleCatalog,
+        calls: CallService,
+        discovery: DiscoveryService,
+        pages: PagedResults,
+        receipts: Receipts,
+        parts: ResultParts,
+    ) -> None:
+        self._offer = offer
+        self._catalog = catalog
+        self._visible = visible
+        self._calls = calls
+        self._discovery = discovery
+        self._pages = pages
+        self._receipts = receipts
+        self._store = parts.store
+        self._signer = parts.signer
+        self._open_sandbox = parts.open_sandbox
+        self._sandbox: Sandbox | None = None
+        self._names: tuple[int, Mapping[str, str]] = (-1, {})
+
+    @property
+    def _rules(self) -> ProgramSettings:
+        return self._offer.rules
+
+    async def aclose(self) -> None:
+        """End the processes of the sandbox."""
+        if self._sandbox is not None:
+            await self._sandbox.aclose()
+
+    async def run(
+        self, caller: Caller, request: ProgramArguments, params: Json, peer: Peer | None
+    ) -> Json:
+        """Run a program, or let one go on that waited.
+
+        Returns:
+            The `tools/call` result: what the program gave and printed; with `input_required`,
+            questions to whoever is at the client.
+
+        Raises:
+            ProgramError: It cannot be run or failed, or waits for a person.
+            HandleError: There is no such program for this caller.
+        """
+        if not self._offer.is_callable():
+            raise ProgramError(
+                "Programs are switched off here.",
+                hint="Run tools with tool_execute."
+                if self._offer.is_installed()
+                else 'Install the extra "programs", or run tools with tool_execute.',
+            )
+        state = params.get("requestState")
+        program_id = request.resume
+        if state is not None:
+            program_id = str(self._signer.check(_PURPOSE, str(state)).get("id"))
+        if program_id:
+            return await self._resume(caller, request, program_id, params, peer)
+        program = self._program(caller, request)
+        if request.dry_run:
+            return self._dry_run(caller, program)
+        run = _Run(
+            caller=caller, program_id=new_id(), names=self._all_names(), peer=peer, continuations={}
+        )
+        detail: Json = {"code_sha256": hashlib.sha256(request.code.encode()).hexdigest()}
+        receipt = self._receipts.around(
+            caller, "program", "", PROGRAM_TOOL, arguments={"code": request.code}, detail=detail
+        )
+        async with receipt as done:
+            with calls_of(receipt.record_id), self._deadline(request.timeout_s):
+                async with self._opened().start(program) as execution:
+                    result = await self._finish(run, request, execution, {}, receipt.record_id)
+            done(result)
+        return result
+
+    async def _resume(
+        self,
+        caller: Caller,
+        request: ProgramArguments,
+        program_id: str,
+        params: Json,
+        peer: Peer | None,
+    ) -> Json:
+        stored = await self._store.approvals.programs.get(program_id)
+        is_own = stored is not None and (stored.project_id, stored.caller_id) == (
+            caller.project_id,
+            caller.caller_id,
+        )
+        now = utc_now()
+        if stored is None or not is_own or stored.expires_at <= now:
+            raise HandleError(
+                f"There is no program {program_id[:64]!r} that waits.",
+                allowed=f"Programs wait for {self._rules.keep_s:g} seconds.",
+                hint="Run it again.",
+            )
+        body = json_object(json_text.loads(stored.body))
+        snapshot = b64decode(str(body.get("snapshot")))
+        self._check_genuine(program_id, body, snapshot)
+        # Of many that let it go on, in whatever process, one does.
+        if not await self._store.approvals.programs.claim(program_id, now=now):
+            raise ProgramError(
+                f"The program {program_id} is being run, or its process ended while it ran.",
+                hint="The audit has the calls that it made. Run what is left as a new program.",
+            )
+        parked = [ParkedCall(**call) for call in json_array(body["calls"])]
+        responses = json_object(params.get("inputResponses"))
+        run = _Run(
+            caller=caller,
+            program_id=program_id,
+            names=self._all_names(),
+            peer=peer,
+            continuations={call.call_id: _continuation(call, responses) for call in parked},
+            n_calls=int(body["n_calls"]),
+        )
+        again = {
+            call.call_id: HostCall(
+                call_id=call.call_id, function=call.function, args=(), kwargs=call.arguments
+            )
+            for call in parked
+        }
+        parent = str(body["record"])
+        receipt = self._receipts.around(
+            caller, "program", "", PROGRAM_TOOL, detail={"resumed": program_id, "began_as": parent}
+        )
+        try:
+            async with receipt as done:
+                with calls_of(parent), self._deadline(request.timeout_s):
+                    async with self._opened().restore(snapshot) as execution:
+                        result = await self._finish(run, request, execution, again, parent)
+                done(result)
+        except ProgramError as error:
+            if not error.is_waiting:
+                await self._store.approvals.programs.remove(program_id)
+            raise
+        if result.get("resultType") != "input_required":
+            await self._store.approvals.programs.remove(program_id)
+        return result
+
+    async def _finish(
+        self,
+        run: _Run,
+        request: ProgramArguments,
+        execution: Execution,
+        again: Mapping[int, HostCall],
+        record_id: str,
+    ) -> Json:
+        async def call_tool(call: HostCall) -> Outcome:
+            return await self._call(run, call)
+
+        program = ProgramRun(
+            execution, call_tool, max_calls=self._rules.max_calls, n_calls=run.n_calls
+        )
+        outcome = await program.run(again)
+        if isinstance(outcome, Finished):
+            result = _result(outcome, execution.output, run.program_id, program.n_calls)
+            return await self._pages.first_page(
+                run.caller, result, page_tokens=request.max_result_tokens
+            )
+        return await self._park(run, outcome, record_id)
+
+    # Calls
+
+    async def _call(self, run: _Run, call: HostCall) -> Outcome:
+        """The answer of one call; what a program can react to is an exception in it."""
+        module, _, _ = call.function.rpartition(".")
+        try:
+            if not module and call.function in _HELPER_PARAMETERS:
+                return CallValue(value=await self._help(run, call))
+            key = run.names.get(call.function)
+            if key is None:
+                return CallFailure(
+                    kind="RuntimeError", message=f"there is no function {call.function!r}"
+                )
+            return await self._call_tool(run, call, key)
+        except ApprovalError as error:
+            if error.state != "waiting":
+                return CallFailure(kind="RuntimeError", message=str(error))
+            return ParkedCall(
+                call_id=call.call_id,
+                function=call.function,
+                arguments=self._named(run, call),
+                approval_id=error.approval_id,
+            )
+        except (ArgumentError, TypeError, ValueError) as error:
+            return CallFailure(kind="ValueError", message=str(error))
+        except ToolgateError as error:
+            return CallFailure(kind="RuntimeError", message=str(error))
+
+    async def _call_tool(self, run: _Run, call: HostCall, key: str) -> Outcome:
+        continuation = run.continuations.get(call.call_id, {})
+        with self._receipts.refusals(run.caller, "call", key):
+            authorized = self._visible.authorize(run.caller, key)
+            arguments = self._named(run, call)
+            if not continuation:
+                await self._calls.check_arguments(run.caller, authorized.entry, arguments)
+        params: Json = {**continuation, "arguments": arguments}
+        result = await self._calls.run(run.caller, authorized, params, run.peer)
+        if result.get("resultType") == "input_required":
+            return ParkedCall(
+                call_id=call.call_id,
+                function=call.function,
+                arguments=arguments,
+                request_state=result.get("requestState"),
+                questions=json_object(result.get("inputRequests")),
+            )
+        return answer_of(result)
+
+    def _named(self, run: _Run, call: HostCall) -> Json:
+        entry = self._catalog.snapshot.tool(run.names[call.function])
+        schema = json_object(entry.definition.get("inputSchema")) if entry is not None else {}
+        return named_arguments(schema, call.args, call.kwargs)
+
+    async def _help(self, run: _Run, call: HostCall) -> Any:
+        order = _HELPER_PARAMETERS[call.function]
+        arguments = dict(zip(order, call.args, strict=False)) | call.kwargs
+        if call.function == "search":
+            return await self._search(run, str(arguments["query"]), int(arguments.get("limit", 5)))
+        if call.function == "describe":
+            return self._described(run, str(arguments.get("function")))
+        result_id = _value_id(run.caller, str(arguments.get("name")))
+        if call.function == "load":
+            stored = await self._store.results.get(result_id)
+            if stored is None or stored.expires_at <= utc_now():
+                raise ValueError(f"nothing is stored as {arguments.get('name')!r}")
+            return json_text.loads(stored.body)
+        body = json_text.dumps(arguments.get("value"))
+        if len(body) > _MAX_VALUE_BYTES:
+            raise ValueError(f"a stored value may have {_MAX_VALUE_BYTES:,} bytes as JSON")
+        await self._store.results.save(
+            StoredResult(
+                handle=result_id,
+                project_id=run.caller.project_id,
+                caller_id=run.caller.caller_id,
+                body=body,
+                expires_at=utc_now(plus_s=self._rules.keep_s),
+            )
+        )
+        return None
+
+    async def _search(self, run: _Run, query: str, limit: int) -> list[Json]:
+        request = DiscoverRequest(
+            queries=(query,), max_results=max(1, min(limit, 50)), as_text=False
+        )
+        discovery = await self._discovery.discover(run.caller, request)
+        functions = {key: name for name, key in run.names.items()}
+        return [
+            {
+                "function": functions.get(hit.tool_key, hit.tool_key),
+                "signature": hit.signature,
+                "description": hit.description,
+                "relevance": round(hit.relevance, 3),
+            }
+            for hit in discovery.results
+        ]
+
+    def _described(self, run: _Run, function: str) -> str:
+        key = run.names.get(function, function)
+        entry = self._visible.tool_or_none(run.caller, key)
+        if entry is None:
+            raise ValueError(f"there is no function {function!r}; find them with search")
+        name = next((name for name, known in run.names.items() if known == key), function)
+        host = host_function(name, entry.definition, entry.digest)
+        text = str(entry.definition.get("description") or "")
+        line = f"async def {name}({host.parameters}) -> {host.returns}"
+        return f"{host.types}\n{line}\n{text}".strip()
+
+    # Preparation
+
+    def _program(self, caller: Caller, request: ProgramArguments) -> Program:
+        """The program with the modules and functions that its source may mean."""
+        words = words_of(request.code)
+        modules: dict[str, list[HostFunction]] = {}
+        for name, key in self._all_names().items():
+            module, _, function = name.partition(".")
+            if module not in words:
+                continue
+            functions = modules.setdefault(module, [])
+            entry = self._visible.tool_or_none(caller, key) if function in words else None
+            if entry is not None:
+                functions.append(host_function(name, entry.definition, entry.digest))
+        rules = self._rules
+        return Program(
+            code=request.code,
+            inputs=request.inputs,
+            modules=tuple(HostModule(name=n, functions=tuple(f)) for n, f in modules.items()),
+            functions=_HELPER_FUNCTIONS,
+            limits=ProgramLimits(
+                run_s=rules.run_s, memory_mb=rules.memory_mb, steps=4 * rules.max_calls + 100
+            ),
+        )
+
+    def _all_names(self) -> Mapping[str, str]:
+        snapshot = self._catalog.snapshot
+        if self._names[0] != snapshot.version:
+            names = function_names(tool.key for tool in snapshot.tools)
+            self._names = (snapshot.version, names)
+        return self._names[1]
+
+    def _dry_run(self, caller: Caller, program: Program) -> Json:
+        """The tools that a program names; nothing is run."""
+        lines: list[str] = []
+        for module in program.modules:
+            for function in module.functions:
+                key = self._all_names()[f"{module.name}.{function.name}"]
+                entry = self._visible.tool_or_none(caller, key)
+                if entry is None:
+                    continue
+                writes = "may destroy" if entry.destructive else "writes"
+                kind = "reads" if entry.read_only else writes
+                lines.append(f"{module.name}.{function.name} ({kind})")
+        text = "\n".join(lines) or "The program names no tool."
+        return {"content": [{"type": "text", "text": text}], "structuredContent": {"tools": lines}}
+
+    def _opened(self) -> Sandbox:
+        if self._sandbox is None:
+            self._sandbox = self._open_sandbox()
+        return self._sandbox
+
+    def _deadline(self, asked_s: float) -> _Deadline:
+        return _Deadline(min(asked_s or self._rules.timeout_s, self._rules.timeout_s))
+
+    # Programs that wait
+
+    async def _park(self, run: _Run, parked: Parked, record_id: str) -> Json:
+        body: Json = {
+            "calls": [asdict(call) for call in parked.calls],
+            "record": record_id,
+            "n_calls": parked.n_calls,
+            "snapshot": b64encode(parked.snapshot).decode(),
+        }
+        body["signature"] = self._signer.sign(
+            _PURPOSE, {"id": run.program_id, "sha256": _digest_of(body, parked.snapshot)}
+        )
+        await self._store.approvals.programs.save(
+            StoredProgram(
+                program_id=run.program_id,
+                project_id=run.caller.project_id,
+                caller_id=run.caller.caller_id,
+                state="waiting",
+                body=json_text.dumps(body),
+                created_at=utc_now(),
+                expires_at=utc_now(plus_s=self._rules.keep_s),
+            )
+        )
+        questions = {
+            f"{call.call_id}.{key}": question
+            for call in parked.calls
+            for key, question in call.questions.items()
+        }
+        if questions:
+            return {
+                "resultType": "input_required",
+                "inputRequests": questions,
+                "requestState": self._signer.sign(_PURPOSE, {"id": run.program_id}),
+            }
+        raise _waiting(run.program_id, parked.calls)
+
+    def _check_genuine(self, program_id: str, body: Json, snapshot: bytes) -> None:
+        """Refuse what this gateway did not write: sandboxes believe their snapshots."""
+        payload = self._signer.check(_PURPOSE, str(body.get("signature")))
+        unsigned = {name: value for name, value in body.items() if name != "signature"}
+        expected = {"id": program_id, "sha256": _digest_of(unsigned, snapshot)}
+        if payload != expected:
+            raise HandleError(f"The program {program_id!r} was altered in the store.")
+
+
+class _Deadline:
+    """Ends a program that takes too long, with an error that says so."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._scope = anyio.fail_after(timeout_s)
+
+    def __enter__(self) -> None:
+        self._scope.__enter__()
+
+    def __exit__(self, *error: Any) -> bool | None:
+        try:
+            return self._scope.__exit__(*error)
+        except TimeoutError:
+            raise ProgramError(
+                f"The program and its calls took longer than {self._timeout_s:g} seconds.",
+                hint="The audit has the calls that it made. Let it do less.",
+            ) from None
+
+
+def _waiting(program_id: str, calls: tuple[ParkedCall, ...]) -> ProgramError:
+    shown = "\n".join(
+        f"* {call.function}({json_text.dumps(call.arguments).decode()[:200]}): {call.approval_id}"
+        for call in calls[:50]
+    )
+    count = f"{len(calls)} call{'' if len(calls) == 1 else 's'}"
+    error = ProgramError(
+        f"The program waits: a person has to approve {count} that it wants to make.",
+        allowed=f"\n{shown}\n",
+        hint=f'Once that is done, let it go on with tool_program {{"resume": "{program_id}"}}.',
+    )
+    error.is_waiting = True
+    error.retryable = True
+    return error
+
+
+def _continuation(call: ParkedCall, responses: Json) -> Json:
+    """What a parked call goes on with, beside its arguments."""
+    if call.request_state is None and not call.questions:
+        return {}
+    prefix = f"{call.call_id}."
+    answers = {k.removeprefix(prefix): v for k, v in responses.items() if k.startswith(prefix)}
+    state = {} if call.request_state is None else {"requestState": call.request_state}
+    return {**state, "inputResponses": answers}
+
+
+def _digest_of(body: Json, snapshot: bytes) -> str:
+    plain = {name: value for name, value in body.items() if name != "snapshot"}
+    return hashlib.sha256(json_text.dumps(plain) + snapshot).hexdigest()
+
+
+def _value_id(caller: Caller, name: str) -> str:
+    """Where a stored value is: of one conversation of one caller."""
+    text = json_text.dumps([*caller.thread, name])
+    return f"value-{hashlib.sha256(text).hexdigest()}"
+
+
+def answer_of(result: Json) -> CallValue | CallFailure:
+    """What a tool gave, as a program sees it: data where there is data, else text."""
+    texts = [
+        str(block.get("text", ""))
+        for block in map(json_object, json_array(result.get("content")))
+        if block.get("type") == "text"
+    ]
+    if result.get("isError") is True:
+        return CallFailure(kind="RuntimeError", message="\n".join(texts) or "the tool failed")
+    if result.get("structuredContent") is not None:
+        return CallValue(value=result["structuredContent"])
+    others = [b for b in json_array(result.get("content")) if json_object(b).get("type") != "text"]
+    if others:
+        return CallValue(value=json_array(result.get("content")))
+    text = "\n".join(texts)
+    if text.lstrip().startswith(("{", "[")):
+        try:
+            return CallValue(value=json_text.loads(text))
+        except (ValueError, RecursionError):
+            pass
+    return CallValue(value=text)
+
+
+def _result(outcome: Finished, printed: str, program_id: str, n_calls: int) -> Json:
+    value = outcome.value
+    text = value if isinstance(value, str) else json_text.dumps(value).decode()
+    content: list[Json] = [{"type": "text", "text": text}]
+    if printed:
+        content.append({"type": "text", "text": f"[printed]\n{printed[:_MAX_LOG_CHARS]}"})
+    return {"content": content, "_meta": {"toolgate/program": {"id": program_id, "calls": n_calls}}}

@@ -1,0 +1,50 @@
+"""Programs that wait for a person, in SQL."""
+
+from sqlalchemy import delete, select, update
+
+from toolgate.store.engine import tables
+from toolgate.store.engine.database import SqlDatabase
+from toolgate.store.engine.text import escape_text
+from toolgate.store.repositories.approvals import StoredProgram
+from toolgate.store.sql.row_mapping import program_from, program_row
+
+__all__ = ["SqlPrograms"]
+
+
+class SqlPrograms:
+    """Implements `ProgramRepository`."""
+
+    def __init__(self, database: SqlDatabase) -> None:
+        self._database = database
+
+    async def save(self, program: StoredProgram) -> None:
+        """Insert a program, or replace the one of this id."""
+        row = program_row(program)
+        statement = self._database.insert(tables.programs).on_conflict_do_update(
+            index_elements=["program_id"], set_=row
+        )
+        await self._database.execute(statement, row)
+
+    async def get(self, program_id: str) -> StoredProgram | None:
+        """A program; None when there is none."""
+        table = tables.programs
+        query = select(table).where(table.c.program_id == escape_text(program_id))
+        return await self._database.fetch_first(query, program_from)
+
+    async def claim(self, program_id: str, *, now: str) -> bool:
+        """Turn `waiting` into `running`: of many that try, one succeeds."""
+        table = tables.programs
+        waits = (
+            (table.c.program_id == escape_text(program_id))
+            & (table.c.state == "waiting")
+            & (table.c.expires_at > now)
+        )
+        claim = update(table).where(waits).values(state="running")
+        return await self._database.execute(claim) == 1
+
+    async def remove(self, program_id: str) -> None:
+        """Forget a program."""
+        table = tables.programs
+        await self._database.execute(
+            delete(table).where(table.c.program_id == escape_text(program_id))
+        )

@@ -1,0 +1,436 @@
+"""Programs over tools: typed, checked, limited, recorded; parked while a person decides."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from tests.limits import HANG_S
+from tests.server.test_openapi import opened
+from toolgate.app.app import App
+from toolgate.errors import HandleError
+from toolgate.settings import GuardTable, LimitSettings, PermissionTable, Settings
+from toolgate.settings.tables import ProgramSettings
+from toolgate.store import AuditFilter, StoredProgram
+from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
+from toolgate.types import Caller, Identity, Json
+
+pytest.importorskip("pydantic_monty")
+pytestmark = pytest.mark.anyio
+
+ASK = GuardTable(tools=("shop:refund",), approver="user", reason="It cannot be undone.")
+ACCEPT = {"action": "accept", "content": {"approve": True}}
+NUMBERS = {
+    "type": "object",
+    "properties": {"number": {"type": "integer"}, "unit": {"enum": ["eur", "usd"]}},
+    "required": ["number"],
+}
+ORDER = {
+    "type": "object",
+    "properties": {"number": {"type": "integer"}, "total": {"type": "number"}},
+    "required": ["number", "total"],
+}
+
+
+@dataclass
+class Shop:
+    app: App
+    refunded: list[Json] = field(default_factory=list[Json])
+
+    async def send(
+        self, code: str = "", caller: Caller | None = None, peer: Any = None, **arguments: Any
+    ) -> Json:
+        meta = {name: arguments.pop(name) for name in list(arguments) if name in RETRY}
+        sent = {"code": code, **arguments} if code else arguments
+        params = {"name": "tool_program", "arguments": sent, **meta}
+        with anyio.fail_after(HANG_S):
+            return await self.app.gateway.call(caller or me(), params, peer)
+
+    async def value(self, code: str, **more: Any) -> Any:
+        result = await self.send(code, **more)
+        assert "isError" not in result, result
+        return json.loads(result["content"][0]["text"])
+
+    async def error(self, code: str = "", **more: Any) -> str:
+        result = await self.send(code, **more)
+        assert result["isError"] is True, result
+        return str(result["content"][0]["text"])
+
+    async def approve_all(self, *, approve: bool = True) -> int:
+        approvals = self.app.gateway.approvals
+        waiting = await approvals.search(me(), state="waiting")
+        for approval in waiting:
+            await approvals.decide(me(), approval.approval_id, approve=approve, via="console")
+        return len(waiting)
+
+
+RETRY = {"requestState", "inputResponses"}
+
+
+def me(conversation: str = "talk") -> Caller:
+    return Caller.local(client="tester", conversation=conversation)
+
+
+def program_id(text: str) -> str:
+    match = re.search(r'"resume": "(\w+)"', text)
+    assert match is not None, text
+    return match[1]
+
+
+def order(params: Json) -> Json:
+    number = params["arguments"]["number"]
+    return {**text_result("…"), "structuredContent": {"number": number, "total": number * 1.5}}
+
+
+def fails(params: Json) -> Json:
+    return {**text_result("out of stock"), "isError": True}
+
+
+def asks(params: Json) -> Json:
+    if answer := params.get("inputResponses"):
+        return text_result(f"{params['requestState']}: {answer['colour']['content']['name']}")
+    question = {"method": "elicitation/create", "params": {"message": "Which colour?"}}
+    return {
+        "resultType": "input_required",
+        "inputRequests": {"colour": question},
+        "requestState": f"state of {params['arguments']['number']}",
+    }
+
+
+@asynccontextmanager
+async def shop(*, store_url: str = "sqlite://", **settings: Any) -> AsyncGenerator[Shop]:
+    place: Shop
+
+    def refund(params: Json) -> Json:
+        place.refunded.append(params["arguments"])
+        return text_result(f"refunded {params['arguments']['number']}")
+
+    tools = {"get-order": order, "refund": refund, "buy": fails, "paint": asks, "list": order}
+    definitions: dict[str, Json] = {name: {"inputSchema": NUMBERS} for name in tools}
+    definitions["get-order"] |= {"outputSchema": ORDER, "annotations": {"readOnlyHint": True}}
+    upstream = FakeUpstream(tools, definitions=definitions)
+    settings = {"programs": ProgramSettings(offer="on"), "guard": (ASK,), **settings}
+    async with memory_app({"shop": upstream}, Settings(**settings), store_url=store_url) as app:
+        place = Shop(app)
+        yield place
+
+
+# Values and types
+
+
+async def test_tools_are_typed_functions_of_their_server() -> None:
+    async with shop() as place:
+        assert await place.value("(await shop.get_order(number=4))['total']") == 6.0
+        assert await place.value("await shop.get_order(inputs['n'])", inputs={"n": 2}) == {
+            "number": 2,
+            "total": 3.0,
+        }
+        totals = "[o['total'] for o in await gather(*[shop.get_order(number=n) for n in [1, 2]])]"
+        assert await place.value(totals) == [1.5, 3.0]
+        # A keyword and a builtin have another name in a program.
+        assert await place.value("(await shop.list_(2))['number']") == 2
+        assert await place.value("return {'a': 1}") == {"a": 1}
+        printed = await place.send("print('half way')\n1")
+        assert printed["content"][1]["text"] == "[printed]\nhalf way\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "hint"),
+    [
+        ("await shop.get_order(numbre=1)", "did you mean 'number'"),
+        ("(await shop.get_order(number=1))['totl']", "did you mean 'total'"),
+        ("await shop.get_order(number='1')", "Expected 'int'"),
+        ("await shop.get_order(number=1, unit='gbp')", "'eur'"),
+        ("await shop.get_orders(number=1)", "no tool 'get_orders'"),
+        ("shop.get_order(number=1)['total']", "await"),
+    ],
+)
+async def test_mistakes_are_named_before_anything_runs(code: str, hint: str) -> None:
+    async with shop(guard=()) as place:
+        text = await place.error(f"await shop.refund(number=1)\n{code}")
+
+        assert hint in text
+        assert "Line 2" in text
+        assert place.refunded == []
+
+
+async def test_a_failed_call_is_an_exception_that_a_program_can_catch() -> None:
+    async with shop() as place:
+        code = "try:\n    await shop.buy(number=1)\nexcept RuntimeError as e:\n    r = str(e)\nr"
+        assert (await place.send(code))["content"][0]["text"] == "out of stock"
+        assert "line 1: RuntimeError: out of stock" in await place.error("await shop.buy(1)")
+        assert "nowhere" in await place.error("import nowhere")
+
+
+async def test_values_are_kept_for_the_next_program_of_the_conversation() -> None:
+    async with shop() as place:
+        await place.send("await store('orders', [1, {'a': 2}])")
+
+        assert await place.value("(await load('orders'))[1]['a']") == 2
+        assert "nothing is stored" in await place.error("await load('order')")
+        other = me("other talk")
+        assert "nothing is stored" in await place.error("await load('orders')", caller=other)
+        text = await place.error("await store('large', 'x' * 2_000_000)")
+        assert "1,048,576 bytes" in text
+
+
+async def test_programs_find_tools_themselves() -> None:
+    async with shop() as place:
+        (first, *_) = await place.value("await search('get order', limit=1)")
+        assert first["function"] == "shop.get_order"
+        described = await place.send("await describe('shop.get_order')")
+        assert "number: int, unit: Literal['eur', 'usd'] = ..." in described["content"][0]["text"]
+
+
+async def test_a_dry_run_names_the_tools_and_runs_none() -> None:
+    async with shop(guard=()) as place:
+        code = "for n in [1]:\n    await shop.refund(number=n)\nawait shop.get_order(number=1)"
+        result = await place.send(code, dryRun=True)
+
+        assert result["structuredContent"]["tools"] == [
+            "shop.get_order (reads)",
+            "shop.refund (may destroy)",
+        ]
+        assert place.refunded == []
+
+
+async def test_a_long_result_comes_in_pages() -> None:
+    async with shop() as place:
+        result = await place.send("'long ' * 1000", maxResultTokens=100)
+
+        page = result["_meta"]["toolgate/page"]
+        assert page["nextOffset"] <= 400
+        assert page["totalCharacters"] == 5000
+
+
+# The way of every call
+
+
+async def test_every_call_is_recorded_with_the_program_as_parent() -> None:
+    async with shop(guard=()) as place:
+        await place.send("await gather(shop.get_order(1), shop.refund(2))\nawait search('order')")
+        await place.app.recorder.flush()
+        records = await place.app.store.audit.select(AuditFilter(oldest_first=True))
+
+    (program,) = [r for r in records if r.action == "program" and r.phase == "intent"]
+    calls = [r for r in records if r.action == "call" and r.phase == "intent"]
+    inside = [*calls, *(r for r in records if r.action == "discover")]
+    assert [r.target for r in inside] == ["shop:get-order", "shop:refund", None]
+    assert {r.parent_id for r in inside} == {program.record_id}
+    assert len(program.detail["code_sha256"]) == 64
+
+
+async def test_a_program_may_only_do_what_its_caller_may() -> None:
+    reader = Identity(caller_id="token:r", kind="token", token="r", projects=("*",))
+    caller = Caller(caller_id="token:r", identity=reader)
+    rules = (PermissionTable(allow=("shop:get-order",), to=("everyone",)),)
+    async with shop(auth="required", permission=rules, guard=()) as place:
+        assert await place.value("(await shop.get_order(number=1))['number']", caller=caller) == 1
+        assert "no tool 'refund'" in await place.error("await shop.refund(1)", caller=caller)
+        sneaky = "f = 'refund'\nx: Any = shop\nawait getattr(x, f)(number=1)"
+        await place.error(f"from typing import Any\n{sneaky}", caller=caller)
+        assert place.refunded == []
+
+
+async def test_limits_hold_inside_a_program() -> None:
+    limited = LimitSettings(calls_per_minute=3)
+    async with shop(guard=(), limits=limited) as place:
+        text = await place.error("for n in range(9): await shop.refund(number=n)")
+        assert "RuntimeError" in text
+        assert len(place.refunded) == 3
+    async with shop(guard=(), programs=ProgramSettings(offer="on", max_calls=4)) as place:
+        text = await place.error("for n in range(9): await shop.refund(number=n)")
+        assert "more than 4 calls" in text
+        assert len(place.refunded) == 4
+        text = await place.error("while True: pass", timeout_s=0.5)
+        assert "took longer than 0.5 seconds" in text
+
+
+# People
+
+
+async def test_writes_that_run_together_wait_as_one_list_and_go_on_once() -> None:
+    async with shop() as place:
+        code = (
+            "a = await shop.get_order(number=1)\n"
+            "r = await gather(*[shop.refund(number=n) for n in [7, 8, 9]])\n"
+            "return [a['total'], r]"
+        )
+        text = await place.error(code)
+        assert "has to approve 3 calls" in text
+        assert text.count('* shop.refund({"number":') == 3
+        assert "has to approve 3 calls" in await place.error(resume=program_id(text))
+        assert await place.approve_all() == 3
+        outcomes: list[Json] = []
+
+        async def resume() -> None:
+            outcomes.append(await place.send(resume=program_id(text)))
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(resume)
+        (finished,) = [outcome for outcome in outcomes if "isError" not in outcome]
+        assert json.loads(finished["content"][0]["text"]) == [
+            1.5,
+            ["refunded 7", "refunded 8", "refunded 9"],
+        ]
+        assert finished["_meta"]["toolgate/program"]["calls"] == 4
+        assert [call["number"] for call in place.refunded] == [7, 8, 9]
+        assert "There is no program" in await place.error(resume=program_id(text))
+
+
+async def test_a_rejected_call_is_an_exception() -> None:
+    async with shop() as place:
+        code = "try:\n    await shop.refund(1)\nexcept RuntimeError:\n    r = 'no'\nr"
+        text = await place.error(code)
+        await place.approve_all(approve=False)
+        result = await place.send(resume=program_id(text))
+
+        assert result["content"][0]["text"] == "no"
+        assert place.refunded == []
+
+
+async def test_a_client_that_can_be_asked_is_asked_by_the_program() -> None:
+    """For an approval, and for a question of a server, at the same time."""
+    peer = FakePeer(capabilities={"elicitation": {}})
+    async with shop() as place:
+        code = "await gather(shop.refund(number=1), shop.paint(number=2))"
+        asked = await place.send(code, peer=peer)
+        assert asked["resultType"] == "input_required"
+        approval, colour = sorted(asked["inputRequests"])
+        assert (approval, colour) == ("0.approval", "1.colour")
+        answers = {approval: ACCEPT, colour: {"action": "accept", "content": {"name": "red"}}}
+        again = {"requestState": asked["requestState"], "inputResponses": answers}
+        result = await place.send(code, peer=peer, **again)
+
+        assert json.loads(result["content"][0]["text"]) == ["refunded 1", "state of 2: red"]
+        assert "isError" in await place.send(code, peer=peer, **again)
+        assert len(place.refunded) == 1
+
+
+async def test_only_its_own_caller_lets_a_program_go_on(anyio_backend: str) -> None:
+    async with shop() as place:
+        parked = program_id(await place.error("await shop.refund(1)"))
+        await place.approve_all()
+        stranger = Identity(caller_id="token:x", kind="token", token="x", projects=("*",))
+        other = Caller(caller_id="token:x", identity=stranger)
+        assert "There is no program" in await place.error(resume=parked, caller=other)
+
+        store = place.app.store.approvals.programs
+        stored = await store.get(parked)
+        assert isinstance(stored, StoredProgram)
+        body = json.loads(stored.body)
+        body["calls"][0]["arguments"] = {"number": 1000}
+        altered = StoredProgram(**{**vars(stored), "body": json.dumps(body).encode()})
+        await store.save(altered)
+        assert "altered" in await place.error(resume=parked)
+        await store.save(stored)
+        assert (await place.send(resume=parked))["content"][0]["text"] == "refunded 1"
+
+
+PARKS_AND_DIES = """
+import os, signal, sys
+import anyio
+sys.path.insert(0, sys.argv[2])
+from tests.gateway.test_programs import program_id, shop
+
+async def main():
+    async with shop(store_url=sys.argv[1]) as place:
+        code = "a = await shop.get_order(number=5)\\nawait shop.refund(number=a['number'])"
+        print(program_id(await place.error(code)), flush=True)
+        import psutil
+        print(*[child.pid for child in psutil.Process().children(recursive=True)], flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+anyio.run(main)
+"""
+
+
+async def test_a_parked_program_goes_on_in_another_process_after_a_kill(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'toolgate.db'}"
+    command = [sys.executable, "-c", PARKS_AND_DIES, url, str(Path(__file__).parents[2])]
+    done = await anyio.to_thread.run_sync(
+        lambda: subprocess.run(command, capture_output=True, timeout=HANG_S, check=False, text=True)
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    parked, workers = done.stdout.split("\n", 1)
+    with anyio.fail_after(HANG_S):
+        while any(psutil.pid_exists(int(pid)) for pid in workers.split()):
+            await anyio.sleep(0.02)
+    async with shop(store_url=url) as place:
+        assert "has to approve 1 call" in await place.error(resume=parked)
+        await place.approve_all()
+        result = await place.send(resume=parked)
+
+        assert result["content"][0]["text"] == "refunded 5"
+        assert place.refunded == [{"number": 5}]
+
+
+# Offer
+
+
+async def listed(**settings: Any) -> list[str]:
+    tools = {f"tool_{number}": order for number in range(settings.pop("tools", 5))}
+    async with memory_app({"shop": FakeUpstream(tools)}, Settings(**settings)) as app:
+        return [tool["name"] for tool in json.loads(await app.gateway.listing.list_tools(me()))]
+
+
+async def test_programs_are_listed_where_they_pay() -> None:
+    assert "tool_program" not in await listed(mode="meta", tools=14)
+    assert "tool_program" in await listed(mode="meta", tools=15)
+    assert "tool_program" not in await listed(mode="all", tools=15)
+    assert "tool_program" in await listed(mode="all", programs=ProgramSettings(offer="on"))
+    off = ProgramSettings(offer="off")
+    assert "tool_program" not in await listed(mode="meta", tools=15, programs=off)
+    async with shop(programs=off) as place:
+        assert "switched off" in await place.error("1")
+
+
+async def test_rest_runs_programs() -> None:
+    async with opened(programs=ProgramSettings(offer="on")) as (_, ask):
+        code = {"code": "len(await gather(github.list_issues(), github.list_issues()))"}
+        status, _, answer = await ask("POST", "program", code)
+        assert (status, answer["content"]) == (200, [{"type": "text", "text": "2"}])
+        status, _, answer = await ask("POST", "program", {"code": "1 + nowhere"})
+        assert (status, answer["error"]["code"]) == (422, "program")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"code": ""},
+        {"code": 3},
+        {"code": "1", "resume": "x"},
+        {"code": "1", "input": {}},
+        {"code": "1", "inputs": []},
+        {"code": "1", "timeout_s": 0},
+        {"code": "1", "timeout_s": True},
+        {"code": "1", "maxResultTokens": 1},
+        {"code": "1", "dryRun": "yes"},
+        {"code": "x" * 100_001},
+    ],
+)
+async def test_wrong_arguments_are_named(arguments: Json) -> None:
+    async with shop() as place:
+        result = await place.app.gateway.call(
+            me(), {"name": "tool_program", "arguments": arguments}, None
+        )
+        assert result["_meta"]["toolgate/error"]["code"] == "argument"
+
+
+async def test_a_handle_of_somebody_else_is_no_program() -> None:
+    async with shop() as place:
+        with pytest.raises(HandleError):
+            place.app.signer.check("program", "tg1.x.y")
+        assert "gave out" in await place.error("1", requestState="tg1.x.y")

@@ -20,6 +20,7 @@ NAMES = (
     "scanner",
     "fallback",
     "intents",
+    "intent_messages",
     "turns",
     "documents",
 )

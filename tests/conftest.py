@@ -72,12 +72,15 @@ def fit_once() -> Iterator[None]:
     fit = stage.fit
     models: dict[str, Any] = {}
 
-    def cached_fit(training_set: Any, texts: Any, names: Any) -> Any:
+    def cached_fit(training_set: Any, texts: Any, names: Any, background: Any) -> Any:
         content = (training_set.intents, training_set.texts, training_set.owners)
-        vectors = [(matrix.shape, sha256(matrix.tobytes()).digest()) for matrix in (texts, names)]
+        vectors = [
+            (matrix.shape, sha256(matrix.tobytes()).digest())
+            for matrix in (texts, names, background.vectors)
+        ]
         key = repr((content, vectors))
         if key not in models:
-            models[key] = fit(training_set, texts, names)
+            models[key] = fit(training_set, texts, names, background)
         return models[key]
 
     with pytest.MonkeyPatch.context() as patch:

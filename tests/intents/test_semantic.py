@@ -1,6 +1,7 @@
 """The semantic stage: intents learned from example prompts."""
 
 import json
+import random
 from collections.abc import Sequence
 from datetime import date
 from functools import lru_cache
@@ -24,7 +25,9 @@ from toolgate.intents import (
     StageRequest,
     read_intents,
 )
+from toolgate.intents.semantic.background import Background, background_texts
 from toolgate.intents.semantic.message_parts import repeats_previous, split_requests
+from toolgate.intents.semantic.model import TrainingSet
 from toolgate.intents.semantic.model_file import read_model, write_model
 from toolgate.intents.semantic.ngrams import COLUMNS, fit_vectorizer
 from toolgate.intents.semantic.softmax import fit_softmax, softmax
@@ -73,9 +76,18 @@ def learned(embedder: bool) -> SemanticStage:
 
 @lru_cache(maxsize=1)
 def small() -> SemanticModel:
-    lessons = training_set_of(intents_of(FEW))
-    none = np.zeros((len(lessons.texts), 0), np.float32)
-    return fit(lessons, none, none[: len(lessons.intents)])
+    return fitted_by_words(training_set_of(intents_of(FEW)))
+
+
+def fitted_by_words(lessons: TrainingSet) -> SemanticModel:
+    others = background_texts(len(lessons.texts))
+    background = Background(
+        texts=[text for text, _ in others],
+        lines=[line for _, line in others],
+        vectors=np.zeros((len(others), 0), np.float32),
+    )
+    prompts = np.zeros((len(lessons.texts), 0), np.float32)
+    return fit(lessons, prompts, np.zeros((len(lessons.intents), 0), np.float32), background)
 
 
 def asked(stage: SemanticStage, text: str, *previous: str) -> Detection:
@@ -126,16 +138,39 @@ def test_the_cut_turns_away_as_many_good_messages_as_are_allowed() -> None:
     assert model is not None
     for share in (0.02, 0.05, 0.2):
         cut = model.cut(DetectionLimits(false_alarms=share))
-        confidence = np.array([model.confidence(one) for one in model.held_scores.tolist()])
+        confidence = model.held_confidences
         assert abs(float(np.mean(confidence < cut)) - share) <= 0.02
 
 
-def test_confidences_of_held_out_prompts_are_shares_of_right_answers() -> None:
+def test_confidences_of_held_out_prompts_are_cautious_shares_of_right_answers() -> None:
+    """Below the share of right answers, since two of three messages are expected from outside."""
     model = learned(True).model
     assert model is not None
-    confidence = np.array([model.confidence(one) for one in model.held_scores.tolist()])
     right = model.held_owners == np.array(model.training_set.owners)
-    assert abs(float(confidence.mean() - right.mean())) <= 0.05
+    assert 0 <= float(right.mean() - model.held_confidences.mean()) <= 0.15
+
+
+@pytest.mark.parametrize("draw", range(3))
+def test_five_prompts_are_enough_to_turn_away_what_is_meant_for_others(draw: int) -> None:
+    """Without messages of everyday life, up to 40 % were answered, depending on the prompts."""
+    free = random.Random(draw)
+    chosen = free.sample(sorted({row["intent"] for row in TESTED}), 2)
+    prompts = {
+        name: tuple(
+            free.sample(
+                [row["text"] for row in ROWS if (row["split"], row["intent"]) == ("train", name)], 5
+            )
+        )
+        for name in chosen
+    }
+    stage = SemanticStage(embedder=bundled())
+    anyio.run(stage.update, intents_of(prompts))
+
+    answered = [text for text in FOREIGN if asked(stage, text).intent != NONE]
+    found = [row for row in TESTED if asked(stage, row["text"]).intent == row["intent"]]
+
+    assert len(answered) <= 0.08 * len(FOREIGN)
+    assert len(found) >= 0.6 * sum(row["intent"] in chosen for row in TESTED)
 
 
 def test_a_threshold_of_ones_own_overrides_the_cut() -> None:
@@ -358,8 +393,7 @@ def test_any_prompts_can_be_learned(pairs: list[tuple[str, str]]) -> None:
     for name, text in pairs:
         prompts[name] = (*prompts.get(name, ()), text)
     lessons = training_set_of(intents_of(prompts))
-    none = np.zeros((len(lessons.texts), 0), np.float32)
-    model = fit(lessons, none, none[: len(lessons.intents)])
+    model = fitted_by_words(lessons)
     found = model.predict("some words", None)
     assert 0 <= found.confidence <= 1
     assert read_model(write_model(model)).training_set == lessons
@@ -367,7 +401,7 @@ def test_any_prompts_can_be_learned(pairs: list[tuple[str, str]]) -> None:
 
 def test_the_same_prompts_give_the_same_model_and_a_file_gives_it_back() -> None:
     model = small()
-    again = fit(model.training_set, np.zeros((6, 0), np.float32), np.zeros((2, 0), np.float32))
+    again = fitted_by_words(model.training_set)
     assert write_model(model) == write_model(again)
     back = read_model(write_model(model))
     assert back.predict("a refund", None) == model.predict("a refund", None)
@@ -377,8 +411,8 @@ def test_the_same_prompts_give_the_same_model_and_a_file_gives_it_back() -> None
 
 
 def test_softmax_regression_finds_the_minimum() -> None:
-    random = np.random.default_rng(1)
-    rows = random.normal(size=(60, 5)).astype(np.float32)
+    generator = np.random.default_rng(1)
+    rows = generator.normal(size=(60, 5)).astype(np.float32)
     classes = (rows[:, 0] > 0).astype(np.intp) + (rows[:, 1] > 1)
     model = fit_softmax(rows, classes, 3, strength=2.0, steps=200, tolerance=1e-6)
     odds = softmax(model.logits(rows))

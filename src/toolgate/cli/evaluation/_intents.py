@@ -115,7 +115,7 @@ class _Evaluation:
         model = self.model
         owners = np.asarray(model.training_set.owners)[model.counted]
         right = model.held_owners == owners
-        confidence = np.array([model.confidence(score) for score in model.held_scores.tolist()])
+        confidence = model.held_confidences
         cut = model.cut(self.limits)
         taken = confidence >= cut
         answer: dict[str, Any] = {
@@ -140,7 +140,7 @@ class _Evaluation:
 
     def sweep(self) -> list[dict[str, Any]]:
         """Both error rates per threshold: rejected good messages, and wrong answers."""
-        confidence = np.array([self.model.confidence(s) for s in self.model.held_scores.tolist()])
+        confidence = self.model.held_confidences
         owners = np.asarray(self.model.training_set.owners)[self.model.counted]
         right = self.model.held_owners == owners
         labelled = any(is_labelled for is_labelled, _ in self.expected)
@@ -307,7 +307,7 @@ def _cells(scored: dict[str, Any]) -> list[str]:
     return [f"{scored[key]:.1%}" if key in scored else "" for key in keys]
 
 
-def _calibration_error(confidence: NDArray[np.float64], right: NDArray[np.bool_]) -> float:
+def _calibration_error(confidence: NDArray[np.floating], right: NDArray[np.bool_]) -> float:
     """Expected calibration error: mean gap of confidence and accuracy in ten weighted bins."""
     bins = np.minimum((confidence * 10).astype(int), 9)
     gaps = [

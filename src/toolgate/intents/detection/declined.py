@@ -1,8 +1,8 @@
 """Finds the parts of a message that decline something, or ask how it is worded.
 
 "Don't create a relation, make a value list" asks for a value list, and "how do I spell relation"
-for neither. Rules for English, German, French, Spanish, Portuguese, Italian and Dutch; a message in
-another language is left as it is.
+for neither. Rules for English, German, French, Spanish, Portuguese, Italian, Dutch and Chinese; a
+message in another language is left as it is.
 """
 
 import re
@@ -11,8 +11,9 @@ from typing import Final
 __all__ = ["without_declined"]
 
 _CLAUSE: Final = re.compile(
-    r"""[.;!?\n]+\s*|,\s*
-      | \s+(?:but|sondern|aber|sino|pero|mais|ma|mas|porém|maar)\s+""",
+    r"""[.;!?\n。;!?]+\s*|[,,]\s*
+      | \s+(?:but|sondern|aber|sino|pero|ma|mas|porém|maar)\s+
+      | (?<!precisa)(?<!preciso)(?<!quero)(?<!precisamos)\s+mais\s+""",
     re.VERBOSE | re.IGNORECASE,
 )
 """What stands between two clauses."""
@@ -33,6 +34,19 @@ _DECLINED: Final = re.compile(
         (?!you\b|know\b|understand\b|see\b|have\b)\w
       | (?:i|we|you)\ (?:really\ |certainly\ )?(?:do\ not|don['’]?t|dont|did\ not|didn['’]?t)
         \s+(?:want|need|mean|care|like|ask)\b
+      | (?:i['’]?m|i\ am|we\ are|we['’]re)\ not\ (?:asking|looking|interested|talking|after)\b
+      | (?:you\ )?(?:need\ not|needn['’]?t|don['’]?t\ (?:need|have)\ to)\b
+      | (?:forget|never\ mind|scratch)\ (?:about\ )?(?:that|this|it|the|my|our)\b
+        (?!.{0,40}\b(?:and|then)\b)
+      | (?:never\ mind|hold\ off|keep\ away|hands\ off)\b | let['’]?s\ not\b | not\ now\b
+      | (?:please\ )?(?:leave|keep)\b.{1,50}\b
+        (?:alone|as\ (?:it\ is|they\ are|is)|untouched|unchanged)\b
+      | (?:i|we)\ (?:would|['’]d)\ rather\ not\b | (?:i|we)\ (?:won['’]t|will\ not)\ (?:need|want)\b
+      | .{1,60}\b(?:isn['’]?t|is\ not|aren['’]?t|are\ not|won['’]t\ be|not)
+        \ (?:needed|necessary|wanted)\b
+      | .{1,60}\b(?:no\ longer|not)\ (?:needed|necessary|required|of\ interest)\b
+      | no\ (?:more\ )?(?:thanks|thank\ you)\b
+      | no\ (?:new|more|further)\ \w | (?:i|we)\ (?:no\ longer|can['’]?t)\ (?:need|want)\b
       | (?:there\ is\ )?no\ need\ (?:to|for)\b | not\ (?:a|an|the|any|my|our|this|that)\b
       | (?:stop|forget|skip|ignore|cancel)\ (?:about\ )?(?:it|that|this)\b
       | (?:instead\ of|rather\ than|without)\b
@@ -40,23 +54,72 @@ _DECLINED: Final = re.compile(
       | (?:ich|wir)\ (?:will|möchte|brauche|wollen|möchten|brauchen|meine)\b.*\b
         (?:nicht|keine?[nmrs]?)\b
       | (?:bitte\s+)?\w+(?:e|en|t)?\ (?:jetzt\ |bitte\ |mir\ )?(?:keine?[nmrs]?)\b
+      | .{1,60}\b(?:brauch\w*|will|möchte)\ (?:ich|wir)\ (?:doch\ |jetzt\ |gar\ )?(?:nicht|keine)\b
+      | (?:ich|wir)\ (?:frage|suche|wollte|meinte)\b.{0,40}\bnicht\b | vergiss\b
+      | (?:lass|lassen\ sie)\b.{1,50}\b(?:sein|bleiben|in\ ruhe|wie\ (?:er|sie|es)\ (?:ist|sind))\b
+      | .{1,60}\b(?:nicht\ (?:mehr\ )?(?:nötig|gebraucht|gewünscht|notwendig|erforderlich)
+        |hat\ sich\ erledigt|überflüssig)\b
+      | du\ (?:brauchst|musst|sollst)\b.{0,40}\b(?:nicht|keine?[nmrs]?)\b
       | (?:statt|anstatt|ohne)\b
       | (?:s'il\ (?:te|vous)\ pla[iî]t\s+)?ne\ \w+\ (?:pas|plus|jamais|rien)\b
       | n['’]\w+\ (?:pas|plus|jamais|rien)\b
+      | ne\ \w+\ (?:surtout|plus|vraiment)\ (?:pas\ )?\w | (?:plus\ )?(?:pas\ )?besoin\ d
+      | (?:on|je|nous)\ (?:n['’]|ne\ )\w+.{0,12}\b(?:pas|plus|aucune?)\b | ça\ ne\ sert\b
+      | .{1,60}\b(?:n['’]est|ne\ sont)\ (?:pas|plus)\ (?:nécessaires?|utiles?|la\ peine)\b
+      | (?:laisse[zr]?|abandonne[zr]?)\ (?:tomber|la|le|les|tout)\b | surtout\ pas\b
+      | (?:ce\ n'est\ )?pas\ la\ peine\b | oublie[zs]?\b | inutile\ de\b
+      | je\ n['’]ai\ (?:pas|plus)\ besoin\b
       | je\ ne\ (?:veux|souhaite|cherche)\b | (?:pas|plus|jamais)\ (?:de|d'|le|la|les|un|une)\b
       | (?:au\ lieu|sans)\b
       | (?:por\ favor\s+)?(?:no|nunca)\ (?:me\ )?(?:quiero|necesito|crees?|borres?|abras?|hagas?
         |muestres?|cambies?|elimines?|añadas?|busques?|envíes?)\b
+      | (?:ya\ )?no\ (?:hace\ falta|es\ necesario|me\ interesan?|te\ pido|me\ hace\ falta
+        |necesitamos|queremos|necesitas|tienes\ que)\b | ya\ no\b | olvida\b | nada\ de\b
+      | ning[uú]na?\b | (?:déjalo|deja|dejad|deje)\ (?:el|la|los|las|eso|como|estar|así)\b
+      | (?:por\ favor\s+)?no\ (?:me\ |te\ |lo\ |la\ |los\ |las\ )?\w{2,}(?:es|as|éis|áis)\b
+      | .{1,60}\bya\ no\ (?:hace|se|lo|la|es)\b
       | (?:en\ (?:lugar|vez)\ de|sin)\b
       | (?:por\ favor\s+)?(?:não|nunca)\ (?:quero|preciso|crie|criar|apague|abra|faça|mostre|mude
-        |remova|adicione|procure|envie)\b | (?:em\ vez\ de|sem)\b
-      | non\ (?:voglio|creare|aprire|cancellare|mostrare|cambiare|cercare|mi\ serve)\b
+        |remova|adicione|procure|envie|cria|apaga|abre|faz|mostra|precisa|precisamos|queremos
+        |estou\ pedindo|me\ interessa|é\ preciso)\b
+      | não\ (?:é|vou|vamos|tem|há|se|me|nos|te|lhe)\ \w+ | deixa\ (?:o|a|os|as|como|assim|pra)\b
+      | .{1,60}\bnão\ (?:é|são)\ mais\ necessári[oa]s?\b
+      | (?:nada\ de|nenhuma?|esque[çc][ae]|deixa\ pra\ lá)\b | (?:em\ vez\ de|sem)\b
+      | non\ (?:voglio|creare|aprire|cancellare|mostrare|cambiare|cercare
+        |mi\ serv(?:e|ono)|mi\ interessa(?:no)?|serve|ti\ chiedo|occorre|c'è\ bisogno)\b
+      | non\ (?:ho|abbiamo|devi|dovete|vogliamo|c'è|è|me|ti|mi|lo|la|li|le)\b
+      | (?:per\ favore\s+)?non\ \w{3,}(?:are|ere|ire|arl[aeio]|erl[aeio])\b
+      | lascia\ (?:il|la|i|le|gli|tutto|così|com)\b
+      | .{1,60}\bnon\ (?:serv(?:e|ono)|è\ necessari[oa]|occorr(?:e|ono))\b
+      | (?:niente|nessun[ao']?|dimentica|lascia\ (?:stare|perdere))\b
       | invece\ di\b
+      | (?:ik|we)\ (?:wil|willen|hoef|hoeven|heb|hebben|vraag)\ (?:\w+\ )?(?:g[eé][eé]n|niet)\b
+      | .{1,60}\b(?:hoeft|hoeven|is|zijn)\ (?:\w+\ )?niet\ (?:meer\ )?(?:nodig)?\b$
+      | je\ (?:hoeft|moet)\b.{0,40}\b(?:niet|geen)\b | (?:nee\ )?niet\ (?:doen|nodig|meer)\b
+      | (?:g[eé][eé]n|vergeet|laat)\ (?!(?:me|mij|eens|het\ me|zien)\b)\w
+        (?=.*\b(?:zitten|maar|meer|nodig|nieuwe?|alsjeblieft)\b)
       | (?:ik\ wil|maak|toon|open|verwijder)\ (?:nu\ )?(?:geen|niet)\b | in\ plaats\ van\b
+      | (?:请)?(?:不用|不要|别|不必|不需要|无需|甭|先别|没必要|别再|我不想|我不要|我不是|不想)
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
 """How a clause begins that declines."""
+
+_WITHDRAWN: Final = re.compile(
+    r"""^(?: never\ ?mind | forget\ (?:it|that|about\ it) | (?:just\ )?(?:leave|drop)\ (?:it|that)
+      | (?:i|we)\ (?:have\ |['’]ve\ )?changed\ (?:my|our)\ minds?
+      | (?:not\ any\ ?more|hoeft\ niet(?:\ meer)?|laat\ maar(?:\ zitten)?|stop\ daarmee)
+      | (?:lass|lasst)\ (?:es\ )?(?:gut\ sein|bleiben|lieber) | (?:egal|vergiss\ es|doch\ nicht)
+      | laisse[z]?\ tomber | (?:c'est\ bon\ )?(?:j'ai|on\ a)\ changé\ d'avis | tant\ pis
+      | (?:ça|cela)\ ne\ m'intéresse\ (?:plus|pas)
+      | (?:déja|deja)(?:lo|la)\b | he\ cambiado\ de\ (?:idea|opinión) | olvídalo
+      | deixa\ (?:pra\ lá|estar|quieto) | mudei\ de\ ideia | esque[çc][ae]
+      | lascia\ (?:stare|perdere) | ho\ cambiato\ idea
+      | 算了 | 我改主意了 | 不用了
+    )(?![\w])""",
+    re.VERBOSE | re.IGNORECASE,
+)
+"""How a clause begins that takes back what stands before it."""
 
 _WORDING: Final = re.compile(
     r"""\b(?: how\ (?:do|does|would|should|can|could)\ (?:i|you|one|we|it)\ (?:\w+\ )?
@@ -71,10 +134,31 @@ _WORDING: Final = re.compile(
       | como\ se\ (?:escreve|diz|pronuncia|traduz)\b | o\ que\ significa\b
       | come\ si\ (?:scrive|dice|pronuncia|traduce)\b | cosa\ significa\b
       | hoe\ (?:schrijf|spel|vertaal|zeg)\ je\b | wat\ betekent\b
-    )""",
+      | (?:plural|opposite|spelling|translation|pronunciation|meaning)\ of\b
+      | (?:mehrzahl|plural|gegenteil|übersetzung|aussprache)\ von\b
+      | (?:pluriel|contraire|traduction)\ de\b | (?:plural|traducción|tradução|plurale)\ d[ei]\b
+      | (?:in\ (?:good|proper|correct)\ english|auf\ (?:englisch|französisch|spanisch)
+        |en\ (?:anglais|inglés|inglês|allemand)|in\ (?:inglese|het\ engels|goed\ nederlands))\b
+      | ^on\ dit\b | ^heißt\ es\b | ^se\ dice\b | ^si\ dice\b | ^is\ het\ een\b.*\bof\b
+      | ^(?:\w+\ ){0,3}(?:translate|übersetze?|traduis|traduce|traduz|traduci|vertaal|翻译)\b
+      | ^(?:\w+\ ){0,3}(?:proofread|correct|korrigiere?|corrige|correggi|verbeter)\b
+        .{0,20}\b(?:sentence|text|spelling|satz|phrase|frase|zin)\b
+      | ^(?:\w+\ ){0,3}(?:write|draft|compose|schreibe?|verfasse?|rédige|écris|escribe|redacta
+        |escreve|escreva|redige|scrivi|schrijf|stuur|写)\b.{0,25}\b(?:e-?mail|mail|message|poem|letter
+        |story|song|speech|tweet|post|joke|greeting|invitation|gedicht|brief|nachricht|rede|witz
+        |geschichte|lettre|poème|discours|mensagem|carta|correo|mensaje|poema|discurso|convite
+        |lettera|messaggio|poesia|augurio|biglietto|invito|uitnodiging|kaartje|bericht|verhaal|toespraak)\b
+      )|(?:怎么说|怎么写|怎么念|怎么读|是什么意思)
+    """,
     re.VERBOSE | re.IGNORECASE,
 )
 """Questions about words."""
+
+_RELATIVE: Final = re.compile(
+    r"^(?:who|which|that|der|die|das|den|dem|weil|dass|qui|que|quien|porque|che|die|dat|omdat)\b",
+    re.IGNORECASE,
+)
+"""How a clause begins that belongs to the one before it."""
 
 _LONGEST: Final = 4_000
 """Characters of a message that are looked at; chosen."""
@@ -85,14 +169,22 @@ def without_declined(text: str) -> str:
     if len(text) > _LONGEST:
         return text
     pieces: list[str] = []
-    at = 0
+    at, is_blanked = 0, False
     for separator in [*_CLAUSE.finditer(text), None]:
         end = separator.start() if separator is not None else len(text)
         clause = text[at:end]
         stripped = clause.strip()
         is_question = text[end : end + 1] == "?"
         declines = _DECLINED.match(stripped) is not None and not _REQUESTED.search(stripped)
-        if (declines and not is_question) or _WORDING.search(stripped):
+        if _WITHDRAWN.match(stripped):
+            pieces = [" " * len(piece) for piece in pieces]
+            declines = True
+        is_blanked = (
+            (declines and not is_question)
+            or _WORDING.search(stripped) is not None
+            or (is_blanked and _RELATIVE.match(stripped) is not None and text[at - 2] == ",")
+        )
+        if is_blanked:
             clause = " " * len(clause)
         pieces.append(clause)
         if separator is not None:

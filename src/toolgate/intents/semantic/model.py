@@ -13,9 +13,11 @@ from toolgate.intents.semantic.ngrams import NgramVectorizer
 from toolgate.intents.semantic.scores import (
     Floats,
     Indices,
-    blended_score,
     class_sums,
+    log_closeness,
+    log_odds,
     logistic,
+    logistic_curve,
     unit_rows,
 )
 from toolgate.intents.semantic.softmax import LinearModel, softmax
@@ -28,6 +30,9 @@ UNSUPPORTED = ""
 # Chosen; bounds the memory for similarities.
 _AT_ONCE = 500
 """Prompts that are compared with all others together."""
+
+_LIKELY = 0.5
+"""Probability of being meant at all below which nothing is answered."""
 
 DEFAULT_LIMITS = DetectionLimits()
 
@@ -66,13 +71,19 @@ class Prediction:
     has_known_features: bool
     """Whether the model knows anything of the message: a word, or a piece of one."""
 
+    inside: float
+    """Probability that the message is for one of the intents at all."""
+
+    is_unsupported: bool
+    """Whether it is most like the examples of what is known and not offered."""
+
     nearest: str
     """The prompt of the best intent that is most like the message; empty where it has none."""
 
     @property
     def intent(self) -> str:
-        """The best intent, accepted or not; may be `UNSUPPORTED`."""
-        return self.ranked[0][0] if self.ranked else UNSUPPORTED
+        """The best intent, accepted or not; empty where there is none."""
+        return self.ranked[0][0] if self.ranked else ""
 
     @property
     def confidence(self) -> float:
@@ -120,7 +131,7 @@ class SemanticModel:
     """What the n-grams weigh beside the embedder's vector."""
 
     linear: LinearModel
-    """Rows to classes."""
+    """Rows to classes; after those of the training set comes one more: anything else."""
 
     dim: int
     """Numbers of the embedder's vector; 0 without one."""
@@ -135,17 +146,20 @@ class SemanticModel:
     lengths: Floats
     """Shape (texts,): what the rows were divided by to be of length 1."""
 
-    held_scores: Floats
-    """Score of each prompt by a model that did not know it."""
+    held_confidences: Floats
+    """Confidence in the answer to each prompt by a model that did not know it."""
 
     held_owners: Indices
     """What that model took it for."""
 
-    curve: tuple[float, float]
-    """Confidence = logistic(first + second x score)."""
+    inside_curve: tuple[float, ...]
+    """Probability that any intent is meant: a logistic curve of log odds and log closeness."""
 
-    doubt: tuple[float, float]
-    """Probability that the best is right and not the second = logistic(first + second x margin)."""
+    which_curve: tuple[float, ...]
+    """Probability that the best intent is right, if any is: of its log odds among the intents."""
+
+    doubt: tuple[float, ...]
+    """Probability that the best is right and not the second: of the difference of their logits."""
 
     @cached_property
     def _by_class(self) -> tuple[Indices, ...]:
@@ -192,23 +206,22 @@ class SemanticModel:
         return cut
 
     def _found_cut(self, share: float, intent: str) -> float:
-        if not len(self.held_scores):
+        if not len(self.held_confidences):
             return 0.0
         share = min(max(share, 0.0), 1.0)
-        score = float(np.quantile(self.held_scores, share))
+        cut = float(np.quantile(self.held_confidences, share))
         if intent in self.training_set.intents:
-            intent_scores = self.held_scores[
-                self.held_owners == self.training_set.intents.index(intent)
-            ]
-            if len(intent_scores):
-                intent_score = float(np.quantile(intent_scores, share))
+            own = self.held_confidences[self.held_owners == self.training_set.intents.index(intent)]
+            if len(own):
                 # Shrink towards the common quantile: few prompts give a poor one of their own.
-                score = (len(intent_scores) * intent_score + 20 * score) / (len(intent_scores) + 20)
-        return self.confidence(score)
+                cut = (len(own) * float(np.quantile(own, share)) + 20 * cut) / (len(own) + 20)
+        return cut
 
-    def confidence(self, score: float) -> float:
-        """What a score is worth."""
-        return logistic(self.curve[0] + self.curve[1] * score)
+    @cached_property
+    def _intents(self) -> NDArray[np.bool_]:
+        """Which columns of the linear model are intents."""
+        names = (*self.training_set.intents, UNSUPPORTED)
+        return np.array([name != UNSUPPORTED for name in names], np.bool_)
 
     def predict(
         self,
@@ -230,41 +243,63 @@ class SemanticModel:
             own_limits: Limits that stand with single intents; their own prompts count for more.
             depth: How many intents are named.
         """
-        if not self.training_set.intents:
+        intents = np.flatnonzero(self._intents)
+        if not len(intents):
             return Prediction(
-                ranked=(), accepted=False, cut=0.0, sure=0.0, has_known_features=False, nearest=""
+                ranked=(),
+                accepted=False,
+                cut=0.0,
+                sure=0.0,
+                has_known_features=False,
+                inside=0.0,
+                is_unsupported=False,
+                nearest="",
             )
         whole = self._row(text, vector)
         has_features = bool(whole.any())
         logits = whole @ self.linear.weights + self.linear.constants
-        odds = softmax(logits)
+        odds = softmax(logits[intents])
         order = np.argsort(-odds, kind="stable")[: max(depth, 2)]
-        best = int(order[0])
+        best = int(intents[order[0]])
         names = self.training_set.intents
         limit = (own_limits or {}).get(names[best])
-        if limit is not None:
-            cut = self.cut(limit, names[best])
+        if limit is None:
+            limit = (pack_limits or {}).get(names[best], limits)
+            cut = self.cut(limit)
         else:
-            cut = self.cut((pack_limits or {}).get(names[best], limits))
-        score, nearest = self._score(best, float(odds[best]), whole)
-        confidence = self.confidence(score)
+            cut = self.cut(limit, names[best])
+        close, nearest = self._closeness(best, whole)
+        features = np.array([float(log_odds(logits, self._intents)), close])
+        inside = float(logistic_curve(self.inside_curve, features))
+        first = float(odds[order[0]])
+        # The 1e-9 only prevents a division by zero.
+        lead = math.log(max(first, 1e-9) / max(1 - first, 1e-9))
+        confidence = inside * logistic(self.which_curve[0] + self.which_curve[1] * lead)
         # Without a known word the score comes from the intents' sizes alone.
         if not has_features:
-            confidence = 0.0
+            inside = confidence = 0.0
         # Share out what the best intent leaves, so that the list sums to at most 1.
-        # The 1e-9 only prevents a division by zero.
-        left = min(1.0, (1 - confidence) / max(1 - float(odds[best]), 1e-9))
+        left = min(1.0, max(inside - confidence, 0.0) / max(1 - first, 1e-9))
         ranked = [(names[best], confidence)]
-        ranked += [(names[k], min(float(odds[k]) * left, confidence)) for k in order[1:depth]]
+        ranked += [
+            (names[intents[k]], min(float(odds[k]) * left, confidence)) for k in order[1:depth]
+        ]
         # 99 is a margin beyond all doubt, where there is no second intent.
-        margin = float(logits[best] - logits[order[1]]) if len(order) > 1 else 99.0
-        sure = logistic(self.doubt[0] + self.doubt[1] * margin)
+        second = float(logits[intents[order[1]]]) if len(order) > 1 else -math.inf
+        margin = min(float(logits[best]) - second, 99.0)
+        is_unsupported = bool(
+            UNSUPPORTED in names and logits[names.index(UNSUPPORTED)] > logits[best]
+        )
+        # A threshold says all; without one, nothing is answered that is rather meant for others.
+        likely = limit.threshold is not None or inside >= _LIKELY
         return Prediction(
             ranked=tuple(ranked),
-            accepted=has_features and confidence >= cut and names[best] != UNSUPPORTED,
+            accepted=has_features and confidence >= cut and likely and not is_unsupported,
             cut=cut,
-            sure=sure,
+            sure=logistic(self.doubt[0] + self.doubt[1] * margin),
             has_known_features=has_features,
+            inside=inside,
+            is_unsupported=is_unsupported,
             nearest=self.training_set.texts[nearest] if nearest is not None else "",
         )
 
@@ -364,11 +399,11 @@ class SemanticModel:
         """Prompts as they were learned, at length 1."""
         return self.rows[which].astype(np.float32) * self.steps[which, None]
 
-    def _score(self, best: int, odds: float, whole: Floats) -> tuple[float, int | None]:
-        """As `scored` in `fit`, for one message; and the place of the nearest prompt."""
+    def _closeness(self, best: int, whole: Floats) -> tuple[float, int | None]:
+        """As `log_closeness` in `fit`, for one message; and the place of the nearest prompt."""
         members, (vector_means, means) = self._by_class[best], self._means
         if not len(members):
-            return blended_score(odds, [0.0, 0.0]), None
+            return float(log_closeness(np.zeros(2, np.float32))), None
         length = max(math.sqrt(float(whole @ whole)), 1e-9)
         member_rows, steps = self.rows[members].astype(np.float32), self.steps[members]
         near = (member_rows @ whole) * steps
@@ -378,4 +413,4 @@ class SemanticModel:
             vector = whole[: self.dim]
             near = (member_rows[:, : self.dim] @ vector) * steps * self.lengths[members]
             parts += [float(vector_means[best] @ vector), max(float(near.max()), 0.0)]
-        return blended_score(odds, parts), int(members[at])
+        return float(log_closeness(np.array(parts, np.float32))), int(members[at])

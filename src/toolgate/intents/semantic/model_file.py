@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from toolgate.intents.semantic.softmax import LinearModel
 __all__ = ["read_model", "write_model"]
 
 # Counts up when the parts of the file change; older files are then fitted anew.
-_FORMAT = "4"
+_FORMAT = "5"
 
 
 def write_model(model: SemanticModel) -> bytes:
@@ -24,7 +25,8 @@ def write_model(model: SemanticModel) -> bytes:
         "texts": training_set.texts,
         "owners": training_set.owners,
         "share": model.share,
-        "curve": model.curve,
+        "inside_curve": model.inside_curve,
+        "which_curve": model.which_curve,
         "doubt": model.doubt,
     }
     file = io.BytesIO()
@@ -40,7 +42,7 @@ def write_model(model: SemanticModel) -> bytes:
         known_rows=model.rows,
         steps=model.steps,
         lengths=model.lengths,
-        held_scores=model.held_scores,
+        held_confidences=model.held_confidences,
         held_owners=model.held_owners,
     )
     return file.getvalue()
@@ -70,10 +72,17 @@ def read_model(data: bytes) -> SemanticModel:
                 rows=parts["known_rows"],
                 steps=parts["steps"],
                 lengths=parts["lengths"],
-                held_scores=parts["held_scores"],
+                held_confidences=parts["held_confidences"],
                 held_owners=parts["held_owners"],
-                curve=(float(header["curve"][0]), float(header["curve"][1])),
-                doubt=(float(header["doubt"][0]), float(header["doubt"][1])),
+                inside_curve=_curve(header["inside_curve"], 3),
+                which_curve=_curve(header["which_curve"], 2),
+                doubt=_curve(header["doubt"], 2),
             )
     except (OSError, EOFError, LookupError, TypeError, ValueError, zipfile.BadZipFile) as error:
         raise ValueError(f"the model cannot be read: {error}") from error
+
+
+def _curve(values: Sequence[float], count: int) -> tuple[float, ...]:
+    if len(values) != count:
+        raise ValueError(f"a curve of {len(values)} numbers instead of {count}")
+    return tuple(float(value) for value in values)

@@ -1,7 +1,8 @@
 """The semantic stages of several packs, judged separately and then compared.
 
-What one pack has learned says nothing about the messages of another: a large pack would take those
-of a small one, and examples of what one does not answer would silence all others.
+One model for all would let a large pack take the messages of a small one, and let the examples of
+what one does not answer silence all others. So each pack has a model of its own, which knows the
+prompts of the others only as messages that are meant for somebody else.
 """
 
 from collections import OrderedDict
@@ -20,7 +21,12 @@ from toolgate.intents.base import (
     StageRequest,
 )
 from toolgate.intents.semantic.message_parts import split_requests
-from toolgate.intents.semantic.stage import CLEAR, Explanation, SemanticStage
+from toolgate.intents.semantic.stage import (
+    CLEAR,
+    Explanation,
+    SemanticStage,
+    confidence_of_part,
+)
 from toolgate.intents.semantic.training import words_of
 from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors, embedded
 
@@ -93,6 +99,14 @@ class PackStages:
             await stage.update(
                 intents,
                 unsupported=intent_set.unsupported.get(pack, ()),
+                elsewhere=[
+                    prompt
+                    for other, others in packs.items()
+                    if other != pack
+                    for intent in others
+                    for prompts in intent.prompts.values()
+                    for prompt in prompts
+                ],
                 pack_limits=intent_set.pack_limits,
                 own_limits=intent_set.own_limits,
             )
@@ -111,12 +125,10 @@ class PackStages:
         detections = [await stage.classify(request) for stage in stages]
         hits = [detection for detection in detections if detection.intent != NONE]
         hits.sort(key=lambda detection: -detection.confidence)
+        if several := await self._several(request, hits):
+            return several
         if not hits:
             return max(detections, key=_nearness)
-        if len(hits) == 1:
-            return hits[0]
-        if several := await self._several(request):
-            return several
         return _compared(hits, request)
 
     async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
@@ -132,12 +144,18 @@ class PackStages:
             default=None,
         )
 
-    async def _several(self, request: StageRequest) -> Detection | None:
-        """Intents of several packs, if different parts of the message are clearly about them."""
+    async def _several(self, request: StageRequest, whole: Sequence[Detection]) -> Detection | None:
+        """Intents of several packs, if different parts of the message are clearly about them.
+
+        Args:
+            request: The message.
+            whole: What packs make of it as a whole, the surest first.
+        """
         parts = split_requests(request.text)
         if len(parts) < 2:
             return None
         best: dict[str, float] = {}
+        needed = confidence_of_part(whole[0].confidence if whole else 0.0)
         for part in parts:
             part_request = replace(request, text=part, previous=())
             hits = [
@@ -148,9 +166,9 @@ class PackStages:
             if not hits:
                 continue
             compared = _compared(sorted(hits, key=lambda hit: -hit.confidence), part_request)
-            if not compared.question:
+            if not compared.question and compared.confidence >= needed:
                 best[compared.intent] = max(compared.confidence, best.get(compared.intent, 0.0))
-        if len(best) < 2:
+        if len(best) < 2 or (whole and whole[0].intent not in best):
             return None
         order = sorted(best, key=lambda name: -best[name])
         named = " and ".join(repr(name) for name in order)
@@ -220,6 +238,8 @@ def _nearness(detection: Detection) -> float:
 def _compared(hits: Sequence[Detection], request: StageRequest) -> Detection:
     """The answer of the pack that is surest, or a question where two are nearly as sure."""
     best, *others = hits
+    if not others:
+        return best
     candidates = {candidate.intent: candidate for hit in hits for candidate in hit.candidates}
     ranked = sorted(candidates.values(), key=lambda candidate: -candidate.confidence)
     best = replace(best, candidates=tuple(ranked))

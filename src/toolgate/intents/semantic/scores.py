@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 __all__ = [
     "Floats",
     "Indices",
-    "blended_score",
-    "blended_scores",
     "class_sums",
     "closeness",
     "fit_logistic_curve",
+    "log_closeness",
+    "log_odds",
     "logistic",
+    "logistic_curve",
     "quantize_rows",
     "unit_rows",
 ]
@@ -25,14 +26,30 @@ Indices = NDArray[np.intp]
 
 
 def closeness(
-    base: Floats, queries: Floats, owners: Indices, predicted: Indices, folds: Indices, count: int
-) -> tuple[Floats, Floats]:
-    """Of each prompt to the mean of a class and to its nearest one, its own fold left out."""
+    base: Floats,
+    owners: Indices,
+    folds: Indices,
+    queries: Floats,
+    query_folds: Indices,
+    predicted: Indices,
+    count: int,
+) -> Floats:
+    """How near each query is to the mean of a class and to its nearest prompt; shape (queries, 2).
+
+    Args:
+        base: Rows of prompts, of length 1.
+        owners: Their classes.
+        folds: Their folds.
+        queries: Rows of length 1 at most.
+        query_folds: The prompts of this fold are left out for a query; -1: none are.
+        predicted: The class that each query is compared with.
+        count: Number of classes.
+    """
     sums = class_sums(base, owners, count)[predicted]
     for fold in range(int(folds.max(initial=-1)) + 1):
-        out = folds == fold
+        out, asked = folds == fold, query_folds == fold
         # A prompt must not be compared with itself, so its own fold is taken out of the sum.
-        sums[out] -= class_sums(base[out], owners[out], count)[predicted[out]]
+        sums[asked] -= class_sums(base[out], owners[out], count)[predicted[asked]]
     lengths = np.linalg.norm(sums, axis=1) * np.maximum(np.linalg.norm(queries, axis=1), 1e-9)
     mean = (sums * queries).sum(axis=1) / np.maximum(lengths, 1e-9)
     near = np.zeros(len(queries), np.float32)
@@ -40,59 +57,77 @@ def closeness(
         asked, there = np.flatnonzero(predicted == k), np.flatnonzero(owners == k)
         if len(there):
             alike = queries[asked] @ base[there].T
-            alike[folds[asked][:, None] == folds[there][None]] = -1
+            alike[query_folds[asked][:, None] == folds[there][None]] = -1
             near[asked] = alike.max(axis=1)
-    return mean.astype(np.float32), near
+    return np.stack([mean, near], axis=1).astype(np.float32)
 
 
-def blended_scores(odds: NDArray[np.floating], near: Floats) -> Floats:
-    """The logarithm of sqrt(odds) x closeness to the mean x closeness to the nearest, per message.
+def log_closeness(near: Floats) -> Floats:
+    """The logarithm of closeness to the mean x closeness to the nearest prompt, per message.
 
     `near` has columns for one or two spaces; two give their geometric means.
     """
     # The floor of 0.01 keeps one distant factor from deciding alone; chosen.
-    close = np.log(np.maximum(near, 0.01)).sum(axis=1) * (2 / near.shape[1])
-    return (0.5 * np.log(np.maximum(odds, 1e-9)) + close).astype(np.float32)
+    return (np.log(np.maximum(near, 0.01)).sum(axis=-1) * (2 / near.shape[-1])).astype(np.float32)
 
 
-def blended_score(odds: float, parts: Sequence[float]) -> float:
-    """`blended_scores` for one message."""
-    close = sum(math.log(max(part, 0.01)) for part in parts) * (2 / len(parts))
-    return 0.5 * math.log(max(odds, 1e-9)) + close
+def log_odds(logits: Floats, inside: NDArray[np.bool_]) -> Floats:
+    """Logarithm of the odds that one of the classes `inside` is right and none of the others."""
+    return (_log_sum(logits[..., inside]) - _log_sum(logits[..., ~inside])).astype(np.float32)
+
+
+def _log_sum(logits: Floats) -> Floats:
+    if not logits.shape[-1]:
+        return np.full(logits.shape[:-1], -30.0, np.float32)
+    top = logits.max(axis=-1)
+    return top + np.log(np.exp(logits - top[..., None]).sum(axis=-1))
 
 
 def fit_logistic_curve(
-    values: NDArray[np.floating], right: NDArray[np.bool_], weights: NDArray[np.float64]
-) -> tuple[float, float]:
-    """Logistic curve through values that were right or wrong (Platt), by Newton's method."""
-    if not len(values):
-        return 0.0, 1.0
-    # Two made-up values, one right and one wrong, keep the curve finite.
-    high, low = float(values.max()), float(values.min())
-    x = np.concatenate([values.astype(np.float64), [high, low]])
-    y = np.concatenate([right.astype(np.float64), [1.0, 0.0]])
-    w = np.concatenate([weights, [1.0, 1.0]])
-    middle, spread = float(x.mean()), float(x.std()) or 1.0
-    z = np.stack([np.ones_like(x), (x - middle) / spread], axis=1)
-    at = np.array([0.0, 1.0])
+    values: NDArray[np.floating],
+    right: NDArray[np.bool_],
+    weights: NDArray[np.float64],
+    *,
+    start: Sequence[float],
+    pull: float,
+) -> tuple[float, ...]:
+    """Logistic curve through values that were right or wrong, by Newton's method.
+
+    Args:
+        values: Shape (n, features); higher is better.
+        right: Which of them were right.
+        weights: What each counts.
+        start: Constant and weights of the features that few values leave as they are.
+        pull: How many values hold against that.
+
+    Returns:
+        The constant and the weights of the features, which are 0 at least: a higher value must not
+        mean less confidence.
+    """
+    x = np.concatenate([np.ones((len(values), 1)), values.astype(np.float64)], axis=1)
+    y, w = right.astype(np.float64), weights
+    first = np.asarray(start, np.float64)
+    at = first.copy()
     for _ in range(50):
-        p = _logistic(z @ at)
-        # The 1e-3 is a weak pull towards 0, which keeps the matrix invertible.
-        slope = z.T @ (w * (p - y)) + 1e-3 * at
-        bend = (z * (w * p * (1 - p))[:, None]).T @ z + 1e-3 * np.eye(2)
+        p = _logistic(x @ at)
+        slope = x.T @ (w * (p - y)) + pull * (at - first)
+        bend = (x * (w * p * (1 - p))[:, None]).T @ x + (pull + 1e-6) * np.eye(x.shape[1])
         step = np.linalg.solve(bend, slope)
+        # Steps are at most 1, since Newton may overshoot far from the solution.
         at = at - step / max(1.0, float(np.abs(step).max()))
-        # Steps are at most 1 above, since Newton may overshoot far from the solution.
         if np.abs(step).max() < 1e-7:
             break
-    # Never falling: a higher score must not mean less confidence.
-    second = max(float(at[1]), 1e-3) / spread
-    return float(at[0]) - second * middle, second
+    return (float(at[0]), *(max(weight, 0.0) for weight in at[1:].tolist()))
 
 
 def logistic(value: float) -> float:
     """`_logistic` for one number."""
     return 1 / (1 + math.exp(-min(max(value, -500.0), 500.0)))
+
+
+def logistic_curve(curve: Sequence[float], values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """What a curve of `fit_logistic_curve` makes of values, shape (n, features)."""
+    return _logistic(curve[0] + values.astype(np.float64) @ np.asarray(curve[1:]))
 
 
 def _logistic(value: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from toolgate.intents.base import (
     IntentCandidate,
     StageRequest,
 )
+from toolgate.intents.semantic.background import Background, background_texts
 from toolgate.intents.semantic.message_parts import repeats_previous, split_requests
 from toolgate.intents.semantic.model import UNSUPPORTED, Prediction, SemanticModel, TrainingSet
 from toolgate.intents.semantic.model_file import read_model, write_model
@@ -31,7 +32,7 @@ from toolgate.intents.semantic.ngrams import normalize_text
 from toolgate.intents.semantic.training import fit, words_of
 from toolgate.models.embedders import Embedder, embedded
 
-__all__ = ["CLEAR", "Explanation", "SemanticStage", "training_set_of"]
+__all__ = ["CLEAR", "Explanation", "SemanticStage", "confidence_of_part", "training_set_of"]
 
 log = logging.getLogger(__name__)
 
@@ -142,6 +143,7 @@ class SemanticStage:
         intents: Iterable[Intent],
         *,
         unsupported: Iterable[str] = (),
+        elsewhere: Iterable[str] = (),
         limits: DetectionLimits | None = None,
         pack_limits: Mapping[str, DetectionLimits] | None = None,
         own_limits: Mapping[str, DetectionLimits] | None = None,
@@ -154,6 +156,7 @@ class SemanticStage:
         Args:
             intents: Intents without prompts are passed over.
             unsupported: Messages that are known and not answered.
+            elsewhere: Prompts of other packs, whose messages are not for these intents.
             limits: When an answer is withheld.
             pack_limits: Other limits for the intents of some packs, by name.
             own_limits: Limits that stand with single intents, by name.
@@ -164,10 +167,11 @@ class SemanticStage:
         async with self._fitting:
             intents = tuple(intents)
             training_set = training_set_of(intents, unsupported)
-            digest = self._digest_of(training_set)
+            background = background_texts(len(training_set.texts), elsewhere)
+            digest = self._digest_of(training_set, background)
             model = self._model
             if digest != self._digest or model is None:
-                model = await self._trained_model(training_set, digest)
+                model = await self._trained_model(training_set, background, digest)
             self._model, self._digest = model, digest
             self._limits, self._own_limits = limits or DetectionLimits(), dict(own_limits or {})
             self._pack_limits = dict(pack_limits or {})
@@ -210,7 +214,6 @@ class SemanticStage:
                 intent=name, confidence=share, why=whole.nearest if name == whole.intent else ""
             )
             for name, share in whole.ranked
-            if name != UNSUPPORTED
         )
         if not whole.accepted or whole.intent not in self._names:
             return _nothing(_why_not(whole), candidates)
@@ -221,7 +224,7 @@ class SemanticStage:
                 candidates,
             )
         intent, question = whole.intent, ""
-        rivals = [name for name, _ in whole.ranked if name != UNSUPPORTED][:2]
+        rivals = [name for name, _ in whole.ranked[:2]]
         reason = (
             f"{words_of(intent)!r} is what it means most likely; nearest prompt: {whole.nearest!r}."
         )
@@ -253,7 +256,7 @@ class SemanticStage:
         count = len(model.training_set.intents)
         prediction = self._predict(model, text, vector, depth=count)
         return Explanation(
-            ranked=tuple(entry for entry in prediction.ranked if entry[0] != UNSUPPORTED),
+            ranked=prediction.ranked,
             cut=prediction.cut,
             sure=prediction.sure,
             nearest=tuple(model.nearest(text, vector, nearest)),
@@ -280,8 +283,10 @@ class SemanticStage:
     def _several(self, whole: Prediction, pieces: Sequence[Prediction]) -> Detection | None:
         """Two or more intents, if different pieces of the message are clearly about them."""
         best: dict[str, float] = {}
+        needed = confidence_of_part(whole.confidence)
         for piece in pieces:
-            if piece.accepted and piece.intent in self._names and piece.sure >= CLEAR:
+            clear = piece.accepted and piece.sure >= CLEAR and piece.confidence >= needed
+            if clear and piece.intent in self._names:
                 best[piece.intent] = max(piece.confidence, best.get(piece.intent, 0.0))
         if len(best) < 2:
             return None
@@ -348,31 +353,48 @@ class SemanticStage:
             log.warning("embedder failed, judging by n-grams", extra={"reason": str(error)})
             return [None] * len(texts)
 
-    async def _trained_model(self, training_set: TrainingSet, digest: str) -> SemanticModel:
+    async def _trained_model(
+        self, training_set: TrainingSet, others: Sequence[tuple[str, int]], digest: str
+    ) -> SemanticModel:
         path = self._cache / f"intents-{digest}.npz" if self._cache else None
         if path is not None:
             model = await to_thread.run_sync(_read, path, training_set)
             if model is not None:
                 return model
         names = [words_of(name) for name in training_set.intents]
-        vectors = np.zeros((len(training_set.texts) + len(names), 0), np.float32)
+        n = len(training_set.texts)
+        texts = [*training_set.texts, *names, *(text for text, _ in others)]
+        vectors = np.zeros((len(texts), 0), np.float32)
         if self._embedder is not None:
             # As queries, since the prompts are compared with messages.
-            vectors = await embedded(self._embedder, [*training_set.texts, *names], "query")
-        n = len(training_set.texts)
+            vectors = await embedded(self._embedder, texts, "query")
+        end = n + len(names)
+        background = Background(
+            texts=texts[end:], lines=[line for _, line in others], vectors=vectors[end:]
+        )
         log.info("learning prompts", extra={"prompts": n, "intents": len(names)})
         # A cancelled fit may run on to its end: it changes nothing, and its result is dropped.
         model = await to_thread.run_sync(
-            fit, training_set, vectors[:n], vectors[n:], abandon_on_cancel=True
+            fit, training_set, vectors[:n], vectors[n:end], background, abandon_on_cancel=True
         )
         if path is not None:
             await to_thread.run_sync(_write, path, model)
         return model
 
-    def _digest_of(self, training_set: TrainingSet) -> str:
+    def _digest_of(self, training_set: TrainingSet, others: Sequence[tuple[str, int]]) -> str:
         identity = self._embedder.identity if self._embedder else ""
-        content = repr((identity, training_set.intents, training_set.texts, training_set.owners))
+        content = repr(
+            (identity, training_set.intents, training_set.texts, training_set.owners, others)
+        )
         return blake2b(content.encode(errors="replace"), digest_size=12).hexdigest()
+
+
+def confidence_of_part(whole: float) -> float:
+    """The confidence that makes a part of a message a request of its own; chosen.
+
+    Of a message that is clear as one request, a part has to be nearly as clear.
+    """
+    return max(0.5, whole - 0.2)
 
 
 def training_set_of(intents: Iterable[Intent], unsupported: Iterable[str] = ()) -> TrainingSet:
@@ -417,12 +439,12 @@ def _nothing(reason: str, candidates: tuple[IntentCandidate, ...] = ()) -> Detec
 def _why_not(whole: Prediction) -> str:
     if not whole.has_known_features:
         return "Nothing in it is like any example prompt."
-    if whole.intent == UNSUPPORTED:
+    if whole.is_unsupported:
         return "It is like the examples of what is not offered."
-    return (
-        f"{words_of(whole.intent)!r} is nearest, with a confidence of {whole.confidence:.2f}; "
-        f"{whole.cut:.2f} is needed."
-    )
+    nearest = f"{words_of(whole.intent)!r} is nearest, with a confidence of {whole.confidence:.2f}"
+    if whole.confidence >= whole.cut:
+        return f"{nearest}, but it is more likely about something else."
+    return f"{nearest}; {whole.cut:.2f} is needed."
 
 
 def _read(path: Path, training_set: TrainingSet) -> SemanticModel | None:

@@ -44,18 +44,15 @@ def judged(embedder: str, text: str) -> Detection:
 
 def test_every_file_of_the_pack_can_be_used() -> None:
     assert PACK.problems == ()
-    assert [intent.name for intent in PACK.intents] == ["RELATIONS", "VALUELISTS"]
+    assert [intent.name for intent in PACK.intents] == ["FORMS", "RELATIONS", "VALUELISTS"]
     assert "I'm here to help with Servoy development tasks only." in PACK.out_of_context
 
 
-def test_each_intent_has_150_prompts_in_english_and_some_in_german_and_spanish() -> None:
+def test_each_intent_has_100_prompts_in_english_and_20_in_seven_other_languages() -> None:
     for intent in PACK.intents:
-        assert {language: len(set(texts)) >= 30 for language, texts in intent.prompts.items()} == {
-            "": True,
-            "de": True,
-            "es": True,
-        }
-        assert len(set(intent.prompts[""])) >= 150
+        assert set(intent.prompts) == {"", "de", "es", "fr", "it", "nl", "pt", "zh"}
+        assert all(len(set(texts)) >= 20 for texts in intent.prompts.values())
+        assert len(set(intent.prompts[""])) >= 100
 
 
 def test_each_tool_has_a_schema_that_says_what_it_takes() -> None:
@@ -116,7 +113,8 @@ def test_the_pack_is_without_faults() -> None:
     found = lint(PACK, model=taught("bundled").model, schemas=schemas, variables=STANDARD)
 
     assert [f"{each.rule}: {each.text}" for each in found.findings] == []
-    assert all((each.accuracy or 0) > 0.9 for each in found.intents)
+    # In eight languages, of which most have some 25 prompts.
+    assert all((each.accuracy or 0) > 0.8 for each in found.intents)
 
 
 MESSAGES = {
@@ -136,7 +134,9 @@ MESSAGES = {
     "What's the weather today?": "none",
     "Tell me a joke": "none",
     "Create a calculation that sums order totals": "none",
-    "Open the customers form": "none",
+    "Open the customers form": "FORMS",
+    "Which labels are on the order form?": "FORMS",
+    "Füge dem Formular Kunden einen Knopf hinzu": "FORMS",
     "Show me all database servers": "none",
     "How do I write a method in Servoy?": "none",
 }

@@ -1,0 +1,102 @@
+"""How many fresh messages are told apart beside 0, 1 and 5 packs of the user's own.
+
+    python -m benchmarks.intent_messages [--quick] [--json]
+
+The messages are in `data/intent_messages_b.jsonl`: eight languages, by a writer who had seen no
+pack's prompts, and nothing was fitted to them. The packs are `schema` (as with a database) and
+`servoy`, with the bundled embedder, and first ones of `data/own_packs.json`.
+
+Right: the very intents that the writer meant, or none. False alarm: an intent for a message that
+has none. ECE: expected calibration error of the best candidate's confidence, over all messages in
+ten bins.
+"""
+
+import asyncio
+import json
+from collections import defaultdict
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from benchmarks._report import Report, Target, main
+from toolgate.base.plugins import make
+from toolgate.intents import NONE, Detection, Intent, Recognizer, builtin_pack_folder
+from toolgate.models.embedders import Embedder
+from toolgate.packs import intent_set_of, load_pack
+from toolgate.types import PluginSpec
+
+DATA = Path(__file__).parent / "data"
+SHIPPED = ("schema", "servoy")
+
+
+def measure(quick: bool) -> Report:
+    """Judge the messages beside more and more packs; `quick` takes a tenth of them."""
+    lines = (DATA / "intent_messages_b.jsonl").read_text(encoding="utf-8").splitlines()
+    messages = [json.loads(line) for line in lines[:: 10 if quick else 1]]
+    rows = [asyncio.run(_judged(messages, own)) for own in (0, 1, 5)]
+    return Report(
+        name="intent_messages",
+        title="fresh messages in eight languages, beside a user's own packs",
+        rows=rows,
+        targets=(
+            Target(
+                what="% right, no pack of one's own",
+                measured=rows[0]["right"],
+                limit=93,
+                at_least=True,
+            ),
+            Target(
+                what="% false alarms, no pack of one's own",
+                measured=rows[0]["false alarms"],
+                limit=6,
+            ),
+            Target(what="calibration error", measured=rows[0]["ECE"], limit=0.05),
+        ),
+    )
+
+
+async def _judged(messages: list[dict[str, Any]], own: int) -> dict[str, Any]:
+    spec = PluginSpec(name="bundled", setting="search.embedder")
+    recognizer = Recognizer(embedder=make("embedder", Embedder, spec, {}))
+    shipped = intent_set_of([load_pack(builtin_pack_folder(name)) for name in SHIPPED])
+    packs = json.loads((DATA / "own_packs.json").read_text(encoding="utf-8"))
+    added = [
+        Intent(name=name, prompts={"en": tuple(prompts)}, pack=pack)
+        for pack, intents in list(packs.items())[:own]
+        for name, prompts in intents.items()
+    ]
+    recognizer.replace_intents(replace(shipped, intents=(*shipped.intents, *added)))
+    await recognizer.wait_until_trained()
+    right = alarms = without = 0
+    bins: dict[int, list[tuple[float, bool]]] = defaultdict(list)
+    for message in messages:
+        meant = message["intent"] or []
+        meant = sorted([meant] if isinstance(meant, str) else meant)
+        detection = await recognizer.detect(message["text"], today=date(2026, 11, 25))
+        answered = [] if detection.intent == NONE else list(detection.intents or [detection.intent])
+        right += sorted(name.lower() for name in answered) == meant
+        without += not meant
+        alarms += not meant and bool(answered)
+        name, confidence = _best(detection)
+        bins[min(int(confidence * 10), 9)].append((confidence, name.lower() in meant))
+    await recognizer.aclose()
+    gaps = [abs(sum(sure - good for sure, good in pairs)) for pairs in bins.values()]
+    return {
+        "own packs": own,
+        "messages": len(messages),
+        "right": round(100 * right / len(messages), 1),
+        "false alarms": round(100 * alarms / max(without, 1), 1),
+        "ECE": round(sum(gaps) / len(messages), 3),
+    }
+
+
+def _best(detection: Detection) -> tuple[str, float]:
+    if detection.intent != NONE:
+        return detection.intent, detection.confidence
+    best = max(detection.candidates, key=lambda candidate: candidate.confidence, default=None)
+    return (best.intent, best.confidence) if best is not None else ("", 0.0)
+
+
+if __name__ == "__main__":
+    main("intent_messages", measure)

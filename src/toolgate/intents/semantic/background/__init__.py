@@ -1,0 +1,96 @@
+"""What people write about everything under the sun: messages that most packs do not answer.
+
+Every pack is trained against these, so that a pack of ten prompts, too, can tell what is not meant
+for it. The files hold one line for each kind of message, with variants in brackets: own work,
+composed of hand-written parts.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from itertools import product
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Background", "background_messages", "background_texts"]
+
+_VARIANTS: Final = 12
+"""Messages made of one line at most; chosen: 1,300 to 2,000 for each language."""
+
+_CHOICE: Final = re.compile(r"\(([^()]*)\)")
+
+_FOR_EACH: Final = 20
+"""Background messages for each prompt, so that a small pack is trained in less than a second."""
+
+_AT_LEAST: Final = 800
+"""Background messages of the smallest pack; chosen."""
+
+
+_ELSEWHERE: Final = 2_000
+"""Prompts of other packs at most; chosen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Background:
+    """Messages about something else, ready for the training."""
+
+    texts: Sequence[str]
+    """The messages."""
+
+    lines: Sequence[int]
+    """The number of the line that each was made of: messages of one line are much alike."""
+
+    vectors: NDArray[np.float32]
+    """The embedder's, shape (texts, dim); dim 0 without one."""
+
+
+@lru_cache(maxsize=1)
+def background_messages() -> tuple[tuple[str, int], ...]:
+    """All messages in all languages, each once, with the numbers of their lines."""
+    messages: dict[str, int] = {}
+    number = 0
+    folder = files(__name__)
+    for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if not file.name.endswith(".txt"):
+            continue
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if line.strip() and not line.startswith("#"):
+                number += 1
+                for message in variants(line):
+                    messages.setdefault(message, number)
+    return tuple(messages.items())
+
+
+def background_texts(prompts: int, elsewhere: Iterable[str] = ()) -> tuple[tuple[str, int], ...]:
+    """The messages that a pack is trained against, with the numbers of their lines.
+
+    Args:
+        prompts: How many prompts the pack has.
+        elsewhere: Prompts of other packs; evenly chosen ones of them are added.
+    """
+    messages = background_messages()
+    chosen = _spread(messages, max(_FOR_EACH * prompts, _AT_LEAST))
+    texts = tuple(dict.fromkeys(elsewhere))
+    first = messages[-1][1] + 1
+    others = [(text, first + k) for k, text in enumerate(texts)]
+    return (*chosen, *_spread(others, _ELSEWHERE))
+
+
+def _spread(messages: Sequence[tuple[str, int]], most: int) -> list[tuple[str, int]]:
+    size = min(most, len(messages))
+    return [messages[k * len(messages) // size] for k in range(size)]
+
+
+def variants(line: str) -> list[str]:
+    """The messages that a line stands for, at most `_VARIANTS`, spread over all combinations."""
+    pieces = _CHOICE.split(line)
+    # Odd pieces are what stood in brackets.
+    options = [piece.split("|") if at % 2 else [piece] for at, piece in enumerate(pieces)]
+    combinations = ["".join(chosen) for chosen in product(*options)]
+    count = min(len(combinations), _VARIANTS)
+    # A step without common pattern, so that all options of the last bracket occur.
+    return [combinations[int(k * len(combinations) / count)] for k in range(count)]

@@ -167,7 +167,8 @@ class SemanticStage:
         async with self._fitting:
             intents = tuple(intents)
             training_set = training_set_of(intents, unsupported)
-            background = background_texts(len(training_set.texts), elsewhere)
+            typical = len(training_set.texts) // max(len(training_set.intents), 1)
+            background = background_texts(typical, elsewhere)
             digest = self._digest_of(training_set, background)
             model = self._model
             if digest != self._digest or model is None:

@@ -50,7 +50,11 @@ FOREIGN = 0.025
 """How many messages of the domain that no intent knows are expected for each good one."""
 
 _OUTSIDE = 4.0
-"""How many messages about something else are expected for each good one; chosen."""
+"""How many messages about something else are expected for each good one, of a pack with up to four
+intents. The more intents a pack has, the more of what people write is meant for it; chosen."""
+
+_OUTSIDE_LEAST = 0.5
+"""How many of them are expected at least."""
 
 _INSIDE_START = (0.8, 0.7, 0.5)
 """The curve of "for this pack at all" before anything is known: of log odds and log closeness."""
@@ -307,13 +311,14 @@ class _Judge:
         without = logits[:n][judged].copy()
         without[np.arange(len(without)), self.owners[judged]] = -1e4
         _, foreign = self._features(without, intents, held_out[:n][judged], folds[:n][judged])
+        expected = max(_OUTSIDE * min(1.0, 4 / int(inside.sum())), _OUTSIDE_LEAST)
         outside = np.append(~judged, np.ones(len(logits) - n, np.bool_))
         inside_curve = fit_logistic_curve(
             np.concatenate([features, foreign]),
             np.append(~outside, np.zeros(len(foreign), np.bool_)),
             np.concatenate(
                 [
-                    np.where(outside, _OUTSIDE * judged.sum() / max(outside.sum(), 1), 1.0),
+                    np.where(outside, expected * judged.sum() / max(outside.sum(), 1), 1.0),
                     np.full(len(foreign), FOREIGN),
                 ]
             ),

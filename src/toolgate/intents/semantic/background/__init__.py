@@ -24,7 +24,8 @@ _VARIANTS: Final = 12
 _CHOICE: Final = re.compile(r"\(([^()]*)\)")
 
 _FOR_EACH: Final = 20
-"""Background messages for each prompt, so that a small pack is trained in less than a second."""
+"""Background messages for each prompt of an intent: many more of them would drown small intents,
+and a small pack is to be trained in less than a second."""
 
 _AT_LEAST: Final = 800
 """Background messages of the smallest pack; chosen."""
@@ -69,7 +70,7 @@ def background_texts(prompts: int, elsewhere: Iterable[str] = ()) -> tuple[tuple
     """The messages that a pack is trained against, with the numbers of their lines.
 
     Args:
-        prompts: How many prompts the pack has.
+        prompts: How many prompts its intents have on average.
         elsewhere: Prompts of other packs; evenly chosen ones of them are added.
     """
     messages = background_messages()

@@ -218,7 +218,7 @@ class Intent:
     """What is read from a message, in the order of the answer."""
 
     prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Example messages per language; what the semantic stage learns from."""
+    """Example prompts per language; what the semantic stage learns from."""
 
     pack: str = ""
     """Name of the pack it comes from."""
@@ -249,7 +249,7 @@ class IntentSet:
     """With their example prompts."""
 
     unsupported: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Example messages that must not match any intent of a pack, by pack."""
+    """Example prompts that must not match any intent of a pack, by pack."""
 
     keyword_only: tuple[Intent, ...] = ()
     """Intents of packs that are not ready, such as for lack of a database. Only who asks for the

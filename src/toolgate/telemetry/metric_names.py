@@ -40,7 +40,7 @@ _ALL = (
         name="toolgate_requests",
         kind="counter",
         labels=("action", "status"),
-        description="Requests by action and outcome, as in the audit.",
+        description="Requests by action and outcome, as in the audit log.",
     ),
     Metric(
         name="toolgate_request_duration_seconds",

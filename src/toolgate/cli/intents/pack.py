@@ -71,7 +71,7 @@ def new(
         return SUCCESS
     for path in files:
         print_text(str(path))
-    note(f"Add some example messages to {files[1]}, then run: toolgate pack lint {home}")
+    note(f"Add some example prompts to {files[1]}, then run: toolgate pack lint {home}")
     if folder.resolve() != Path("packs").resolve():
         note(f"To use it, add it to toolgate.toml: [packs] paths = [{str(folder)!r}]")
     return SUCCESS

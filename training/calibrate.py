@@ -9,7 +9,6 @@ what was not used: phrases of other writers, every second question.
 import argparse
 import asyncio
 import json
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks._data import PHRASES, REAL_TOOLS, read_rows
-from toolgate.cli.evaluation._measure import Question, read_labelled, tool_of
+from toolgate.cli.evaluation._measure import Question, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
 from toolgate.search.relevance.calibration import (
@@ -32,6 +30,7 @@ from toolgate.search.relevance.calibration import (
     request_evidence,
 )
 from toolgate.search.strategies.hybrid import HybridSearch, Options
+from training.phrases import phrase_sets, phrases_of_some_servers, real_tools
 
 OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/relevance/calibration.json"
 LONG: Final = (
@@ -45,8 +44,6 @@ LONG: Final = (
 """Sets of questions, and what is added to their catalogs."""
 MOST: Final = 400
 """Questions of a set."""
-SELECTIONS: Final = (4, 8, 11, 11, 20)
-"""Servers of catalogs in which a part of the phrases has no tool."""
 SHOWN: Final = 10
 """Best hits of a request that relevance is fitted on."""
 FALSE_ALARMS: Final = 0.04
@@ -125,37 +122,8 @@ def _evidence(hits: Sequence[Hit], searched: int) -> tuple[Evidence, ...]:
 
 async def phrase_groups(split: str) -> list[Group]:
     """Short phrases over the tools of all servers, and of some."""
-    tools = _real_tools()
-    rows = [row for row in read_rows(PHRASES) if row["split"] == split]
-    rng = random.Random(7)  # noqa: S311 - the same selections each time
-    servers = sorted({tool.server for tool in tools})
-    groups: list[Group] = []
-    for count in (len(servers), *SELECTIONS):
-        some = set(rng.sample(servers, count))
-        catalog = [tool for tool in tools if tool.server in some]
-        keys = {tool.key for tool in catalog}
-        questions = [_phrase(row, keys) for row in rows]
-        groups.append((f"phrases, {count} servers", await ask(catalog, questions)))
-    return groups
-
-
-def _real_tools() -> list[SearchableTool]:
-    return [
-        tool_of(
-            {
-                **row,
-                "id": f"{row['server']}:{row['name']}",
-                "input_schema": row.get("inputSchema"),
-            },
-            REAL_TOOLS,
-        )
-        for row in read_rows(REAL_TOOLS)
-    ]
-
-
-def _phrase(row: Mapping[str, Any], keys: Iterable[str]) -> Question:
-    needed = frozenset(row["relevant"]) & frozenset(keys)
-    return Question(id=row["id"], text=row["text"], groups=(needed,) if needed else ())
+    sets = [*phrase_sets(split), *phrases_of_some_servers(split)]
+    return [(phrases.name, await ask(phrases.tools, phrases.questions)) for phrases in sets]
 
 
 async def question_groups(data: Path, part: int) -> list[Group]:
@@ -177,7 +145,7 @@ async def everyday_group(data: Path, split: str) -> Group:
         if row["split"] == split and not row["oos"] and row["intent"] not in _SERVED_INTENTS
     ]
     rows = rows[:: len(rows) // MOST]
-    tools = _real_tools()
+    tools = real_tools()
     questions = [Question(id=str(at), text=row["text"], groups=()) for at, row in enumerate(rows)]
     return "everyday", await ask(tools, questions)
 

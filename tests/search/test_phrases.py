@@ -1,6 +1,7 @@
 """Short requests over the tools of 37 servers: what agents send every day, and what nothing serves.
 
-The rows with `split: fit` were used to fit weights; a gate against losing what was reached.
+The rows with `split: fit` were used to fit weights; the gate is about the others, whose servers
+are different ones. Its bounds are what was reached, less two standard errors.
 """
 
 from collections.abc import Sequence
@@ -22,16 +23,16 @@ from toolgate.types import Json
 
 pytestmark = pytest.mark.anyio
 
-FIRST, AMONG_FIVE = 0.69, 0.85
+FIRST, AMONG_FIVE = 0.55, 0.82
 """Shares of the phrases that a tool serves with such a tool first, and among the first five."""
-FALSE_ALARMS, NOTICED = 0.05, 0.6
+FALSE_ALARMS, NOTICED = 0.06, 0.35
 """Shares of `none`: of phrases that are served, and of those that are not."""
 LOST, TOKENS = 0.02, 300
 """Share of answers that leave out the tool that serves, and the median of their tokens."""
 
 
 async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fits() -> None:
-    rows = read_rows(PHRASES)
+    rows = [row for row in read_rows(PHRASES) if row["split"] == "held-out"]
     search = build(
         Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
         embedder=BundledEmbedder(),

@@ -10,15 +10,16 @@ __all__ = ["with_contents"]
 _BESIDE = 2
 """Contents in an answer about tools; chosen: tools are what most requests are about."""
 _LEAST = 0.5
-"""Relevance from which a content stands in an answer about tools; chosen."""
+"""Relevance from which a content stands in an answer about tools that fit; chosen."""
 
 
 def with_contents(tools: SearchAnswer, contents: SearchAnswer, limit: int) -> SearchAnswer:
     """The answer about tools with the contents that fit, all in order of relevance."""
+    least = 0.0 if tools.fit == "none" else _LEAST
     fitting = [
         hit
         for hit in contents.hits
-        if hit.relevance >= _LEAST and not hit.fields.get("weak") and not hit.is_far_behind
+        if hit.relevance >= least and not hit.fields.get("weak") and not hit.is_far_behind
     ][:_BESIDE]
     if not fitting:
         return tools

@@ -29,6 +29,8 @@ __all__ = [
     "matched_words",
     "positions_with_quotes",
     "quoted_strings",
+    "said_by",
+    "share_of_name",
 ]
 
 _PHRASE_CANDIDATES = 50
@@ -143,15 +145,15 @@ def matched_words(state: LexicalState, slots: Sequence[int], asked: ParsedQuery)
             WordMatch(
                 words=_by_name(state, at, own, asked) if own else {},
                 share=sum(map(rarity.__getitem__, has)) / asked.max_score,
-                named=_said_by_name(index, asked, in_name) / asked.max_score if in_name else 0.0,
-                name_share=_share_of_name(state, at, in_name) if in_name else 0.0,
+                named=said_by(index, asked, in_name) / asked.max_score if in_name else 0.0,
+                name_share=share_of_name(state, at, in_name) if in_name else 0.0,
             )
         )
     return matches
 
 
-def _said_by_name(index: WordIndex, asked: ParsedQuery, in_name: Collection[int]) -> float:
-    """What the words of a request say that a name has, as they are or in other words."""
+def said_by(index: WordIndex, asked: ParsedQuery, in_name: Collection[int]) -> float:
+    """What the words of a request say that some words say, as they are or in others."""
     rarity = index.idf.data
     said = sum(rarity[number] for number in asked.terms if number in in_name)
     for related in asked.related:
@@ -160,7 +162,7 @@ def _said_by_name(index: WordIndex, asked: ParsedQuery, in_name: Collection[int]
     return said
 
 
-def _share_of_name(state: LexicalState, slot: int, said: Collection[int]) -> float:
+def share_of_name(state: LexicalState, slot: int, said: Collection[int]) -> float:
     """Share of what a tool's name says that a request says."""
     assert state.index is not None
     rarity = state.index.idf.data

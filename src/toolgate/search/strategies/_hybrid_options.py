@@ -22,6 +22,12 @@ class Options:
     clauses: int = 12
     """Most clauses of a request that are searched by themselves; 0 to 32, 0 never cuts."""
 
+    typical_requests: bool = True
+    """Whether short requests are moved towards what tools say that similar requests want."""
+
+    reranking: bool = True
+    """Whether the first hits of short requests are put in a learned order."""
+
     script_gate: bool = True
     """Whether meaning and servers count less where the model cannot read the request; of models for
     many languages it is taken that they can."""

@@ -29,13 +29,16 @@ from toolgate.search.lexical.query import (
     read_request,
 )
 from toolgate.search.lexical.ranking import (
+    best_positions,
     highest_scores,
 )
+from toolgate.search.lexical.translation import in_english
 from toolgate.search.relevance.usage_votes import (
     Support,
     UsageBoost,
     apply_usage,
 )
+from toolgate.search.reranking.first_hits import RERANKED, FirstHits, reranked
 from toolgate.search.semantic.first_stage import (
     DECIMALS,
     Cosines,
@@ -61,6 +64,11 @@ _TRANSLATED = 0.7
 1 the one that finds most in seven languages, over tools in the same language and in English."""
 
 
+_READ_WELL = 0.6
+"""How far the model has to read a request for its hits to be put in the learned order: English, or
+nearly all of it translated; chosen."""
+
+
 @dataclass(frozen=True)
 class QueryTexts:
     """What a query is scored by."""
@@ -68,6 +76,8 @@ class QueryTexts:
     query: str
     clauses: tuple[str, ...]
     context: str
+    vector: NDArray[np.float32] | None = None
+    """The query's own vector, before it is moved; None without one."""
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -139,7 +149,7 @@ class HybridRanker:
             silent = _silent(words.size)
             scores = self._combined([silent], QueryTexts(texts.query, (), ""), raised, None)
             return Ranking(texts.query, asked[0], None, scores, (silent,), _UNLIFTED)
-        votes, support = self._votes(state, texts.query, vectors, request)
+        votes, support = self._votes(state, texts.vector, request)
         shares = [reading.shares for reading in readings]
         self._translated = {
             text: reading.translated for text, reading in zip(texts.all, readings, strict=True)
@@ -161,6 +171,8 @@ class HybridRanker:
             looks = self._looks(state, texts, shares, whole, vectors, slots)
             scores = self._combined(looks, texts, raised, slots)
         clauses = looks[: len(texts.parts)]
+        if self._may_rerank(texts) and not raised:
+            _rerank(state, texts.query, asked[0], scores, clauses[0], slots, allowed)
         siblings = _servers_used(state, request, slots)
         lift = _UNLIFTED
         if votes or siblings is not None:
@@ -194,6 +206,15 @@ class HybridRanker:
         return tuple(
             0.0 if part.cosines is None else float((self._background @ vectors[text]).max())
             for part, text in zip(parts, texts.parts, strict=True)
+        )
+
+    def _may_rerank(self, texts: QueryTexts) -> bool:
+        """Whether the learned order is about such requests: one step, English, this model."""
+        return (
+            self._options.reranking
+            and self._background is not None
+            and not texts.clauses
+            and self._readable(texts.query) >= _READ_WELL
         )
 
     def _readable(self, text: str) -> float:
@@ -304,15 +325,14 @@ class HybridRanker:
     def _votes(
         self,
         state: HybridState,
-        query: str,
-        vectors: dict[str, NDArray[np.float32]],
+        vector: NDArray[np.float32] | None,
         request: SearchRequest,
     ) -> tuple[dict[int, float], dict[int, Support]]:
         """What earlier requests say about single slots: trust times share, and who says so."""
         usage = self._options.usage
-        if request.learned is None or query not in vectors or not usage.weight:
+        if request.learned is None or vector is None or not usage.weight:
             return {}, {}
-        votes = request.learned.votes(vectors[query], self._embedder.identity, usage)
+        votes = request.learned.votes(vector, self._embedder.identity, usage)
         slots = {
             key: slot
             for key in votes.shares
@@ -333,6 +353,32 @@ class HybridRanker:
             for rank, slot in state.words.slots_named(fold(key))
             if rank == 0
         }
+
+
+def _rerank(
+    state: HybridState,
+    query: str,
+    asked: ParsedQuery,
+    scores: NDArray[np.float32],
+    part: TextScores,
+    slots: NDArray[np.int64] | None,
+    allowed: NDArray[np.bool_] | None,
+) -> None:
+    """Deal the best scores out anew, in the order that was learned."""
+    seen = scores
+    if allowed is not None:
+        seen = scores * (allowed if slots is None else allowed[slots])
+    best = best_positions(state.words, seen, RERANKED, slots)
+    first = FirstHits(
+        slots=best if slots is None else slots[best].tolist(),
+        scores=scores[best],
+        cosines=None if part.cosines is None else part.cosines[best],
+        shares=part.shares[best],
+    )
+    translation = in_english(query)
+    text = query if translation is None else translation.text
+    order = reranked(state.words, text, asked, first)
+    scores[[best[at] for at in order]] = first.scores
 
 
 def _servers_used(

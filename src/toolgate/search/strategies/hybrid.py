@@ -32,7 +32,7 @@ from toolgate.search import (
     SearchStrategy,
 )
 from toolgate.search.answer.answer_cache import AnswerCache
-from toolgate.search.lexical.clauses import clauses_of
+from toolgate.search.lexical.clauses import clauses_of, readable_share
 from toolgate.search.lexical.index import build_state, is_current
 from toolgate.search.lexical.query import (
     QUERIES,
@@ -46,6 +46,7 @@ from toolgate.search.lexical.translation import in_english
 from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.relevance.background_similarity import background_vectors
 from toolgate.search.relevance.calibration import best_fit, read_calibration
+from toolgate.search.relevance.typical_requests import TypicalRequests, typical_requests
 from toolgate.search.semantic.embedding_queue import EmbeddingQueue
 from toolgate.search.semantic.first_stage import (
     FIRST_LOOK_FROM,
@@ -67,6 +68,10 @@ __all__ = ["HybridSearch", "Options", "build"]
 
 _GROWTH = 1.25
 """How much larger the part with vectors is before a large index is searched by it; chosen."""
+
+
+_ENGLISH = 0.9
+"""Share of a text that the bundled model has to read for it to be one of the typical requests."""
 
 
 def build(
@@ -100,6 +105,7 @@ class HybridSearch:
         """What is counted while it runs."""
         self._calibration = read_calibration()
         self._background: NDArray[np.float32] | None = None
+        self._typical: TypicalRequests | None = None
         self._reads: Reads = "english"
         self._state = HybridState()
         self._updating = anyio.Lock()
@@ -152,6 +158,7 @@ class HybridSearch:
             )
             if vectors is not None and self._background is None:
                 self._background = await background_vectors(self._embedder)
+                self._typical = await typical_requests(self._embedder)
             self._state = await anyio.to_thread.run_sync(state_of, words, vectors, self._state)
             self._words.changed(words, vectors)
             if vectors is not None:
@@ -318,6 +325,18 @@ class HybridSearch:
             return None
         return {text: vectors[reading] for text, reading in readings.items()}
 
+    def _meanings(self, vectors: dict[str, NDArray[np.float32]]) -> dict[str, NDArray[np.float32]]:
+        """The vectors of texts, those of short requests moved towards the tools they want."""
+        typical = self._typical
+        if typical is None or not self._options.typical_requests:
+            return vectors
+        return {
+            text: typical.meaning(text, vector)
+            if readable_share(text) >= _ENGLISH or in_english(text)
+            else vector
+            for text, vector in vectors.items()
+        }
+
     async def _search_all(
         self,
         state: HybridState,
@@ -354,7 +373,8 @@ class HybridSearch:
             notices.append(
                 f"{missing} tools were searched by words alone: their vectors are being computed."
             )
-        vectors = vectors or {}
+        own_vectors = vectors or {}
+        vectors = self._meanings(own_vectors)
         if vectors:
             self._reads = self._embedder.reads  # it has answered, so its files are read
         if vectors and state.is_elsewhere:
@@ -371,7 +391,7 @@ class HybridSearch:
         weak: list[list[Hit]] = []
         read: list[SearchedQuery] = []
         for query in queries:
-            texts = QueryTexts(query, tuple(parts[query]), context)
+            texts = QueryTexts(query, tuple(parts[query]), context, own_vectors.get(query))
             ranking = ranker.rank(state, texts, vectors, request, allowed)
             hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
             (weak if fit == "none" else fitting).append(hits)
@@ -382,7 +402,7 @@ class HybridSearch:
                 notices.append(notice)
             read.append(
                 SearchedQuery(
-                    query=query, vector=vectors.get(query), margin=margin, fit=fit, notice=notice
+                    query=query, vector=texts.vector, margin=margin, fit=fit, notice=notice
                 )
             )
         # What does not fit comes after all that does: a step without a tool pushes nothing out.

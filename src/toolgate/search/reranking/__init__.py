@@ -1,0 +1,1 @@
+"""Puts the first hits of a short request in a learned order."""

@@ -1,0 +1,70 @@
+"""The labelled phrases of `benchmarks/data` as sets of requests."""
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from benchmarks._data import DATA, PHRASES, REAL_TOOLS, read_rows
+from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, tool_of
+from toolgate.search import SearchableTool
+
+__all__ = ["SELECTIONS", "phrase_sets", "phrases_of_some_servers", "real_tools"]
+
+SELECTIONS: Final = (4, 8, 11, 11, 20)
+"""Servers of catalogs in which a part of the phrases has no tool."""
+
+
+def phrase_sets(split: str) -> list[LabelledSet]:
+    """Short phrases over the tools of 37 servers, and of the 44 of mcpverse."""
+    rows = [row for row in read_rows(PHRASES) if row["split"] == split]
+    real, mcpverse = real_tools(), read_labelled(DATA / "mcpverse").tools
+    return [
+        LabelledSet(
+            name=f"phrases, {name}",
+            tools=tuple(tools),
+            questions=tuple(
+                _phrase(row, field, {tool.key for tool in tools}) for row in rows if field in row
+            ),
+        )
+        for name, field, tools in (
+            ("37 servers", "relevant", real),
+            ("mcpverse", "relevant_mcpverse", mcpverse),
+        )
+    ]
+
+
+def phrases_of_some_servers(split: str) -> list[LabelledSet]:
+    """The same over the tools of some servers each, the same ones every time."""
+    rows = [row for row in read_rows(PHRASES) if row["split"] == split]
+    rng = random.Random(7)  # noqa: S311 - the same selections each time
+    tools = real_tools()
+    servers = sorted({tool.server for tool in tools})
+    sets: list[LabelledSet] = []
+    for count in SELECTIONS:
+        some = set(rng.sample(servers, count))
+        catalog = tuple(tool for tool in tools if tool.server in some)
+        keys = {tool.key for tool in catalog}
+        questions = tuple(_phrase(row, "relevant", keys) for row in rows)
+        name = f"phrases, {count} of 37 servers"
+        sets.append(LabelledSet(name=name, tools=catalog, questions=questions))
+    return sets
+
+
+def real_tools() -> list[SearchableTool]:
+    """The 642 tools of 37 servers."""
+    return [
+        tool_of(
+            {
+                **row,
+                "id": f"{row['server']}:{row['name']}",
+                "input_schema": row.get("inputSchema"),
+            },
+            REAL_TOOLS,
+        )
+        for row in read_rows(REAL_TOOLS)
+    ]
+
+
+def _phrase(row: Mapping[str, Any], field: str, keys: Iterable[str]) -> Question:
+    needed = frozenset(row[field]) & frozenset(keys)
+    return Question(id=row["id"], text=row["text"], groups=(needed,) if needed else ())

@@ -70,11 +70,11 @@ bench: $(DEV) ## measure the gateway; ARGS="--quick" in a minute, ARGS="--json" 
 eval: $(DEV) ## measure the search on labelled requests: make eval DATA=FOLDER
 	@test -n "$(DATA)" || { echo "Say where the data sets are: make eval DATA=FOLDER" >&2; exit 2; }
 	@for strategy in bm25 hybrid; do \
-	  OMP_NUM_THREADS=1 $(BIN)/toolgate eval tools $(addprefix $(DATA)/tools/,mcpverse metatool metatool_multi stabletoolbench) \
+	  OMP_NUM_THREADS=1 $(BIN)/toolgate eval tools $(addprefix $(DATA)/tools/,mcpverse metatool metatool_multi stabletoolbench bfcl_live bfcl_basic) \
 	    --strategy $$strategy --limit 1000 $(ARGS) \
 	  && OMP_NUM_THREADS=1 $(BIN)/toolgate eval tools $(DATA)/tools/mcpverse --with $(DATA)/tools/toucan \
 	    --strategy $$strategy $(ARGS) || exit 1; done
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ablation $(addprefix $(DATA)/tools/,mcpverse mcpverse+toucan metatool_multi stabletoolbench)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ablation $(addprefix $(DATA)/tools/,mcpverse mcpverse+toucan metatool metatool_multi stabletoolbench bfcl_live bfcl_basic)
 
 scale: $(DEV) ## search over 600 to 1,000,000 tools: make scale DATA=FOLDER, with tools/ in it
 	@test -d "$(DATA)/tools" || { echo "Say where the data sets are: make scale DATA=FOLDER" >&2; exit 2; }
@@ -99,6 +99,7 @@ model: $(MADE) ## make the embedding model in the package anew; DATA=folder with
 
 calibrate: $(DEV) ## fit relevance and fit of the search to the model in the package; after make model
 	@test -d "$(DATA)/tools" || { echo "Name the folder with the data: make calibrate DATA=/path (docs/model.md says what is in it)" >&2; exit 2; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m training.reranking --data "$(DATA)"
 	OMP_NUM_THREADS=1 $(BIN)/python -m training.calibrate --data "$(DATA)" $(ARGS)
 
 lock: $(DEV) ## choose versions for new requirements, with hashes: make lock [ARGS="--upgrade-package NAME"]

@@ -1,14 +1,17 @@
-"""What each part of the hybrid search is worth.
+"""What each part of the hybrid search is worth, and whether it loses to one of them.
 
     python -m benchmarks.ablation [FOLDER …] [--most 300] [--quick] [--json]
 
 A FOLDER is a set as `toolgate eval tools` reads it; `FOLDER+OTHER` adds the tools of its sibling
-OTHER. Prints R@5 of each set (share of the needed tools among the first five), a row per step; each
-step has what the rows above it have. "log of a fifth" and "of four fifths": five folds, where the
+OTHER; the phrases of `benchmarks/data` that were not used for fitting always come first. Each cell
+is R@5 (share of the needed tools among the first five), and behind it by how much the default is
+better, with a 95 % interval (paired bootstrap over the requests). Fails where the default loses
+more than .01 to one of its parts. "log of a fifth" and "of four fifths": five folds, where the
 requests of other folds, with the tools they needed, stand in the usage log.
 """
 
 import asyncio
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,65 +19,99 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._data import DATA
-from benchmarks._report import Report, parser_of, print_measured
+from benchmarks._report import Report, Target, parser_of, print_all, run
 from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
 from toolgate.search.relevance.usage_votes import UsageHistory
 from toolgate.search.strategies.hybrid import HybridSearch, Options
 from toolgate.search.usage.learning import Learned
+from training.phrases import phrase_sets
 
-PLAIN = Options(
-    embedding_wait_s=60, embed_timeout_s=60, clauses=0, server_weight=0, script_gate=False
-)
-STEPS: Mapping[str, Options] = {
-    "words alone": replace(PLAIN, dense_weight=0),
-    "meaning alone": replace(PLAIN, dense_weight=1),
-    "sum": PLAIN,
-    "+ clauses": replace(PLAIN, clauses=Options.clauses),
-    "+ server": replace(PLAIN, clauses=Options.clauses, server_weight=Options.server_weight),
-    "+ script gate": replace(
-        PLAIN, clauses=Options.clauses, server_weight=Options.server_weight, script_gate=True
-    ),
+DEFAULT = Options(embedding_wait_s=60, embed_timeout_s=60)
+ALONE: Mapping[str, Options] = {
+    "words alone": replace(DEFAULT, dense_weight=0, server_weight=0, reranking=False),
+    "meaning alone": replace(DEFAULT, dense_weight=1, server_weight=0, reranking=False),
 }
+"""Parts that the default must not lose to."""
+WITHOUT: Mapping[str, Options] = {
+    "without clauses": replace(DEFAULT, clauses=0),
+    "without server": replace(DEFAULT, server_weight=0),
+    "without script gate": replace(DEFAULT, script_gate=False),
+    "without typical requests": replace(DEFAULT, typical_requests=False),
+    "without reranking": replace(DEFAULT, reranking=False),
+}
+LOST = 0.01
+"""R@5 that the default may lose to one of its parts on a set."""
+SAMPLES = 1_000
+"""Samples of the bootstrap."""
 FOLDS = 5
 SHOWN = 10
 
 
 def measure(quick: bool, folders: Sequence[str] = (), most: int = 300) -> Report:
-    """Rank the requests with each step; gives the table.
+    """Rank the requests with and without each part; gives the table.
 
     Args:
         quick: Few requests.
         folders: A set each, or set+distractors; without any, the one that comes along.
         most: Requests of a set at most.
     """
+    most = 5 * FOLDS if quick else most
     sets = [
-        _read(folder, 5 * FOLDS if quick else most) for folder in folders or (DATA / "mcpverse",)
+        replace(phrases, questions=tuple(q for q in phrases.questions if q.groups)[:most])
+        for phrases in phrase_sets("held-out")
     ]
+    sets += [_read(folder, most) for folder in folders or (DATA / "mcpverse",)]
     names = [labelled.name for labelled in sets]
+    by_step = asyncio.run(_table(sets))
+    default = by_step["default"]
+    rows = [
+        {"step": step, **dict(zip(names, map(_cell, default, recalls), strict=True))}
+        for step, recalls in by_step.items()
+    ]
+    targets = [
+        Target(
+            what=f"{name}: R@5 that the default loses to {step}",
+            measured=round(float(np.mean(part) - np.mean(ours)), 4),
+            limit=LOST,
+        )
+        for step in ALONE
+        for name, ours, part in zip(names, default, by_step[step], strict=True)
+        if not quick
+    ]
     return Report(
         name="ablation",
-        title="R@5: share of the needed tools among the first five",
-        rows=[
-            {"step": step, **dict(zip(names, recalls, strict=True))}
-            for step, recalls in asyncio.run(_table(sets)).items()
-        ],
+        title="R@5, and by how much the default is better (95 % interval)",
+        rows=rows,
+        targets=targets,
     )
 
 
-async def _table(sets: Sequence[LabelledSet]) -> dict[str, list[float]]:
+def _cell(default: Sequence[float], part: Sequence[float]) -> str:
+    """R@5 of a part, and the default's lead with its interval."""
+    if default is part:
+        return f"{np.mean(part):.3f}"
+    leads = np.array(default) - np.array(part)
+    rng = np.random.default_rng(7)
+    means = leads[rng.integers(0, len(leads), (SAMPLES, len(leads)))].mean(axis=1)
+    low, high = np.quantile(means, (0.025, 0.975))
+    return f"{np.mean(part):.3f} ({leads.mean():+.3f}, {low:+.3f} to {high:+.3f})"
+
+
+async def _table(sets: Sequence[LabelledSet]) -> dict[str, list[list[float]]]:
+    """R@5 of each request, by step and set."""
     embedder = BundledEmbedder()
-    rows: dict[str, list[float]] = {}
+    rows: dict[str, list[list[float]]] = {}
     for labelled in sets:
-        for step, options in STEPS.items():
+        for step, options in {"default": DEFAULT, **ALONE, **WITHOUT}.items():
             search = await _search(labelled, options, embedder)
-            found = [await _ranked(search, question, None) for question in labelled.questions]
-            rows.setdefault(step, []).append(_recall(labelled.questions, found))
-        search = await _search(labelled, STEPS["+ script gate"], embedder)
-        for step, logged in (("+ log of a fifth", 1), ("+ log of four fifths", FOLDS - 1)):
-            found = await _with_log(search, labelled, embedder, logged)
-            rows.setdefault(step, []).append(_recall(labelled.questions, found))
+            ranked = [await _ranked(search, question, None) for question in labelled.questions]
+            rows.setdefault(step, []).append(_recalls(labelled.questions, ranked))
+        search = await _search(labelled, DEFAULT, embedder)
+        for step, logged in (("with a log of a fifth", 1), ("of four fifths", FOLDS - 1)):
+            ranked = await _with_log(search, labelled, embedder, logged)
+            rows.setdefault(step, []).append(_recalls(labelled.questions, ranked))
     return rows
 
 
@@ -116,9 +153,9 @@ async def _ranked(search: HybridSearch, question: Question, learned: Learned | N
     return [hit.key for hit in answer.hits]
 
 
-def _recall(questions: Iterable[Question], found: Sequence[Sequence[str]]) -> float:
-    pairs = zip(questions, found, strict=True)
-    return float(np.mean([score_ranking(keys, question.groups)["R@5"] for question, keys in pairs]))
+def _recalls(questions: Iterable[Question], ranked: Sequence[Sequence[str]]) -> list[float]:
+    pairs = zip(questions, ranked, strict=True)
+    return [score_ranking(keys, question.groups)["R@5"] for question, keys in pairs]
 
 
 def _read(folder: str | Path, most: int) -> LabelledSet:
@@ -131,4 +168,6 @@ if __name__ == "__main__":
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="a set, or set+distractors")
     parser.add_argument("--most", type=int, default=300, help="requests of a set at most")
     given = parser.parse_args()
-    print_measured(given, lambda quick: measure(quick, given.folders, given.most))
+    report = run(lambda quick: measure(quick, given.folders, given.most), quick=given.quick)
+    print_all([lambda: report], as_json=given.json)
+    sys.exit(not all(target.met for target in report.targets))

@@ -1,0 +1,351 @@
+"""What programs save: the same tasks call by call, with the meta-tools, and as one program.
+
+    python -m benchmarks.programs [--quick] [--json]
+
+34 tasks of `data/program_tasks.toml` over seven published servers. The plan of a task is its
+program; call by call, each call that it makes is a request of its own. Tokens are all that enters
+the context of a model: definitions, what it writes, results. A search for the tools is part of the
+ways with meta-tools. Each is counted once; a model reads its context again in every round trip.
+"""
+
+import json
+import sqlite3
+import subprocess
+import tempfile
+import textwrap
+import tomllib
+from asyncio import gather
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+import anyio
+import psutil
+
+from benchmarks._report import Report, Target, main
+from benchmarks._servers import real_servers
+from toolgate import Caller, open_app
+from toolgate.app.app import App
+from toolgate.base import json_text
+from toolgate.base.token_estimate import estimate_tokens
+from toolgate.gateway.programs.names import function_names
+from toolgate.gateway.programs.service import answer_of
+from toolgate.models.sandboxes import CallValue
+from toolgate.settings import StoreSettings, load
+from toolgate.settings.tables import ProgramSettings
+from toolgate.types import Json
+
+TASKS = Path(__file__).parent / "data" / "program_tasks.toml"
+SERVERS = ("filesystem", "memory", "everything", "time", "git", "sqlite", "excel")
+MANY_CALLS = 5
+"""Calls from which on programs must save."""
+CHANGING = ("who-works-now", "two-steps")
+"""Tasks whose answer depends on the time."""
+ME = Caller.local(client="benchmark", conversation="programs")
+
+
+@dataclass
+class Way:
+    """One way to do a task."""
+
+    tokens: int = 0
+    trips: int = 0
+    seconds: float = 0.0
+    value: Any = None
+
+
+def measure(quick: bool) -> Report:
+    """Do the tasks in three ways; gives the table."""
+    with tempfile.TemporaryDirectory() as folder:
+        servers = real_servers(Path(folder), 11)
+        return anyio.run(_measure, Path(folder), servers, quick)
+
+
+async def _measure(folder: Path, servers: dict[str, Json], quick: bool) -> Report:
+    tasks = tomllib.loads(TASKS.read_text("utf-8"))["task"]
+    rows: list[dict[str, Any]] = []
+    many: list[tuple[Way, Way, Way]] = []
+    async with _opened(folder, servers) as (app, files):
+        menu = {mode: await _menu_tokens(app, mode) for mode in ("all", "meta", "program")}
+        for task in tasks[:6] if quick else tasks:
+            inputs = {"files": str(files), "run": task["id"]}
+            calls, direct = await _call_by_call(app, task, {**inputs, "run": "direct"}, files)
+            found = await _search_tokens(app, task)
+            executed = replace(
+                direct,
+                tokens=direct.tokens + found + 12 * direct.trips,  # {"toolKey": …} around each
+                trips=direct.trips + 1,
+            )
+            program = await _as_program(app, task, {**inputs, "run": "program"}, files)
+            program.tokens += found
+            program.trips += 1
+            if task["id"] not in CHANGING:
+                assert direct.value == program.value, (task["id"], direct.value, program.value)
+            ways = (
+                replace(direct, tokens=direct.tokens + menu["all"]),
+                replace(executed, tokens=executed.tokens + menu["meta"]),
+                replace(program, tokens=program.tokens + menu["program"]),
+            )
+            if calls >= MANY_CALLS:
+                many.append(ways)
+            rows.append(_row(task["id"], calls, ways))
+        inside = await _inside(app)
+    return Report(
+        name="programs",
+        title=f"{len(rows)} tasks over {len(SERVERS)} published servers",
+        rows=rows,
+        targets=(
+            Target(
+                what="tokens of a program, % of call by call (median, 5 calls or more)",
+                measured=round(median(100 * p.tokens / d.tokens for d, _, p in many), 1),
+                limit=30,
+            ),
+            Target(
+                what="tokens of a program, % of search and tool_execute (median)",
+                measured=round(median(100 * p.tokens / e.tokens for _, e, p in many), 1),
+                limit=30,
+            ),
+            Target(
+                what="round trips call by call to those of a program (median)",
+                measured=round(median(d.trips / p.trips for d, _, p in many), 1),
+                limit=4,
+                at_least=True,
+            ),
+            Target(what="CPU ms of an empty program, both processes", measured=inside[0], limit=3),
+            Target(
+                what="CPU of a call in a program to a direct one", measured=inside[1], limit=1.2
+            ),
+        ),
+        notes=("The search for the tools counts as a round trip of the program.",),
+    )
+
+
+def _row(name: str, calls: int, ways: tuple[Way, Way, Way]) -> dict[str, Any]:
+    row: dict[str, Any] = {"task": name, "calls": calls}
+    for label, way in zip(("direct", "execute", "program"), ways, strict=True):
+        row[f"{label} tokens"] = way.tokens
+        row[f"{label} trips"] = way.trips
+        if label != "execute":
+            row[f"{label} s"] = round(way.seconds, 2)
+    return row
+
+
+@asynccontextmanager
+async def _opened(folder: Path, installed: dict[str, Json]) -> AsyncIterator[tuple[App, Path]]:
+    servers = {n: c for n, c in installed.items() if n in SERVERS}
+    files = folder / "scratch1" / "files"
+    _fill(files, folder / "scratch1" / "notes.db")
+    config = folder / "servers.json"
+    config.write_text(json.dumps({"mcpServers": servers}))
+    settings = replace(
+        load(imports=[str(config)]),
+        store=StoreSettings(url="sqlite://"),
+        mode="meta",
+        programs=ProgramSettings(offer="on"),
+    )
+    async with open_app(settings, wait_s=60) as app:
+        people = ["anna", "ben", "carla", "dan", "eva", "finn", "gina", "hugo"]
+        entities = [
+            {"name": n, "entityType": "person", "observations": ["likes tea"] * (i % 3)}
+            for i, n in enumerate(people)
+        ]
+        await app.gateway.calls.execute(ME, "memory:create_entities", {"entities": entities})
+        yield app, files
+
+
+async def _menu_tokens(app: App, mode: str) -> int:
+    """Tokens of the definitions that a client gets."""
+    listed = json_text.loads(await app.gateway.listing.list_tools(ME))
+    if mode == "all":
+        return app.gateway.listing.total_tokens
+    kept = [tool for tool in listed if mode == "program" or tool["name"] != "tool_program"]
+    return estimate_tokens(json_text.dumps(kept))
+
+
+async def _search_tokens(app: App, task: Json) -> int:
+    arguments = {"query": task["search"]}
+    result = await app.gateway.call(ME, {"name": "tool_discovery", "arguments": arguments}, None)
+    text = result["content"][0]["text"]
+    return estimate_tokens(text) + estimate_tokens(json_text.dumps(arguments))
+
+
+async def _call_by_call(app: App, task: Json, inputs: Json, files: Path) -> tuple[int, Way]:
+    """Run the plan here; each of its calls is a request and an answer."""
+    _prepare(files, inputs["run"])
+    way = Way()
+    names = function_names(tool.key for tool in app.gateway.visible.tools(ME))
+
+    class Module:
+        def __init__(self, module: str) -> None:
+            self.module = module
+
+        def __getattr__(self, function: str) -> Any:
+            key = names[f"{self.module}.{function}"]
+
+            async def call(**arguments: Any) -> Any:
+                way.trips += 1
+                way.tokens += estimate_tokens(json_text.dumps({"name": key, "input": arguments}))
+                result = await app.gateway.calls.execute(ME, key, arguments)
+                way.tokens += estimate_tokens(_shown(result))
+                answer = answer_of(result)
+                assert isinstance(answer, CallValue), (key, answer)
+                return answer.value
+
+            return call
+
+    modules = {name.partition(".")[0]: Module(name.partition(".")[0]) for name in names}
+    scope: dict[str, Any] = {**modules, "inputs": inputs, "gather": gather}
+    source = f"async def plan():\n{textwrap.indent(task['code'], '    ')}"
+    exec(source, scope)
+    began = perf_counter()
+    way.value = json_text.loads(json_text.dumps(_plain(await scope["plan"]())))
+    way.seconds = perf_counter() - began
+    way.tokens += estimate_tokens(json_text.dumps(way.value))
+    return way.trips, way
+
+
+async def _as_program(app: App, task: Json, inputs: Json, files: Path) -> Way:
+    _prepare(files, inputs["run"])
+    arguments = {"code": task["code"], "inputs": inputs}
+    began = perf_counter()
+    result = await app.gateway.call(ME, {"name": "tool_program", "arguments": arguments}, None)
+    seconds = perf_counter() - began
+    assert "isError" not in result, (task["id"], result)
+    text = result["content"][0]["text"]
+    try:
+        value = json_text.loads(text)
+    except ValueError:
+        value = text
+    tokens = estimate_tokens(json_text.dumps(arguments)) + estimate_tokens(text)
+    # The answer that the model writes from it.
+    tokens += estimate_tokens(text)
+    return Way(tokens=tokens, trips=1, seconds=seconds, value=value)
+
+
+async def _inside(app: App) -> tuple[float, float]:
+    """CPU milliseconds of an empty program, and the CPU of a call inside to a direct one."""
+    gateway = app.gateway
+
+    async def program(code: str) -> None:
+        result = await gateway.call(ME, {"name": "tool_program", "arguments": {"code": code}}, None)
+        assert "isError" not in result, result
+
+    many, rounds = 100, 5
+    call = "await everything.echo(message='x')\n"
+    for warm in ("1", call * 3):
+        await program(warm)
+    empty = min([await _cpu(lambda: program("1")) for _ in range(20)])
+    loop = f"for n in range({many}): {call}"
+    inside, direct = [], []
+    for _ in range(rounds):
+        inside.append(await _cpu(lambda: program(loop)))
+        began = process_time()
+        for _ in range(many):
+            await gateway.calls.execute(ME, "everything:echo", {"message": "x"})
+        direct.append((process_time() - began) * 1000)
+    return round(empty, 2), round((min(inside) - empty) / min(direct), 2)
+
+
+async def _cpu(work: Any) -> float:
+    """CPU milliseconds of this process and of the sandbox's."""
+    before = process_time() + _sandbox_cpu()
+    await work()
+    return (process_time() + _sandbox_cpu() - before) * 1000
+
+
+def _sandbox_cpu() -> float:
+    total = 0.0
+    for child in psutil.Process().children():
+        if "monty" in child.name():
+            times = child.cpu_times()
+            total += times.user + times.system
+    return total
+
+
+def _shown(result: Json) -> str:
+    """What a client shows its model of a result: the text blocks."""
+    return "\n".join(str(block.get("text", "")) for block in result.get("content", []))
+
+
+def _plain(value: Any) -> Any:
+    return (
+        [_plain(v) for v in value]
+        if isinstance(value, list | tuple)
+        else ({str(k): _plain(v) for k, v in value.items()} if isinstance(value, dict) else value)
+    )
+
+
+def _prepare(files: Path, run: str) -> None:
+    """Folders that a task changes, for each way anew."""
+    notes = files / f"notes-{run}"
+    notes.mkdir(exist_ok=True)
+    for note in (files / "notes").iterdir():
+        (notes / note.name).write_text(note.read_text("utf-8"), "utf-8")
+
+
+def _fill(files: Path, database: Path) -> None:
+    """Logs, orders, reports, notes, repositories and a database, always the same."""
+    for name in ("logs", "orders", "reports", "notes"):
+        (files / name).mkdir(parents=True)
+    for n in range(12):
+        lines = [
+            f"2026-11-{n + 1:02} 10:{k % 60:02} {'ERROR' if (n * 7 + k) % 11 == 0 else 'INFO'} "
+            f"request {n * 100 + k} took {(n * 37 + k * 53) % 900} ms"
+            for k in range(80)
+        ]
+        (files / "logs" / f"app-{n:02}.log").write_text("\n".join(lines))
+    orders = [
+        {
+            "id": n,
+            "customer": f"customer {n % 5}",
+            "status": ("open", "paid", "sent")[n % 3],
+            "days": (n * 5) % 31,
+            "total": 100 + n * 13,
+            "lines": [{"article": f"article {k}", "count": k + n % 3} for k in range(12)],
+        }
+        for n in range(15)
+    ]
+    for order in orders:
+        (files / "orders" / f"{order['id']}.json").write_text(json.dumps(order, indent=1))
+    for n in range(1, 9):
+        rows = [f"{k},article {k},{(n * 131 + k * 97) % 1000}" for k in range(60)]
+        (files / "reports" / f"month-{n}.csv").write_text("\n".join(["id,article,amount", *rows]))
+    for n in range(10):
+        words = " ".join(f"word{k}" for k in range(120 + n))
+        todo = f"\nTODO call {n}" if n % 2 else ""
+        project = "Falcon" if n % 3 == 0 else "Heron"
+        text = f"# Note {n} about {project}\n{words}{todo}\n"
+        (files / "notes" / f"note-{n}.md").write_text(text)
+    for n in range(5):
+        _repository(files / f"repo{n}", n)
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER, customer INTEGER, total INTEGER)")
+        connection.execute("CREATE TABLE customers (id INTEGER, name TEXT)")
+        connection.execute("CREATE TABLE titles (note INTEGER, title TEXT)")
+        rows = [(n, n % 12 + 1, 100 + n * 13 + (n % 7 == 3)) for n in range(300)]
+        connection.executemany("INSERT INTO orders VALUES (?, ?, ?)", rows)
+        names = [(n, f"customer {n}") for n in range(1, 13)]
+        connection.executemany("INSERT INTO customers VALUES (?, ?)", names)
+
+
+def _repository(folder: Path, n: int) -> None:
+    def git(*arguments: str) -> None:
+        who = ["-c", f"user.name=author {n}", "-c", "user.email=a@example.org"]
+        subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+    folder.mkdir()
+    git("init", "-q")
+    for k in range(6):
+        (folder / f"file{k}.txt").write_text(f"line {k}\n" * (k + n + 3))
+        git("add", "-A")
+        git("commit", "-qm", f"Change {k}")
+    if n % 2:
+        (folder / "new.txt").write_text("not committed\n")
+
+
+if __name__ == "__main__":
+    main("programs", measure)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.documents.libraries import Asked, library_in
+from tests.documents.libraries import Asked, Letters, library_in
 from tests.documents.test_retrieve import ask_for, fill
 from toolgate.documents.reranking import codes_in
 from toolgate.errors import RerankerError
@@ -20,11 +20,13 @@ class Longest:
 
     def __init__(self, answer: Exception | Sequence[float] | None = None) -> None:
         self.answer = answer
+        self.similarities: list[float | None] = []
 
     async def scores(
         self, question: str, candidates: Sequence[CandidatePassage]
     ) -> Sequence[float]:
         assert question
+        self.similarities = [candidate.similarity for candidate in candidates]
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer or [float(len(candidate.full_text)) for candidate in candidates]
@@ -56,6 +58,18 @@ async def test_a_reranker_that_fails_leaves_the_order_of_the_search(
         found = await ask_for(library, "abc two", search_type="hybrid")
     assert found.documents == before.documents
     assert found.injected_passages == before.injected_passages
+
+
+async def test_similarities_of_different_models_are_not_compared() -> None:
+    models = {"letters": Letters(), "other": Letters("other", dim=13)}
+    async with library_in(embedders=models) as (library, bench):
+        await fill(library, "one", "abc one")
+        bench.reranks_with = reranker = Longest()
+        await ask_for(library, "abc", search_type="hybrid")
+        assert None not in reranker.similarities
+        await fill(library, "two", "abc two", model="other")
+        await ask_for(library, "abc", search_type="hybrid")
+        assert reranker.similarities == [None, None]
 
 
 async def test_a_passage_with_the_code_of_the_question_comes_first() -> None:

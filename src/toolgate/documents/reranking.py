@@ -54,7 +54,12 @@ def with_codes_first(question: str, passages: Sequence[FoundPassage]) -> list[Fo
 
 
 async def rerank_passages(
-    reranker: Reranker, question: str, passages: Sequence[FoundPassage], *, timeout_s: float
+    reranker: Reranker,
+    question: str,
+    passages: Sequence[FoundPassage],
+    *,
+    is_comparable: bool,
+    timeout_s: float,
 ) -> list[FoundPassage]:
     """Passages with their score, best first; as they are, if the reranker fails.
 
@@ -62,13 +67,14 @@ async def rerank_passages(
         reranker: What gives the scores.
         question: What was searched for.
         passages: What was found.
+        is_comparable: Whether one model and one metric measured all similarities.
         timeout_s: Seconds for the reranker.
     """
     candidates = [
         CandidatePassage(
             text=passage.text,
             heading=passage.heading,
-            similarity=passage.similarity,
+            similarity=passage.similarity if is_comparable else None,
             words=passage.words,
         )
         for passage in passages

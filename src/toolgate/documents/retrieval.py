@@ -237,20 +237,18 @@ class _RetrievalRun:
                 for_user=NOT_CONNECTED if lost else "",
                 failed=failed,
             )
-        searched = tuple(collection.name for collection in chosen if collection.name in lists)
-        measures = {
-            (collection.model_identity, collection.metric)
-            for collection in chosen
-            if collection.name in lists
-        }
+        answered = [collection for collection in chosen if collection.name in lists]
+        searched = tuple(collection.name for collection in answered)
+        measures = {(collection.model_identity, collection.metric) for collection in answered}
+        is_comparable = len(measures) == 1
         passages = fuse_rankings(
             [lists[name] for name in searched],
-            is_comparable=len(measures) == 1,
+            is_comparable=is_comparable,
             by_words=looking.search_type == "hybrid",
         )
         helpful: list[FoundPassage] | None = None
         if looking.search_type == "hybrid":
-            passages = await self._in_order(query, passages)
+            passages = await self._in_order(query, passages, is_comparable=is_comparable)
             helpful = passages_worth_reading(query, passages, most=top_k)
         passages = passages[:top_k]
         if looking.search_type == "similarity_score_threshold":
@@ -271,12 +269,18 @@ class _RetrievalRun:
             took_ms=self.took_ms,
         )
 
-    async def _in_order(self, query: str, passages: list[FoundPassage]) -> list[FoundPassage]:
+    async def _in_order(
+        self, query: str, passages: list[FoundPassage], *, is_comparable: bool
+    ) -> list[FoundPassage]:
         """Passages as the reranker puts them, those with a code of the question first."""
         reranker = self.library.reranker()
         if reranker is not None:
             passages = await rerank_passages(
-                reranker, query, passages, timeout_s=self.settings.timeout_s
+                reranker,
+                query,
+                passages,
+                is_comparable=is_comparable,
+                timeout_s=self.settings.timeout_s,
             )
         return with_codes_first(query, passages)
 

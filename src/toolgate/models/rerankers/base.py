@@ -19,7 +19,7 @@ class CandidatePassage:
     """The headings above it: `Setup > Sign in`."""
 
     similarity: float | None = None
-    """Similarity of its vector, as far as the search compared vectors."""
+    """Similarity of its vector, if the search compared the vectors of all passages in one way."""
 
     words: float | None = None
     """BM25 score of its words, as far as the search looked at words."""

@@ -177,7 +177,7 @@ async def test_a_syslog_that_is_not_there_is_an_error_of_the_place() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(StoreError, match="does not take the audit"):
+    with pytest.raises(StoreError, match="does not take the audit log"):
         await SyslogSink(address).append(records(1))
 
 
@@ -395,7 +395,7 @@ async def test_what_administrators_change_is_recorded_first_where_nothing_goes_u
                 lambda: manage.servers.remove(me, "git"),
                 lambda: manage.servers.allow_tool(me, "git", "echo", allowed=False),
             ):
-                with pytest.raises(StoreError, match="The audit could not be written"):
+                with pytest.raises(StoreError, match="The audit log could not be written"):
                     await refused()
             assert await changes_of(app) == before
         with anyio.fail_after(HANG_S):

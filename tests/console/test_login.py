@@ -205,7 +205,7 @@ async def test_why_somebody_cannot_see_a_tool_is_told_gate_by_gate() -> None:
         assert "carl cannot see notes:add" in told
         assert "Rules denied" in told
         found = visible_text(await place.page("search?as=carl", q="add a note"))
-        assert "Withheld from carl" in found
+        assert "Hidden from carl" in found
         await place.send("token", name="carl", do="allow", patterns="notes:add")
         told = visible_text(await place.page("why", tool="notes:add", token="carl"))
         assert "carl can see and run notes:add" in told

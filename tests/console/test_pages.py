@@ -180,7 +180,7 @@ async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None
 
 async def test_a_guard_is_added_shown_and_taken_away() -> None:
     async with open_console() as place:
-        assert "No call policies yet" in await place.page("guards")
+        assert "No guards yet" in await place.page("guards")
         await place.send(
             "guards",
             tools="notes:add",
@@ -295,7 +295,7 @@ async def test_the_audit_reads_as_a_chain_and_is_verified() -> None:
         for word in expected:
             assert word in chain, chain
         verified = await place.send("audit/verify", 200)
-        assert "The audit is intact" in visible_text(verified.text)
+        assert "The audit log is intact" in visible_text(verified.text)
         lines = (await place.client.get("/console/audit/export")).text.splitlines()
         assert len(lines) == 3
 

@@ -97,5 +97,5 @@ async def test_an_error_says_what_to_do() -> None:
 
     assert str(caught.value) == (
         f"The token {PREFIX}… has expired, at 2020-01-01T00:00:00.000Z."
-        " Renew it: toolgate tokens rotate anna"
+        " Rotate it: toolgate tokens rotate anna"
     )

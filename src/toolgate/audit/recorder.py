@@ -120,7 +120,7 @@ class Recorder:
         if not self._enabled:
             return
         if self._closed:
-            raise StoreError("The audit is closed, because Toolgate is stopping.")
+            raise StoreError("The audit log is closed, because Toolgate is stopping.")
         self.record(record)
         await self._settled()
 
@@ -186,7 +186,7 @@ class Recorder:
         except TimeoutError as error:
             # A database that hangs fails no write by itself.
             late = StoreError(
-                f"The audit was not written within {_MAX_WAIT_S:g} seconds.",
+                f"The audit log was not written within {_MAX_WAIT_S:g} seconds.",
                 hint="The record is tried again. See whether the database answers.",
             )
             self._note_failure(late)
@@ -216,7 +216,7 @@ class Recorder:
         finally:
             self._writer = None
             # Nobody would ever wake them otherwise.
-            self._fail_waiters(StoreError("The audit is closed, because Toolgate is stopping."))
+            self._fail_waiters(StoreError("The audit log is closed, because Toolgate is stopping."))
 
     async def _write_batch(self) -> bool:
         batch = [self._pending.popleft() for _ in range(min(_BATCH, len(self._pending)))]
@@ -276,6 +276,8 @@ class Recorder:
             _, waiter = self._waiters.popleft()
             if not waiter.done():
                 reason = f" {error}" if isinstance(error, StoreError) else ""
-                failure = StoreError(f"The audit could not be written.{reason}", detail=str(error))
+                failure = StoreError(
+                    f"The audit log could not be written.{reason}", detail=str(error)
+                )
                 failure.__cause__ = error
                 waiter.set_exception(failure)

@@ -92,7 +92,7 @@ class FileSink:
                 os.close(handle)
         except OSError as error:
             raise StoreError(
-                f"The audit file {self._path} cannot be written: {error.strerror}.",
+                f"The audit log file {self._path} cannot be written: {error.strerror}.",
                 hint="Make room, or make the file and its folder writable for this user.",
             ) from error
 
@@ -168,7 +168,7 @@ class SyslogSink:
                 self._socket.close()
                 self._socket = None
             raise StoreError(
-                f"The syslog at {self._address} does not take the audit: {error}.",
+                f"The syslog at {self._address} does not take the audit log: {error}.",
                 hint="Look whether it runs, and correct audit.syslog.",
             ) from error
 
@@ -229,7 +229,7 @@ class _OtelSink:
         result = self._exporter.export([self._log_record(record) for record in records])
         if getattr(result, "name", "") != "SUCCESS":
             raise StoreError(
-                f"The audit could not be sent to {self._endpoint}.",
+                f"The audit log could not be sent to {self._endpoint}.",
                 hint="Look whether the collector runs, and correct audit.otel_endpoint.",
             )
 

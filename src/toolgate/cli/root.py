@@ -60,12 +60,12 @@ COMMANDS: dict[str, CommandEntry] = {
         GET_STARTED, "demo", "Try Toolgate with real MCP servers: search, call, recovery."
     ),
     "start": CommandEntry(RUN, "serving", "Start the gateway in the background."),
-    "stop": CommandEntry(RUN, "serving", "Stop the gateway, after running calls have finished."),
+    "stop": CommandEntry(RUN, "serving", "Stop the gateway once active calls have finished."),
     "status": CommandEntry(
-        RUN, "serving", "Show whether the gateway runs, and the state of its servers."
+        RUN, "serving", "Show whether the gateway is running, and the state of its servers."
     ),
     "logs": CommandEntry(
-        RUN, "serving", "Show the log of a gateway in the background, and follow it with -f."
+        RUN, "serving", "Show the log of the background gateway, and follow it with -f."
     ),
     "open": CommandEntry(RUN, "serving", "Open the web console in the browser."),
     "serve": CommandEntry(RUN, "serving", "Serve the gateway over HTTP."),
@@ -97,7 +97,7 @@ COMMANDS: dict[str, CommandEntry] = {
         ACCESS, "access", "Allow and deny servers, tools, resources and prompts."
     ),
     "guards": CommandEntry(
-        ACCESS, "access", "Add call policies: argument rules, secrets, size limits, approval."
+        ACCESS, "access", "Add guards: argument rules, secrets, size limits, approval."
     ),
     "approvals": CommandEntry(
         ACCESS, "access", "List calls that await approval, and approve or reject them."
@@ -134,7 +134,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "profile": CommandEntry(
         ADMINISTRATION,
         "reports",
-        "Replay past searches with other settings and show the differences.",
+        "Replay past searches with different settings and show the differences.",
     ),
     "eval": CommandEntry(
         ADMINISTRATION, "evaluation", "Measure the quality of search and intent detection."

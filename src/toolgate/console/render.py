@@ -39,7 +39,7 @@ _PAGES = (
     ("projects", "Projects", True),
     ("tokens", "Tokens", True),
     ("permissions", "Permissions", True),
-    ("guards", "Call policies", True),
+    ("guards", "Guards", True),
     ("logins", "Credentials", False),
     ("approvals", "Approvals", False),
     ("audit", "Audit", True),

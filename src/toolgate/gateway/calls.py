@@ -1,4 +1,4 @@
-"""Runs tools: access, argument check, call policies, limits, audit, request to the server."""
+"""Runs tools: access, argument check, guards, limits, audit, request to the server."""
 
 from collections.abc import Callable
 from time import perf_counter

@@ -121,11 +121,11 @@ step("keeps what is being typed when something changes");
 
 await page.getByRole("link", { name: "Audit", exact: true }).click();
 await page.locator("table.audit a").first().click();
-await says("Receipt");
+await says("Audit record");
 await at(page, "/audit");
 await page.getByRole("link", { name: "Verify" }).click();
 await page.getByRole("button", { name: "Verify now" }).click();
-await says("The audit is intact");
+await says("The audit log is intact");
 step("verifies the audit");
 
 await page.getByRole("link", { name: "Projects", exact: true }).click();

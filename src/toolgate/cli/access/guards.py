@@ -1,4 +1,4 @@
-"""`toolgate guards`: list, add and remove call policies."""
+"""`toolgate guards`: list, add and remove guards."""
 
 import json
 from typing import Annotated, cast
@@ -17,7 +17,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Add call policies: argument rules, secrets, size limits, approval.",
+    help="Add guards: argument rules, secrets, size limits, approval.",
     no_args_is_help=True,
     add_completion=False,
 )
@@ -172,7 +172,7 @@ async def _list(as_json: bool) -> int:
     if as_json:
         print_json(guards)
     elif guards:
-        print_table(("Tools", "Policy", "Id or source"), [_row(guard) for guard in guards], wrap=1)
+        print_table(("Tools", "Guard", "Id or source"), [_row(guard) for guard in guards], wrap=1)
     else:
         note("There are no guards. Add one: toolgate guards add PATTERN --approver user")
     return SUCCESS

@@ -43,7 +43,7 @@ class Question:
     """Text of the request."""
 
     groups: tuple[frozenset[str], ...]
-    """The needed tools; one tool of each group is enough. Empty: no tool serves the request."""
+    """The needed tools; one of each group is enough. Empty: no tool can handle the request."""
 
 
 @dataclass(frozen=True, kw_only=True)

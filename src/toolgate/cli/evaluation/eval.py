@@ -103,8 +103,8 @@ def tools(
     text, relevant: ids of the needed tools). Each request is one search.
     R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
     them among the first 10; any@5 that with at least one among the first 5; ms is CPU time.
-    No tool serves a request with an empty list. none+ is the share of the served requests that were
-    told that nothing fits, none- that of the others.
+    An empty list: no tool can handle the request. none+ and none- are shares of requests whose
+    answer was that nothing fits: of those that a tool can handle, and of the others.
     JSON also has precision: for each rank up to 10, the share of requests with a needed tool there.
 
     cloud and llm use the settings search.options.cloud and search.options.llm; fallbacks to another

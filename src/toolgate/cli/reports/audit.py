@@ -228,7 +228,7 @@ def compare(
         bool, typer.Option("--json", help="Print the numbers as JSON; no search is null.")
     ] = False,
 ) -> int:
-    """Compare the search strategies of conversations: cost, time, and success.
+    """Compare search strategies across recorded conversations: cost, time and success.
 
     With experiment_percent a part of the conversations gets another search. A search succeeded if
     a tool of its answer was called afterwards. Exit status 3 if there are no searches.

@@ -47,7 +47,7 @@ class _SearchResult:
     duration_ms: float
 
 
-@app.command(help="Replay past searches with other settings and show the differences.")
+@app.command(help="Replay past searches with different settings and show the differences.")
 def profile(
     other: Annotated[
         Path | None,
@@ -72,7 +72,7 @@ def profile(
     ] = 7.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Replay past searches with other settings and show the differences.
+    """Replay past searches with different settings and show the differences.
 
     Searches come from the audit log, if it stores their text; tools are the last known ones.
     Neither side uses what was learned from use, and nothing is recorded. Exit status 3 if there is

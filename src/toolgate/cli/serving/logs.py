@@ -22,7 +22,7 @@ _POLL_S = 0.2
 """Seconds between two looks at a log that is followed (chosen)."""
 
 
-@app.command(help="Show the log of a gateway in the background, and follow it with -f.")
+@app.command(help="Show the log of the background gateway, and follow it with -f.")
 def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Print new lines as they come, until Ctrl-C.")
@@ -31,7 +31,7 @@ def logs(
         int, typer.Option("--lines", "-n", metavar="NUMBER", min=0, help="Number of lines.")
     ] = 50,
 ) -> int:
-    """Show the log of a gateway in the background, and follow it with -f.
+    """Show the log of the background gateway, and follow it with -f.
 
     A gateway that was started by `toolgate serve` in a terminal writes to that terminal, unless the
     setting log.file names a file.

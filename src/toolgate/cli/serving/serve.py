@@ -29,7 +29,7 @@ command = PlainCommand(
     help="""Serve the gateway over HTTP.
 
     MCP clients connect to http://HOST:PORT/mcp, programs to http://HOST:PORT/api/v1. Ctrl-C
-    and SIGTERM stop it after running calls have finished; SIGHUP reloads the configuration.
+    and SIGTERM stop it once active calls have finished; SIGHUP reloads the configuration.
     """,
     options=(
         Option(

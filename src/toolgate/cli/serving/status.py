@@ -24,11 +24,11 @@ __all__ = ["app"]
 app = typer.Typer(add_completion=False)
 
 
-@app.command(help="Show whether the gateway runs, and the state of its servers.")
+@app.command(help="Show whether the gateway is running, and the state of its servers.")
 def status(
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Show whether the gateway runs, and the state of its servers.
+    """Show whether the gateway is running, and the state of its servers.
 
     The exit status is 3 if no gateway with this configuration runs.
     """

@@ -24,13 +24,13 @@ _MARGIN_S = 15.0
 """Seconds beyond `serve.drain_s` for the audit and the servers to end (chosen)."""
 
 
-@app.command(help="Stop the gateway, after running calls have finished.")
+@app.command(help="Stop the gateway once active calls have finished.")
 def stop(
     now: Annotated[
         bool, typer.Option("--now", help="Do not wait for running calls; they fail.")
     ] = False,
 ) -> int:
-    """Stop the gateway, after running calls have finished.
+    """Stop the gateway once active calls have finished.
 
     Running calls get `serve.drain_s` seconds. A gateway that a service manager has started may be
     started again by it: use toolgate service uninstall, or the commands of the service manager.

@@ -160,7 +160,7 @@ async def _restore(file: Path, as_json: bool) -> int:
 
 
 async def _sign_restore(store: Store, file: Path) -> None:
-    """Sign that the audit goes on from a backup; otherwise it would seem cut off."""
+    """Sign that the audit log goes on from a backup; otherwise it would seem cut off."""
     record = AuditRecord(
         record_id=new_id(),
         at=utc_now(),
@@ -173,7 +173,9 @@ async def _sign_restore(store: Store, file: Path) -> None:
         signer = ChainSigner(audit_key(), file=audit_files()[1])
         await sign_restore(store, signer, file=str(file), record=record)
     except ToolgateError as error:
-        note(f"The restore was not signed, so the audit cannot be verified from here on: {error}")
+        note(
+            f"The restore was not signed, so the audit log cannot be verified from here on: {error}"
+        )
 
 
 async def _backup_current(upkeep: StoreMaintenance) -> Path | None:

@@ -1,4 +1,4 @@
-"""The Audit pages: records, receipts, export, verification."""
+"""The Audit pages: records, single records, export, verification."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import asdict, replace

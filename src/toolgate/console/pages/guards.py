@@ -1,4 +1,4 @@
-"""The Call policies page."""
+"""The Guards page."""
 
 from dataclasses import asdict
 
@@ -27,7 +27,7 @@ async def _act(visit: Visit) -> Response:
     admin = visit.gateway.admin
     if visit.typed("do") == "remove":
         await admin.remove_guard(visit.caller, visit.typed("id"))
-        return visit.go("guards", message="Call policy removed.")
+        return visit.go("guards", message="Guard removed.")
     rule: Json = {name: visit.typed(name).strip() for name in _CHOSEN}
     rule["tools"] = visit.typed("tools").split()
     rule["projects"] = visit.typed("projects").replace(",", " ").split()
@@ -40,7 +40,7 @@ async def _act(visit: Visit) -> Response:
     if not rule["deny"]["*"]:
         del rule["deny"]
     await admin.add_guard(visit.caller, {key: value for key, value in rule.items() if value})
-    return visit.go("guards", message="Call policy added.")
+    return visit.go("guards", message="Guard added.")
 
 
 def _does(table: GuardTable) -> list[str]:

@@ -111,7 +111,7 @@ async def _attention(visit: Visit, servers: list[ServerStatus]) -> list[tuple[st
     current_time, soon = utc_now(), utc_now(plus_s=_SOON_S)
     tokens = await visit.gateway.admin.tokens(visit.caller)
     notices += [
-        (f"The token {token.name} expires soon.", "Renew", visit.url("token", name=token.name))
+        (f"The token {token.name} expires soon.", "Rotate", visit.url("token", name=token.name))
         for token in tokens
         if token.revoked_at is None and token.expires_at and current_time < token.expires_at < soon
     ]

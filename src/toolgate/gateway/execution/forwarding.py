@@ -1,4 +1,4 @@
-"""Forwards requests to a server unchanged, with audit and call policies."""
+"""Forwards requests to a server unchanged, with audit and guards."""
 
 from toolgate.audit import Receipts
 from toolgate.catalog import (
@@ -26,7 +26,7 @@ class ServerForwarder:
         self._guards = guards
 
     async def forward(self, caller: Caller, request: ServerRequest, peer: Peer | None) -> Json:
-        """The answer of a server to a request, after the call policies.
+        """The answer of a server to a request, after the guards.
 
         Args:
             caller: Who sends the request.

@@ -196,7 +196,7 @@ class ProgramService:
         if not await self._store.approvals.programs.claim(program_id, now=now):
             raise ProgramError(
                 f"The program {program_id} is being run, or its process ended while it ran.",
-                hint="The audit has the calls that it made. Run what is left as a new program.",
+                hint="The audit log has the calls that it made. Run what is left as a new program.",
             )
         parked = [ParkedCall(**call) for call in json_array(body["calls"])]
         responses = json_object(params.get("inputResponses"))
@@ -476,7 +476,7 @@ class _Deadline:
         except TimeoutError:
             raise ProgramError(
                 f"The program and its calls took longer than {self._timeout_s:g} seconds.",
-                hint="The audit has the calls that it made. Let it do less.",
+                hint="The audit log has the calls that it made. Let it do less.",
             ) from None
 
 

@@ -126,7 +126,7 @@ class AccessAdmin:
         if any(token.name == name for token in self._book.snapshot.tokens.values()):
             raise ArgumentError(
                 f"There is a token {name!r} already.",
-                hint=f"Choose another name, or renew it: toolgate tokens rotate {name}",
+                hint=f"Choose another name, or rotate it: toolgate tokens rotate {name}",
             )
         for project in projects:
             if project != "*":

@@ -81,7 +81,7 @@ class TokenAuthenticator:
                 f"The token {token.prefix}… has expired, at {token.expires_at}.",
                 was_issued=True,
                 caller_id=identity_of(token).caller_id,
-                hint=f"Renew it: toolgate tokens rotate {token.name}",
+                hint=f"Rotate it: toolgate tokens rotate {token.name}",
             )
         self._note_use(token.token_id)
         cached = self._identities.get(token.prefix)

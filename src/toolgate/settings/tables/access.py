@@ -1,4 +1,4 @@
-"""Tables about access: authentication, limits, permissions, call policies, approvals, projects."""
+"""Tables about access: authentication, limits, permissions, guards, approvals, projects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -96,7 +96,8 @@ class AuditSettings:
     nothing that was not recorded. A project can have its own."""
 
     sinks: tuple[Literal["store", "file", "syslog", "otel"], ...] = ("store",)
-    """Where it is written: only what is in the store can be listed and proved."""
+    """Where it is written: only what is in the store (Toolgate's database) can be listed and
+    proved."""
 
     file: str = ""
     """Path of the file of the sink `file`, a line for each record."""

@@ -173,8 +173,8 @@ class ServerTable:
     """Names of its tools with false: nobody sees or runs them, whatever else is allowed."""
 
     audit: Literal["hashes", "full"] = "hashes"
-    """What the audit keeps of arguments and results of its tools: hashes, sizes and shapes, or all
-    of them up to 32 kB each, secrets masked."""
+    """What the audit log keeps of arguments and results of its tools: hashes, sizes and shapes, or
+    all of them up to 32 kB each, secrets masked."""
 
 
 @dataclass(frozen=True, kw_only=True)

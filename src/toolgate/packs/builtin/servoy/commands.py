@@ -16,12 +16,12 @@ from toolgate.packs.builtin.servoy.files.roundtrip import (
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look after Servoy workspaces.", no_args_is_help=True)
+app = typer.Typer(help="Manage Servoy workspaces.", no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """Look after Servoy workspaces."""
+    """Manage Servoy workspaces."""
 
 
 @app.command()

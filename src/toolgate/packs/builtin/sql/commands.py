@@ -12,14 +12,14 @@ from toolgate.errors import ArgumentError
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Look at statements of SQL.", no_args_is_help=True)
+app = typer.Typer(help="Inspect SQL statements.", no_args_is_help=True)
 
 _LONGEST = 4_000_000
 
 
 @app.callback()
 def group() -> None:
-    """Look at statements of SQL."""
+    """Inspect SQL statements."""
 
 
 @app.command()

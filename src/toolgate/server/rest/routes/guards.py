@@ -1,4 +1,4 @@
-"""Routes of call policies (guards)."""
+"""Routes of guards."""
 
 from dataclasses import asdict
 from typing import Annotated
@@ -13,18 +13,18 @@ __all__ = ["routes"]
 routes = Routes()
 
 Guard = Annotated[Json, TableFields(GuardTable, ("source",))]
-"""A call policy: its `id` in the store, the keys that are set, and where it is written."""
+"""A guard: its `id` in the store, the keys that are set, and where it is written."""
 
 
 class GuardList(PageOf):
-    """Call policies."""
+    """Guards."""
 
     guards: list[Guard]
 
 
 @routes.get("guards", pages="guards", answer=GuardList)
 async def guards(call: Call) -> Json:
-    """List all call policies, those of the file too."""
+    """List all guards, those of the file too."""
     entries = await call.gateway.admin.guards(call.caller)
     return {"guards": [_guard(*entry) for entry in entries]}
 
@@ -35,14 +35,14 @@ async def guards(call: Call) -> Json:
     example={"tools": ["mail:send"], "approver": "user", "reason": "Read it first."},
 )
 async def add_guard(call: Call, body: Annotated[Json, TableFields(GuardTable)]) -> Guard:
-    """Add a call policy, by the keys of `[[guard]]`."""
+    """Add a guard, by the keys of `[[guard]]`."""
     settings = {name: value for name, value in body.items() if value is not None}
     return _guard(*await call.gateway.admin.add_guard(call.caller, settings))
 
 
 @routes.delete("guards/{name}")
 async def remove_guard(call: Call, name: str) -> Json:
-    """Remove a call policy by its id; one of the file goes only with its lines there."""
+    """Remove a guard by its id; one of the file goes only with its lines there."""
     await call.gateway.admin.remove_guard(call.caller, name)
     return {"id": name}
 

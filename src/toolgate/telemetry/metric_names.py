@@ -167,7 +167,7 @@ _ALL = (
     Metric(
         name="toolgate_store_up",
         kind="gauge",
-        description="1 if the store (Toolgate's database) answers; 0 if its values are the last known.",
+        description="1 if the store (Toolgate's database) answers; 0 if values are the last known.",
     ),
     Metric(
         name="toolgate_search_service_left_alone",

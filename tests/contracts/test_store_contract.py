@@ -19,7 +19,6 @@ from toolgate.store import (
     UsageEntry,
     UsageFilter,
 )
-from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.deadline import TransactionAttempt
 from toolgate.store.sql.audit.records import SqlAudit
 from toolgate.store.sql.catalog import SqlCatalog
@@ -34,7 +33,7 @@ from toolgate.types import AuditRecord
 pytestmark = pytest.mark.anyio
 
 
-def store_with(topic: str, repository: Callable[[SqlDatabase], object]) -> type[SqliteStore]:
+def store_with(topic: str, repository: Callable[[SqliteStore], object]) -> type[SqliteStore]:
     """A store of which one repository is another one."""
 
     class BrokenStore(SqliteStore):
@@ -140,7 +139,7 @@ CONTRACT = StoreContract
     ("broken", "test", "more"),
     [
         (
-            store_with("catalog", MixesProjects),
+            store_with("catalog", lambda store: MixesProjects(store, store.catalog.texts)),
             CONTRACT.test_listings_come_back_by_server_and_project,
             (),
         ),

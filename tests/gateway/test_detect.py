@@ -102,9 +102,12 @@ async def test_no_messages_are_no_answers(pack: Path) -> None:
     [
         ({}, "There is no message."),
         ({"message": "a", "messages": ["b"]}, "are too much"),
-        ({"message": 5}, "Member 'message' is"),
-        ({"messages": ["a", None]}, "Member 'messages' is"),
-        ({"message": "a", "stage": "magic"}, "Member 'stage' is 'magic'."),
+        ({"message": 5}, "Member 'message' must be"),
+        ({"messages": ["a", None]}, "Member 'messages' must"),
+        (
+            {"message": "a", "stage": "magic"},
+            "Member 'stage' must be keyword, semantic or cascade, not 'magic'.",
+        ),
         ({"message": "a", "today": "tomorrow"}, "Member 'today' is 'tomorrow'."),
         ({"message": "a", "zone": "Moon"}, "Member 'zone' is 'Moon'."),
         ({"message": "a", "words": 1}, "Unknown member 'words'."),

@@ -190,9 +190,9 @@ class _Fixed(Catalog):
 
     def put(self, servers: dict[str, ServerEntries]) -> None:
         """Become these servers as one that is listed would make it."""
-        new = Snapshot(self._snapshot.version + 1, servers)
-        changed_lists(self._snapshot, new)
-        self._snapshot = new
+        new = Snapshot(self.snapshot.version + 1, servers)
+        changed_lists(self.snapshot, new)
+        self.snapshot = new
 
 
 class _Mask(AllowAll):

@@ -146,7 +146,7 @@ async def test_record_durable_says_when_it_could_not_be_written(
     """Who must not act without a record does not; the record is tried again all the same."""
     recorder = Recorder(store.audit, flush_interval_s=3600)
 
-    with locked(file), pytest.raises(StoreError, match=r"audit could not be written.*locked"):
+    with locked(file), pytest.raises(StoreError, match=r"audit log could not be written.*locked"):
         await recorder.record_durable(sample_record())
 
     assert await recorder.flush()

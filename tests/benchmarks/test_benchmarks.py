@@ -14,7 +14,7 @@ from benchmarks._report import Report, print_all, run
 from tests.postgres import PostgresServer
 
 FOLDER = Path(benchmarks.__file__).parent
-PROGRAMS = {"menu_server"}
+PROGRAMS = {"document_questions", "menu_server"}
 """Modules that benchmarks start, and that measure nothing."""
 
 

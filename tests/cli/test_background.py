@@ -117,7 +117,7 @@ def test_logs_are_followed_over_their_rotation(background: Path) -> None:
         log.write_text("after rotation\n", encoding="utf-8")
         assert follower.stdout.readline() == "after rotation\n"
     finally:
-        follower.send_signal(signal.SIGINT)
+        follower.terminate()
         _, errors = follower.communicate(timeout=HANG_S)
     assert "Traceback" not in errors
 

@@ -36,8 +36,8 @@ def test_a_folder_is_taken_in_found_renewed_and_followed(command: Command, place
     found = command("docs", "search", "how", "many", "days", "of", "leave")
     assert found.out.startswith('[1] guides/hr/leave.html, "Leave"  (docs)')
     page = command("docs", "search", "budget", "million", "--json").json["documents"][0]["metadata"]
-    assert (page["source"], page["page"]) == ("guides/hr/plan.pdf", 2)
-    assert page["citation"] == "guides/hr/plan.pdf, page 2"
+    assert (page["source"], page["page"]) == ("guides/hr/plan.pdf", 1)
+    assert page["citation"] == "guides/hr/plan.pdf, page 1"
 
     (place / "guides" / "hr" / "leave.html").unlink()
     (place / "guides" / "vpn.md").write_text(VPN + "\nNew words.", "utf-8")
@@ -54,7 +54,7 @@ def test_a_folder_is_taken_in_found_renewed_and_followed(command: Command, place
     listed = command("docs", "list", "--json").json["documents"]
     assert [row["source"] for row in listed] == ["guides/hr/plan.pdf", "guides/vpn.md"]
     shown = command("docs", "collections")
-    assert shown.out == "docs\t2\t4\tbundled\tcosine\tsqlite\tHow we work\n"
+    assert shown.out == "docs\t2\t2\tbundled\tcosine\tsqlite\tHow we work\n"
 
 
 def test_files_that_cannot_be_read_do_not_stop_the_others(command: Command, place: Path) -> None:
@@ -122,7 +122,7 @@ def test_nothing_to_search_says_how_to_begin(command: Command, place: Path) -> N
 def test_vectors_are_made_anew_for_another_metric(command: Command, place: Path) -> None:
     command("docs", "add", "guides/vpn.md")
     done = command("docs", "reindex", "documents", "--metric", "euclidean")
-    assert done.out == "Reindexed 2 passages of documents: bundled, euclidean, in sqlite.\n"
+    assert done.out == "Reindexed 1 passage of documents: bundled, euclidean, in sqlite.\n"
     found = command("docs", "search", "reset token", "--threshold", "0.99", "--json")
     assert (found.status, found.json["documents"]) == (NO_RESULT, [])
 

@@ -247,7 +247,13 @@ def test_a_relay_loads_nothing_of_a_gateway(loaded_by: LoadedBy) -> None:
 
 def test_the_options_of_serve_are_data_with_one_reader() -> None:
     assert isinstance(serve_command, PlainCommand)
-    assert [option.name for option in serve_command.options] == ["host", "port", "auth", "dev"]
+    assert [option.name for option in serve_command.options] == [
+        "host",
+        "port",
+        "auth",
+        "log_file",
+        "dev",
+    ]
 
 
 def converse(*argv: str, tool: str = "small__echo") -> tuple[list[dict[str, Any]], str, int]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any
 
 import anyio
@@ -23,6 +24,7 @@ from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
+HAS_SANDBOX = find_spec("pydantic_monty") is not None
 ME = Caller.local()
 META = Settings(mode="meta")
 
@@ -59,7 +61,8 @@ async def test_a_small_menu_is_listed_as_it_is_and_a_large_one_as_meta_tools() -
     async with memory_app({"a": many(3)}) as app:
         assert await names(app) == ["a__tool_0", "a__tool_1", "a__tool_2"]
     async with memory_app({"a": many(100)}) as app:
-        assert await names(app) == ["tool_discovery", "tool_describe", "tool_execute"]
+        meta_tools = ["tool_discovery", "tool_describe", "tool_execute"]
+        assert await names(app) == [*meta_tools, *(["tool_program"] if HAS_SANDBOX else [])]
 
 
 async def test_tools_can_be_called_by_name_whether_listed_or_not() -> None:

@@ -126,6 +126,7 @@ def test_the_json_has_the_keys_of_the_source_document() -> None:
     ]
     assert body["results"][2] == {
         "toolKey": "github:delete_repo",
+        "kind": "tool",
         "toolName": "delete_repo",
         "serverName": "github",
         "relevance": 0.41,

@@ -312,7 +312,7 @@ MALFORMED = {
     "a meta-tool that does not exist": (
         'meta_tools = ["tool_discover"]',
         "toolgate.toml: meta_tools contains 'tool_discover'. Allowed: tool_discovery, "
-        "tool_describe, tool_execute, result_read, processPrompt, getKnowledge. "
+        "tool_describe, tool_execute, tool_program, result_read, processPrompt, getKnowledge. "
         "Correct or remove it.",
     ),
     "pinned without its server": (

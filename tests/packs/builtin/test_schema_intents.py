@@ -59,10 +59,10 @@ def test_the_files_of_the_pack_are_without_fault() -> None:
 
 
 @pytest.mark.parametrize("intent", ["schema-version", "schema-changes", "type-info"])
-def test_each_intent_has_more_than_a_hundred_prompts_in_four_languages(intent: str) -> None:
+def test_each_intent_has_more_than_a_hundred_prompts_in_eight_languages(intent: str) -> None:
     prompts = pack().prompts[intent]
 
-    assert set(prompts) == {"", "de", "fr", "es"}
+    assert set(prompts) == {"", "de", "fr", "es", "pt", "it", "nl", "zh"}
     assert sum(len(set(each)) for each in prompts.values()) >= 100
 
 

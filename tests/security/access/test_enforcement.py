@@ -22,6 +22,7 @@ from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.models.llm import Message
 from toolgate.security.access import AccessRule, PolicyInputs, ProjectRules, parse_pattern
 from toolgate.server.asgi.authentication import CALLER
+from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.rest.api import RestApi
 from toolgate.settings import (
     ChatSettings,
@@ -290,6 +291,7 @@ async def _asked(world: World, asker: Caller, method: str, path: str, body: Json
 
     headers = [(b"content-type", b"application/json")]
     scope = {"type": "http", "method": method, "path": f"/api/v1/{path}", "headers": headers}
+    scope[HEADERS] = dict(headers)
     CALLER.set(asker)
     try:
         await world.rest.route({**scope, "query_string": b""}, receive, send)

@@ -16,20 +16,36 @@ _ACCESS_DENIED = 5
 """Error of OpenProcess for a process of another user (winerror.h)."""
 
 
-def is_running(pid: int) -> bool:
-    """Whether a process exists and has not ended; another program may have taken the number since.
+if sys.platform == "win32":
+    import ctypes
 
-    A process that has ended and that its parent has not asked for yet (a zombie) does not run.
-    """
-    if sys.platform == "win32":
-        return _is_running_on_windows(pid)
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return not _is_zombie(pid)
+    def is_running(pid: int) -> bool:
+        """Whether a process exists and has not ended; another may have its number by now."""
+        # os.kill(pid, 0) would end the process there.
+        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+        kernel.OpenProcess.restype = ctypes.c_void_p
+        handle = kernel.OpenProcess(_SYNCHRONIZE, False, pid)
+        if not handle:
+            return ctypes.get_last_error() == _ACCESS_DENIED
+        try:
+            return kernel.WaitForSingleObject(ctypes.c_void_p(handle), 0) == _STILL_RUNNING
+        finally:
+            kernel.CloseHandle(ctypes.c_void_p(handle))
+
+else:
+
+    def is_running(pid: int) -> bool:
+        """Whether a process exists and has not ended; another may have its number by now.
+
+        A process that has ended and that its parent has not asked for yet (a zombie) does not run.
+        """
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return not _is_zombie(pid)
 
 
 def _is_zombie(pid: int) -> bool:
@@ -39,20 +55,3 @@ def _is_zombie(pid: int) -> bool:
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[:1] == ["Z"]
-
-
-def _is_running_on_windows(pid: int) -> bool:
-    # os.kill(pid, 0) would end the process there.
-    if sys.platform != "win32":
-        raise NotImplementedError
-    import ctypes  # noqa: PLC0415 - only Windows pays for it
-
-    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-    kernel.OpenProcess.restype = ctypes.c_void_p
-    handle = kernel.OpenProcess(_SYNCHRONIZE, False, pid)
-    if not handle:
-        return ctypes.get_last_error() == _ACCESS_DENIED
-    try:
-        return kernel.WaitForSingleObject(ctypes.c_void_p(handle), 0) == _STILL_RUNNING
-    finally:
-        kernel.CloseHandle(ctypes.c_void_p(handle))

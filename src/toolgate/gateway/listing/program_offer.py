@@ -1,6 +1,7 @@
 """Whether programs may be sent, and whether `tool_program` is listed."""
 
 from collections.abc import Callable
+from functools import cache
 from importlib.util import find_spec
 from typing import Final
 
@@ -31,7 +32,7 @@ class ProgramOffer:
     def is_installed(self) -> bool:
         """Whether the library of the sandbox is there."""
         library = _LIBRARIES.get(self.rules.sandbox)
-        return library is None or find_spec(library) is not None
+        return library is None or _is_importable(library)
 
     def is_callable(self) -> bool:
         """Whether clients may send programs, whether that is listed or not."""
@@ -48,3 +49,9 @@ class ProgramOffer:
         if not self.is_callable():
             return False
         return self.rules.offer == "on" or (not lists_all and tools >= _FEWEST_TOOLS)
+
+
+@cache
+def _is_importable(library: str) -> bool:
+    """Whether a library is installed; asked once, since it searches the folders of packages."""
+    return find_spec(library) is not None

@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from toolgate.search.relevance.calibration import (
     Evidence,
     FitModel,
     brevity,
+    chance,
     hit_evidence,
     request_evidence,
 )
@@ -64,6 +65,25 @@ class Seen:
     """Whether each hit is one that is needed."""
     is_served: bool
     """Whether any tool of the catalog is."""
+
+
+class Line(NamedTuple):
+    """The logit below which nothing fits, as `FitModel` draws it."""
+
+    long: float
+    """For a long request."""
+    brief: float
+    """What a unit of `brevity` adds."""
+    per_size: float
+    """What a unit of `brevity` adds for a unit of `chance`."""
+    sizes: tuple[float, float]
+    """Least and largest `chance` that count."""
+
+    def at(self, evidence: Evidence) -> float:
+        """The line of one request."""
+        least, most = self.sizes
+        size = min(most, max(least, chance(evidence.tools)))
+        return self.long + (self.brief + self.per_size * size) * brevity(evidence.n_words)
 
 
 Group = tuple[str, Sequence[Seen]]
@@ -202,16 +222,27 @@ def _fit_model(
                 for request in part
             ]
     weights = _logistic(rows)
-    long, per_brevity = 0.0, 0.0
+    phrases = _phrases(groups)
+    sizes = np.array([chance(seen[0].evidence[0].tools) for seen in phrases])
+    line = Line(long=0.0, brief=0.0, per_size=0.0, sizes=(float(sizes.min()), float(sizes.max())))
     # The line depends on how brief a request is, and that on the line: settled after a few rounds.
     for _ in range(20):
-        long = min(_quantile(seen, weights, known, per_brevity) for seen in _questions(groups))
-        brief = _quantile(_pooled_phrases(groups), weights, known, per_brevity)
-        per_brevity += (brief - long) / brevity(0)
+        flat = line._replace(long=0.0)
+        long = min(_quantile(seen, weights, known, flat) for seen in _questions(groups))
+        above = line._replace(long=long)
+        off = np.array([_quantile(seen, weights, known, above) for seen in phrases]) / brevity(0)
+        counts = np.sqrt([len(seen) for seen in phrases])
+        per_size, brief = np.polyfit(sizes, off, 1, w=counts)
+        tilted = above._replace(brief=line.brief + brief, per_size=line.per_size + per_size)
+        rest = _quantile([request for seen in phrases for request in seen], weights, known, tilted)
+        line = tilted._replace(brief=tilted.brief + rest / brevity(0))
     return {
         "weights": weights,
-        "none_below": round(long, 4),
-        "none_brief": round(per_brevity, 4),
+        "none_below": round(line.long, 4),
+        "none_brief": round(line.brief, 4),
+        "none_brief_tools": round(line.per_size, 4),
+        "least_chance": round(line.sizes[0], 4),
+        "most_chance": round(line.sizes[1], 4),
         "good_from": round(float(np.log(SURE / (1 - SURE))), 4),
     }
 
@@ -220,35 +251,28 @@ def _quantile(
     seen: Sequence[Seen],
     weights: Mapping[str, float],
     known: Callable[[Evidence], Mapping[str, float]],
-    per_brevity: float,
+    line: Line,
 ) -> float:
-    """Where the line has to be for `FALSE_ALARMS` of some requests, without what brevity adds."""
+    """How far above a line another has to be for `FALSE_ALARMS` of some requests."""
     logits = [
-        _logit(weights, known(request.evidence[0]))
-        - per_brevity * brevity(request.evidence[0].n_words)
+        _logit(weights, known(request.evidence[0])) - line.at(request.evidence[0])
         for request in seen
     ]
     return float(np.quantile(logits, FALSE_ALARMS))
 
 
-def _pooled_phrases(groups: Sequence[Group]) -> list[Seen]:
-    """The short requests that are served, of all catalogs."""
-    return [
-        request
-        for name, seen in groups
-        if name.startswith("phrases")
-        for request in seen
-        if request.is_served
-    ]
+def _phrases(groups: Sequence[Group]) -> list[list[Seen]]:
+    """The short requests that are served, by catalog."""
+    return _served(seen for name, seen in groups if name.startswith("phrases"))
 
 
 def _questions(groups: Sequence[Group]) -> list[list[Seen]]:
     """The long ones, by set."""
-    by_set = (
-        [request for request in seen if request.is_served]
-        for name, seen in groups
-        if not name.startswith("phrases")
-    )
+    return _served(seen for name, seen in groups if not name.startswith("phrases"))
+
+
+def _served(sets: Iterable[Sequence[Seen]]) -> list[list[Seen]]:
+    by_set = ([request for request in seen if request.is_served] for seen in sets)
     return [seen for seen in by_set if seen]
 
 

@@ -1,7 +1,8 @@
 """Short requests over the tools of 37 servers: what agents send every day, and what nothing serves.
 
-The rows with `split: fit` were used to fit weights; the gate is about the others, whose servers
-are different ones. Its bounds are what was reached, less two standard errors.
+The rows with `split: fit` were used to fit weights. One gate is about the others, whose servers are
+different ones; its bounds are what was reached, less two standard errors. The other keeps what was
+reached on the first rows, whose ids begin with `fit`.
 """
 
 from collections.abc import Sequence
@@ -23,16 +24,22 @@ from toolgate.types import Json
 
 pytestmark = pytest.mark.anyio
 
-FIRST, AMONG_FIVE = 0.55, 0.82
-"""Shares of the phrases that a tool serves with such a tool first, and among the first five."""
-FALSE_ALARMS, NOTICED = 0.06, 0.35
-"""Shares of `none`: of phrases that are served, and of those that are not."""
+BOUNDS = {"held-out": (0.55, 0.82, 0.05, 0.45), "first": (0.69, 0.85, 0.05, 0.6)}
+"""Shares of the phrases that a tool serves with such a tool first, and among the first five; and
+shares of `none`: of phrases that are served, at most, and of those that are not, at least."""
 LOST, TOKENS = 0.02, 300
 """Share of answers that leave out the tool that serves, and the median of their tokens."""
 
 
-async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fits() -> None:
-    rows = [row for row in read_rows(PHRASES) if row["split"] == "held-out"]
+@pytest.mark.parametrize("part", BOUNDS)
+async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fits(
+    part: str,
+) -> None:
+    rows = [
+        row
+        for row in read_rows(PHRASES)
+        if row["split"] == part or (part == "first" and row["id"].startswith("fit-"))
+    ]
     search = build(
         Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S),
         embedder=BundledEmbedder(),
@@ -67,10 +74,11 @@ async def test_short_requests_find_their_tools_and_are_not_told_that_nothing_fit
         for is_served in (True, False)
     }
 
-    assert sum(rank < 1 for rank in ranks) / len(ranks) >= FIRST
-    assert sum(rank < 5 for rank in ranks) / len(ranks) >= AMONG_FIVE
-    assert sum(none[True]) / len(none[True]) <= FALSE_ALARMS
-    assert sum(none[False]) / len(none[False]) >= NOTICED
+    first, among_five, false_alarms, noticed = BOUNDS[part]
+    assert sum(rank < 1 for rank in ranks) / len(ranks) >= first
+    assert sum(rank < 5 for rank in ranks) / len(ranks) >= among_five
+    assert sum(none[True]) / len(none[True]) <= false_alarms
+    assert sum(none[False]) / len(none[False]) >= noticed
     await search.aclose()
 
 

@@ -140,6 +140,12 @@ class FitModel:
     """Logit below which nothing fits a long request."""
     none_brief: float
     """What each unit of `brevity` adds to that."""
+    none_brief_tools: float
+    """What each unit of `brevity` adds to it for each unit of `chance` between these two."""
+    least_chance: float
+    """`chance` of the smallest catalog that phrases were fitted on."""
+    most_chance: float
+    """The same of the largest."""
     good_from: float
     """Logit from which something does."""
 
@@ -157,7 +163,10 @@ class FitModel:
         return sum(weight * known[name] for name, weight in self.weights.items())
 
     def _line(self, evidence: Evidence) -> float:
-        return self.none_below + self.none_brief * brevity(evidence.n_words)
+        # Among many tools one is near a short request by chance.
+        size = min(self.most_chance, max(self.least_chance, chance(evidence.tools)))
+        brief = self.none_brief + self.none_brief_tools * size
+        return self.none_below + brief * brevity(evidence.n_words)
 
     @property
     def _per_cosine(self) -> float:

@@ -49,8 +49,7 @@ def test_each_message_gets_a_line_and_the_labelled_ones_are_scored(
     assert [line["id"] for line in lines] == ["a", "b", "c"]
     assert set(lines[0]) == {"id", "intent", "confidence", "top"}
     assert lines[0]["top"][0][0] == "refunds"
-    assert lines[1]["intent"] is None
-    assert lines[1]["confidence"] < 0.05
+    assert (lines[1]["intent"], lines[1]["confidence"]) == (None, 0.0)
 
 
 def test_people_get_the_figures_as_sentences_and_tables(command: Command, pack: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from toolgate.intents.base import DetectionLimits
-from toolgate.intents.semantic.ngrams import NgramVectorizer
+from toolgate.intents.semantic.ngrams import NgramVectorizer, fit_vectorizer
 from toolgate.intents.semantic.scores import (
     Floats,
     Indices,
@@ -167,6 +167,11 @@ class SemanticModel:
         return tuple(np.flatnonzero(owners == k) for k in range(len(self.training_set.intents)))
 
     @cached_property
+    def _prompt_grams(self) -> NgramVectorizer:
+        """Knows the n-grams of the prompts only; `grams` also those of the background."""
+        return fit_vectorizer(self.training_set.texts)
+
+    @cached_property
     def counted(self) -> NDArray[np.bool_]:
         """Which texts have a held-out score: all but those of `UNSUPPORTED`."""
         names = self.training_set.intents
@@ -256,7 +261,8 @@ class SemanticModel:
                 nearest="",
             )
         whole = self._row(text, vector)
-        has_features = bool(whole.any())
+        # Columns are shared by many n-grams, so the row does not tell whose they are.
+        has_features = bool(whole[: self.dim].any() or self._prompt_grams.rows([text]).any())
         logits = whole @ self.linear.weights + self.linear.constants
         odds = softmax(logits[intents])
         order = np.argsort(-odds, kind="stable")[: max(depth, 2)]

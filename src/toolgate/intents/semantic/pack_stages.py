@@ -1,8 +1,7 @@
 """The semantic stages of several packs, judged separately and then compared.
 
-One model for all would let a large pack take the messages of a small one, and let the examples of
-what one does not answer silence all others. So each pack has a model of its own, which knows the
-prompts of the others only as messages that are meant for somebody else.
+What one pack has learned says nothing about the messages of another: a large pack would take those
+of a small one, and examples of what one does not answer would silence all others.
 """
 
 from collections import OrderedDict
@@ -99,14 +98,6 @@ class PackStages:
             await stage.update(
                 intents,
                 unsupported=intent_set.unsupported.get(pack, ()),
-                elsewhere=[
-                    prompt
-                    for other, others in packs.items()
-                    if other != pack
-                    for intent in others
-                    for prompts in intent.prompts.values()
-                    for prompt in prompts
-                ],
                 pack_limits=intent_set.pack_limits,
                 own_limits=intent_set.own_limits,
             )

@@ -143,7 +143,6 @@ class SemanticStage:
         intents: Iterable[Intent],
         *,
         unsupported: Iterable[str] = (),
-        elsewhere: Iterable[str] = (),
         limits: DetectionLimits | None = None,
         pack_limits: Mapping[str, DetectionLimits] | None = None,
         own_limits: Mapping[str, DetectionLimits] | None = None,
@@ -156,7 +155,6 @@ class SemanticStage:
         Args:
             intents: Intents without prompts are passed over.
             unsupported: Messages that are known and not answered.
-            elsewhere: Prompts of other packs, whose messages are not for these intents.
             limits: When an answer is withheld.
             pack_limits: Other limits for the intents of some packs, by name.
             own_limits: Limits that stand with single intents, by name.
@@ -168,7 +166,7 @@ class SemanticStage:
             intents = tuple(intents)
             training_set = training_set_of(intents, unsupported)
             typical = len(training_set.texts) // max(len(training_set.intents), 1)
-            background = background_texts(typical, elsewhere)
+            background = background_texts(typical)
             digest = self._digest_of(training_set, background)
             model = self._model
             if digest != self._digest or model is None:

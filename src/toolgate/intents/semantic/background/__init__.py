@@ -6,7 +6,7 @@ composed of hand-written parts.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
@@ -29,10 +29,6 @@ and a small pack is to be trained in less than a second."""
 
 _AT_LEAST: Final = 800
 """Background messages of the smallest pack; chosen."""
-
-
-_ELSEWHERE: Final = 2_000
-"""Prompts of other packs at most; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,24 +62,15 @@ def background_messages() -> tuple[tuple[str, int], ...]:
     return tuple(messages.items())
 
 
-def background_texts(prompts: int, elsewhere: Iterable[str] = ()) -> tuple[tuple[str, int], ...]:
+def background_texts(prompts: int) -> tuple[tuple[str, int], ...]:
     """The messages that a pack is trained against, with the numbers of their lines.
 
     Args:
         prompts: How many prompts its intents have on average.
-        elsewhere: Prompts of other packs; evenly chosen ones of them are added.
     """
     messages = background_messages()
-    chosen = _spread(messages, max(_FOR_EACH * prompts, _AT_LEAST))
-    texts = tuple(dict.fromkeys(elsewhere))
-    first = messages[-1][1] + 1
-    others = [(text, first + k) for k, text in enumerate(texts)]
-    return (*chosen, *_spread(others, _ELSEWHERE))
-
-
-def _spread(messages: Sequence[tuple[str, int]], most: int) -> list[tuple[str, int]]:
-    size = min(most, len(messages))
-    return [messages[k * len(messages) // size] for k in range(size)]
+    size = min(max(_FOR_EACH * prompts, _AT_LEAST), len(messages))
+    return tuple(messages[k * len(messages) // size] for k in range(size))
 
 
 def variants(line: str) -> list[str]:

@@ -36,8 +36,8 @@ def test_a_folder_is_taken_in_found_renewed_and_followed(command: Command, place
     found = command("docs", "search", "how", "many", "days", "of", "leave")
     assert found.out.startswith('[1] guides/hr/leave.html, "Leave"  (docs)')
     page = command("docs", "search", "budget", "million", "--json").json["documents"][0]["metadata"]
-    assert (page["source"], page["page"]) == ("guides/hr/plan.pdf", 1)
-    assert page["citation"] == "guides/hr/plan.pdf, page 1"
+    assert (page["source"], page["page"]) == ("guides/hr/plan.pdf", 2)
+    assert page["citation"] == "guides/hr/plan.pdf, page 2"
 
     (place / "guides" / "hr" / "leave.html").unlink()
     (place / "guides" / "vpn.md").write_text(VPN + "\nNew words.", "utf-8")
@@ -54,7 +54,7 @@ def test_a_folder_is_taken_in_found_renewed_and_followed(command: Command, place
     listed = command("docs", "list", "--json").json["documents"]
     assert [row["source"] for row in listed] == ["guides/hr/plan.pdf", "guides/vpn.md"]
     shown = command("docs", "collections")
-    assert shown.out == "docs\t2\t2\tbundled\tcosine\tsqlite\tHow we work\n"
+    assert shown.out == "docs\t2\t3\tbundled\tcosine\tsqlite\tHow we work\n"
 
 
 def test_files_that_cannot_be_read_do_not_stop_the_others(command: Command, place: Path) -> None:

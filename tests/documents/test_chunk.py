@@ -76,17 +76,13 @@ def test_a_long_paragraph_is_cut_between_sentences() -> None:
     assert all(part.endswith("sentence.") for part in parts)
 
 
-def test_pages_are_counted() -> None:
-    text = "# A\n{0}\f{0}\f\f# B\n{0}".format("word " * 60)
+def test_pages_are_counted_and_never_crossed() -> None:
+    text = "# A\none\ftwo\f\f# B\nfour"
     pieces = split_document(text, max_tokens=100, has_pages=True)
-    assert [(each.page, each.heading) for each in pieces] == [(1, "A"), (2, "A"), (4, "B")]
-
-
-def test_a_section_that_goes_on_overleaf_is_one_passage_if_it_fits() -> None:
-    pieces = split_document("# A\none\ftwo\f# B\nthree", max_tokens=100, has_pages=True)
     assert [(each.page, each.heading, each.text) for each in pieces] == [
-        (1, "A", "one\ntwo"),
-        (3, "B", "three"),
+        (1, "A", "one"),
+        (2, "A", "two"),
+        (4, "B", "four"),
     ]
 
 

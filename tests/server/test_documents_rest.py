@@ -46,7 +46,7 @@ async def test_a_collection_is_made_filled_asked_and_removed(rest: Rest) -> None
     status, added = await rest(
         "POST", "collections/guides/documents", source="b.pdf", content=content
     )
-    assert (status, added["passages"]) == (201, 1)
+    assert (status, added["passages"]) == (201, 2)
     status, _ = await rest("POST", "collections/guides/documents", source="b.pdf", content=content)
     assert status == 200
 
@@ -61,7 +61,7 @@ async def test_a_collection_is_made_filled_asked_and_removed(rest: Rest) -> None
         ("b.pdf", True),
     ]
     _, again = await rest("POST", "collections/guides/reindex", metric="dot")
-    assert (again["metric"], again["passages"]) == ("dot", 2)
+    assert (again["metric"], again["passages"]) == ("dot", 3)
     assert (await rest("POST", "collections/guides/settle"))[0] == 200
     _, gone = await rest("POST", "collections/guides/remove", sources=["a.md"])
     assert gone == {"removed": ["a.md"]}

@@ -2,7 +2,7 @@
 
 The text is Markdown; a form feed ends a page. What is longer than a passage may be is cut between
 paragraphs, then between lines (a table keeps its head), then between sentences, then between words.
-What is short is joined with its neighbour: with more of the same section, also on the next page, or
+What is short is joined with its neighbour on the same page: with more of the same section, or
 with a short section beside or below it, whose heading then stands in the text.
 """
 
@@ -82,9 +82,10 @@ def _joined_neighbours(pieces: Sequence[DocumentChunk], max_tokens: int) -> list
 
 def _together(first: DocumentChunk, second: DocumentChunk, max_tokens: int) -> DocumentChunk | None:
     """Two neighbours as one passage; None: they belong to sections that stay apart."""
+    if first.page != second.page:  # a citation names the page on which the text stands
+        return None
     if first.heading == second.heading:
-        between = "\n\n" if first.page == second.page else "\n"
-        return replace(first, text=f"{first.text}{between}{second.text}")
+        return replace(first, text=f"{first.text}\n\n{second.text}")
     parent, _, title = second.heading.rpartition(_BETWEEN_HEADINGS)
     beside = first.heading.rpartition(_BETWEEN_HEADINGS)[0]
     short = _SHORT_SHARE * max_tokens

@@ -14,12 +14,12 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, BinaryIO, Protocol, TextIO
 
 from toolgate.base.tracing import current_trace
 from toolgate.errors import SettingError
 
-__all__ = ["REQUEST_ID", "set_up", "tail", "take_over"]
+__all__ = ["REQUEST_ID", "read_tail", "set_up", "tail", "take_over"]
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the request that is being worked on; log lines, audit, errors and answers carry it."""
@@ -112,15 +112,21 @@ def take_over(library: str) -> None:
     logger.propagate = True
 
 
-def tail(path: Path, *, lines: int = 200, most_bytes: int = 256 * 2**10) -> list[str]:
+def tail(path: Path, *, lines: int = 200) -> list[str]:
     """The last lines of a log file; none when it cannot be read."""
     try:
         with path.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - most_bytes))
-            return file.read().decode("utf-8", "replace").splitlines()[-lines:]
+            return read_tail(file, lines=lines)
     except OSError:
         return []
+
+
+def read_tail(file: BinaryIO, *, lines: int, most_bytes: int = 256 * 2**10) -> list[str]:
+    """The last lines of an open file, which stands at what it has read to then."""
+    file.seek(0, os.SEEK_END)
+    file.seek(max(0, file.tell() - most_bytes))
+    read = file.read().decode("utf-8", "replace").splitlines()
+    return read[-lines:] if lines else []
 
 
 class ByServer(logging.Filter):

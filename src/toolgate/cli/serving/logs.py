@@ -1,10 +1,9 @@
 """`toolgate logs`: show the log of the gateway."""
 
-import io
 import os
 from pathlib import Path
 from time import sleep
-from typing import Annotated
+from typing import Annotated, BinaryIO
 
 import typer
 
@@ -40,44 +39,44 @@ def logs(
     if not path.exists() and not follow:
         note(f"There is no log yet: {path}. A gateway writes it after toolgate start.")
         return NO_RESULT
-    for line in log_files.tail(path, lines=lines) if path.exists() else []:
-        print_text(line)
+    source = _opened(path)
+    if source is not None:
+        for line in log_files.read_tail(source, lines=lines):
+            print_text(line)
     if follow:
-        _follow(path)
+        _follow(path, source)
+    elif source is not None:
+        source.close()
     return SUCCESS
 
 
-def _follow(path: Path) -> None:
+def _follow(path: Path, source: BinaryIO | None) -> None:
     """Print what is appended; starts over when the file is replaced or cut."""
-    source: io.TextIOWrapper | None = None
-    part = ""
+    part = b""
     while True:
         if source is None:
-            source = _opened(path, at_end=not part)
-        text = source.read() if source is not None else ""
-        *complete, part = (part + text).split("\n")
+            source = _opened(path)
+        added = source.read() if source is not None else b""
+        *complete, part = (part + added).split(b"\n")
         for line in complete:
-            print_text(line)
-        if text:
+            print_text(line.decode("utf-8", "replace"))
+        if added:
             continue
         if source is not None and _is_replaced(source, path):
             source.close()
-            source = _opened(path, at_end=False)
+            source = None
             continue
         sleep(_POLL_S)
 
 
-def _opened(path: Path, *, at_end: bool) -> io.TextIOWrapper | None:
+def _opened(path: Path) -> BinaryIO | None:
     try:
-        source = path.open(encoding="utf-8", errors="replace")
+        return path.open("rb")
     except OSError:
         return None
-    if at_end:
-        source.seek(0, os.SEEK_END)
-    return source
 
 
-def _is_replaced(source: io.TextIOWrapper, path: Path) -> bool:
+def _is_replaced(source: BinaryIO, path: Path) -> bool:
     try:
         there = path.stat()
     except OSError:

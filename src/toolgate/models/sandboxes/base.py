@@ -123,7 +123,7 @@ class PendingCalls:
     """The program waits for answers, and stands still until `Execution.settle`."""
 
     call_ids: tuple[int, ...]
-    """The calls that it waits for; it goes on once one of them is answered."""
+    """The calls that it waits for, in the order of their start; one answer lets it go on."""
 
 
 @dataclass(frozen=True, kw_only=True)

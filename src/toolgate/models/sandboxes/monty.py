@@ -270,7 +270,7 @@ def _step(snapshot: SyncSnapshot) -> Step:
     if isinstance(snapshot, MontyComplete):
         return Completed(value=json_value(snapshot.output))
     if isinstance(snapshot, FutureSnapshot):
-        return PendingCalls(call_ids=tuple(snapshot.pending_call_ids))
+        return PendingCalls(call_ids=tuple(sorted(snapshot.pending_call_ids)))  # it gives a set
     assert isinstance(snapshot, FunctionSnapshot)
     return HostCall(
         call_id=snapshot.call_id,

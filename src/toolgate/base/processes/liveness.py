@@ -1,5 +1,6 @@
 """Whether a process of this machine still runs, without touching it."""
 
+import ctypes
 import os
 import sys
 from pathlib import Path
@@ -16,36 +17,34 @@ _ACCESS_DENIED = 5
 """Error of OpenProcess for a process of another user (winerror.h)."""
 
 
-if sys.platform == "win32":
-    import ctypes
+def is_running(pid: int) -> bool:
+    """Whether a process exists and has not ended; another may have its number by now.
 
-    def is_running(pid: int) -> bool:
-        """Whether a process exists and has not ended; another may have its number by now."""
-        # os.kill(pid, 0) would end the process there.
-        kernel = ctypes.WinDLL("kernel32", use_last_error=True)
-        kernel.OpenProcess.restype = ctypes.c_void_p
-        handle = kernel.OpenProcess(_SYNCHRONIZE, False, pid)
-        if not handle:
-            return ctypes.get_last_error() == _ACCESS_DENIED
-        try:
-            return kernel.WaitForSingleObject(ctypes.c_void_p(handle), 0) == _STILL_RUNNING
-        finally:
-            kernel.CloseHandle(ctypes.c_void_p(handle))
+    A process that has ended and that its parent has not asked for yet (a zombie) does not run.
+    """
+    if sys.platform == "win32":
+        return _is_running_on_windows(pid)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return not _is_zombie(pid)
 
-else:
 
-    def is_running(pid: int) -> bool:
-        """Whether a process exists and has not ended; another may have its number by now.
-
-        A process that has ended and that its parent has not asked for yet (a zombie) does not run.
-        """
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            return True
-        return not _is_zombie(pid)
+def _is_running_on_windows(pid: int) -> bool:
+    # os.kill(pid, 0) would end the process there.
+    assert sys.platform == "win32"
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)
+    kernel.OpenProcess.restype = ctypes.c_void_p
+    handle = kernel.OpenProcess(_SYNCHRONIZE, False, pid)
+    if not handle:
+        return ctypes.get_last_error() == _ACCESS_DENIED
+    try:
+        return kernel.WaitForSingleObject(ctypes.c_void_p(handle), 0) == _STILL_RUNNING
+    finally:
+        kernel.CloseHandle(ctypes.c_void_p(handle))
 
 
 def _is_zombie(pid: int) -> bool:

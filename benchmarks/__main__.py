@@ -17,6 +17,7 @@ NAMES = (
     "large",
     "discovery",
     "tokens",
+    "phrases",
     "scanner",
     "fallback",
     "intents",

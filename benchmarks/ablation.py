@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._data import DATA
+from benchmarks._phrases import phrase_sets
 from benchmarks._report import Report, Target, parser_of, print_all, run
 from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
@@ -26,7 +27,6 @@ from toolgate.search import SearchRequest
 from toolgate.search.relevance.usage_votes import UsageHistory
 from toolgate.search.strategies.hybrid import HybridSearch, Options
 from toolgate.search.usage.learning import Learned
-from training.phrases import phrase_sets
 
 DEFAULT = Options(embedding_wait_s=60, embed_timeout_s=60)
 ALONE: Mapping[str, Options] = {

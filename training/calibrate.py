@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._phrases import phrase_sets, phrases_of_some_servers, real_tools
 from toolgate.cli.evaluation._measure import Question, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import Hit, SearchableTool, SearchRequest
@@ -31,7 +32,6 @@ from toolgate.search.relevance.calibration import (
     request_evidence,
 )
 from toolgate.search.strategies.hybrid import HybridSearch, Options
-from training.phrases import phrase_sets, phrases_of_some_servers, real_tools
 
 OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/relevance/calibration.json"
 LONG: Final = (
@@ -48,7 +48,9 @@ MOST: Final = 400
 SHOWN: Final = 10
 """Best hits of a request that relevance is fitted on."""
 FALSE_ALARMS: Final = 0.04
-"""Share of requests that a catalog serves of which it may be said that nothing fits, in any set."""
+"""Share of short requests that a catalog serves of which it may be said that nothing fits."""
+LONG_FALSE_ALARMS: Final = 0.02
+"""The same of long ones, in any set; there is more in them to go by."""
 SURE: Final = 0.85
 """Probability from which something fits."""
 RIDGE: Final = 1e-3
@@ -228,7 +230,9 @@ def _fit_model(
     # The line depends on how brief a request is, and that on the line: settled after a few rounds.
     for _ in range(20):
         flat = line._replace(long=0.0)
-        long = min(_quantile(seen, weights, known, flat) for seen in _questions(groups))
+        long = min(
+            _quantile(seen, weights, known, flat, LONG_FALSE_ALARMS) for seen in _questions(groups)
+        )
         above = line._replace(long=long)
         off = np.array([_quantile(seen, weights, known, above) for seen in phrases]) / brevity(0)
         counts = np.sqrt([len(seen) for seen in phrases])
@@ -252,13 +256,14 @@ def _quantile(
     weights: Mapping[str, float],
     known: Callable[[Evidence], Mapping[str, float]],
     line: Line,
+    false_alarms: float = FALSE_ALARMS,
 ) -> float:
-    """How far above a line another has to be for `FALSE_ALARMS` of some requests."""
+    """How far above a line another has to be for so many false alarms of some requests."""
     logits = [
         _logit(weights, known(request.evidence[0])) - line.at(request.evidence[0])
         for request in seen
     ]
-    return float(np.quantile(logits, FALSE_ALARMS))
+    return float(np.quantile(logits, false_alarms))
 
 
 def _phrases(groups: Sequence[Group]) -> list[list[Seen]]:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks._phrases import phrase_sets
 from toolgate.cli.evaluation._measure import LabelledSet, read_labelled
 from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchRequest
@@ -23,7 +24,6 @@ from toolgate.search.lexical.query import read_request
 from toolgate.search.lexical.translation import in_english
 from toolgate.search.reranking.first_hits import MOST_WORDS, RERANKED, FirstHits, evidence_of
 from toolgate.search.strategies.hybrid import HybridSearch, Options
-from training.phrases import phrase_sets
 
 OUT: Final = Path(__file__).parents[1] / "src/toolgate/search/reranking/weights.json"
 LONG: Final = ("mcpverse", "metatool", "bfcl_live", "bfcl_basic")

@@ -15,7 +15,7 @@ from tests.postgres import PostgresServer
 
 FOLDER = Path(benchmarks.__file__).parent
 PROGRAMS = {"document_questions", "menu_server"}
-"""Modules that benchmarks start, and that measure nothing."""
+"""One wants documents that do not come along; one is a server that others start."""
 
 
 @pytest.mark.real

@@ -43,7 +43,7 @@ SERVED_HERE = {
     },
 }
 """Intents of everyday requests that a tool of the set serves, or nearly."""
-SURE = {"mcpverse": (0.032, 0.028, 0.8), "metatool_multi": (0.071, 0.013, 0.8)}
+SURE = {"mcpverse": (0.032, 0.028, 0.8), "metatool_multi": (0.071, 0.0, 0.8)}
 """Calibration error, false alarms, notice of everyday requests, by set."""
 
 

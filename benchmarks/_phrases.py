@@ -36,7 +36,7 @@ def phrase_sets(split: str) -> list[LabelledSet]:
 def phrases_of_some_servers(split: str) -> list[LabelledSet]:
     """The same over the tools of some servers each, the same ones every time."""
     rows = [row for row in read_rows(PHRASES) if row["split"] == split]
-    rng = random.Random(7)  # noqa: S311 - the same selections each time
+    rng = random.Random(7)
     tools = real_tools()
     servers = sorted({tool.server for tool in tools})
     sets: list[LabelledSet] = []

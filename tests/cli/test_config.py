@@ -71,15 +71,35 @@ def test_what_is_wrong_is_named_and_ends_with_2(
             f'[catalog_search]\nstrategy = "x"\ntokens = {{ a = ["{"t" * 16}"] }}',
             "Set catalog_search.strategy to one of these",
         ),
+        ('[documents]\nreranker = "x"', "Available: bundled, http, onnx. Set documents.reranker"),
+        ("[documents.reranker_options]\nx = 1", "Option 'x' of reranker 'bundled' does not exist."),
+        ('[programs]\nsandbox = "x"', "sandbox 'x' does not exist. Available: monty."),
     ],
 )
-def test_a_search_that_cannot_be_used_is_named(
+def test_a_plugin_that_cannot_be_used_is_named(
     text: str, message: str, config: Path, command: Command
 ) -> None:
+    """By the check of the configuration, and with all else that is checked."""
     config.write_text(text, encoding="utf-8")
     done = command("config", "check")
     assert done.status == 2
     assert message in done.err
+    report = command("doctor", "--quick", "--json").json
+    problems = [check for check in report["checks"] if check["state"] == "problem"]
+    assert [check["name"] for check in problems] == ["configuration"]
+    assert message in f"{problems[0]['found']} {problems[0]['hint']}"
+
+
+@pytest.mark.parametrize(
+    "text", ['[documents]\nreranker = "x"', '[programs]\nsandbox = "x"', 'optimization = "x"']
+)
+def test_a_gateway_does_not_start_with_a_plugin_that_does_not_exist(
+    text: str, config: Path, command: Command
+) -> None:
+    config.write_text(text, encoding="utf-8")
+    done = command("serve")
+    assert done.status == 2
+    assert "'x' does not exist. Available: " in done.err
 
 
 def test_everything_that_is_wrong_is_named_at_once(config: Path, toolgate: Run) -> None:

@@ -45,7 +45,7 @@ class Unblocking(logging.Handler):
 
 
 async def test_a_store_that_comes_back_is_waited_for(blocked: Path) -> None:
-    log, handler = logging.getLogger("toolgate.app.storage"), Unblocking(blocked.parent)
+    log, handler = logging.getLogger("toolgate.app.factories.storage"), Unblocking(blocked.parent)
     log.addHandler(handler)
     try:
         async with open_app(settings_for(blocked), store_wait_s=HANG_S, wires=WIRES) as app:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final
 
 from toolgate.app.access_control import Permissions
+from toolgate.app.factories.storage import Storage
 from toolgate.app.project_tables import ProjectTables
 from toolgate.app.servers.upstream_servers import UpstreamServers
-from toolgate.app.storage import Storage
 from toolgate.audit import Receipts
 from toolgate.security.access import AccessData
 from toolgate.security.credentials import CredentialWatcher, LoginRights, Logins

@@ -17,16 +17,17 @@ import anyio
 
 from toolgate.app.access_factory import AccessParts, guards_of, open_access
 from toolgate.app.background_tasks import BackgroundTasks
-from toolgate.app.chat_factory import ChatFactory, ChatModels
-from toolgate.app.document_factory import DocumentFactory
-from toolgate.app.intent_factory import IntentParts, open_intents, working_folder
+from toolgate.app.factories.chat import ChatFactory, ChatModels
+from toolgate.app.factories.documents import DocumentFactory
+from toolgate.app.factories.intents import IntentParts, open_intents, working_folder
+from toolgate.app.factories.plugin_checks import check_plugins, sandbox_spec
+from toolgate.app.factories.search import SearchFactory
+from toolgate.app.factories.storage import Storage, open_storage
 from toolgate.app.pack_updates import PackUpdates
 from toolgate.app.project_searches import ProjectSearches
-from toolgate.app.search_factory import SearchFactory
 from toolgate.app.servers.configured_servers import ConfiguredServers
 from toolgate.app.servers.server_registry import ServerRegistry
 from toolgate.app.servers.upstream_servers import UpstreamServers, open_upstream_servers
-from toolgate.app.storage import Storage, open_storage
 from toolgate.audit import retention_of, run_housekeeping
 from toolgate.base.plugins import make
 from toolgate.catalog import ConnectChoice
@@ -40,8 +41,8 @@ from toolgate.packs import LiveVariables, Pack, Packs, PackSet
 from toolgate.prompts import Prompts
 from toolgate.search import Learning, Relations
 from toolgate.security.credentials import SealedConfigs
-from toolgate.settings import CurrentSettings, ProgramSettings, Settings
-from toolgate.types import DEFAULT_PROJECT, PluginSpec
+from toolgate.settings import CurrentSettings, Settings
+from toolgate.types import DEFAULT_PROJECT
 from toolgate.upstream import ToolServices, WireMaker
 
 __all__ = ["App", "open_app"]
@@ -133,9 +134,10 @@ class App:
         the start.
 
         Raises:
-            ConfigError: The servers do not fit together, or there is no such search; nothing was
-                changed.
+            ConfigError: The servers do not fit together, or a search or another plugin is unknown;
+                nothing was changed.
         """
+        check_plugins(settings)
         fixed = replace(
             settings,
             serve=self.settings.serve,
@@ -190,6 +192,7 @@ async def open_app(
         ConfigError: The settings cannot work.
         StoreError: The store cannot be opened.
     """
+    check_plugins(settings)
     current = CurrentSettings(settings)
     async with AsyncExitStack() as stack:
         storage = await open_storage(stack, settings, wait_s=store_wait_s)
@@ -253,7 +256,7 @@ async def _open_parts(
         results=ResultParts(
             store=store,
             signer=storage.signer,
-            open_sandbox=lambda: _sandbox(settings().programs),
+            open_sandbox=lambda: make("sandbox", Sandbox, sandbox_spec(settings().programs), {}),
         ),
     )
     stack.push_async_callback(gateway.programs.aclose)
@@ -271,17 +274,6 @@ async def _open_parts(
         models=models,
         gateway=gateway,
     )
-
-
-def _sandbox(rules: ProgramSettings) -> Sandbox:
-    """What runs programs, as the settings name it."""
-    spec = PluginSpec(
-        name=rules.sandbox,
-        setting="programs.sandbox",
-        options=rules.options.get(rules.sandbox, {}),
-        options_at=f"programs.options.{rules.sandbox}",
-    )
-    return make("sandbox", Sandbox, spec, {})
 
 
 def _open_search(

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from toolgate.app.intent_factory import IntentParts
+from toolgate.app.factories.intents import IntentParts
 from toolgate.databases.connections import SchemaHistory
 from toolgate.gateway.execution import Protection, Protections
 from toolgate.intents.rules import PackRules

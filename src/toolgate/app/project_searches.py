@@ -4,7 +4,7 @@ import logging
 from dataclasses import replace
 
 from toolgate.app.access_control import Permissions
-from toolgate.app.search_factory import SearchFactory
+from toolgate.app.factories.search import SearchFactory
 from toolgate.errors import ConfigError
 from toolgate.settings import CurrentSettings, Settings
 

@@ -30,7 +30,7 @@ from toolgate.errors import (
 )
 from toolgate.types import PluginSpec
 
-__all__ = ["FOLDERS", "available", "check_options", "installed", "make"]
+__all__ = ["FOLDERS", "available", "check_name", "check_options", "installed", "make"]
 
 FOLDERS = {
     "authenticator": "security.authn",
@@ -92,6 +92,23 @@ def make(
     return built
 
 
+def check_name(kind: str, spec: PluginSpec) -> None:
+    """Refuse a plugin that is not there, without importing it.
+
+    Raises:
+        UnknownPluginError: It is neither shipped nor installed.
+    """
+    # Looking for entry points reads the metadata of every installed package: only when needed.
+    if spec.name in _shipped(kind) or spec.name in _installed(kind):
+        return
+    names = available(kind)
+    raise UnknownPluginError(
+        f"{kind} {spec.name!r} does not exist.",
+        allowed=f"Available: {', '.join(names) or 'none'}.",
+        hint=f"Set {spec.setting} to one of these, or install the package that brings it.",
+    )
+
+
 def check_options(kind: str, spec: PluginSpec) -> None:
     """Refuse a plugin that is not there, or whose options are wrong, without making it.
 
@@ -133,15 +150,8 @@ def _installed(kind: str) -> dict[str, EntryPoint]:
 
 
 def _import(kind: str, spec: PluginSpec) -> ModuleType:
+    check_name(kind, spec)
     shipped = spec.name in _shipped(kind)
-    # Looking for entry points reads the metadata of every installed package: only when needed.
-    if not shipped and spec.name not in _installed(kind):
-        names = available(kind)
-        raise UnknownPluginError(
-            f"{kind} {spec.name!r} does not exist.",
-            allowed=f"Available: {', '.join(names) or 'none'}.",
-            hint=f"Set {spec.setting} to one of these, or install the package that brings it.",
-        )
     path = (
         f"toolgate.{FOLDERS.get(kind, kind)}.{spec.name}"
         if shipped

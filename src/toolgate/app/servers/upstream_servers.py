@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
+from toolgate.app.factories.storage import Storage
 from toolgate.app.servers.wire_factory import OutboundClients, WireFactory
-from toolgate.app.storage import Storage
 from toolgate.catalog import Catalog, ConnectChoice
 from toolgate.catalog.scanner import Quarantine
 from toolgate.security.credentials import (

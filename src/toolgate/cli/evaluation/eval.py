@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import anyio
 import typer
 
-from toolgate.app.search_factory import Strategies
+from toolgate.app.factories.search import Strategies
 from toolgate.base.installation import install_hint
 from toolgate.cli.evaluation._intents import intents
 from toolgate.cli.evaluation._measure import (

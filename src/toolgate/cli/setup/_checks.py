@@ -54,7 +54,9 @@ async def run_checks(*, handshakes: bool = True) -> AsyncIterator[Check]:
     except ToolgateError as error:
         yield failed_check("configuration", error)
         return
+    is_usable = True
     async for check in _configuration(loaded):
+        is_usable &= check.state != "problem"
         yield check
     yield _disk(loaded)
     store = await _store(loaded)
@@ -85,7 +87,8 @@ async def run_checks(*, handshakes: bool = True) -> AsyncIterator[Check]:
     if loaded.connections:
         async for check in check_connections(loaded):
             yield check
-    if loaded.search.embedder != "bundled" and loaded.optimization in {"hybrid", "cloud", "llm"}:
+    embeds = loaded.optimization in {"hybrid", "cloud", "llm"}
+    if is_usable and embeds and loaded.search.embedder != "bundled":
         yield await check_embedder(loaded)
 
 
@@ -153,6 +156,8 @@ async def _configuration(loaded: Settings) -> AsyncIterator[Check]:
         )
     for notice in loaded.notices:
         yield Check(name="configuration", state="warning", found=notice)
+    for error in import_module("toolgate.app.factories.plugin_checks").plugin_problems(loaded):
+        yield failed_check("configuration", error)
 
 
 async def _count_stored(loaded: Settings) -> int:

@@ -5,12 +5,12 @@ from typing import Annotated
 
 import typer
 
-from toolgate.app.search_factory import Strategies
+from toolgate.app.factories.plugin_checks import plugin_problems
 from toolgate.cli.setup._undo import back_up
 from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS, USAGE_ERROR
 from toolgate.cli.terminal._output import note, plural, print_json, print_text
-from toolgate.errors import ConfigError, SettingError
+from toolgate.errors import SettingError
 from toolgate.security.guards import CallGuards
 from toolgate.settings import (
     Settings,
@@ -37,7 +37,7 @@ def check(
 ) -> int:
     """Read the configuration as `serve` does, and report errors and warnings.
 
-    Exit status 2 if a file is invalid, or a server or search cannot be used.
+    Exit status 2 if a file is invalid, or a server, search or other plugin cannot be used.
     """
     options = shared_options()
     try:
@@ -55,7 +55,7 @@ def check(
             note(f"toolgate: {problem}")
         raise errors[-1] from None
     problems = [server.problem for server in settings.servers if server.problem]
-    problems += _wrong_searches(settings)
+    problems += map(str, plugin_problems(settings))
     notices = [notice for notice in settings.notices if notice not in problems]
     if as_json:
         print_json(
@@ -106,27 +106,6 @@ def migrate(
         write_text(path, text)
         note(f"Wrote {path} (backup: {backup.name})")
     return SUCCESS
-
-
-def _wrong_searches(settings: Settings) -> list[str]:
-    """Configuration errors of all searches that may be used, without starting them."""
-    strategies = Strategies(settings.search, {})
-    selector, service = settings.search.selector, settings.catalog_search
-    searches: dict[str, tuple[str, str]] = {}
-    for name in sorted(settings.optimizations):
-        searches[name] = ("optimization", selector)
-    for project, table in settings.project.items():
-        if table.optimization:
-            searches.setdefault(table.optimization, (f"project.{project}.optimization", selector))
-    if service.tokens:
-        searches.setdefault(service.strategy, ("catalog_search.strategy", service.selector))
-    problems: dict[str, None] = {}
-    for name, (setting, picks) in searches.items():
-        try:
-            strategies.make(name, selector=picks, setting=setting)
-        except ConfigError as error:
-            problems[str(error)] = None
-    return list(problems)
 
 
 def _show(settings: Settings, problems: Sequence[str], notices: Sequence[str]) -> None:

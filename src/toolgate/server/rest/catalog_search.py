@@ -19,7 +19,7 @@ import anyio
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from toolgate.app.app import App
-from toolgate.app.search_factory import Strategies
+from toolgate.app.factories.search import Strategies
 from toolgate.base.ids import new_id, utc_now
 from toolgate.base.json_text import dumps
 from toolgate.base.logs import REQUEST_ID

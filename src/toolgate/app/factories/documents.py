@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from toolgate.app.storage import VectorStores
+from toolgate.app.factories.plugin_checks import reranker_spec
+from toolgate.app.factories.storage import VectorStores
 from toolgate.base.plugins import available, make
 from toolgate.errors import SettingError
 from toolgate.models.embedders import Embedder, VerifiedEmbedder
@@ -67,15 +68,9 @@ class DocumentFactory:
 
     def reranker(self) -> Reranker | None:
         """What puts passages in order; None: it is off."""
-        settings = self._settings()
-        if settings.reranker == "off":
+        spec = reranker_spec(self._settings())
+        if spec is None:
             return None
-        spec = PluginSpec(
-            name=settings.reranker,
-            setting="documents.reranker",
-            options=settings.reranker_options,
-            options_at="documents.reranker_options",
-        )
         if self._reranker is not None:
             if self._reranker[0] == spec:
                 return self._reranker[1]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from toolgate.app.storage import VectorStores
+from toolgate.app.factories.storage import VectorStores
 from toolgate.base.plugins import make
 from toolgate.errors import ConfigError
 from toolgate.models.embedders import Embedder, VerifiedEmbedder

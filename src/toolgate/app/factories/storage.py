@@ -7,7 +7,7 @@ from time import monotonic
 
 import anyio
 
-from toolgate.app.audit_factory import INSTALLATION_KEY, AuditParts, open_audit
+from toolgate.app.factories.audit import INSTALLATION_KEY, AuditParts, open_audit
 from toolgate.base.plugins import make
 from toolgate.base.signing import Signer
 from toolgate.errors import StoreError

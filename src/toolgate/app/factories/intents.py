@@ -4,7 +4,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from toolgate.app.search_factory import SearchFactory
+from toolgate.app.factories.search import SearchFactory
 from toolgate.intents import DetectionLog, Recognizer
 from toolgate.intents.rules import Rulebook, WorkspaceVariables
 from toolgate.intents.service import IntentService

@@ -1,0 +1,1 @@
+"""Builds the parts of a gateway from the settings, and refuses settings that cannot work."""

@@ -118,12 +118,15 @@ async def test_a_full_file_is_put_aside_and_the_oldest_goes(tmp_path: Path) -> N
 def full_disk(most_bytes: int) -> Iterator[None]:
     """No file of this process may grow beyond so many bytes: writing fails as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writes_none = sys.dont_write_bytecode
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    sys.dont_write_bytecode = True  # half of it would be kept
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = writes_none
         signal.signal(signal.SIGXFSZ, ignored)
 
 

@@ -1,5 +1,6 @@
 """A disk that takes nothing more, as the kernel tells a process over its limit of file size."""
 
+import marshal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -34,8 +35,9 @@ async def full_disk(running: RunningGateway) -> AsyncIterator[None]:
 async def test_calls_go_on_while_the_disk_is_full_and_are_recorded_afterwards(
     tmp_path: Path,
 ) -> None:
-    place = site(tmp_path, "open")
-    with place.gateway() as running:
+    place, bytecode = site(tmp_path, "open"), tmp_path / "bytecode"
+    env = {"PYTHONPYCACHEPREFIX": str(bytecode), "PYTHONDONTWRITEBYTECODE": ""}
+    with place.gateway(env) as running:
         load = Load(address=running.run.address, key=running.run.key)
         async with load.running():
             await load.until_answered(20)
@@ -48,6 +50,10 @@ async def test_calls_go_on_while_the_disk_is_full_and_are_recorded_afterwards(
     records = await place.records()
 
     outcomes = {str(one.detail["trace_id"]): one for one in records if one.phase == "outcome"}
+    files = list(bytecode.rglob("*.pyc"))
+    assert files
+    for path in files:
+        marshal.loads(path.read_bytes()[16:])  # what was imported meanwhile can be imported again
     assert load.refused == []
     assert dropped == 0
     assert set(load.answered) <= outcomes.keys()

@@ -33,12 +33,15 @@ pytestmark = pytest.mark.anyio
 def file_size_limit(limit_bytes: int) -> Generator[None]:
     """The system refuses to let any file grow, as a full disk does."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writes_none = sys.dont_write_bytecode
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    sys.dont_write_bytecode = True  # half of it would be kept
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = writes_none
         signal.signal(signal.SIGXFSZ, handler)
 
 

@@ -208,11 +208,14 @@ async def _report_start(
 
 
 async def _finish_start(app: App) -> None:
-    """After the start, freeze its objects so that the garbage collector skips them."""
+    """After the start, freeze its objects, and write no more bytecode of modules."""
     await app.gateway.servers.wait_ready(_STARTUP_TIMEOUT_S)
     if app.chat is not None:
         await app.chat.models.warm_up()
     set_aside()
+    # On a full disk, Python before 3.12.8 keeps half of the bytecode of a module that is imported
+    # now, and cannot import it ever again (CPython issue 126606).
+    sys.dont_write_bytecode = True
 
 
 def _configuration(run: RunFile) -> str:

@@ -119,8 +119,8 @@ async def test_a_small_catalog_serves_what_is_said_in_other_words() -> None:
 
 
 async def test_what_tools_do_elsewhere_speaks_against_those_that_are_there() -> None:
-    """Half of the words are of the first tool, but what is asked for is done by others."""
-    served, unserved = await asked("read the text file notes", "read my text messages")
+    """The words are those of the first tool, but what is asked for is done by others."""
+    served, unserved = await asked("read the file notes.txt", "read my text messages")
 
     assert served.hits[0].fields["ahead"] > 0 > unserved.hits[0].fields["ahead"]
     assert [hits[0].key for hits in (served.hits, unserved.hits)] == ["f:read_file"] * 2

@@ -64,8 +64,9 @@ DEFAULT_PROJECT = "default"
 """The project (tenant) that everything belongs to until others are made."""
 
 ServerState: TypeAlias = Literal["connecting", "ready", "degraded", "down", "disabled"]
-"""`connecting`: never answered yet. `ready`: answers. `degraded`: answers, with recent failures.
-`down`: does not answer, retried in the background. `disabled`: switched off by its settings."""
+"""`connecting`: has not answered, or its tools are unknown. `ready`: answers, and its tools can be
+searched. `degraded`: answers, with recent failures. `down`: does not answer, retried in the
+background. `disabled`: switched off by its settings."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,10 +14,12 @@ from tests.limits import HANG_S
 from tests.postgres import PostgresServer
 from toolgate.app.app import App, open_app
 from toolgate.audit import recorder
+from toolgate.errors import RpcError
 from toolgate.server.http import build_app
 from toolgate.settings import AuditSettings, Settings, StoreSettings
 from toolgate.testing import FakeUpstream, memory_app
-from toolgate.types import Caller, ServerSpec
+from toolgate.types import Caller, Json, ServerSpec
+from toolgate.upstream import CallSink
 
 pytestmark = pytest.mark.anyio
 
@@ -136,3 +138,60 @@ async def test_a_gateway_that_must_record_is_not_ready_while_it_cannot(
     assert refused["isError"]
     assert "not written within 0.2 seconds" in refused["content"][0]["text"]
     assert "audit log cannot be written" in unready.json()["reason"]
+
+
+class Unlisted(FakeUpstream):
+    """A server whose tools cannot be listed until `listed` is set, or whose list is refused."""
+
+    def __init__(self, refusal: RpcError | None = None) -> None:
+        super().__init__()
+        self.refusal = refusal
+        self.listed = anyio.Event()
+
+    async def answer(self, method: str, params: Json, sink: CallSink | None) -> Json:
+        if method == "tools/list":
+            if self.refusal is not None:
+                raise self.refusal
+            await self.listed.wait()
+        return await super().answer(method, params, sink)
+
+
+async def until_state(client: httpx2.AsyncClient, state: str) -> Json:
+    with anyio.fail_after(HANG_S):
+        while True:
+            (server,) = (await client.get("/api/v1/servers")).json()["servers"]
+            if server["state"] == state:
+                return server
+            await anyio.sleep(0.01)
+
+
+async def test_a_server_is_ready_once_its_tools_can_be_searched() -> None:
+    upstream = Unlisted()
+    async with memory_app({"a": upstream}, SETTINGS, wait_s=0) as app, client_of(app) as client:
+        with anyio.fail_after(HANG_S):
+            while "tools/list" not in [method for method, _ in upstream.requests]:
+                await anyio.sleep(0.01)
+        early = (await client.get("/api/v1/servers")).json()["servers"]
+        upstream.listed.set()
+        server = await until_state(client, "ready")
+        answer = await client.post("/api/v1/discover", json={"query": "echo"})
+
+    assert [server["state"] for server in early] == ["connecting"]
+    assert server["tools"] == 1
+    assert [hit["toolKey"] for hit in answer.json()["results"]] == ["a:echo"]
+
+
+async def test_a_server_whose_tools_cannot_be_listed_says_why_and_blocks_nobody() -> None:
+    upstream = Unlisted(RpcError(-32603, "The catalog is locked"))
+    async with memory_app({"a": upstream}, SETTINGS, wait_s=0) as app, client_of(app) as client:
+        server = await until_state(client, "degraded")
+        ready = await wait_ready(client, 200)
+        upstream.refusal = None
+        upstream.listed.set()
+        await upstream.announce()
+        mended = await until_state(client, "ready")
+
+    assert "Its tools cannot be listed." in server["last_error"]
+    assert "The catalog is locked" in server["last_error"]
+    assert ready.json() == {"ready": True}
+    assert (mended["tools"], mended["last_error"]) == (1, None)

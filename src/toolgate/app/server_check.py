@@ -57,7 +57,7 @@ async def try_server(settings: Settings, spec: ServerSpec) -> Trial:
                 for tool in app.gateway.visible.tools(Caller.local())
                 if tool.server == spec.name
             )
-    is_ok = status.state in {"ready", "degraded"}
+    is_ok = status.state == "ready"
     error = spec.problem or status.last_error or f"No answer within {WAIT_S:.0f} seconds."
     return Trial(
         ok=is_ok,

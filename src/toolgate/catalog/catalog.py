@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Literal, Protocol
 
@@ -147,7 +148,7 @@ class Catalog:
         await self._fleet.remove(name)
         self._entries_by_server.pop(name, None)
         self._listings.pop(name, None)
-        self._refresher.cancel_timer(name)
+        self._refresher.forget(name)
         self._publish()
         if self._stored is not None:
             await self._stored.delete(name)
@@ -236,7 +237,7 @@ class Catalog:
         return name in self._connect
 
     def never_listed(self) -> frozenset[str]:
-        """Names of servers that are starting and were never listed."""
+        """Names of servers that were never listed, and start or are being listed."""
         if self._never_listed is None:
             self._never_listed = frozenset(
                 name
@@ -244,6 +245,7 @@ class Catalog:
                 if name not in self._entries_by_server
                 and server.state not in ("down", "disabled")
                 and not server.is_offline
+                and not self._refresher.failure(name)
             )
         return self._never_listed
 
@@ -281,8 +283,11 @@ class Catalog:
     async def _apply_listing(self, name: str, listing: Listing) -> None:
         listed_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         entries = await self._inspected_entries(name, listing, listed_at)
+        is_first = name not in self._entries_by_server
         self._entries_by_server[name] = entries
         self._publish()
+        if is_first:
+            self.events.state_changed()
         if self._stored is not None:
             self._stored.save_soon(name, listing, listed_at)
 
@@ -341,14 +346,23 @@ class Catalog:
             self.events.list_changed(kind)
 
     def _status(self, server: UpstreamServer) -> ServerStatus:
-        entries = self._entries_by_server.get(server.name, ServerEntries())
-        return server.status(
-            tools=len(entries.tools),
-            held=len(entries.quarantined),
-            prompts=len(entries.prompts),
-            resources=len(entries.resources),
-            listed_at=entries.listed_at,
+        entries = self._entries_by_server.get(server.name)
+        offers = entries or ServerEntries()
+        status = server.status(
+            tools=len(offers.tools),
+            held=len(offers.quarantined),
+            prompts=len(offers.prompts),
+            resources=len(offers.resources),
+            listed_at=offers.listed_at,
         )
+        if status.state not in ("ready", "degraded"):
+            return status
+        if failure := self._refresher.failure(server.name):
+            return replace(
+                status, state="degraded", last_error=f"Its tools cannot be listed. {failure}"
+            )
+        # Nobody can use a server whose tools are unknown.
+        return status if entries is not None else replace(status, state="connecting")
 
 
 def _check_distinguishable(names: Iterable[str]) -> None:

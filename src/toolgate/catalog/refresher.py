@@ -50,12 +50,17 @@ class ListingRefresher:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changed_meanwhile: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._failures: dict[str, str] = {}
         self._progress = asyncio.Event()
 
     @property
     def is_refreshing(self) -> bool:
         """Whether a server is being listed."""
         return bool(self._tasks)
+
+    def failure(self, name: str) -> str:
+        """Why the last listing of a server failed; empty if it worked, or has not ended."""
+        return self._failures.get(name, "")
 
     async def wait_for_progress(self) -> None:
         """Wait until a listing ends or the state of a server changes."""
@@ -71,8 +76,12 @@ class ListingRefresher:
         self._tasks[name] = task
         task.add_done_callback(lambda done: self._refreshed(name, done))
 
-    def cancel_timer(self, name: str) -> None:
-        """Do not list a server again by itself."""
+    def forget(self, name: str) -> None:
+        """A server is removed."""
+        self._failures.pop(name, None)
+        self._cancel_timer(name)
+
+    def _cancel_timer(self, name: str) -> None:
         timer = self._timers.pop(name, None)
         if timer is not None:
             timer.cancel()
@@ -90,6 +99,7 @@ class ListingRefresher:
 
     def server_connected(self, server: UpstreamServer) -> None:
         """List the server."""
+        self._failures.pop(server.name, None)
         self.refresh_soon(server.name)
 
     def server_changed(self, server: UpstreamServer) -> None:
@@ -99,13 +109,16 @@ class ListingRefresher:
     def server_state(self, server: UpstreamServer) -> None:
         """Notify listeners; the lists stay, and searches read the state when they run."""
         del server
-        self._forget_states()
-        self._progress.set()
-        self._events.state_changed()
+        self._notify_state()
 
     def resource_updated(self, server: UpstreamServer, uri: str) -> None:
         """Notify listeners."""
         self._events.resource_updated(server.name, uri)
+
+    def _notify_state(self) -> None:
+        self._forget_states()
+        self._progress.set()
+        self._events.state_changed()
 
     def _refreshed(self, name: str, done: asyncio.Task[None]) -> None:
         self._tasks.pop(name, None)
@@ -128,7 +141,9 @@ class ListingRefresher:
             listing = await server.listing()
         except UpstreamError as error:
             log.warning("listing failed", extra={"server": name, "error": str(error)})
-            if server.main is not None:
+            if server.main is not None and self._fleet.servers.get(name) is server:
+                self._failures[name] = str(error)
+                self._notify_state()
                 self._refresh_later(name, _RETRY_S)
             return
         if self._fleet.servers.get(name) is not server:
@@ -136,10 +151,12 @@ class ListingRefresher:
         for reason in listing.left_out:
             log.warning("entry left out", extra={"server": name, "reason": reason})
         await self._apply_listing(name, listing)
+        if self._failures.pop(name, ""):
+            self._notify_state()
         if listing.ttl_ms:
             self._refresh_later(name, max(listing.ttl_ms / 1000, _MIN_TTL_S))
 
     def _refresh_later(self, name: str, delay_s: float) -> None:
-        self.cancel_timer(name)
+        self._cancel_timer(name)
         loop = asyncio.get_running_loop()
         self._timers[name] = loop.call_later(delay_s, self.refresh_soon, name)

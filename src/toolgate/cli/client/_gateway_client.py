@@ -184,8 +184,8 @@ def has_matches(answer: Json) -> bool:
 
 
 def _is_settled(server: Json, since: str) -> bool:
-    """Whether it is down or disabled, or was listed (after `since`, ISO 8601, if given)."""
-    if server["state"] in {"down", "disabled"}:
+    """Whether it works or fails, listed after `since` (ISO 8601) if that is given."""
+    if server["state"] in {"degraded", "down", "disabled"}:
         return True
     listed_at = server["listed_at"]
     if listed_at is None or server["state"] == "connecting":

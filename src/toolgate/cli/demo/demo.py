@@ -173,16 +173,10 @@ async def _turns(folder: Path, out: Screen, report: DemoReport) -> None:
 async def _wait_ready(gateway: GatewayClient) -> list[Json]:
     servers = await gateway.servers()
     with anyio.move_on_after(READY_S):
-        while any(_is_starting(row) for row in servers):
+        while any(row["state"] == "connecting" for row in servers):
             await anyio.sleep(0.1)
             servers = await gateway.servers()
     return servers
-
-
-def _is_starting(server: Json) -> bool:
-    return server["state"] == "connecting" or (
-        server["state"] in {"ready", "degraded"} and server.get("listed_at") is None
-    )
 
 
 async def _measure_menu(whole: Sequence[Json], client: Client, report: DemoReport) -> None:

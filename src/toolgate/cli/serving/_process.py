@@ -225,8 +225,8 @@ def _configuration(run: RunFile) -> str:
 
 
 def _is_settled(server: ServerStatus, since: str) -> bool:
-    """Whether it is down or disabled, or was listed since then."""
-    if server.state in {"down", "disabled"}:
+    """Whether it fails or is disabled, or was listed since then."""
+    if server.state in {"degraded", "down", "disabled"}:
         return True
     listed_at = server.listed_at
     return (
@@ -237,8 +237,8 @@ def _is_settled(server: ServerStatus, since: str) -> bool:
 
 
 def _outcome(server: ServerStatus) -> str:
-    if server.state in {"ready", "degraded"}:
-        return f"{server.state}, {server.version or server.era}, {server.tools} tools"
+    if server.state == "ready":
+        return f"ready, {server.version or server.era}, {server.tools} tools"
     return f"{server.state}. {one_line(server.last_error or '')}".rstrip()
 
 

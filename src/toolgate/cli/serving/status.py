@@ -77,7 +77,7 @@ async def _status(as_json: bool) -> int:
     print_text(f"  {_summary(servers)}")
     for server in servers:
         if server["state"] not in {"ready", "disabled"}:
-            problem = one_line(str(server.get("last_error") or "no response yet"))
+            problem = one_line(str(server.get("last_error") or "starting"))
             print_text(f"  {server['name']}: {server['state']}. {problem}")
     if len(responding) > 1 or others:
         note(other_gateways_note([*responding[1:], *others]))

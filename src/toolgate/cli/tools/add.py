@@ -92,7 +92,7 @@ def _report(result: Json, *, save: bool) -> None:
         return
     server = result["server"]
     print_text(f"Added {name} to {'toolgate.toml' if save else 'the store'}.")
-    if server.get("state") in {"ready", "degraded"}:
+    if server.get("state") == "ready":
         print_text(f"It is ready, with {server['tools']} tools.")
     elif server.get("login_hint"):
         note(str(server["login_hint"]))

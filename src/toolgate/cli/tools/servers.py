@@ -234,7 +234,7 @@ def _remark(server: Json) -> str:
     if server.get("last_error") and server["state"] != "ready":
         return str(server["last_error"])
     if server["state"] == "connecting":
-        return "no response yet"
+        return "starting"
     restarts = server.get("restarts")
     since = f"since {local_time(server['started_at'])}" if server.get("started_at") else ""
     return f"{since}, {plural(restarts, 'restart')}" if restarts else since
@@ -253,7 +253,7 @@ async def _add(name: str, config: Json, save: bool, project: str, as_json: bool)
         print_json({"name": name, "saved_in": "file" if save else "store", "server": server})
         return SUCCESS
     print_text(f"Added {name} to {'toolgate.toml' if save else 'the store'}.")
-    if server is not None and server["state"] in {"ready", "degraded"}:
+    if server is not None and server["state"] == "ready":
         print_text(f"It is ready, with {server['tools']} tools.")
     elif server is not None and server["state"] != "disabled":
         note(f"It is not ready yet: {server['last_error'] or 'still starting'}")

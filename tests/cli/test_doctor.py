@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, Serve, server_table, small_servers
+from tests.cli.conftest import SMALL_SERVER, Command, Serve, server_table, small_servers
 from toolgate import settings
 from toolgate.base import run_file
 from toolgate.cli.setup._support_archive import Scrubber
@@ -109,6 +110,157 @@ def test_doctor_names_the_server_that_dies_with_what_it_wrote(
     assert "Its last output: small server [secret masked]" in done.out
 
 
+FAILURES = {
+    "docker": (
+        "docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker "
+        "daemon running?\n\nRun 'docker run --help' for more information\n",
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock.",
+        "-> Start Docker: ",
+    ),
+    "python": (
+        'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n'
+        "RuntimeError: quota of 3 exceeded\n",
+        "RuntimeError: quota of 3 exceeded.",
+        "-> See its output: toolgate servers test bad",
+    ),
+    "node": (
+        "node:internal/modules/cjs/loader:1228\n  throw err;\n  ^\n\n"
+        "Error: Cannot find module '/srv/index.js'\n    at Module.load (node:1:2)\n"
+        "  code: 'MODULE_NOT_FOUND'\n}\n\nNode.js v22.1.0\n",
+        "Node.js finds no module '/srv/index.js'.",
+        "npm install",
+    ),
+    "npm": (
+        "npm error code E404\nnpm error 404 Not Found - GET the package\nnpm error 404\n"
+        "npm error 404  '@none/nope@*' is not in this registry.\n"
+        "npm error A complete log of this run can be found in: /x.log\n",
+        "The npm registry has no package '@none/nope'.",
+        "npm search",
+    ),
+    "module": (
+        'Traceback (most recent call last):\n  File "x.py", line 1, in <module>\n'
+        "ModuleNotFoundError: No module named 'pandas'\n",
+        "Its Python has no module 'pandas'.",
+        "python -m pip install pandas",
+    ),
+    "variable": (
+        "Error: NOTION_TOKEN environment variable is required\n",
+        "NOTION_TOKEN environment variable is required.",
+        "-> Give it the value: toolgate credentials set bad --env NOTION_TOKEN",
+    ),
+    "dns": (
+        "Error: getaddrinfo ENOTFOUND api.example.test\n",
+        "The name 'api.example.test' cannot be resolved",
+        "nslookup api.example.test",
+    ),
+    "tls": (
+        "Error: self-signed certificate in certificate chain\n",
+        "The TLS certificate is not trusted",
+        "NODE_EXTRA_CA_CERTS",
+    ),
+}
+"""What programs write, what is reported of it, and what to do."""
+
+
+@pytest.mark.parametrize(("written", "found", "hint"), FAILURES.values(), ids=FAILURES)
+def test_doctor_shows_the_line_that_says_why_a_server_ended(
+    written: str, found: str, hint: str, command: Command, folder: Path
+) -> None:
+    code = f"import sys; sys.stderr.write({written!r}); sys.exit(125)"
+    (folder / "toolgate.toml").write_text(
+        f"[server.bad]\ncommand = {json.dumps(sys.executable)}\n"
+        f"args = ['-c', {json.dumps(code)}]\n",
+        encoding="utf-8",
+    )
+    report = command("doctor", "--json").json
+    (check,) = (check for check in report["checks"] if check["state"] == "problem")
+    assert check["name"] == "server bad"
+    assert found in check["found"]
+    assert hint in f"-> {check['hint']}"
+    assert "125" not in check["found"]
+
+
+@pytest.mark.parametrize(
+    ("way", "found", "hint"),
+    [
+        ("dns", "The name 'no-such-host.invalid' cannot be resolved", "nslookup"),
+        ("tls", "The server does not speak TLS on this port.", "write http:// for https://"),
+        ("proxy", "The proxy 127.0.0.1:9 cannot be reached.", 'proxy = "none" in [server.web]'),
+        ("login", "The proxy wants a user name and a password (407).", "HTTPS_PROXY=http://USER"),
+    ],
+)
+def test_doctor_explains_errors_of_dns_tls_and_proxies(
+    way: str, found: str, hint: str, command: Command, folder: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        answering = threading.Thread(target=refuse_as_proxy, args=(listener,), daemon=True)
+        answering.start()
+        lines = {
+            "dns": "url = 'https://no-such-host.invalid/mcp'",
+            "tls": f"url = 'https://127.0.0.1:{port}/mcp'",
+            "proxy": "url = 'https://example.test/mcp'\nproxy = 'http://127.0.0.1:9'",
+            "login": f"url = 'https://example.test/mcp'\nproxy = 'http://127.0.0.1:{port}'",
+        }
+        (folder / "toolgate.toml").write_text(f"[server.web]\n{lines[way]}\n", encoding="utf-8")
+        done = command("doctor")
+    assert done.status == FAILED
+    assert f"PROBLEM  server web: {found}" in done.out
+    assert hint in done.out
+
+
+def refuse_as_proxy(listener: socket.socket) -> None:
+    """Answer every connection as a proxy that wants a login."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:  # the test is over
+            return
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+
+
+def test_doctor_names_a_cause_once_for_all_servers_that_it_prevents(
+    command: Command, folder: Path
+) -> None:
+    table = (
+        "command = 'sh'\nargs = ['-c', 'echo Cannot connect to the Docker daemon >&2; exit 1']\n"
+    )
+    missing = "command = 'npx-not-here'\n"
+    (folder / "toolgate.toml").write_text(
+        f"[server.a]\n{table}[server.b]\n{table}[server.c]\n{missing}[server.d]\n{missing}",
+        encoding="utf-8",
+    )
+    done = command("doctor")
+    assert "PROBLEM  servers a, b: Cannot connect to the Docker daemon." in done.out
+    assert "PROBLEM  servers c, d: The command 'npx-not-here' was not found." in done.out
+    assert done.err == "Found 2 problems.\n"
+
+
+def test_doctor_starts_servers_at_the_same_time(command: Command, folder: Path) -> None:
+    """Each server waits for the other one, so neither starts unless both do."""
+    tables = ""
+    for own, other in (("a", "b"), ("b", "a")):
+        script = (
+            f"touch {folder}/{own}; while ! test -e {folder}/{other}; do :; done; "
+            f"exec {sys.executable} {SMALL_SERVER}"
+        )
+        tables += f"[server.{own}]\ncommand = 'sh'\nargs = ['-c', {json.dumps(script)}]\n"
+    (folder / "toolgate.toml").write_text(tables, encoding="utf-8")
+    done = command("doctor")
+    assert done.status == SUCCESS, done.out
+
+
+def test_doctor_knows_that_pinned_tools_may_belong_to_servers_of_the_store(
+    command: Command, folder: Path
+) -> None:
+    assert command("servers", "add", "kept", "--", sys.executable, str(SMALL_SERVER)).status == 0
+    path = folder / "toolgate.toml"
+    path.write_text(f'pinned = ["kept:echo"]\n{path.read_text("utf-8")}', encoding="utf-8")
+    assert "is pinned" not in command("doctor", "--quick").out
+
+
 def test_doctor_says_who_has_the_port(command: Command, folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
@@ -149,8 +301,8 @@ def test_doctor_names_run_files_that_a_kill_left(command: Command, folder: Path)
     text = run.path.read_text("utf-8").replace(f'"pid": {os.getpid()}', f'"pid": {ended.pid}')
     run.path.write_text(text, encoding="utf-8")
     done = command("doctor")
-    assert "1 run file left by killed gateways." in done.out
-    assert done.err.endswith("Everything works, with 1 warning.\n")
+    assert "ok       run file: 1 run file left by killed gateways; the next command" in done.out
+    assert done.err.endswith("Everything works.\n")
 
 
 def test_doctor_counts_a_fault_once(command: Command, folder: Path) -> None:

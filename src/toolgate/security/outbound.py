@@ -14,6 +14,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from http import HTTPStatus
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -493,11 +494,46 @@ def client_context(*, ca: str = "", cert: str = "", key: str = "") -> ssl.SSLCon
 def describe_failure(error: BaseException) -> str:
     """Why a connection could not be made, in a few words and without secrets."""
     cause: object = getattr(error, "os_error", None) or error
-    if isinstance(cause, ssl.SSLCertVerificationError):
-        return f"its certificate is not believed ({cause.verify_message})"
     if isinstance(cause, NotAllowedError) or isinstance(error, NotAllowedError):
         refused = cause if isinstance(cause, NotAllowedError) else error
         return str(getattr(refused, "strerror", ""))
-    if isinstance(cause, OSError) and cause.errno is not None and cause.errno in errno.errorcode:
-        return os.strerror(cause.errno)
-    return type(error).__name__
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        is_login = error.status == HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
+        return "the proxy wants a login" if is_login else f"the proxy refused ({error.status})"
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        return f"the proxy {error.host}:{error.port} cannot be reached ({_of_system(cause)})"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return f"the name {error.host!r} cannot be resolved (DNS)"
+    if isinstance(error, aiohttp.ConnectionTimeoutError):
+        return f"nothing answered within {CONNECT_S:g} seconds"
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        why = _CERTIFICATE_FAULTS.get(cause.verify_code, cause.verify_message)
+        return f"its certificate is not trusted ({why})"
+    if isinstance(cause, ssl.SSLError):
+        if cause.reason in _NO_TLS:
+            return "it does not speak TLS on this port"
+        return f"TLS failed ({(cause.reason or 'unknown reason').lower().replace('_', ' ')})"
+    return _of_system(cause) if isinstance(cause, OSError) else type(error).__name__
+
+
+_NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "HTTP_REQUEST"})
+"""Reasons of OpenSSL for an answer that is not TLS."""
+
+_CERTIFICATE_FAULTS: Final[Mapping[int, str]] = {
+    10: "expired",
+    18: "self-signed",
+    19: "self-signed",
+    20: "unknown authority",
+    21: "unknown authority",
+    62: "for another host name",
+    64: "for another address",
+}
+"""Words for the codes of https://docs.openssl.org/3.0/man1/openssl-verification-options/."""
+
+
+def _of_system(cause: object) -> str:
+    """What the operating system calls an error."""
+    number: object = getattr(cause, "errno", None)
+    if isinstance(number, int) and number in errno.errorcode:
+        return os.strerror(number)
+    return type(cause).__name__

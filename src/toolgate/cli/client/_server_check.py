@@ -1,8 +1,12 @@
 """Test servers without a gateway: start, handshake, list, measure the time, stop."""
 
-from collections.abc import AsyncIterator, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Final
+
+import anyio
 
 from toolgate.app.server_check import try_server
 from toolgate.cli.client._load_settings import store_url, unknown_server
@@ -23,11 +27,51 @@ from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
 __all__ = ["configured_servers", "test_all_servers", "test_servers"]
 
 
-async def test_all_servers(loaded: Settings) -> AsyncIterator[Json]:
-    """Test all enabled servers, one after the other; yields each result."""
-    for spec in (await configured_servers(loaded)).values():
-        if spec.enabled:
-            yield await _test(loaded, spec)
+STARTING_AT_ONCE: Final = max(4, 2 * (os.cpu_count() or 1))
+"""Servers that start at the same time: most of a start is computing, which more would slow down."""
+
+START_S: Final = 5.0
+"""Seconds after which a server counts as waiting and the next one may start. Chosen: most servers
+have started by then, and one that never answers must not keep the others waiting."""
+
+
+async def test_all_servers(loaded: Settings, *, leave_out: frozenset[str]) -> list[Json]:
+    """Test the enabled servers at the same time; their results, in their order.
+
+    Args:
+        loaded: The settings.
+        leave_out: Names of servers that are not started.
+    """
+    servers = (await configured_servers(loaded)).values()
+    specs = [spec for spec in servers if spec.enabled and spec.name not in leave_out]
+    results: dict[str, Json] = {}
+    starting = anyio.Semaphore(STARTING_AT_ONCE)
+
+    async def run(spec: ServerSpec) -> None:
+        results[spec.name] = await _test_in_turn(loaded, spec, starting)
+
+    async with anyio.create_task_group() as tasks:
+        for spec in specs:
+            tasks.start_soon(run, spec)
+    return [results[spec.name] for spec in specs]
+
+
+async def _test_in_turn(loaded: Settings, spec: ServerSpec, starting: anyio.Semaphore) -> Json:
+    """Test a server as soon as it may start, and let the next one start a little later."""
+    done = anyio.Event()
+    results: list[Json] = []
+
+    async def run() -> None:
+        results.append(await _test(loaded, spec))
+        done.set()
+
+    await starting.acquire()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(run)
+        with anyio.move_on_after(START_S):
+            await done.wait()
+        starting.release()
+    return results[0]
 
 
 async def test_servers(loaded: Settings, names: Sequence[str]) -> list[Json]:

@@ -69,12 +69,11 @@ async def run_checks(*, handshakes: bool = True) -> AsyncIterator[Check]:
         yield check
     reported: set[str] = set()
     for check in check_commands(loaded.servers):
-        reported.add(check.name)
+        reported.update(check.details.get("servers", ()))
         yield check
     if handshakes:
-        async for check in check_servers(loaded, remote):
-            if check.name not in reported or check.state == "ok":
-                yield check
+        async for check in check_servers(loaded, remote, leave_out=frozenset(reported)):
+            yield check
     async for check in check_pinned_tools(loaded, remote):
         yield check
     async for check in check_quarantine(remote):
@@ -125,6 +124,9 @@ def _versions() -> Check:
 
 def _terminal() -> Check:
     encoding = sys.stdout.encoding or "unknown"
+    if not sys.stdout.isatty():
+        text = "The output goes to a file or a program."
+        return Check(name="terminal", state="ok", found=text)
     if encoding.lower().replace("-", "") == "utf8":
         return Check(name="terminal", state="ok", found="The terminal supports UTF-8.")
     return Check(
@@ -228,9 +230,9 @@ def _run_files() -> Iterable[Check]:
     if stale:
         yield Check(
             name="run file",
-            state="warning",
-            found=f"{plural(len(stale), 'run file')} left by killed gateways.",
-            hint="Nothing to do: the next command removes them.",
+            state="ok",
+            found=f"{plural(len(stale), 'run file')} left by killed gateways; the next command"
+            " removes them.",
             details={"paths": [str(run.path) for run in stale]},
         )
 

@@ -1,14 +1,18 @@
 """Checks of `toolgate doctor` about servers: commands, connections, pinned tools, orphans."""
 
 import shutil
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
+
+import anyio
 
 from toolgate import settings
+from toolgate.base import run_file
 from toolgate.cli.client._gateway_client import GatewayClient
-from toolgate.cli.setup._check import Check, State
+from toolgate.cli.setup._check import Check
+from toolgate.cli.setup._failure_causes import Cause, find_cause, telling_line
 from toolgate.cli.terminal._output import plural
 from toolgate.settings import Settings
 from toolgate.types import Json, ServerSpec
@@ -23,9 +27,16 @@ __all__ = [
 
 
 def check_commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
+    """Servers that cannot be started: variables and programs that are missing."""
+    missing: dict[str, list[str]] = {}
     for spec in servers:
         if spec.problem:
-            yield Check(name=f"server {spec.name}", state="problem", found=spec.problem)
+            yield Check(
+                name=f"server {spec.name}",
+                state="problem",
+                found=spec.problem,
+                details={"servers": [spec.name]},
+            )
             continue
         if spec.kind != "stdio" or not spec.enabled:
             continue
@@ -33,12 +44,20 @@ def check_commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
         env = cast("dict[str, str]", spec.options.get("env") or {})
         path = settings.child_environment(env).get("PATH")
         if shutil.which(command, path=path) is None:
-            yield Check(
-                name=f"server {spec.name}",
-                state="problem",
-                found=f"The command {command!r} was not found.",
-                hint=_install_hint(command),
-            )
+            missing.setdefault(command, []).append(spec.name)
+    for command, names in missing.items():
+        yield Check(
+            name=_name_of(names),
+            state="problem",
+            found=f"The command {command!r} was not found.",
+            hint=_install_hint(command),
+            details={"servers": names},
+        )
+
+
+def _name_of(servers: Sequence[str]) -> str:
+    """Name of a check that is about these servers."""
+    return f"server {servers[0]}" if len(servers) == 1 else f"servers {', '.join(servers)}"
 
 
 def _install_hint(command: str) -> str:
@@ -52,23 +71,101 @@ def _install_hint(command: str) -> str:
     return "Install the program, or use the full path of the command."
 
 
-async def check_servers(loaded: Settings, remote: GatewayClient | None) -> AsyncIterator[Check]:
+async def check_servers(
+    loaded: Settings, remote: GatewayClient | None, *, leave_out: frozenset[str]
+) -> AsyncIterator[Check]:
+    """Whether each server answers; what prevents several of them is reported once.
+
+    Args:
+        loaded: The settings.
+        remote: The gateway that runs, if there is one.
+        leave_out: Names of servers with a problem that is known without starting them.
+    """
     if remote is not None:
-        for server in await remote.servers():
-            yield _running_server(server)
-        return
-    trials = import_module("toolgate.cli.client._server_check")
-    async for trial in trials.test_all_servers(loaded):
-        yield _tried_server(trial)
+        servers = [server for server in await _settled(remote) if server["name"] not in leave_out]
+        failures = [server for server in servers if server["state"] not in _USABLE]
+        for server in servers:
+            if server["state"] in _USABLE:
+                yield _running_server(server)
+    else:
+        trials = import_module("toolgate.cli.client._server_check")
+        tried: list[Json] = await trials.test_all_servers(loaded, leave_out=leave_out)
+        failures = [trial for trial in tried if not trial["ok"]]
+        for trial in tried:
+            if trial["ok"]:
+                yield _tried_server(trial)
+    by_cause: dict[str, tuple[Cause, list[Json]]] = {}
+    for failure in failures:
+        name, stderr = str(failure["name"]), cast("list[str]", failure.get("stderr_tail") or [])
+        cause = find_cause(name, str(_error_of(failure)), stderr)
+        if cause is None:
+            yield _unexplained(failure, stderr, is_running=remote is not None)
+        else:
+            by_cause.setdefault(cause.found, (cause, []))[1].append(failure)
+    for cause, failed in by_cause.values():
+        names = [str(failure["name"]) for failure in failed]
+        details = failed[0] if len(failed) == 1 else {"servers": failed}
+        yield Check(
+            name=_name_of(names),
+            state="problem",
+            found=cause.found,
+            hint=cause.hint,
+            details=details,
+        )
+
+
+_USABLE: Final = frozenset({"ready", "disabled", "connecting", "degraded"})
+"""States in which a server works, or may still come up."""
+
+_SETTLE_S: Final = 15.0
+"""Seconds that servers of a gateway that has just started get to connect."""
+
+
+async def _settled(remote: GatewayClient) -> list[Json]:
+    """The servers of a running gateway, after those that are starting had some time."""
+    servers = await remote.servers()
+    with anyio.move_on_after(_SETTLE_S):
+        while any(server["state"] == "connecting" for server in servers):
+            await anyio.sleep(0.25)
+            servers = await remote.servers()
+    return servers
+
+
+def _error_of(failure: Json) -> object:
+    return failure.get("error") or failure.get("last_error") or ""
+
+
+def _unexplained(failure: Json, stderr: Sequence[str], *, is_running: bool) -> Check:
+    """The check of a server that failed for no known reason, with what it wrote about it."""
+    name, error = str(failure["name"]), str(_error_of(failure))
+    hint = f"See its output: toolgate servers {'logs' if is_running else 'test'} {name}"
+    if failure.get("login_hint") or "log in" in error.lower():
+        found, hint = "It needs a login.", f"Log in: toolgate servers login {name}"
+    elif line := telling_line(stderr):
+        found = line if line.endswith((".", "!", "?")) else f"{line}."
+    else:
+        last = next(iter(reversed(stderr)), "")
+        found = f"{error} Its last output: {last}" if last else error
+    return Check(
+        name=f"server {name}",
+        state="problem",
+        found=found or "It does not answer.",
+        hint=hint,
+        details=failure,
+    )
 
 
 async def check_pinned_tools(
     loaded: Settings, remote: GatewayClient | None
 ) -> AsyncIterator[Check]:
     """Pinned tools that do not exist; without a running gateway only their servers are checked."""
-    servers = {spec.name for spec in loaded.servers}
     pinned = [*loaded.pinned]
     pinned += [f"{spec.name}:{name}" for spec in loaded.servers for name in spec.pinned]
+    if not pinned:
+        return
+    # Those of the store too, which may be pinned as well.
+    trials = import_module("toolgate.cli.client._server_check")
+    servers = set(await trials.configured_servers(loaded))
     tool_keys: set[str] = set()
     listed_servers: set[str] = set()
     if remote is not None:
@@ -115,45 +212,27 @@ async def check_quarantine(remote: GatewayClient | None) -> AsyncIterator[Check]
 
 
 def _running_server(server: Json) -> Check:
-    name = f"server {server['name']}"
-    match server["state"]:
-        case "ready" | "disabled":
-            state: State = "ok"
-        case "connecting" | "degraded":
-            state = "warning"
-        case _:
-            state = "problem"
+    name, is_ok = str(server["name"]), server["state"] in {"ready", "disabled"}
     era = f", {server['version']} ({server['era']})" if server.get("era") else ""
     latency = server.get("latency_ms")
     timing = f", {latency:.0f} ms a call" if isinstance(latency, (int, float)) else ""
     text = f"{str(server['state']).capitalize()}{era}, {server.get('tools', 0)} tools{timing}."
-    error = server.get("last_error")
-    if state == "ok":
-        return Check(name=name, state=state, found=text, details=server)
-    hint = "Check that the server runs, and its url."
-    if server.get("kind") == "stdio":
-        hint = f"See its output: toolgate servers logs {server['name']}"
+    error = "" if is_ok else str(server.get("last_error") or "")
     return Check(
-        name=name, state=state, found=f"{text} {error or ''}".strip(), hint=hint, details=server
+        name=f"server {name}",
+        state="ok" if is_ok else "warning",
+        found=f"{text} {error}".strip(),
+        hint="" if is_ok else f"See its output: toolgate servers logs {name}",
+        details=server,
     )
 
 
 def _tried_server(trial: Json) -> Check:
-    name = f"server {trial['name']}"
-    if trial["ok"]:
-        text = (
-            f"Answers in {trial['ready_s']:.2f} s, {trial['version']} ({trial['era']}),"
-            f" {trial['tools']} tools."
-        )
-        return Check(name=name, state="ok", found=text, details=trial)
-    last = next(iter(reversed(cast("list[str]", trial["stderr_tail"]))), "")
-    return Check(
-        name=name,
-        state="problem",
-        found=f"{trial['error']}" + (f" Its last output: {last}" if last else ""),
-        hint=f"See its output: toolgate servers test {trial['name']}",
-        details=trial,
+    text = (
+        f"Answers in {trial['ready_s']:.2f} s, {trial['version']} ({trial['era']}),"
+        f" {trial['tools']} tools."
     )
+    return Check(name=f"server {trial['name']}", state="ok", found=text, details=trial)
 
 
 def check_orphans(servers: Iterable[ServerSpec]) -> Iterable[Check]:
@@ -168,6 +247,8 @@ def check_orphans(servers: Iterable[ServerSpec]) -> Iterable[Check]:
         for spec in servers
         if spec.kind == "stdio" and spec.options.get("args")
     }
+    # In a container, a gateway may be process 1 itself.
+    gateways = {str(run.pid) for run in run_file.read_all(settings.run_dir()) if run.is_alive()}
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
@@ -175,7 +256,7 @@ def check_orphans(servers: Iterable[ServerSpec]) -> Iterable[Check]:
         except (OSError, IndexError):
             continue
         server = servers_by_command.get((Path(words[0]).name, *words[1:])) if words else None
-        if server is not None and _is_init(parent):
+        if server is not None and _is_init(parent) and parent not in gateways:
             yield Check(
                 name=f"server {server}",
                 state="warning",

@@ -218,7 +218,11 @@ class Endpoint:
                 ssl=True if self._context is None else self._context,
                 proxy=self._proxy or None,
             )
-        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+        except (
+            aiohttp.ClientConnectorError,
+            aiohttp.ClientHttpProxyError,
+            aiohttp.ConnectionTimeoutError,
+        ) as error:
             raise ConnectionLostError(
                 f"No connection to {self}: {describe_failure(error)}.",
                 sent=False,

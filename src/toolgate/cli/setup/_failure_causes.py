@@ -1,0 +1,324 @@
+"""Why a server does not start, in words, and the command that helps: from its error and stderr."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+__all__ = ["Cause", "find_cause", "telling_line"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cause:
+    """A known reason why a server cannot be used."""
+
+    found: str
+    """One sentence about the reason."""
+
+    hint: str
+    """What to do, as a command where there is one."""
+
+
+_Explain: TypeAlias = Callable[[re.Match[str], str], Cause]
+
+_NOISE: Final = re.compile(
+    r"^\s*at\s|^Node\.js v|A complete log of this run|^Run '.*--help'|For more information"
+    r"|^npm (?:notice|warn)|^\[The process .*\]$|^\s*[\^~{}\[\](),;]+\s*$|^\s*throw\b|^See '",
+    re.IGNORECASE,
+)
+"""Lines that programs write around the one that says what is wrong."""
+
+_STARTS_LIKE_ERROR: Final = re.compile(
+    r"^(?:[\w.@/-]+: )?(?:\[?(?:fatal|error|panic|critical)\b|[\w.]*(?:Error|Exception)\b"
+    r"|(?:cannot|can't|could not|unable to|failed to|permission denied|no such)\b)",
+    re.IGNORECASE,
+)
+
+_MENTIONS_ERROR: Final = re.compile(
+    r"\b(?:error|exception|cannot|can't|could not|unable|failed|failure|fatal|denied|refused"
+    r"|not found|missing|required|invalid|unauthorized|no such|not set|must)\b",
+    re.IGNORECASE,
+)
+
+
+def telling_line(lines: Sequence[str]) -> str:
+    """The line of a standard error that says what is wrong; empty if none does.
+
+    Args:
+        lines: The last lines, oldest first.
+    """
+    useful = [line for line in lines if line.strip() and not _NOISE.search(line)]
+    starts = [at for at, line in enumerate(useful) if line.startswith("Traceback (most recent")]
+    if starts:
+        ends = [line for line in useful[starts[-1] + 1 :] if not line.startswith(" ")]
+        if ends:
+            return ends[0].strip()
+    for pattern in (_STARTS_LIKE_ERROR, _MENTIONS_ERROR):
+        matching = [line for line in useful if pattern.search(line.strip())]
+        if matching:
+            return matching[-1].strip()
+    return ""
+
+
+def find_cause(server: str, error: str, stderr: Sequence[str]) -> Cause | None:
+    """The known cause of a failure; None if it is none of them.
+
+    Args:
+        server: Name of the server, for commands.
+        error: Why the connection failed, as the gateway says it.
+        stderr: The last lines of its standard error, oldest first.
+    """
+    for line in (error, *stderr):
+        for pattern, explain in _CAUSES:
+            match = pattern.search(line)
+            if match:
+                return explain(match, server)
+    return None
+
+
+def _docker_down(match: re.Match[str], server: str) -> Cause:
+    start = "sudo systemctl start docker" if sys.platform == "linux" else "open Docker Desktop"
+    return Cause(
+        found=f"{match['text'].rstrip('. ')}.",
+        hint=f"Start Docker: {start}. Then: toolgate servers test {server}",
+    )
+
+
+def _docker_denied(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"{match['text'].rstrip('. ')}.",
+        hint="Join the group of Docker: sudo usermod -aG docker $USER. Then log in again, and: "
+        f"toolgate servers test {server}",
+    )
+
+
+def _docker_image(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"The image {match['image']!r} cannot be pulled.",
+        hint=f"See why: docker pull {match['image']}. Then: toolgate servers test {server}",
+    )
+
+
+def _unknown_host(match: re.Match[str], server: str) -> Cause:
+    host = match["host"].strip("\"'")
+    return Cause(
+        found=f"The name {host!r} cannot be resolved: DNS does not know it, or no DNS server "
+        "answers.",
+        hint=f"Look it up: nslookup {host}. Correct the name in [server.{server}], or connect to "
+        "the network or VPN that knows it.",
+    )
+
+
+def _no_dns(match: re.Match[str], server: str) -> Cause:
+    del match
+    return Cause(
+        found="A host name cannot be resolved: DNS does not know it, or no DNS server answers.",
+        hint=f"Check the network, or its VPN. See the whole output: toolgate servers test {server}",
+    )
+
+
+def _expired(match: re.Match[str], server: str) -> Cause:
+    del match
+    return Cause(
+        found="The TLS certificate of the server has expired, or the clock of this machine is "
+        "wrong.",
+        hint=f"Check the clock: date. Otherwise whoever runs {server!r} must renew the "
+        "certificate.",
+    )
+
+
+def _other_name(match: re.Match[str], server: str) -> Cause:
+    del match
+    return Cause(
+        found="The TLS certificate of the server is for another host name.",
+        hint=f"Use a name from the certificate in url of [server.{server}].",
+    )
+
+
+def _unknown_issuer(match: re.Match[str], server: str) -> Cause:
+    is_child = match.re is not _OWN_UNKNOWN_ISSUER
+    advice = (
+        f'env = {{ NODE_EXTRA_CA_CERTS = "FILE", SSL_CERT_FILE = "FILE" }} in [server.{server}]'
+        if is_child
+        else f'ca = "FILE" in [server.{server}.tls]'
+    )
+    return Cause(
+        found="The TLS certificate is not trusted: it is self-signed, or from an authority that "
+        "this machine does not know, such as a proxy that inspects traffic.",
+        hint=f"Get the certificate of the authority as a PEM file, and write {advice}. Then: "
+        f"toolgate servers test {server}",
+    )
+
+
+def _no_tls(match: re.Match[str], server: str) -> Cause:
+    del match
+    return Cause(
+        found="The server does not speak TLS on this port.",
+        hint=f"If it serves plain HTTP, write http:// for https:// in url of [server.{server}].",
+    )
+
+
+def _proxy_down(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"The proxy {match['proxy']} cannot be reached.",
+        hint="Correct HTTPS_PROXY, HTTP_PROXY or proxy under [outbound], or go without a proxy: "
+        f'proxy = "none" in [server.{server}].',
+    )
+
+
+def _proxy_login(match: re.Match[str], server: str) -> Cause:
+    del match
+    return Cause(
+        found="The proxy wants a user name and a password (407).",
+        hint="Write them into the address: HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT, or go "
+        f'without a proxy: proxy = "none" in [server.{server}].',
+    )
+
+
+def _proxy_refuses(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"The proxy refuses to connect to the server ({match['status']}).",
+        hint="Ask whoever runs the proxy to allow it, or go without: "
+        f'proxy = "none" in [server.{server}].',
+    )
+
+
+def _python_module(match: re.Match[str], server: str) -> Cause:
+    module = match["module"].partition(".")[0]
+    return Cause(
+        found=f"Its Python has no module {match['module']!r}.",
+        hint=f"Install the package that has it with the Python of this server, such as: "
+        f"python -m pip install {module}. Then: toolgate servers test {server}",
+    )
+
+
+def _node_module(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"Node.js finds no module {match['module']!r}.",
+        hint=f"Correct the path in args of [server.{server}], or install and build the server: "
+        "npm install && npm run build",
+    )
+
+
+def _npm_package(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"The npm registry has no package {match['package']!r}.",
+        hint=f"Correct its name in args of [server.{server}]; search for it: npm search "
+        f"{match['package'].partition('@')[0] or match['package']}",
+    )
+
+
+def _python_package(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"The Python package index has no package {match['package']!r}.",
+        hint=f"Correct its name in args of [server.{server}]. Then: toolgate servers test {server}",
+    )
+
+
+def _variable(match: re.Match[str], server: str) -> Cause:
+    name = match["name"]
+    return Cause(
+        found=f"{match['text'].strip().rstrip('.')}.",
+        hint=f"Give it the value: toolgate credentials set {server} --env {name}",
+    )
+
+
+def _port_taken(match: re.Match[str], server: str) -> Cause:
+    del match
+    return Cause(
+        found="It listens on a port that another program uses.",
+        hint=f"Stop the other program, or give it another port in args or env of "
+        f"[server.{server}].",
+    )
+
+
+_OWN_UNKNOWN_ISSUER: Final = re.compile(r"certificate is not trusted \((?:self|unknown)")
+
+_CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
+    # Docker: https://docs.docker.com/engine/daemon/troubleshoot/
+    (
+        re.compile(
+            r"(?P<text>permission denied while trying to connect to the Docker (?:daemon|API)"
+            r"[^:]*)",
+            re.IGNORECASE,
+        ),
+        _docker_denied,
+    ),
+    (
+        re.compile(
+            r"(?P<text>Cannot connect to the Docker daemon(?: at [^\s]*[^\s.])?"
+            r"|failed to connect to the docker API(?: at [^\s;]+)?"
+            r"|Cannot connect to Podman)",
+            re.IGNORECASE,
+        ),
+        _docker_down,
+    ),
+    (re.compile(r"pull access denied for (?P<image>[^\s,]+)"), _docker_image),
+    (re.compile(r"manifest for (?P<image>\S+) not found"), _docker_image),
+    # This gateway, as toolgate.security.outbound.describe_failure says it.
+    (re.compile(r"the name '(?P<host>[^']+)' cannot be resolved"), _unknown_host),
+    (re.compile(r"certificate is not trusted \(expired"), _expired),
+    (re.compile(r"certificate is not trusted \(for another"), _other_name),
+    (_OWN_UNKNOWN_ISSUER, _unknown_issuer),
+    (re.compile(r"does not speak TLS on this port"), _no_tls),
+    (re.compile(r"the proxy (?P<proxy>\S+) cannot be reached"), _proxy_down),
+    (re.compile(r"the proxy wants a login"), _proxy_login),
+    (re.compile(r"the proxy refused \((?P<status>\d+)"), _proxy_refuses),
+    # Node.js, Python, Go and Rust, as their standard libraries say it.
+    (re.compile(r"getaddrinfo (?:ENOTFOUND|EAI_AGAIN) (?P<host>[\w.-]+)"), _unknown_host),
+    (re.compile(r"lookup (?P<host>[\w.-]+)(?: on \S+)?: no such host"), _unknown_host),
+    (
+        re.compile(
+            r"Name or service not known|Temporary failure in name resolution"
+            r"|nodename nor servname provided|failed to lookup address information"
+            r"|\bdns error\b"
+        ),
+        _no_dns,
+    ),
+    (re.compile(r"CERT_HAS_EXPIRED|certificate has expired", re.IGNORECASE), _expired),
+    (
+        re.compile(
+            r"SELF_SIGNED_CERT|self[- ]signed certificate|UNABLE_TO_VERIFY_LEAF_SIGNATURE"
+            r"|UNABLE_TO_GET_ISSUER_CERT|unable to get local issuer certificate"
+            r"|CERTIFICATE_VERIFY_FAILED|certificate signed by unknown authority"
+            r"|invalid peer certificate: UnknownIssuer|unable to verify the first certificate"
+        ),
+        _unknown_issuer,
+    ),
+    (re.compile(r"407 Proxy Authentication Required", re.IGNORECASE), _proxy_login),
+    (re.compile(r"ModuleNotFoundError: No module named '(?P<module>[^']+)'"), _python_module),
+    (re.compile(r": No module named (?P<module>[\w.]+)$"), _python_module),
+    (re.compile(r"Cannot find module '(?P<module>[^']+)'"), _node_module),
+    (
+        re.compile(
+            r"404\s+(?:'|The requested resource ')?(?P<package>@?[\w./-]+)(?:@[^\s']*)?'?"
+            r"(?: is not in th| could not be found)"
+        ),
+        _npm_package,
+    ),
+    (
+        re.compile(r"[Bb]ecause (?P<package>[\w.-]+) was not found in the package registry"),
+        _python_package,
+    ),
+    (
+        re.compile(r"No matching distribution found for (?P<package>[\w.-]+)"),
+        _python_package,
+    ),
+    (
+        re.compile(
+            r"(?P<text>[^:]*\b(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b[^.]*"
+            r"\b(?:required|not set|missing|must be set|not defined|undefined|not provided)\b[^.]*)"
+        ),
+        _variable,
+    ),
+    (
+        re.compile(
+            r"(?P<text>(?:[Mm]issing|[Pp]lease (?:set|provide)|[Rr]equires?)\b[^.]*"
+            r"\b(?P<name>[A-Z][A-Z0-9]*_[A-Z0-9_]+)\b[^.]*)"
+        ),
+        _variable,
+    ),
+    (re.compile(r"EADDRINUSE|[Aa]ddress already in use"), _port_taken),
+)
+"""What programs say, and what it means. The first match of the oldest line counts."""

@@ -1,15 +1,20 @@
 """Vectors of requests are remembered for a while, and nobody waits for an embedder that fails."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import anyio
+import anyio.lowlevel
 import numpy as np
 import pytest
 
+from tests.limits import HANG_S
 from tests.search.hashing import HashingEmbedder
 from toolgate.errors import EmbedderError
-from toolgate.models.embedders import TextKind, Vectors
+from toolgate.models.embedders import TextKind, Vectors, VerifiedEmbedder
+from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.semantic.query_vectors import QueryVectors
+from toolgate.search.strategies.hybrid import Options, build
 
 pytestmark = pytest.mark.anyio
 
@@ -110,6 +115,71 @@ async def test_only_new_texts_are_asked_for_and_each_once() -> None:
     assert set(found) == {"one", "two", "three"}
     assert embedder.queries == ["one", "two", "three"]
     assert np.linalg.norm(found["two"]) == pytest.approx(1)
+
+
+class Waiting(HashingEmbedder):
+    """Answers once it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = anyio.Event()
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        await self.told.wait()
+        return await super().embed(texts, kind)
+
+
+async def test_vectors_that_come_late_are_kept_and_are_no_failure() -> None:
+    embedder = Waiting()
+    asked = made(embedder, Clock())
+
+    for _ in range(5):  # the same words are sent once
+        assert await asked.vectors_of(["weather"]) is None
+        assert asked.trouble == "did not answer within 0.05 s"
+    embedder.told.set()
+    with anyio.fail_after(HANG_S):
+        while await asked.vectors_of(["weather"]) is None:
+            await anyio.lowlevel.checkpoint()
+
+    assert embedder.queries == ["weather"]
+
+
+async def test_an_embedder_that_never_answers_gets_a_few_requests() -> None:
+    embedder = Hindered()
+    embedder.hindrance = lambda: "hang"
+    asked = QueryVectors(embedder, timeout_s=0.001, cooldown_s=10, max_entries=10)
+
+    for number in range(30):
+        assert await asked.vectors_of([f"text {number}"]) is None
+
+    assert len(embedder.queries) == 16
+    assert asked.trouble == "still works on earlier requests"
+    await asked.aclose()
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "toolgate query vectors"]
+
+
+class Hosted(HashingEmbedder):
+    """A service that takes its time."""
+
+    is_remote = True
+
+    async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
+        await anyio.sleep(0.35)
+        return await super().embed(texts, kind)
+
+
+async def test_a_service_gets_more_time_than_a_model_on_this_machine() -> None:
+    """Also behind what checks and counts an embedder."""
+    search = build(Options(), embedder=VerifiedEmbedder(Hosted()))
+    tool = SearchableTool(key="a:x", server="a", name="forecast", description="Weather of a city.")
+    await search.update([tool])
+    await search.ready()
+
+    answer = await search.search(SearchRequest(queries=("the weather in a city",)))
+    await search.aclose()
+
+    assert answer.fallback == ""
+    assert not answer.notices
 
 
 def fails() -> object:

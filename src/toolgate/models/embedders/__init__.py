@@ -8,6 +8,7 @@ from toolgate.models.embedders.base import (
     Vectors,
     computes_at_once,
     embedded,
+    is_remote,
 )
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "VerifiedEmbedder",
     "computes_at_once",
     "embedded",
+    "is_remote",
 ]

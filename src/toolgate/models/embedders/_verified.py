@@ -13,6 +13,7 @@ from toolgate.models.embedders.base import (
     Vectors,
     computes_at_once,
     embedded,
+    is_remote,
 )
 
 __all__ = ["FAR", "NEAR", "VerifiedEmbedder"]
@@ -73,6 +74,11 @@ class VerifiedEmbedder:
     def computes_at_once(self, texts: Sequence[str]) -> bool:
         """Whether it has passed, and the embedder computes these texts on the spot."""
         return self._has_passed and computes_at_once(self._embedder, texts)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the embedder is a service over a network."""
+        return is_remote(self._embedder)
 
     async def aclose(self) -> None:
         """End what the embedder keeps open."""

@@ -6,7 +6,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Embedder", "Reads", "TextKind", "Vectors", "computes_at_once", "embedded"]
+__all__ = ["Embedder", "Reads", "TextKind", "Vectors", "computes_at_once", "embedded", "is_remote"]
 
 Reads: TypeAlias = Literal["english", "many"]
 """What languages a model was made for: `english` alone, or `many`."""
@@ -32,6 +32,8 @@ class Embedder(Protocol):
     * Many texts never hold up the event loop: computing goes to a thread. Few short ones may be
       computed on the spot, since handing them over costs more; `computes_at_once(texts)`, which it
       need not have, says of which this is true, and no deadline is set for those.
+    * A service over a network says `is_remote = True`, which others need not have: searches give it
+      more time.
     * What it keeps open, such as connections, ends with `aclose()`, which it need not have. It can
       be asked again afterwards, also in another event loop.
     """
@@ -71,6 +73,11 @@ def computes_at_once(embedder: Embedder, texts: Sequence[str]) -> bool:
     """
     says: Callable[[Sequence[str]], bool] | None = getattr(embedder, "computes_at_once", None)
     return says is not None and says(texts)
+
+
+def is_remote(embedder: Embedder) -> bool:
+    """Whether vectors come over a network; an embedder says so by an attribute `is_remote`."""
+    return bool(getattr(embedder, "is_remote", False))
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str], kind: TextKind) -> Vectors:

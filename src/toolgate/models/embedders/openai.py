@@ -99,6 +99,8 @@ def build(options: Options) -> "OpenAiEmbedder":
 class OpenAiEmbedder:
     """Vectors from a service over HTTP."""
 
+    is_remote = True
+
     def __init__(self, options: Options) -> None:
         self._options = options
         self._session: aiohttp.ClientSession | None = None

@@ -7,7 +7,14 @@ from time import perf_counter
 from typing import Any
 
 from toolgate.base.tracing import observe
-from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors, computes_at_once
+from toolgate.models.embedders import (
+    Embedder,
+    Reads,
+    TextKind,
+    Vectors,
+    computes_at_once,
+    is_remote,
+)
 from toolgate.types import Json
 
 __all__ = ["CountingEmbedder", "SearchMetrics"]
@@ -140,6 +147,11 @@ class CountingEmbedder:
     def computes_at_once(self, texts: Sequence[str]) -> bool:
         """Whether the embedder computes these texts on the spot."""
         return computes_at_once(self._embedder, texts)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the embedder is a service over a network."""
+        return is_remote(self._embedder)
 
     async def aclose(self) -> None:
         """End what the embedder keeps open."""

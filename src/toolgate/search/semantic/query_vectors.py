@@ -3,41 +3,71 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from toolgate.models.embedders import Embedder, computes_at_once, embedded
+from toolgate.models.embedders import Embedder, computes_at_once, embedded, is_remote
 from toolgate.search.semantic.metrics import SearchMetrics
 
 __all__ = ["QueryVectors"]
 
 log = logging.getLogger(__name__)
 
+_TIMEOUT_S = 0.3
+"""Seconds that a model on this machine gets for a request; chosen."""
+
+_REMOTE_TIMEOUT_S = 2.0
+"""Seconds that a service gets; hosted models take 0.1 to 1 s."""
+
+_LATE_S = 30.0
+"""Seconds after which an embedder that does not answer has failed; chosen."""
+
+_PENDING_MOST = 16
+"""Requests that the embedder works on at a time; chosen."""
+
 _FAILURES_MOST = 3
 """Failures in a row after which the embedder is not asked for a while; chosen."""
 
+_Entries: TypeAlias = Mapping[str, tuple[float, NDArray[np.float32]]]
+"""Until when a vector is remembered, and the vector, by text."""
+
 
 class QueryVectors:
-    """Asks the embedder for vectors of requests."""
+    """Asks the embedder for vectors of requests.
+
+    A request waits for its vectors until the deadline. Vectors that come later are no failure of
+    the embedder: they are remembered for the next request with the same words.
+    """
 
     def __init__(
         self,
         embedder: Embedder,
         *,
-        timeout_s: float,
+        timeout_s: float | None = None,
         cooldown_s: float,
         max_entries: int,
         ttl_s: float = 300.0,
         metrics: SearchMetrics | None = None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
-        """Remember `max_entries` vectors, each for `ttl_s` seconds after it was made.
+        """Remember nothing yet.
 
-        What could be remembered is counted in `metrics`.
+        Args:
+            embedder: Gives the vectors.
+            timeout_s: Seconds that a request waits for its vectors; None: 0.3 for a model on this
+                machine, 2 for a service.
+            cooldown_s: Seconds without asking after several failures.
+            max_entries: Vectors to remember at most.
+            ttl_s: Seconds after it was made for which a vector is remembered.
+            metrics: Counts the texts that were asked for and those that were remembered.
+            clock: Seconds that grow.
         """
+        if timeout_s is None:
+            timeout_s = _REMOTE_TIMEOUT_S if is_remote(embedder) else _TIMEOUT_S
         self._metrics = metrics or SearchMetrics()
         self._embedder = embedder
         self._timeout_s = timeout_s
@@ -46,6 +76,7 @@ class QueryVectors:
         self._ttl_s = ttl_s
         self._clock = clock
         self._cache: OrderedDict[str, tuple[float, NDArray[np.float32]]] = OrderedDict()
+        self._pending: dict[str, asyncio.Task[_Entries | None]] = {}
         self._failures = 0
         self._resting_until = 0.0
         self.trouble = ""
@@ -62,27 +93,75 @@ class QueryVectors:
             if now_s < self._resting_until:
                 self.trouble = "failed several times, and is left alone for a while"
                 return None
-            try:
-                if computes_at_once(self._embedder, fresh):  # a deadline costs a fifth of that
-                    rows = await embedded(self._embedder, fresh, "query")
-                else:
-                    async with asyncio.timeout(self._timeout_s):
-                        rows = await embedded(self._embedder, fresh, "query")
-            except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
-                self._failed(error)
+            # Those are not waited for in another task: a deadline costs a fifth of computing them.
+            at_once = computes_at_once(self._embedder, fresh)
+            made = await (self._embed(fresh) if at_once else self._in_time(fresh))
+            if made is None:
                 return None
-            self._failures = 0
-            until = self._clock() + self._ttl_s
-            entries.update((text, (until, row)) for text, row in zip(fresh, rows, strict=True))
+            entries.update(made)
         self.trouble = ""
         self._remember(entries)
-        return {text: row for text, (_, row) in entries.items()}
+        return {text: entries[text][1] for text in entries}
+
+    async def aclose(self) -> None:
+        """Wait for nothing more."""
+        pending = set(self._pending.values())
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+
+    async def _in_time(
+        self, texts: Sequence[str]
+    ) -> dict[str, tuple[float, NDArray[np.float32]]] | None:
+        """Vectors of texts that are not remembered; None: they are late, or there are none."""
+        tasks = {self._pending[text] for text in texts if text in self._pending}
+        if new := [text for text in texts if text not in self._pending]:
+            if len(set(self._pending.values())) >= _PENDING_MOST:
+                self.trouble = "still works on earlier requests"
+                return None
+            task = asyncio.create_task(self._embed_late(new), name="toolgate query vectors")
+            self._pending.update(dict.fromkeys(new, task))
+            tasks.add(task)
+        _, late = await asyncio.wait(tasks, timeout=self._timeout_s)
+        if late:
+            self.trouble = f"did not answer within {self._timeout_s:g} s"
+            return None
+        made: dict[str, tuple[float, NDArray[np.float32]]] = {}
+        for task in tasks:
+            entries = None if task.cancelled() else task.result()
+            if entries is None:
+                return None
+            made.update(entries)
+        return {text: made[text] for text in texts}
+
+    async def _embed_late(self, texts: Sequence[str]) -> _Entries | None:
+        """What `_embed` gives, remembered also if nobody waits any more."""
+        try:
+            entries = await self._embed(texts)
+            if entries is not None:
+                self._remember(entries)
+            return entries
+        finally:
+            for text in texts:
+                del self._pending[text]
+
+    async def _embed(self, texts: Sequence[str]) -> _Entries | None:
+        """Fresh vectors; None: the embedder failed."""
+        try:
+            async with asyncio.timeout(_LATE_S):
+                rows = await embedded(self._embedder, texts, "query")
+        except Exception as error:  # noqa: BLE001 - an embedder of anybody; words go on
+            self._failed(error)
+            return None
+        self._failures = 0
+        until = self._clock() + self._ttl_s
+        return {text: (until, row) for text, row in zip(texts, rows, strict=True)}
 
     def _is_known(self, text: str, now_s: float) -> bool:
         entry = self._cache.get(text)
         return entry is not None and now_s < entry[0]
 
-    def _remember(self, entries: dict[str, tuple[float, NDArray[np.float32]]]) -> None:
+    def _remember(self, entries: _Entries) -> None:
         cache = self._cache
         for text, entry in entries.items():
             cache[text] = entry
@@ -92,10 +171,9 @@ class QueryVectors:
 
     def _failed(self, error: Exception) -> None:
         self._failures += 1
-        late = isinstance(error, TimeoutError)
         self.trouble = (
-            f"did not answer within {self._timeout_s:g} s"
-            if late
+            f"did not answer within {_LATE_S:g} s"
+            if isinstance(error, TimeoutError)
             else "failed; the log of the gateway says why"
         )
         log.warning("embedder failed", extra={"error": str(error) or type(error).__name__})

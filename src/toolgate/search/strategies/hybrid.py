@@ -189,6 +189,7 @@ class HybridSearch:
 
     async def aclose(self) -> None:
         """Stop computing vectors."""
+        await self._asked.aclose()
         await self._filler.aclose()
         await self._words.aclose()
 

@@ -216,6 +216,41 @@ def test_writing_back_puts_toolgate_in_place_and_undo_restores_every_byte(
     assert toolgate("init", "--undo", "--yes").returncode == 3
 
 
+ENTRY = '"mine": { "command": "own", "args": [ "1" ], }, // kept as it is'
+
+CLIENT_FILES = {
+    ".continue/mcpServers/mine.json": "mcpServers",
+    ".config/opencode/opencode.jsonc": "mcp",
+    ".lmstudio/mcp.json": "mcpServers",
+    ".kiro/settings/mcp.json": "mcpServers",
+    ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json": (
+        "mcpServers"
+    ),
+    ".config/amp/settings.json": "amp.mcpServers",
+    ".gemini/antigravity/mcp_config.json": "mcpServers",
+    ".config/Trae/User/mcp.json": "mcpServers",
+    ".junie/mcp/mcp.json": "mcpServers",
+}
+
+
+@pytest.mark.parametrize(("name", "key"), CLIENT_FILES.items(), ids=CLIENT_FILES)
+def test_toolgate_takes_the_place_of_servers_in_each_client_and_undo_restores_every_byte(
+    name: str, key: str, home: Path, toolgate: Run
+) -> None:
+    only(home)
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(f'{{\r\n\t"other": 1,\r\n\t"{key}": {{\r\n\t\t{ENTRY}\r\n\t}}\r\n}}'.encode())
+    before = digests(home)
+    assert toolgate("init", "--yes", "--write-back").returncode == 0
+    written = json.loads(path.read_bytes())
+    assert list(written) == ["other", key]
+    assert list(written[key]) == ["toolgate"]
+    assert [server.name for server in load(config_of(home)).servers] == ["mine"]
+    assert toolgate("init", "--undo", "--yes").returncode == 0
+    assert digests(home) == before
+
+
 def test_project_files_are_written_back_only_when_asked(home: Path, toolgate: Run) -> None:
     assert toolgate("init", "--yes", "--write-back", "--project-files").returncode == 0
     local = json.loads((home / "work" / ".mcp.json").read_text())

@@ -43,6 +43,22 @@ PLACES: dict[Platform, list[tuple[str, str, str]]] = {
         ("cline", ".cline/data/settings/cline_mcp_settings.json", "mcpServers"),
         ("gemini", ".gemini/settings.json", "mcpServers"),
         ("codex", ".codex/config.toml", ""),
+        ("continue", ".continue/mcpServers/any.json", "mcpServers"),
+        ("opencode", ".config/opencode/opencode.json", "mcp"),
+        ("opencode", ".config/opencode/opencode.jsonc", "mcp"),
+        ("lmstudio", ".lmstudio/mcp.json", "mcpServers"),
+        ("lmstudio", ".cache/lm-studio/mcp.json", "mcpServers"),
+        ("kiro", ".kiro/settings/mcp.json", "mcpServers"),
+        (
+            "roo",
+            ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json",
+            "mcpServers",
+        ),
+        ("amp", ".config/amp/settings.json", "amp.mcpServers"),
+        ("amp", ".config/amp/settings.jsonc", "amp.mcpServers"),
+        ("antigravity", ".gemini/antigravity/mcp_config.json", "mcpServers"),
+        ("trae", ".config/Trae/User/mcp.json", "mcpServers"),
+        ("junie", ".junie/mcp/mcp.json", "mcpServers"),
     ],
     "darwin": [
         (
@@ -53,6 +69,9 @@ PLACES: dict[Platform, list[tuple[str, str, str]]] = {
         ("cursor", ".cursor/mcp.json", "mcpServers"),
         ("vscode", "Library/Application Support/Code/User/mcp.json", "servers"),
         ("zed", ".config/zed/settings.json", "context_servers"),
+        ("trae", "Library/Application Support/Trae/User/mcp.json", "mcpServers"),
+        ("trae", "Library/Application Support/Trae CN/User/mcp.json", "mcpServers"),
+        ("amp", ".config/amp/settings.json", "amp.mcpServers"),
     ],
     "win32": [
         (
@@ -69,6 +88,9 @@ PLACES: dict[Platform, list[tuple[str, str, str]]] = {
         ("vscode", "AppData/Roaming/Code/User/mcp.json", "servers"),
         ("windsurf", ".codeium/windsurf/mcp_config.json", "mcpServers"),
         ("zed", "AppData/Roaming/Zed/settings.json", "context_servers"),
+        ("trae", "AppData/Roaming/Trae/User/mcp.json", "mcpServers"),
+        ("amp", ".config/amp/settings.json", "amp.mcpServers"),
+        ("kiro", ".kiro/settings/mcp.json", "mcpServers"),
     ],
 }
 
@@ -141,6 +163,87 @@ def test_project_files_are_looked_for_up_to_the_root_of_the_repository(tmp_path:
     ]
 
 
+@pytest.mark.parametrize(
+    ("client", "name", "key"),
+    [
+        ("continue", ".continue/mcpServers/any.json", "mcpServers"),
+        ("opencode", "opencode.json", "mcp"),
+        ("opencode", ".opencode/opencode.json", "mcp"),
+        ("kiro", ".kiro/settings/mcp.json", "mcpServers"),
+        ("roo", ".roo/mcp.json", "mcpServers"),
+        ("amp", ".amp/settings.json", "amp.mcpServers"),
+        ("trae", ".trae/mcp.json", "mcpServers"),
+        ("junie", ".junie/mcp/mcp.json", "mcpServers"),
+    ],
+)
+def test_servers_of_a_project_run_in_its_folder(
+    client: str, name: str, key: str, tmp_path: Path
+) -> None:
+    put(tmp_path / "work" / name, JSON.replace("KEY", key))
+    file = the_file(find(machine(tmp_path)))
+    assert (file.client.name, file.scope) == (client, "project")
+    assert file.servers[0].config == {"command": "x", "cwd": str(tmp_path / "work")}
+
+
+def test_servers_of_opencode_are_read_and_toolgate_takes_their_place(tmp_path: Path) -> None:
+    """Entries as https://opencode.ai/docs/mcp-servers shows them."""
+    path = put(
+        tmp_path / ".config" / "opencode" / "opencode.jsonc",
+        """\
+{
+  "theme": "dark", // mine
+  "mcp": {
+    "local": {
+      "type": "local", "command": ["bun", "x", "{env:PACKAGE}"],
+      "environment": {"KEY": "{env:MY_KEY}"}, "enabled": false, "timeout": 5000,
+    },
+    "remote": {
+      "type": "remote", "url": "https://h.example/mcp",
+      "headers": {"Authorization": "Bearer {env:MY_KEY}"},
+    },
+  },
+}
+""",
+    )
+    file = the_file(find(machine(tmp_path)))
+    assert {server.name: server.config for server in file.servers} == {
+        "local": {
+            "command": "bun",
+            "args": ["x", "${env:PACKAGE}"],
+            "env": {"KEY": "${env:MY_KEY}"},
+            "enabled": False,
+            "type": "local",
+        },
+        "remote": {
+            "type": "remote",
+            "url": "https://h.example/mcp",
+            "headers": {"Authorization": "Bearer ${env:MY_KEY}"},
+        },
+    }
+    text = with_toolgate(file, LAUNCH, file.servers)
+    assert '"theme": "dark", // mine' in text
+    entry = {"type": "local", "enabled": True, "command": ["/opt/toolgate", "stdio"]}
+    assert parse(text) == {"theme": "dark", "mcp": {"toolgate": entry}}
+    path.write_text(text, encoding="utf-8")
+    assert the_file(find(machine(tmp_path))).servers[0].is_toolgate
+
+
+def test_roo_code_writes_seconds_and_amp_a_key_with_a_dot(tmp_path: Path) -> None:
+    put(
+        tmp_path / "work" / ".roo" / "mcp.json",
+        '{"mcpServers": {"s": {"url": "http://h", "timeout": 90}}}',
+    )
+    put(
+        tmp_path / ".config" / "amp" / "settings.json",
+        '{"amp.mcpServers": {"s": {"command": "x"}}}',
+    )
+    amp, roo = find(machine(tmp_path))
+    assert roo.servers[0].config["timeout_s"] == 90
+    assert parse(with_toolgate(amp, LAUNCH, amp.servers)) == {
+        "amp.mcpServers": {"toolgate": {"command": "/opt/toolgate", "args": ["stdio"]}}
+    }
+
+
 def test_a_file_that_cannot_be_read_is_reported_and_hides_no_other(tmp_path: Path) -> None:
     put(tmp_path / ".cursor" / "mcp.json", "{ broken")
     put(tmp_path / ".gemini" / "settings.json", JSON.replace("KEY", "mcpServers"))
@@ -156,7 +259,7 @@ def test_settings_without_servers_are_not_listed(tmp_path: Path) -> None:
 
 
 def test_every_client_of_the_list_has_its_own_name() -> None:
-    assert len({client.name for client in CLIENTS}) == len(CLIENTS) == 9
+    assert len({client.name for client in CLIENTS}) == len(CLIENTS) == 18
     assert set(get_args(Platform)) == set(PLACES)
 
 

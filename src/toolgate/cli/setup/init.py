@@ -128,7 +128,8 @@ def init(
     """Import the MCP servers of your other clients and write toolgate.toml.
 
     Searches the files of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Zed, Cline,
-    Gemini CLI and Codex, the user's own and those of the project around the current folder.
+    Gemini CLI, Codex, Continue, OpenCode, LM Studio, Kiro, Roo Code, Amp, Antigravity, Trae and
+    JetBrains Junie, the user's own and those of the project around the current folder.
     """
     wish = _InitOptions(
         by_reference=by_reference,

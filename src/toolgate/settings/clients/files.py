@@ -19,11 +19,16 @@ SERVER_KEYS: tuple[KeyPath, ...] = (
     ("mcp_servers",),
     ("mcp", "servers"),
     ("mcp", "mcpServers"),
+    ("amp.mcpServers",),
 )
-"""Where servers stand: most clients, VS Code, Zed, Codex, older files of VS Code."""
+"""Where servers stand: most clients, VS Code, Zed, Codex, older files of VS Code, Amp."""
+
+_OPENCODE_FILES = frozenset({"opencode.json", "opencode.jsonc"})
+"""Files in which `mcp` itself holds the servers."""
 
 _PROJECT_FOLDERS = frozenset({
-    ".claude", ".cline", ".codex", ".cursor", ".gemini", ".roo", ".vscode", ".windsurf", ".zed",
+    ".amp", ".claude", ".cline", ".codex", ".continue", ".cursor", ".gemini", ".junie", ".kiro",
+    ".opencode", ".roo", ".trae", ".vscode", ".windsurf", ".zed",
 })  # fmt: skip
 
 _SAME = ("command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled",
@@ -58,7 +63,8 @@ def server_tables(document: ConfigDocument, *, project: str = "") -> Iterator[tu
             yield path, node
         return
     any_found = False
-    for path in SERVER_KEYS:
+    is_opencode = document.path.name in _OPENCODE_FILES
+    for path in [("mcp",)] if is_opencode else SERVER_KEYS:
         node = _at(document.root, path)
         if node is not None:
             any_found = True
@@ -72,8 +78,11 @@ def project_folder(path: Path, home: Path) -> Path | None:
     folder = path.parent
     if path.name == ".mcp.json":
         return None if folder == home else folder
-    if folder.name in _PROJECT_FOLDERS and folder.parent != home:
-        return folder.parent
+    if path.name in _OPENCODE_FILES and folder.name != ".opencode":
+        return None if folder == home / ".config" / "opencode" else folder
+    for folder in path.parents[:2]:  # some have a folder in between: .kiro/settings/mcp.json
+        if folder.name in _PROJECT_FOLDERS and folder.parent != home:
+            return folder.parent
     return None
 
 
@@ -84,6 +93,8 @@ def translate(entry: Json, path: Path) -> Translation:
     _take_command(entry, config)
     _take_address(entry, config)
     _take_secrets(entry, config)
+    if isinstance(environment := entry.get("environment"), dict):  # OpenCode
+        config["env"] = {**cast("Json", environment), **json_object(config.get("env"))}
     if isinstance(env_file := entry.get("envFile"), str):
         config["env_file"] = env_file
     if config.get("type") == "":
@@ -98,6 +109,8 @@ def translate(entry: Json, path: Path) -> Translation:
         notices.append("its list of allowed or hidden tools is not taken over")
     for name in ("command", "args", "env", "cwd", "url", "headers", "env_file"):
         if name in config:
+            if path.name in _OPENCODE_FILES:
+                config[name] = _from_opencode(config[name], notices)
             config[name] = _rewritten(config[name], notices, bare=_expands_bare_names(path))
     return Translation(config=config, notices=tuple(dict.fromkeys(notices)))
 
@@ -177,7 +190,9 @@ def _take_secrets(entry: Json, config: Json) -> None:
 
 
 def _timeout_s(entry: Json, path: Path) -> float | None:
-    """The deadline of a call: Codex and Cline write seconds, the others milliseconds."""
+    """The deadline of a call: Codex, Cline and Roo write seconds, the others milliseconds."""
+    if path.name in _OPENCODE_FILES:  # there it is that of listing the tools
+        return None
     for name, factor in (("tool_timeout_sec", 1.0), ("timeout", _timeout_unit_s(path))):
         value: object = entry.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e9:
@@ -186,12 +201,27 @@ def _timeout_s(entry: Json, path: Path) -> float | None:
 
 
 def _timeout_unit_s(path: Path) -> float:
-    return 1.0 if path.name == "cline_mcp_settings.json" else 0.001
+    is_roo = path.name == "mcp_settings.json" or path.parent.name == ".roo"
+    return 1.0 if is_roo or path.name == "cline_mcp_settings.json" else 0.001
 
 
 def _expands_bare_names(path: Path) -> bool:
     """Gemini CLI alone replaces `$NAME` without braces."""
     return path.parent.name == ".gemini"
+
+
+def _from_opencode(value: object, notices: list[str]) -> object:
+    """The value with `{env:NAME}` in our spelling; see https://opencode.ai/docs/config."""
+    if isinstance(value, str):
+        if "{file:" in value:
+            notices.append("{file:...} is not filled in; write the text or a variable in its place")
+        return re.sub(r"(?<!\$)\{env:([A-Za-z_][A-Za-z0-9_]*)\}", r"${env:\1}", value)
+    if isinstance(value, list):
+        return [_from_opencode(item, notices) for item in cast("list[object]", value)]
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, object]", value).items()
+        return {name: _from_opencode(item, notices) for name, item in pairs}
+    return value
 
 
 def _rewritten(value: object, notices: list[str], *, bare: bool) -> object:

@@ -115,6 +115,9 @@ class Client:
     entry: Mapping[str, object] = field(default_factory=dict[str, object])
     """What its entries have beside `command` and `args`."""
 
+    has_command_list: bool = False
+    """Whether `command` is one list that also holds the arguments."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FoundServer:
@@ -200,11 +203,57 @@ GEMINI = Client(
 CODEX = Client(
     name="codex", title="Codex", key="mcp_servers", project_files=(".codex/config.toml",)
 )
+# https://docs.continue.dev/customize/deep-dives/mcp: JSON files in the format of other clients.
+CONTINUE = Client(
+    name="continue",
+    title="Continue",
+    key="mcpServers",
+    project_files=(".continue/mcpServers/*.json",),
+)
+# https://opencode.ai/docs/mcp-servers and https://opencode.ai/docs/config
+OPENCODE = Client(
+    name="opencode",
+    title="OpenCode",
+    key="mcp",
+    project_files=("opencode.json", "opencode.jsonc", ".opencode/opencode.json"),
+    entry={"type": "local", "enabled": True},
+    has_command_list=True,
+)
+# https://lmstudio.ai/docs/app/mcp: the notation of Cursor.
+LM_STUDIO = Client(name="lmstudio", title="LM Studio", key="mcpServers")
+# https://kiro.dev/docs/mcp/configuration
+KIRO = Client(
+    name="kiro", title="Kiro", key="mcpServers", project_files=(".kiro/settings/mcp.json",)
+)
+# https://docs.roocode.com/features/mcp/using-mcp-in-roo
+ROO_CODE = Client(name="roo", title="Roo Code", key="mcpServers", project_files=(".roo/mcp.json",))
+# https://ampcode.com/manual: a key with a dot, in settings.json or settings.jsonc.
+AMP = Client(
+    name="amp",
+    title="Amp",
+    key="amp.mcpServers",
+    project_files=(".amp/settings.json", ".amp/settings.jsonc"),
+)
+# https://github.com/ChromeDevTools/chrome-devtools-mcp#getting-started
+ANTIGRAVITY = Client(name="antigravity", title="Antigravity", key="mcpServers")
+# https://github.com/pathintegral-institute/mcpm.sh/issues/92; the project file:
+# https://www.volcengine.com/docs/86677/2137601
+TRAE = Client(name="trae", title="Trae", key="mcpServers", project_files=(".trae/mcp.json",))
+# https://www.jetbrains.com/help/junie/model-context-protocol-mcp.html
+JUNIE = Client(
+    name="junie",
+    title="JetBrains Junie",
+    key="mcpServers",
+    project_files=(".junie/mcp/mcp.json",),
+)
 
-CLIENTS = (CLAUDE_DESKTOP, CLAUDE_CODE, CURSOR, VS_CODE, WINDSURF, ZED, CLINE, GEMINI, CODEX)
+CLIENTS = (
+    CLAUDE_DESKTOP, CLAUDE_CODE, CURSOR, VS_CODE, WINDSURF, ZED, CLINE, GEMINI, CODEX, CONTINUE,
+    OPENCODE, LM_STUDIO, KIRO, ROO_CODE, AMP, ANTIGRAVITY, TRAE, JUNIE,
+)  # fmt: skip
 """Every client that is looked for, in the order in which its servers are taken."""
 
-_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Kiro", "Trae")
 """Folders of editors that extensions of VS Code live in."""
 
 
@@ -218,7 +267,9 @@ def find(machine: Machine) -> list[ClientFile]:
     for folder in _project_chain(machine):
         for client in CLIENTS:
             for name in client.project_files:
-                files += _read(client, folder / name, "project", machine, seen)
+                paths = sorted(folder.glob(name)) if "*" in name else [folder / name]
+                for path in paths:
+                    files += _read(client, path, "project", machine, seen)
     return files
 
 
@@ -256,6 +307,8 @@ def with_toolgate(file: ClientFile, launch: Launch, taken: Sequence[FoundServer]
     text = read_text(file.path)
     document = parse_document(text, file.path)
     entry: Json = {**file.client.entry, "command": launch.command, "args": list(launch.args)}
+    if file.client.has_command_list:
+        entry["command"] = [launch.command, *entry.pop("args")]
     gone = {(server.project, server.name) for server in taken}
     if document.is_toml:
         return _toml_with_toolgate(document, entry, gone)
@@ -360,8 +413,38 @@ def _user_files(client: Client, machine: Machine) -> Iterator[Path]:
             yield machine.moved("CLINE_MCP_SETTINGS_PATH", cline)
         case "gemini":
             yield home / ".gemini" / "settings.json"
-        case _:
+        case "codex":
             yield machine.moved("CODEX_HOME", home / ".codex") / "config.toml"
+        case "roo":
+            storage = "User/globalStorage/rooveterinaryinc.roo-cline/settings/mcp_settings.json"
+            for editor in _EDITORS:
+                yield programs / editor / storage
+        case "trae":
+            for editor in ("Trae", "Trae CN"):
+                yield programs / editor / "User" / "mcp.json"
+                yield programs / editor / "mcp.json"
+        case "continue":
+            yield from sorted((home / ".continue" / "mcpServers").glob("*.json"))
+        case "opencode":
+            yield machine.moved("OPENCODE_CONFIG", machine.xdg_config / "opencode/opencode.json")
+            yield machine.xdg_config / "opencode" / "opencode.jsonc"
+        case "amp":
+            amp = home / ".config" if machine.platform == "win32" else machine.xdg_config
+            default = amp / "amp" / "settings.json"
+            yield machine.moved("AMP_SETTINGS_FILE", default)
+            yield default.with_suffix(".jsonc")
+        case _:
+            yield from (home / name for name in _HOME_FILES[client.name])
+
+
+_HOME_FILES: Mapping[str, tuple[str, ...]] = {
+    # The second place is that of installations from before 0.3.
+    "lmstudio": (".lmstudio/mcp.json", ".cache/lm-studio/mcp.json"),
+    "kiro": (".kiro/settings/mcp.json",),
+    "antigravity": (".gemini/antigravity/mcp_config.json",),
+    "junie": (".junie/mcp/mcp.json",),
+}
+"""Files of clients that lie at the same place in the home folder on every platform."""
 
 
 def _project_chain(machine: Machine) -> list[Path]:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from toolgate.app.project_tables import ProjectTables
 from toolgate.audit import Receipts
@@ -43,6 +43,7 @@ class Permissions:
         *,
         data: AccessData,
         projects: ProjectTables,
+        delete_documents: Callable[[str], Awaitable[None]],
     ) -> None:
         self._settings = settings
         self._data = data
@@ -78,6 +79,7 @@ class Permissions:
             ],
             read_guard=_guard,
             servers_of=self._servers_of,
+            delete_documents=delete_documents,
             change=receipts.change,
         )
         """Looks after tokens, projects and permissions."""

@@ -1,6 +1,7 @@
 """Builds what decides about requests and records them: permissions, logins, guards, receipts."""
 
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +49,12 @@ async def open_access(
     settings: CurrentSettings,
     storage: Storage,
     servers: UpstreamServers,
+    *,
+    delete_documents: Callable[[str], Awaitable[None]],
 ) -> AccessParts:
     """What decides about requests, with the data of the store; closing the stack closes it.
+
+    `delete_documents` removes the documents of a project.
 
     Raises:
         ConfigError: A rule, a guard or a way to authenticate cannot be used.
@@ -67,7 +72,15 @@ async def open_access(
         process=storage.audit.writer_id,
     )
     stack.callback(receipts.flush)
-    permissions = Permissions(settings(), store, catalog, receipts, data=data, projects=projects)
+    permissions = Permissions(
+        settings(),
+        store,
+        catalog,
+        receipts,
+        data=data,
+        projects=projects,
+        delete_documents=delete_documents,
+    )
     stack.push_async_callback(permissions.aclose)
     watcher = CredentialWatcher(servers.credentials.vault, changed=servers.fleet.relogin)
     stack.push_async_callback(watcher.aclose)

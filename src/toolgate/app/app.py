@@ -233,13 +233,15 @@ async def _open_parts(
     )
     search = _open_search(stack, settings, storage, search_factory)
     intents = open_intents(stack, settings, store, search_factory)
-    access = await open_access(stack, settings, storage, servers)
     document_factory = DocumentFactory(store, storage.vectors, lambda: settings().documents)
     stack.push_async_callback(document_factory.aclose)
     library = DocumentLibrary(
         store.documents, document_factory, settings=lambda: settings().documents
     )
     stack.push_async_callback(library.converter.aclose)
+    access = await open_access(
+        stack, settings, storage, servers, delete_documents=library.delete_all
+    )
     prompts, models = Prompts(store.prompts), ChatModels(settings)
     gateway = Gateway(
         settings=settings,

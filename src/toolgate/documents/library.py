@@ -190,6 +190,11 @@ class DocumentLibrary:
             await self._rows.delete_collection(row.collection_id)
         return self._collection_of(before)
 
+    async def delete_all(self, project_id: str) -> None:
+        """Remove all collections of a project, with their vectors wherever these are."""
+        for row in await self._rows.collections(project_id, counted=False):
+            await self.delete(project_id, row.name)
+
     async def reindex(
         self,
         project_id: str,

@@ -1,6 +1,6 @@
 """Administers tokens, projects, rules and guards; changes apply from the next request."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -68,6 +68,7 @@ class AccessAdmin:
         guards: Callable[[], Sequence[tuple[str, GuardTable]]],
         read_guard: Callable[[StoredGuard], GuardTable],
         servers_of: Callable[[str], Sequence[str]],
+        delete_documents: Callable[[str], Awaitable[None]],
         change: Callable[[Caller, str, Json], AbstractAsyncContextManager[None]],
     ) -> None:
         self._store = store
@@ -78,6 +79,7 @@ class AccessAdmin:
         self._guards = guards
         self._read_guard = read_guard
         self._servers_of = servers_of
+        self._delete_documents = delete_documents
         self._change = change
 
     def _of_file(self) -> Mapping[str, ProjectTable]:
@@ -333,6 +335,8 @@ class AccessAdmin:
                 hint=f"Remove them, or run: toolgate projects set {name} --no-servers",
             )
         async with self._change(caller, "project_delete", {"project": name}):
+            # Their vectors may lie in another database.
+            await self._delete_documents(name)
             await self._store.projects.delete(name)
         await self._book.refresh()
 

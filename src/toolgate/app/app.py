@@ -262,6 +262,7 @@ async def _open_parts(
         ),
     )
     stack.push_async_callback(gateway.programs.aclose)
+    stack.push_async_callback(gateway.shaper.aclose)
     stack.callback(gateway.close)
     return _Parts(
         settings=settings,

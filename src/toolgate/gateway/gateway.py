@@ -33,6 +33,7 @@ from toolgate.gateway.calls import CallService, error_result
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.documents import DocumentService
 from toolgate.gateway.execution.forwarding import ServerForwarder
+from toolgate.gateway.execution.result_shape import Shape
 from toolgate.gateway.intents import IntentRequests
 from toolgate.gateway.listing import ChangeNotifier, ContentService, ListingPolicy, ListingService
 from toolgate.gateway.listing.meta_definitions import meta_tool_definition
@@ -57,7 +58,6 @@ from toolgate.gateway.meta_tools import (
     read_program,
     read_result_read,
 )
-from toolgate.gateway.paged_results import PagedResults
 from toolgate.gateway.parts import (
     AccessControl,
     DocumentParts,
@@ -68,6 +68,9 @@ from toolgate.gateway.parts import (
 from toolgate.gateway.programs import ProgramService
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.resources import ResourceService
+from toolgate.gateway.results.jq_filter import JqFilter
+from toolgate.gateway.results.paged_results import PagedResults
+from toolgate.gateway.results.shaping import ResultShaper
 from toolgate.gateway.visible_catalog import Authorized, VisibleCatalog
 from toolgate.intents.service import IntentService
 from toolgate.prompts import Prompts
@@ -140,6 +143,8 @@ class Gateway:
         """Runs tools."""
         self.results = services.paged_results(results, self.changes)
         """Large results, in pages."""
+        self.shaper = ResultShaper(self.results, JqFilter())
+        """Parts of results, in the format that was asked for."""
         self.programs = services.programs(self.calls, self.discovery, self.results, results)
         """Runs programs of models."""
         self.servers = services.server_status()
@@ -242,8 +247,7 @@ class Gateway:
                         execution = read_execute(arguments)
                     return await self._execute_meta(caller, execution, params, peer)
                 case _:
-                    page = read_result_read(arguments)
-                    return await self.results.read(caller, page.handle, page.offset)
+                    return await self._read_result(caller, arguments)
         except RpcError:
             raise
         except ToolgateError as error:
@@ -253,18 +257,33 @@ class Gateway:
         self, caller: Caller, request: ExecuteArguments, params: Json, peer: Peer | None
     ) -> Json:
         if request.key in (_READ_KEY, "result_read"):
-            page = read_result_read(request.arguments)
-            return await self.results.read(caller, page.handle, page.offset)
+            return await self._read_result(caller, request.arguments)
         await self.visible.wait_first_listing(caller, request.key)
         if (content := self.contents.find(caller, request.key)) is not None:
-            result = await self.contents.read(caller, content, request.arguments, peer)
+            result = await self.shaper.run(
+                caller,
+                request.shape,
+                lambda: self.contents.read(caller, content, request.arguments, peer),
+            )
             return await self.results.first_page(caller, result)
         with self._receipts.refusals(caller, "call", request.key):
             authorized = self.visible.authorize(caller, request.key)
             if "requestState" not in params and "inputResponses" not in params:
                 await self.calls.check_arguments(caller, authorized.entry, request.arguments)
         inner = {**params, "arguments": request.arguments}
-        result = await self.calls.run(caller, authorized, inner, peer)
+        result = await self.shaper.run(
+            caller, request.shape, lambda: self.calls.run(caller, authorized, inner, peer)
+        )
+        schema = json_object(authorized.entry.definition.get("outputSchema"))
+        return await self.results.first_page(
+            caller, result, schema=schema if request.shape.is_whole else None
+        )
+
+    async def _read_result(self, caller: Caller, arguments: object) -> Json:
+        page = read_result_read(arguments)
+        if not page.select.strip():
+            return await self.results.read(caller, page.handle, page.offset)
+        result = await self.shaper.read(caller, page.handle, Shape(select=page.select))
         return await self.results.first_page(caller, result)
 
     def _is_meta_tool(self, name: str) -> bool:

@@ -15,6 +15,8 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from toolgate.base import json_text
 from toolgate.base.validation import Input, input_schema, problem_in
 from toolgate.errors import ArgumentError
+from toolgate.gateway.execution.result_formats import Format
+from toolgate.gateway.execution.result_shape import Shape
 from toolgate.types import Json, json_object
 
 __all__ = [
@@ -155,6 +157,14 @@ class ExecuteArguments(Input):
 
     key: str = Field(alias="toolKey", description="server:tool, from tool_discovery.")
     arguments: dict[str, Any] = Field({}, description="Arguments of that tool.")
+    select: str = Field("", description="jq filter of its result.")
+    format: Format = "json"
+
+    @property
+    def shape(self) -> Shape:
+        """What of the result is wanted."""
+        form = self.format if "format" in self.model_fields_set else None
+        return Shape(select=self.select.strip(), format=form)
 
     def normalized(self) -> Self:
         """The call, also if semantic-kernel, which reserves the name `arguments`, wrapped it again.
@@ -213,6 +223,7 @@ class ReadArguments(Input):
 
     handle: str = Field(description="As the page before named it.")
     offset: int = Field(0, ge=0, description="Characters.")
+    select: str = ""
 
 
 DEFINITIONS: Mapping[str, Json] = {
@@ -430,10 +441,10 @@ _SIGNATURES = {
     "tool_discovery": "tool_discovery(query: string | string[], context?, maxResults?: integer, "
     "server?: string | string[], group?, threshold?: number)",
     "tool_describe": "tool_describe(toolKeys: string[])",
-    "tool_execute": "tool_execute(toolKey, arguments: object)",
+    "tool_execute": "tool_execute(toolKey, arguments: object, select?, format?)",
     "tool_program": "tool_program(code, inputs?: object, timeout_s?: number, maxResultTokens?: "
     "integer, dryRun?: boolean, resume?)",
-    "result_read": "result_read(handle, offset?: integer)",
+    "result_read": "result_read(handle, offset?: integer, select?)",
     "processPrompt": "processPrompt(prompt)",
     "getKnowledge": "getKnowledge(queries: string[])",
 }

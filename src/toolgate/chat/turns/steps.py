@@ -27,6 +27,7 @@ from toolgate.errors import (
     UnknownApprovalError,
     UnknownToolError,
 )
+from toolgate.gateway.execution.result_shape import Shape
 from toolgate.gateway.meta_tools import read_discover, read_execute
 from toolgate.intents import Detection
 from toolgate.intents.rules import PASS_THROUGH
@@ -309,15 +310,15 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
     if refusal := turn.budget.call(is_sql=offer.family == SQL):
         turn.emit({"budget": {"tool": call.name, "refused": True}})
         return _result(turn, call, refusal, is_error=True)
-    key = offer.key
+    key, shape = offer.key, Shape()
     try:
         if offer.source == "meta" and call.name == "tool_discovery":
             discovery = await turn.gateway.discovery.discover(turn.caller, read_discover(arguments))
             return _result(turn, call, discovery.text)
         if offer.source == "meta":
             request = read_execute(arguments)
-            key, arguments = request.key, request.arguments
-        return await _executed(turn, call, key, arguments)
+            key, arguments, shape = request.key, request.arguments, request.shape
+        return await _executed(turn, call, key, arguments, shape)
     except ApprovalError as error:
         if error.state != "waiting":
             text = f"Error executing {call.name}: {error}"
@@ -339,11 +340,13 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
         return _result(turn, call, f"Error executing {call.name}: {first}", is_error=True, key=key)
 
 
-async def _executed(turn: Turn, call: ToolCall, key: str, arguments: Json) -> Message:
+async def _executed(turn: Turn, call: ToolCall, key: str, arguments: Json, shape: Shape) -> Message:
     sent = _sent(turn, key, arguments)
     _tool_event(turn, "started", key, arguments)
     try:
-        result = await turn.gateway.calls.execute(turn.caller, key, sent)
+        result = await turn.gateway.shaper.run(
+            turn.caller, shape, lambda: turn.gateway.calls.execute(turn.caller, key, sent)
+        )
     except ApprovalError:
         raise
     except ToolgateError as error:

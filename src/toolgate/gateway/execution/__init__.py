@@ -4,11 +4,12 @@ from toolgate.gateway.execution.arguments import check as check_arguments
 from toolgate.gateway.execution.arguments import without_nulls
 from toolgate.gateway.execution.file_protection import Protection, Protections
 from toolgate.gateway.execution.key_suggestions import nearest
+from toolgate.gateway.execution.result_pages import STRUCTURED_MARK, read_page, text_of_block
 from toolgate.gateway.execution.result_pages import page as page_result
-from toolgate.gateway.execution.result_pages import read_page
 from toolgate.gateway.execution.running_calls import Running, RunningCall
 
 __all__ = [
+    "STRUCTURED_MARK",
     "Protection",
     "Protections",
     "Running",
@@ -17,5 +18,6 @@ __all__ = [
     "nearest",
     "page_result",
     "read_page",
+    "text_of_block",
     "without_nulls",
 ]

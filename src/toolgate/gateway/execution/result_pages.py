@@ -11,15 +11,22 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.errors import ArgumentError
 from toolgate.types import Json
 
-__all__ = ["page", "read_page"]
+__all__ = ["STRUCTURED_MARK", "page", "read_page", "text_of_block"]
 
 _PAGE_META = "toolgate/page"
 _BETWEEN = "\n"
 """Stands between text blocks in the whole text."""
-_STRUCTURED = "\n\n--- structuredContent (JSON) ---\n"
+STRUCTURED_MARK = "\n\n--- structuredContent (JSON) ---\n"
+"""Stands before the structured content in the whole text, where both are kept."""
 
 
-async def page(result: Json, *, page_tokens: int, save: Callable[[bytes], Awaitable[str]]) -> Json:
+async def page(
+    result: Json,
+    *,
+    page_tokens: int,
+    save: Callable[[bytes], Awaitable[str]],
+    suggest: Callable[[], str] = str,
+) -> Json:
     """The result, or its first page when its text is larger than a page.
 
     Text blocks and text resources count, and so does `structuredContent`: when that alone is
@@ -30,17 +37,18 @@ async def page(result: Json, *, page_tokens: int, save: Callable[[bytes], Awaita
         result: A `tools/call` result as it arrived.
         page_tokens: Estimated tokens of a page.
         save: Keeps the whole text (UTF-8) and gives the handle for reading on.
+        suggest: Gives a jq filter for a part of the result, or an empty text.
     """
     raw = result.get("content")
     blocks = cast("list[Any]", raw) if isinstance(raw, list) else []
-    text = _BETWEEN.join(part for block in blocks if (part := _text_of(block)) is not None)
+    text = _BETWEEN.join(part for block in blocks if (part := text_of_block(block)) is not None)
     structured = _structured_text(result)
     too_large = estimate_tokens(structured) > page_tokens
     if not too_large and estimate_tokens(text) <= page_tokens:
         return result
     whole = text
     if too_large and not _says_the_same(text, structured):
-        whole = f"{text}{_STRUCTURED}{structured}" if text else structured
+        whole = f"{text}{STRUCTURED_MARK}{structured}" if text else structured
     handle = await save(whole.encode("utf-8", "surrogatepass"))
     end = _page_end(whole, 0, page_tokens)
     kept = {key: value for key, value in result.items() if key != "structuredContent"}
@@ -49,6 +57,9 @@ async def page(result: Json, *, page_tokens: int, save: Callable[[bytes], Awaita
         note += " The structured content is left out here; its JSON is in the stored text."
     elif "structuredContent" in result:
         kept["structuredContent"] = result["structuredContent"]
+    if select := suggest():
+        call = json.dumps({"handle": handle, "select": select}, ensure_ascii=False)
+        note += f" [toolgate: for some fields only: result_read {call}.]"
     return {
         **kept,
         "content": [*_with_first(blocks, whole[:end]), {"type": "text", "text": note}],
@@ -87,7 +98,7 @@ def read_page(stored: bytes | str, offset: int, *, handle: str, page_tokens: int
     }
 
 
-def _text_of(block: object) -> str | None:
+def text_of_block(block: object) -> str | None:
     """The text of a text block or of a text resource; None for all others."""
     if not isinstance(block, dict):
         return None
@@ -121,7 +132,7 @@ def _with_first(blocks: list[Any], first: str) -> list[Any]:
     shown: list[Any] = []
     placed = False
     for block in blocks:
-        if _text_of(block) is None:
+        if text_of_block(block) is None:
             shown.append(block)
         elif not placed:
             annotations = cast("Json", block).get("annotations")

@@ -25,11 +25,11 @@ from toolgate.gateway.calls import CallService
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
 from toolgate.gateway.meta_tools import DiscoverRequest, ProgramArguments
-from toolgate.gateway.paged_results import PagedResults
 from toolgate.gateway.parts import ResultParts
 from toolgate.gateway.programs.names import function_names, words_of
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
 from toolgate.gateway.programs.stubs import host_function, named_arguments
+from toolgate.gateway.results.paged_results import PagedResults
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.models.sandboxes import (
     CallFailure,

@@ -111,9 +111,13 @@ class CallResult(Answer):
     example={"toolKey": "github:list_issues", "arguments": {"owner": "acme"}},
 )
 async def execute(call: Call, body: Execute) -> Json:
-    """Run a tool; its result is unchanged."""
+    """Run a tool; without `select` and `format` its result is unchanged."""
     request = body.normalized()
-    return await call.gateway.calls.execute(call.caller, request.key, request.arguments)
+    return await call.gateway.shaper.run(
+        call.caller,
+        request.shape,
+        lambda: call.gateway.calls.execute(call.caller, request.key, request.arguments),
+    )
 
 
 class RunProgram(ProgramArguments, Body):

@@ -1,0 +1,85 @@
+"""Applies jq filters of models, within limits of time, memory and size."""
+
+import json
+import logging
+from typing import Any, Final
+
+from toolgate.base import json_text
+from toolgate.base.processes.worker import WorkerError, WorkerPool
+from toolgate.errors import ArgumentError
+
+__all__ = ["FilterError", "JqFilter"]
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT_S: Final = 5.0
+"""Seconds of a filter; a sensible one takes milliseconds. Chosen."""
+
+_MAX_CHARS: Final = 4_000
+"""Characters of a filter. Chosen."""
+
+_MEMORY_MB: Final = 512
+"""Megabytes of a worker; jq takes about ten times the size of the JSON. Chosen."""
+
+_WORKERS: Final = 2
+"""Filters at the same time. Chosen."""
+
+
+class FilterError(ValueError):
+    """A filter could not be applied to a value, and the message says why."""
+
+
+class JqFilter:
+    """Filters in worker processes, which are started when they are needed."""
+
+    def __init__(self) -> None:
+        self._pool = WorkerPool(
+            "toolgate.gateway.results.jq_worker:answer", memory_mb=_MEMORY_MB, size=_WORKERS
+        )
+
+    async def check(self, text: str) -> None:
+        """Check a filter before the tool runs.
+
+        Raises:
+            ArgumentError: jq does not understand it.
+        """
+        if len(text) > _MAX_CHARS:
+            raise ArgumentError(
+                f"'select' has {len(text):,} characters.", allowed=f"Allowed: {_MAX_CHARS:,}."
+            )
+        try:
+            reply = await self._ask(text, b"", check=True)
+        except FilterError as error:
+            raise ArgumentError(f"'select' could not be checked: {error}.") from error
+        if "syntax" in reply:
+            raise ArgumentError(
+                f"'select' is no valid jq filter: {reply['syntax']}.",
+                allowed="Allowed: a filter such as '.items[] | {id, name}'.",
+                hint="Correct it; the tool did not run.",
+            )
+
+    async def apply(self, text: str, value: object) -> Any:
+        """What a filter gives: its one output, or all of several as a list.
+
+        Raises:
+            FilterError: It does not fit the value, or met a limit.
+        """
+        reply = await self._ask(text, json_text.dumps(value), check=False)
+        if "outputs" not in reply:
+            raise FilterError(reply.get("failed") or reply["syntax"])
+        outputs = [json.loads(output) for output in reply["outputs"]]
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    async def aclose(self) -> None:
+        """End the processes."""
+        await self._pool.aclose()
+
+    async def _ask(self, text: str, data: bytes, *, check: bool) -> Any:
+        request = {"filter": text, "check": check}
+        try:
+            return await self._pool.call(request, data, timeout_s=_TIMEOUT_S)
+        except TimeoutError as error:
+            raise FilterError(f"it takes longer than {_TIMEOUT_S:g} seconds") from error
+        except WorkerError as error:
+            log.warning("jq gave no answer", extra={"error": str(error)})
+            raise FilterError("it needs too much memory, or jq ended") from error

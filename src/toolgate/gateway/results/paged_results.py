@@ -1,0 +1,148 @@
+"""Stores large results and returns them page by page."""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from toolgate.base.ids import new_id, utc_now
+from toolgate.base.signing import Signer
+from toolgate.errors import (
+    HandleError,
+    StoreError,
+)
+from toolgate.gateway.execution import (
+    page_result,
+    read_page,
+)
+from toolgate.gateway.listing import Change, ChangeNotifier, ListingPolicy
+from toolgate.gateway.results.json_values import read_result, suggest_filter
+from toolgate.settings import Settings
+from toolgate.store import Store, StoredResult
+from toolgate.types import (
+    Caller,
+    Json,
+)
+
+__all__ = ["PagedResults"]
+
+log = logging.getLogger(__name__)
+
+_HANDLE_PURPOSE = "handle"
+"""What the signature of a handle says that it is for."""
+
+
+class PagedResults:
+    """Cuts large results into pages and gives the pages back."""
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        store: Store,
+        signer: Signer,
+        listing: ListingPolicy,
+        changes: ChangeNotifier,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._signer = signer
+        self._listing = listing
+        self._changes = changes
+
+    async def first_page(
+        self,
+        caller: Caller,
+        result: Json,
+        *,
+        page_tokens: int | None = None,
+        schema: Json | None = None,
+    ) -> Json:
+        """A result, cut to its first page where it is too large.
+
+        Args:
+            caller: Whose result it is.
+            result: The result.
+            page_tokens: Estimated tokens of a page; None: as the settings say.
+            schema: The output schema of the tool, for the suggestion of a part of the result.
+        """
+        settings = self._settings().results
+        if not settings.paging:
+            return result
+        try:
+            paged = await page_result(
+                result,
+                page_tokens=page_tokens or settings.page_tokens,
+                save=partial(self._save, caller),
+                suggest=lambda: suggest_filter(schema or {}, read_result(result)),
+            )
+        except StoreError as error:
+            log.warning("large result not stored", extra={"error": error.full_text})
+            return result  # whole and long is better than cut
+        if paged is not result:
+            self._list_reading(caller)
+        return paged
+
+    async def keep(self, caller: Caller, body: bytes) -> str | None:
+        """The handle of a text that `result_read` may read; None: nothing is stored now."""
+        if not self._settings().results.paging:
+            return None
+        try:
+            handle = await self._save(caller, body)
+        except StoreError as error:
+            log.warning("result not stored", extra={"error": error.full_text})
+            return None
+        self._list_reading(caller)
+        return handle
+
+    async def read(self, caller: Caller, handle: str, offset: int) -> Json:
+        """The page of a stored result that starts at `offset` characters.
+
+        Raises:
+            HandleError: The handle is altered, expired, or another caller's.
+        """
+        stored = await self._stored(caller, handle)
+        tokens = self._settings().results.page_tokens
+        return read_page(stored.body, offset, page_tokens=tokens, handle=handle)
+
+    async def stored_text(self, caller: Caller, handle: str) -> str:
+        """The whole text of a stored result.
+
+        Raises:
+            HandleError: The handle is altered, expired, or another caller's.
+        """
+        return (await self._stored(caller, handle)).body.decode("utf-8", "surrogatepass")
+
+    async def _save(self, caller: Caller, body: bytes) -> str:
+        result_id = new_id()
+        await self._store.results.save(
+            StoredResult(
+                handle=result_id,
+                project_id=caller.project_id,
+                caller_id=caller.caller_id,
+                body=body,
+                expires_at=utc_now(plus_s=self._settings().results.ttl_s),
+            )
+        )
+        return self._signer.sign(
+            _HANDLE_PURPOSE, {"i": result_id, "c": caller.caller_id, "p": caller.project_id}
+        )
+
+    def _list_reading(self, caller: Caller) -> None:
+        """List `result_read` from the first stored result on."""
+        is_first = self._listing.note_paged()
+        is_listed = "result_read" in self._settings().meta_tools
+        if is_first and is_listed and not self._listing.lists_all(caller):
+            self._changes.notify(Change(kind="tools"))
+
+    async def _stored(self, caller: Caller, handle: str) -> StoredResult:
+        payload = self._signer.check(_HANDLE_PURPOSE, handle)
+        stored = None
+        if payload.get("c") == caller.caller_id and payload.get("p") == caller.project_id:
+            stored = await self._store.results.get(str(payload.get("i")))
+        if stored is None or stored.expires_at < utc_now():
+            raise HandleError(
+                f"The result {handle[:16]!r}… is not there any more.",
+                allowed=f"Results are kept for {self._settings().results.ttl_s:g} seconds.",
+                hint="Run the tool again.",
+            )
+        return stored

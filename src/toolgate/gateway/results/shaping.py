@@ -1,0 +1,103 @@
+"""Gives of a result what the caller asked for: a part of it, in a format."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from toolgate.base import json_text
+from toolgate.gateway.execution import text_of_block
+from toolgate.gateway.execution.result_formats import FormatError, render
+from toolgate.gateway.execution.result_shape import Shape
+from toolgate.gateway.results.jq_filter import FilterError, JqFilter
+from toolgate.gateway.results.json_values import describe, read_result, read_text
+from toolgate.gateway.results.paged_results import PagedResults
+from toolgate.types import Caller, Json, json_array
+
+__all__ = ["ResultShaper"]
+
+
+class ResultShaper:
+    """Filters and formats results."""
+
+    def __init__(self, pages: PagedResults, jq: JqFilter) -> None:
+        self._pages = pages
+        self._jq = jq
+
+    async def run(self, caller: Caller, shape: Shape, call: Callable[[], Awaitable[Json]]) -> Json:
+        """The result of a call in a shape. A filter that is no jq is refused before the call.
+
+        When the filter does not fit the result, the result is kept and the answer, an error, says
+        how to read it: the call has had its effect, and must not be repeated for a filter's sake.
+
+        Raises:
+            ArgumentError: The filter is no valid jq.
+        """
+        if shape.select:
+            await self._jq.check(shape.select)
+        result = await call()
+        is_final = result.get("resultType") != "input_required"
+        if shape.is_whole or not is_final or result.get("isError") is True:
+            return result
+        value = read_result(result)
+        try:
+            text = await self._text(shape, value)
+        except (FilterError, FormatError) as error:
+            return await self._unfit(caller, result, value, error)
+        raw = json_array(result.get("content"))
+        others = [block for block in raw if text_of_block(block) is None]
+        members = {key: result[key] for key in result if key != "structuredContent"}
+        return {**members, "content": [{"type": "text", "text": text}, *others]}
+
+    async def read(self, caller: Caller, handle: str, shape: Shape) -> Json:
+        """A stored result in a shape.
+
+        Raises:
+            ArgumentError: The filter is no valid jq.
+            HandleError: The handle is altered, expired, or another caller's.
+        """
+        if shape.select:
+            await self._jq.check(shape.select)
+        value = read_text(await self._pages.stored_text(caller, handle))
+        try:
+            text = await self._text(shape, value)
+        except (FilterError, FormatError) as error:
+            return _error(f"{_reason(error)} {describe(value)}")
+        return {"content": [{"type": "text", "text": text}]}
+
+    async def aclose(self) -> None:
+        """End the processes of the filters."""
+        await self._jq.aclose()
+
+    async def _text(self, shape: Shape, value: object) -> str:
+        output = value
+        if shape.select:
+            output = await self._jq.apply(shape.select, value)
+        text = render(output, shape.format or "json")
+        if shape.select and _is_nothing(output):
+            text += f"\n[toolgate: the filter gives nothing. {describe(value)}]"
+        return text
+
+    async def _unfit(self, caller: Caller, result: Json, value: object, error: ValueError) -> Json:
+        problem = f"The tool ran, but {_reason(error, start='its')} {describe(value)}"
+        handle = await self._pages.keep(caller, json_text.dumps(value))
+        if handle is None:
+            note = {"type": "text", "text": f"{problem} The whole result follows."}
+            return {**result, "content": [note, *json_array(result.get("content"))]}
+        call = json_text.dumps({"handle": handle, "select": "."}).decode()
+        return _error(f"{problem} Do not run it again: read its result with result_read {call}.")
+
+
+def _reason(error: ValueError, *, start: str = "The") -> str:
+    if isinstance(error, FilterError):
+        return f"{start} result could not be filtered: {error}."
+    return f"{start} result could not be formatted: {error}."
+
+
+def _is_nothing(output: Any) -> bool:
+    """Whether a filter gave no value, or null alone: names of missing keys give that."""
+    if isinstance(output, list):
+        return all(item is None for item in cast("list[object]", output))
+    return output is None
+
+
+def _error(text: str) -> Json:
+    return {"content": [{"type": "text", "text": text}], "isError": True}

@@ -172,7 +172,7 @@ class ServerSpec:
     """The project it belongs to; the default one is nobody's and shared by all."""
 
     tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """By upstream tool name: false takes a tool away from everybody."""
+    """By upstream tool name or pattern: false takes tools away from everybody."""
 
     credentials: CredentialSpec = CredentialSpec()
     """What is shown to it beside what stands in `options`."""

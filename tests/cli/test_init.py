@@ -216,6 +216,27 @@ def test_writing_back_puts_toolgate_in_place_and_undo_restores_every_byte(
     assert toolgate("init", "--undo", "--yes").returncode == 3
 
 
+def test_lists_of_tools_are_carried_over_and_a_server_with_other_lists_stays_in_its_client(
+    home: Path, toolgate: Run
+) -> None:
+    entry = {"command": "x", "disabledTools": ["drop"]}
+    only(
+        home,
+        claude=json.dumps({"mcpServers": {"db": {"command": "x"}}}),
+        cursor=json.dumps({"mcpServers": {"db": entry, "other": {**entry, "args": ["1"]}}}),
+    )
+    done = toolgate("init", "--yes", "--write-back")
+    assert "'db' stays in Cursor: it allows other tools than db." in done.stderr
+    assert "without these tools: drop" in done.stdout.replace("\n", " ")
+    servers = {server.name: server for server in load(config_of(home)).servers}
+    assert {name: dict(server.tool_permissions) for name, server in servers.items()} == {
+        "db": {},
+        "other": {"drop": False},
+    }
+    cursor = json.loads((home / ".cursor" / "mcp.json").read_text())
+    assert list(cursor["mcpServers"]) == ["toolgate", "db"]
+
+
 ENTRY = '"mine": { "command": "own", "args": [ "1" ], }, // kept as it is'
 
 CLIENT_FILES = {

@@ -244,6 +244,82 @@ def test_roo_code_writes_seconds_and_amp_a_key_with_a_dot(tmp_path: Path) -> Non
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "permissions"),
+    [
+        (
+            ".kiro/settings/mcp.json",
+            '{"mcpServers": {"s": {"command": "x", "disabledTools": ["a"], "autoApprove": ["b"]}}}',
+            {"a": False},
+        ),
+        (
+            ".roo/mcp.json",
+            '{"mcpServers": {"s": {"command": "x", "alwaysAllow": ["b"]}}}',
+            None,
+        ),
+        (
+            ".gemini/settings.json",
+            '{"mcpServers": {"s": {"command": "x", "includeTools": ["a", "b(c)", "d"], '
+            '"excludeTools": ["a"], "trust": true}}}',
+            {"*": False, "a": False, "b": True, "d": True},
+        ),
+        (
+            ".codex/config.toml",
+            '[mcp_servers.s]\ncommand = "x"\nenabled_tools = ["a"]\ndisabled_tools = ["b"]\n',
+            {"*": False, "a": True, "b": False},
+        ),
+        (
+            ".codex/config.toml",
+            '[mcp_servers.s]\ncommand = "x"\nenabled_tools = []\n',
+            {"*": False},
+        ),
+        (
+            ".amp/settings.json",
+            '{"amp.mcpServers": {"s": {"command": "x", "includeTools": ["read_*"]}}}',
+            {"*": False, "read_*": True},
+        ),
+        (
+            "opencode.json",
+            '{"mcp": {"s": {"type": "local", "command": ["x"]}}, '
+            '"tools": {"s_a": false, "s_b": true, "other_*": false, "bash": false}, '
+            '"permission": {"s_c*": "deny", "s_d": "ask"}}',
+            {"a": False, "c*": False},
+        ),
+        (
+            "opencode.json",
+            '{"mcp": {"s": {"type": "local", "command": ["x"]}}, "tools": {"s*": false}}',
+            {"*": False},
+        ),
+    ],
+    ids=["kiro", "roo", "gemini", "codex", "codex empty", "amp", "opencode", "opencode all"],
+)
+def test_lists_of_allowed_and_blocked_tools_are_kept_and_those_of_approval_are_none(
+    name: str, text: str, permissions: dict[str, bool] | None, tmp_path: Path
+) -> None:
+    put(tmp_path / "work" / name, text)
+    (server,) = the_file(find(machine(tmp_path))).servers
+    assert server.config.get("tool_permissions") == permissions
+
+
+def test_what_claude_code_denies_is_kept_and_what_it_allows_is_no_list(tmp_path: Path) -> None:
+    """Rules as https://code.claude.com/docs/en/permissions shows them."""
+    deny = {"permissions": {"deny": ["mcp__my_db__drop", "Bash", "mcp__all"], "allow": ["mcp__x"]}}
+    put(tmp_path / ".claude" / "settings.json", json.dumps(deny))
+    local = {"permissions": {"deny": ["mcp__near__write"]}}
+    put(tmp_path / "p" / ".claude" / "settings.local.json", json.dumps(local))
+    servers = {"my db": {"command": "x"}, "all": {"command": "y"}, "x": {"command": "z"}}
+    project = {str(tmp_path / "p"): {"mcpServers": {"near": {"command": "n"}}}}
+    text = json.dumps({"mcpServers": servers, "projects": project})
+    put(tmp_path / ".claude.json", text)
+    file = the_file(find(machine(tmp_path)))
+    assert {server.name: server.config.get("tool_permissions") for server in file.servers} == {
+        "my db": {"drop": False},
+        "all": {"*": False},
+        "x": None,
+        "near": {"write": False},
+    }
+
+
 def test_a_file_that_cannot_be_read_is_reported_and_hides_no_other(tmp_path: Path) -> None:
     put(tmp_path / ".cursor" / "mcp.json", "{ broken")
     put(tmp_path / ".gemini" / "settings.json", JSON.replace("KEY", "mcpServers"))

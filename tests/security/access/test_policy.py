@@ -371,7 +371,8 @@ def test_a_mask_says_the_same_as_the_decision_about_each_tool(
                     tool.key.partition(":")[2]: data.draw(st.booleans())
                     for tool in tools
                     if tool.server == name and data.draw(st.integers(0, 3)) == 0
-                },
+                }
+                | data.draw(st.dictionaries(st.sampled_from(["*", "r*", "?"]), st.booleans())),
             )
             for name in servers
         ],
@@ -434,3 +435,16 @@ def test_callers_with_the_same_rights_share_what_was_decided() -> None:
 
     assert len(masks) == 1
     assert Identity().kind == "local"
+
+
+def test_the_name_of_a_tool_counts_before_patterns_and_the_longest_of_those() -> None:
+    permissions = {"*": False, "read_*": True, "read_secret*": False, "write": True}
+    names = ("read_a", "read_secret_b", "write", "other")
+    place = FakeCatalog()
+    place.reload([server("s", permissions=permissions)], [Tool(key=f"s:{name}") for name in names])
+    policy = Policy(place)
+    allowed = [policy.decide(Caller.local(), "call", f"s:{name}").allowed for name in names]
+    assert allowed == [True, False, True, False]
+    mask = policy.mask(Caller.local(), place.snapshot)
+    assert mask is not None
+    assert mask.tolist() == allowed

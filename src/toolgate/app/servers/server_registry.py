@@ -13,6 +13,7 @@ import anyio
 from toolgate.base.ids import new_id
 from toolgate.catalog import Catalog
 from toolgate.errors import SettingError, StoreError, UnknownServerError
+from toolgate.security.access import is_switched_on
 from toolgate.security.credentials import SealedConfigs, has_plain_secrets
 from toolgate.settings import (
     Settings,
@@ -186,9 +187,10 @@ class ServerRegistry:
                     hint=f"Write there: [server.{name}.tool_permissions] and below it"
                     f' "{tool}" = {str(allowed).lower()}',
                 )
-            switches = {**json_object(row.config.get("tool_permissions")), tool: allowed}
-            if allowed:
-                del switches[tool]
+            switches = {**json_object(row.config.get("tool_permissions"))}
+            switches.pop(tool, None)
+            if is_switched_on(switches, tool) != allowed:
+                switches[tool] = allowed
             config = {k: v for k, v in row.config.items() if k != "tool_permissions"}
             changed = replace(
                 row, config={**config, "tool_permissions": switches} if switches else config

@@ -11,7 +11,7 @@ from toolgate.base.names import fold, server_prefix
 from toolgate.errors import SettingError
 from toolgate.settings import Settings, render_table, server_name, server_spec, set_import
 from toolgate.settings.clients.supported import ClientFile, FoundServer
-from toolgate.types import Json, ServerSpec
+from toolgate.types import Json, ServerSpec, json_object
 
 __all__ = ["Choice", "choose_servers", "text_with_copies", "text_with_references"]
 
@@ -98,6 +98,7 @@ def choose_servers(
         identities = names.get(spec.name, frozenset[str]())
         names[spec.name] = identities | _filled_identity(spec)
     imported = {(spec.source, spec.title or spec.name) for spec in present.servers}
+    permissions = {spec.name: dict(spec.tool_permissions) for spec in present.servers}
     there = frozenset(names)
     choices: list[Choice] = []
     for file in files:
@@ -117,8 +118,15 @@ def choose_servers(
             if choice.state == "same" and choice.name not in there:
                 remarks = (f"{choice.remarks[0]} above",)
                 choice = replace(choice, is_twin=True, remarks=remarks)
+            listed = json_object(server.config.get("tool_permissions"))
+            if choice.state == "same" and listed != permissions.get(choice.name, {}):
+                # Merging would give one of the clients more tools, or fewer, than it had.
+                reason = f"it allows other tools than {choice.name}"
+                remarks = (*choice.remarks, reason)
+                choice = replace(choice, remarks=remarks, stays=choice.stays or reason)
             if choice.state == "new":
                 names[choice.name] = choice.identities
+                permissions[choice.name] = listed
             choices.append(choice)
     return choices
 
@@ -217,6 +225,8 @@ def _choice(
         remarks.append(stays)
     if not spec.enabled and not spec.problem:
         remarks.append("disabled")
+    if spec.tool_permissions:
+        remarks.append(_tools_remark(spec.tool_permissions))
     return Choice(
         file=file,
         server=server,
@@ -228,6 +238,15 @@ def _choice(
         stays=stays,
         off=off,
     )
+
+
+def _tools_remark(permissions: Mapping[str, bool]) -> str:
+    """What of a server stays hidden, as in its client."""
+    if permissions.get("*") is False:
+        allowed = [name for name, may in permissions.items() if may]
+        return f"only these tools: {', '.join(allowed)}" if allowed else "no tools"
+    denied = [name for name, may in permissions.items() if not may]
+    return f"without these tools: {', '.join(denied)}"
 
 
 def _editor_only_variable(config: Mapping[str, Any]) -> str:

@@ -24,6 +24,7 @@ from toolgate.security.access.rules import (
     RIGHTS,
     AccessRule,
     Hint,
+    is_switched_on,
     parse_pattern,
     rules_of_file,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "ResourceSnapshot",
     "Resources",
     "UsageLimits",
+    "is_switched_on",
     "parse_pattern",
     "project_searches",
     "project_table",

@@ -12,7 +12,7 @@ together.
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -25,7 +25,7 @@ from toolgate.security.access.decision import (
     Resource,
     ResourceSnapshot,
 )
-from toolgate.security.access.rules import BUILT_IN, AccessRule
+from toolgate.security.access.rules import BUILT_IN, AccessRule, is_switched_on
 from toolgate.security.access.tool_matrix import (
     BitRow,
     ToolMatrix,
@@ -162,7 +162,7 @@ class _PermissionSet:
         server = key.partition(":")[0]
         steps = [policy.project_step(who.project, server)]
         if kind == "tool":
-            gone = key in policy.disabled_tools
+            gone = policy.is_taken_away(key)
             steps.append(
                 DecisionStep(
                     stage="tool_permissions",
@@ -232,8 +232,8 @@ class Policy:
         self._projects_of: dict[str, frozenset[str]] = {}
         self._has_projects = False
         self._internal_in = -1, False
-        self.disabled_tools: frozenset[str] = frozenset()
-        """Keys that `tool_permissions` of their servers take away."""
+        self._switches: Mapping[str, Mapping[str, bool]] = {}
+        """`tool_permissions` by server, of those that take tools away."""
         self.distrusted: frozenset[str] = frozenset()
         """Servers whose annotations are not believed."""
         self.by_subject: dict[str, list[AccessRule]] = {}
@@ -273,7 +273,7 @@ class Policy:
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
         """For each tool, whether the caller may see and run it; None: all."""
         permissions = self._set_of(caller)
-        limits_all = self.disabled_tools or self._has_projects or self.inputs.projects
+        limits_all = self._switches or self._has_projects or self.inputs.projects
         limits_all = limits_all or self._any_internal(things)
         if not limits_all and caller.identity.kind == "local":
             return None
@@ -350,7 +350,7 @@ class Policy:
                 for name, projects in self._projects_of.items()
                 if (project in projects if projects else shares)
             )
-            row &= ~tools.of_keys(self.disabled_tools)
+            row &= ~tools.of_keys(self._taken_away(tools))
             self._within[project] = row
         return row
 
@@ -484,15 +484,26 @@ class Policy:
             specs = self._resources.specs
             self._specs = specs
             self._claim()
-            self.disabled_tools = frozenset(
-                f"{spec.name}:{tool}"
+            self._switches = {
+                spec.name: spec.tool_permissions
                 for spec in specs
-                for tool, may in spec.tool_permissions.items()
-                if not may
-            )
+                if not all(spec.tool_permissions.values())
+            }
             self.distrusted = frozenset(spec.name for spec in specs if not spec.trust)
             self._forget()
             self.compile_soon_if_running()
+
+    def is_taken_away(self, key: str) -> bool:
+        """Whether `tool_permissions` of its server take a tool away from everybody."""
+        server, _, tool = key.partition(":")
+        switches = self._switches.get(server)
+        return switches is not None and not is_switched_on(switches, tool)
+
+    def _taken_away(self, tools: ToolMatrix) -> Iterator[str]:
+        for server in self._switches:
+            for at in tools.by_server.get(server, ()):
+                if self.is_taken_away(tools.keys[at]):
+                    yield tools.keys[at]
 
     def _claim(self) -> None:
         """Find out which projects each server is of."""

@@ -1,7 +1,7 @@
 """Access rules: their patterns, and where they were written."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, TypeAlias, cast
@@ -18,6 +18,7 @@ __all__ = [
     "Kind",
     "check_who",
     "glob",
+    "is_switched_on",
     "parse_pattern",
     "rules_of_file",
     "rules_of_store",
@@ -176,6 +177,15 @@ def glob(pattern: str) -> re.Pattern[str]:
     *middle, last = rest
     inner = "".join(f"(?>.*?{part})" for part in middle)
     return re.compile(f"{first}{inner}.*{last}", re.DOTALL)
+
+
+def is_switched_on(switches: Mapping[str, bool], tool: str) -> bool:
+    """Whether `tool_permissions` leave a tool: its own name counts, else the longest pattern."""
+    if tool in switches:
+        return switches[tool]
+    patterns = [name for name in switches if "*" in name or "?" in name]
+    matching = [pattern for pattern in patterns if glob(pattern).fullmatch(tool)]
+    return switches[max(matching, key=len)] if matching else True
 
 
 def _literal(part: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from toolgate.settings.clients.tool_lists import listed_tools
 from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.variables import find_inputs, to_input_variable
 from toolgate.types import Json, json_object
@@ -33,9 +34,6 @@ _PROJECT_FOLDERS = frozenset({
 
 _SAME = ("command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled",
          "enabled")  # fmt: skip
-
-_HIDDEN_TOOLS = ("disabledTools", "disabled_tools", "excludeTools", "enabledTools",
-                 "enabled_tools", "includeTools")  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +103,11 @@ def translate(entry: Json, path: Path) -> Translation:
     timeout_s = _timeout_s(entry, path)
     if timeout_s is not None:
         config["timeout_s"] = timeout_s
-    if any(entry.get(name) for name in _HIDDEN_TOOLS):
-        notices.append("its list of allowed or hidden tools is not taken over")
+    permissions, is_read = listed_tools(entry)
+    if permissions:
+        config["tool_permissions"] = permissions
+    if not is_read:
+        notices.append("its list of allowed or hidden tools cannot be read and is not taken over")
     for name in ("command", "args", "env", "cwd", "url", "headers", "env_file"):
         if name in config:
             if path.name in _OPENCODE_FILES:

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -32,7 +32,8 @@ from toolgate.settings import (
     translate,
     without_table,
 )
-from toolgate.types import Json, json_object
+from toolgate.settings.clients.tool_lists import claude_code_denials, opencode_denials
+from toolgate.types import Json, json_array, json_object
 
 __all__ = [
     "CLIENTS",
@@ -496,6 +497,7 @@ def _read(
             _server(name, json_object(entry), document, Path(project), machine, project=project)
             for name, entry in inner.items()
         ]
+    servers = [_with_denials(server, client, document, folder, machine) for server in servers]
     if servers:
         yield ClientFile(client=client, path=path, scope=scope, servers=tuple(servers))
 
@@ -517,6 +519,41 @@ def _server(
         is_toolgate=is_toolgate(entry),
         notices=translation.notices,
     )
+
+
+def _with_denials(
+    server: FoundServer,
+    client: Client,
+    document: ConfigDocument,
+    folder: Path | None,
+    machine: Machine,
+) -> FoundServer:
+    """The server without the tools that its client denies elsewhere than in its entry."""
+    denials: dict[str, bool] = {}
+    if client is OPENCODE:
+        denials = opencode_denials(document.root, server.name)
+    elif client is CLAUDE_CODE:
+        project = Path(server.project) if server.project else folder
+        rules = list(_claude_code_rules(project, machine))
+        denials = claude_code_denials(rules, server.name)
+    if not denials:
+        return server
+    permissions = {**json_object(server.config.get("tool_permissions")), **denials}
+    return replace(server, config={**server.config, "tool_permissions": permissions})
+
+
+def _claude_code_rules(project: Path | None, machine: Machine) -> Iterator[object]:
+    """What Claude Code denies: https://code.claude.com/docs/en/settings."""
+    user = machine.moved("CLAUDE_CONFIG_DIR", machine.home / ".claude")
+    paths = [user / "settings.json"]
+    if project is not None:
+        paths += [project / ".claude" / name for name in ("settings.json", "settings.local.json")]
+    for path in paths:
+        try:
+            root = read_document(path).root
+        except (OSError, SettingError):
+            continue  # absent, or Claude Code does not use it either
+        yield from json_array(json_object(root.get("permissions")).get("deny"))
 
 
 def _absolute(path: str, base: Path) -> str:

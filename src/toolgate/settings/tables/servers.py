@@ -170,7 +170,9 @@ class ServerTable:
     """The project it belongs to; empty: to none, and all see it."""
 
     tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Names of its tools with false: nobody sees or runs them, whatever else is allowed."""
+    """Names of its tools with false: nobody sees or runs them, whatever else is allowed. Names may
+    be patterns with `*` and `?`; the name itself counts before patterns, and of those the longest:
+    `{ "*" = false, search = true }` leaves one tool."""
 
     audit: Literal["hashes", "full"] = "hashes"
     """What the audit log keeps of arguments and results of its tools: hashes, sizes and shapes, or

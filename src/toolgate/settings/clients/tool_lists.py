@@ -1,0 +1,91 @@
+"""Which tools of a server a client hides: its lists as `tool_permissions`.
+
+Lists of tools that run without asking (`autoApprove`, `alwaysAllow`, `trust`, and the `allow` of
+Claude Code) say nothing about what may run at all, so they are no part of this.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import cast
+
+from toolgate.types import Json, json_object
+
+__all__ = ["claude_code_denials", "listed_tools", "opencode_denials"]
+
+_BLOCKED = ("disabledTools", "disabled_tools", "excludeTools")
+"""Kiro, Roo Code and Antigravity; Codex; Gemini CLI."""
+
+_ALLOWED = ("enabledTools", "enabled_tools", "includeTools")
+"""Codex, Gemini CLI and Amp. An empty list allows no tool."""
+
+
+def listed_tools(entry: Mapping[str, object]) -> tuple[dict[str, bool], bool]:
+    """`tool_permissions` for the lists in an entry, and whether all lists could be read.
+
+    See https://developers.openai.com/codex/config-reference,
+    https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md and
+    https://kiro.dev/docs/mcp/configuration. A tool in both lists is blocked, as in all of them.
+    """
+    permissions: dict[str, bool] = {}
+    is_read = True
+    for name in _ALLOWED:
+        if entry.get(name) is None:
+            continue
+        names = _names(entry[name])
+        is_read &= names is not None
+        # Gemini CLI also writes `tool(arguments)` there.
+        allowed = {item.partition("(")[0]: True for item in names or ()}
+        permissions |= {"*": False, **allowed}
+        if allowed.get("*"):
+            permissions["*"] = True
+    for name in _BLOCKED:
+        if entry.get(name) is None:
+            continue
+        names = _names(entry[name])
+        is_read &= names is not None
+        permissions |= dict.fromkeys(names or (), False)
+    return (permissions if False in permissions.values() else {}), is_read
+
+
+def claude_code_denials(rules: Iterable[object], server: str) -> dict[str, bool]:
+    """`tool_permissions` for the `permissions.deny` of Claude Code.
+
+    See https://code.claude.com/docs/en/permissions: `mcp__SERVER`, `mcp__SERVER__*` and
+    `mcp__SERVER__TOOL`, with names in which other characters are underscores.
+    """
+    prefix = f"mcp__{re.sub(r'[^A-Za-z0-9_-]', '_', server)}"
+    permissions: dict[str, bool] = {}
+    for rule in rules:
+        if rule in ("mcp__*", "*", prefix):
+            permissions["*"] = False
+        elif isinstance(rule, str) and rule.startswith(f"{prefix}__"):
+            permissions[rule.removeprefix(f"{prefix}__")] = False
+    return permissions
+
+
+def opencode_denials(root: Json, server: str) -> dict[str, bool]:
+    """`tool_permissions` for `tools` and `permission` in a file of OpenCode.
+
+    See https://opencode.ai/docs/mcp-servers: tools are called `SERVER_TOOL`, with `*` for any text.
+    """
+    prefix = f"{re.sub(r'[^A-Za-z0-9_-]', '_', server)}_"
+    rules: dict[str, object] = {
+        **json_object(root.get("permission")),
+        **json_object(root.get("tools")),
+    }
+    permissions: dict[str, bool] = {}
+    for pattern, rule in rules.items():
+        if rule is not False and rule != "deny":
+            continue
+        if pattern.startswith(prefix):
+            permissions[pattern.removeprefix(prefix)] = False
+        elif "*" in pattern and prefix.startswith(pattern.partition("*")[0]):
+            permissions["*"] = False
+    return permissions
+
+
+def _names(value: object) -> list[str] | None:
+    if not isinstance(value, list):
+        return None
+    items = cast("list[object]", value)
+    return [item for item in items if isinstance(item, str)]

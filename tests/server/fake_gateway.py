@@ -1,7 +1,7 @@
 """A gateway in memory that tests serve over HTTP and stdio."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from toolgate.errors import (
     UnknownServerError,
     UnknownToolError,
 )
+from toolgate.gateway.execution.result_shape import Shape
 from toolgate.gateway.visible_catalog import Authorized
 from toolgate.security.access import Admission
 from toolgate.settings import ServeSettings, Settings
@@ -84,6 +85,11 @@ class FakeGateway:
         return True
 
     manage = changes = discovery = calls = resources = prompts = servers = listing = visible
+    shaper = visible
+
+    async def run(self, caller: Caller, shape: Shape, call: Callable[[], Awaitable[Json]]) -> Json:
+        assert shape.is_whole
+        return await call()
 
     async def list_tools(self, caller: Caller) -> bytes:
         return orjson.dumps(self.listed)

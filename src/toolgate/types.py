@@ -6,9 +6,10 @@ Imports nothing of ours except `errors`, so a newcomer can read this file first.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol, TypeAlias, cast, runtime_checkable
+from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_checkable
 
 __all__ = [
+    "CALLER_VARIABLES",
     "CONSOLE",
     "DEFAULT_PROJECT",
     "HANDSHAKE_VERSIONS",
@@ -22,11 +23,13 @@ __all__ = [
     "Era",
     "Identity",
     "Json",
+    "ParameterOverride",
     "Peer",
     "PluginSpec",
     "ServerSpec",
     "ServerState",
     "ServerStatus",
+    "ToolOverride",
     "json_array",
     "json_object",
 ]
@@ -123,6 +126,54 @@ class CredentialSpec:
     """Names of variables that each user gives."""
 
 
+CALLER_VARIABLES: Final = ("id", "name", "project", "roles", "groups")
+"""What `${user.NAME}` in the override of a parameter may name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParameterOverride:
+    """What differs for one parameter of a tool. `${user.NAME}` in texts stands for the caller."""
+
+    value: object = None
+    """Always sent, and then no caller sees or sends the parameter; None: nothing."""
+
+    default: object = None
+    """Sent when the caller sends nothing; None: nothing."""
+
+    hide: bool = False
+    """Whether no caller sees or sends it."""
+
+    description: str = ""
+    """In place of what the server says about it; empty: that stays."""
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether callers neither see nor send it."""
+        return self.hide or self.value is not None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolOverride:
+    """How a tool is offered in place of how its server offers it."""
+
+    name: str = ""
+    """Its name for clients; empty: its own. Its key stays `server:own name`."""
+
+    description: str = ""
+    """In place of what the server says about it; empty: that stays."""
+
+    hide: bool = False
+    """Whether nobody sees or runs it."""
+
+    tags: tuple[str, ...] = ()
+    """Words by which it is found besides its texts."""
+
+    parameters: Mapping[str, ParameterOverride] = field(
+        default_factory=dict[str, ParameterOverride]
+    )
+    """By the name of the parameter."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServerSpec:
     """One upstream server as it is configured."""
@@ -174,6 +225,9 @@ class ServerSpec:
     tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
     """By upstream tool name or pattern: false takes tools away from everybody."""
 
+    tool_overrides: Mapping[str, ToolOverride] = field(default_factory=dict[str, ToolOverride])
+    """By upstream tool name: how the tool is offered in place of how the server offers it."""
+
     credentials: CredentialSpec = CredentialSpec()
     """What is shown to it beside what stands in `options`."""
 
@@ -216,6 +270,9 @@ class ServerStatus:
 
     held: int = 0
     """Tools, prompts, resources, templates and instructions that await approval."""
+
+    override_problems: tuple[str, ...] = ()
+    """Sentences about overrides of its tools that cannot be applied."""
 
     resources: int = 0
     """Resources in the catalog."""

@@ -242,7 +242,7 @@ class Receipts:
             "detail": _traced(detail) | self._process,
         }
         async with _Receipt(
-            self._sink, fields, None, must_be_kept=True, keeps=None, traced=_traced({})
+            self._sink, fields, None, given=None, must_be_kept=True, keeps=None, traced=_traced({})
         ):
             yield
 
@@ -298,12 +298,23 @@ class Receipts:
         *,
         digest: str | None = None,
         arguments: object = None,
+        given: Json | None = None,
         detail: Json | None = None,
     ) -> "_Receipt":
         """Record the intention before the block and the outcome after, whatever it is.
 
         `async with` gives a function that takes the result; without it the outcome says how the
         block ended.
+
+        Args:
+            caller: Who acts.
+            action: What is done.
+            server: The name of the server.
+            target: The tool, prompt or resource.
+            digest: Hash of its definition.
+            arguments: What is sent.
+            given: What the caller gave, where something else is sent.
+            detail: What else there is to say.
         """
         fields = _of(caller, action) | {
             "phase": "intent",
@@ -324,6 +335,7 @@ class Receipts:
             self._sink,
             fields,
             arguments,
+            given=given,
             must_be_kept=self._is_closed(caller.project_id),
             keeps=self._mask if is_full else None,
             traced=traced,
@@ -355,6 +367,7 @@ class _Receipt:
         fields: dict[str, Any],
         arguments: object,
         *,
+        given: Json | None,
         must_be_kept: bool,
         keeps: Callable[[object], object] | None,
         traced: Json,
@@ -363,6 +376,7 @@ class _Receipt:
         self._traced = traced
         self._fields = fields
         self._arguments = arguments
+        self._given = given
         self._must_be_kept = must_be_kept
         self._keeps = keeps
         self._began = perf_counter()
@@ -383,6 +397,8 @@ class _Receipt:
             self._fields["detail"]["shape"] = _shape(self._arguments)
             if self._keeps is not None:
                 self._fields["detail"]["arguments"] = _recorded(self._keeps(self._arguments))
+        if self._given is not None:
+            self._fields["detail"]["given"] = await self._given_form(self._given)
         record = AuditRecord(**self._fields)
         if not self._must_be_kept:
             self._sink.record(record)
@@ -393,6 +409,14 @@ class _Receipt:
             self._sink.record(AuditRecord(**self._outcome(error)))
             raise
         return self._take
+
+    async def _given_form(self, given: Json) -> Json:
+        """What is kept of the arguments of the caller, as of those that are sent."""
+        body = json_text.dumps(given)
+        form: Json = {"bytes": len(body), "sha256": await _hash(body), "shape": _shape(given)}
+        if self._keeps is not None:
+            form["arguments"] = _recorded(self._keeps(given))
+        return form
 
     async def __aexit__(
         self,

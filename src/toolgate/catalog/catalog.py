@@ -126,6 +126,7 @@ class Catalog:
         ordered = list(specs)
         _check_distinguishable(spec.name for spec in ordered)
         await self._fleet.reload(ordered, should_connect=self._should_connect)
+        await self._apply_overrides(ordered)
         self._publish()
 
     async def add(self, spec: ServerSpec) -> UpstreamServer:
@@ -158,6 +159,7 @@ class Catalog:
     async def replace(self, spec: ServerSpec) -> None:
         """Give a server new settings and reconnect it; its entries stay meanwhile."""
         await self._fleet.replace(spec, connect=self._should_connect(spec.name))
+        await self._apply_overrides([spec])
         self._publish()
 
     async def reinspect(self, name: str) -> None:
@@ -285,6 +287,8 @@ class Catalog:
         entries = await self._inspected_entries(name, listing, listed_at)
         is_first = name not in self._entries_by_server
         self._entries_by_server[name] = entries
+        if (spec := self._fleet.spec(name)) is not None:
+            await self._apply_overrides([spec])  # they may have changed meanwhile
         self._publish()
         if is_first:
             self.events.state_changed()
@@ -305,9 +309,25 @@ class Catalog:
         # Entries of thousands of tools take long to build: not on the event loop.
         return await asyncio.to_thread(self._build, name, listing, listed_at, quarantined)
 
+    async def _apply_overrides(self, specs: Iterable[ServerSpec]) -> None:
+        """Change the entries of servers whose tools are overridden in another way now."""
+        for spec in specs:
+            entries = self._entries_by_server.get(spec.name)
+            if entries is None or entries.overrides == spec.tool_overrides:
+                continue
+            self._entries_by_server[spec.name] = await asyncio.to_thread(
+                entries.with_overrides,
+                spec.name,
+                spec.tool_overrides,
+                max_name_chars=self._max_name_chars,
+                flat=self._flat,
+            )
+
     def _build(
         self, name: str, listing: Listing, listed_at: str | None, quarantined: Mapping[EntryId, str]
     ) -> ServerEntries:
+        spec = self._fleet.spec(name)
+
         def accepted(kind: EntryKind, member: str, entries: Iterable[Json]) -> list[Json]:
             return [entry for entry in entries if (kind, entry[member]) not in quarantined]
 
@@ -324,6 +344,7 @@ class Catalog:
             left_out=listing.left_out,
             max_name_chars=self._max_name_chars,
             flat=self._flat,
+            overrides=spec.tool_overrides if spec is not None else None,
         )
 
     def _publish(self) -> None:
@@ -355,6 +376,8 @@ class Catalog:
             resources=len(offers.resources),
             listed_at=offers.listed_at,
         )
+        if offers.override_problems:
+            status = replace(status, override_problems=offers.override_problems)
         if status.state not in ("ready", "degraded"):
             return status
         if failure := self._refresher.failure(server.name):

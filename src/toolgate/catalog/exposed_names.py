@@ -21,13 +21,16 @@ _HASH_CHARS = 8
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 
-def exposed_names(server: str, names: Sequence[str], *, limit: int) -> list[str]:
+def exposed_names(
+    server: str, names: Sequence[str], *, limit: int, keys: Sequence[str] = ()
+) -> list[str]:
     """Exposed names of all tools (or prompts) of one server, in their order.
 
     Args:
         server: Name of the server.
         names: Names on that server, each once.
         limit: Most characters of an exposed name, 24 to 64.
+        keys: Their keys, where `names` are not those on the server.
     """
     prefix = server_prefix(server)
     plain = [f"{prefix}__{name}" for name in names]
@@ -35,8 +38,10 @@ def exposed_names(server: str, names: Sequence[str], *, limit: int) -> list[str]
     return [
         whole
         if len(whole) <= limit and _is_safe(name) and seen[fold(whole)] == 1
-        else _changed(whole, f"{server}:{name}", limit)
-        for name, whole in zip(names, plain, strict=True)
+        else _changed(whole, key, limit)
+        for name, whole, key in zip(
+            names, plain, keys or [f"{server}:{name}" for name in names], strict=True
+        )
     ]
 
 

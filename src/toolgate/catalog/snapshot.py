@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
 from operator import attrgetter
@@ -14,7 +14,8 @@ from toolgate.base import json_text
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog.exposed_names import exposed_names
 from toolgate.catalog.listed_definitions import EntryId
-from toolgate.types import Json, json_object
+from toolgate.catalog.overrides import OfferedTool, offered_tools
+from toolgate.types import Json, ToolOverride, json_object
 
 __all__ = ["CatalogEntry", "ServerEntries", "Snapshot", "build_entries"]
 
@@ -33,16 +34,18 @@ class CatalogEntry:
     """Name of its server."""
 
     name: str
-    """Its name on that server; for resources the URI, for templates the URI template."""
+    """Its name on that server, or that of its override; for resources the URI, for templates the
+    URI template."""
 
     exposed: str
     """The name (or URI) that clients use."""
 
     raw: bytes
-    """The definition as clients see it: as the server sent it, under its exposed name."""
+    """The definition as clients see it: as the server sent it, with the changes of its override,
+    under its exposed name."""
 
     digest: str
-    """SHA-256 of what the server sent; changes when anything of it changes."""
+    """SHA-256 of what the server sent, and of its override; changes when anything of it changes."""
 
     repeatable: bool = False
     """Annotated as read-only or idempotent: an interrupted call may be sent again."""
@@ -58,6 +61,29 @@ class CatalogEntry:
 
     mirrors_arguments: bool = False
     """Whether calls repeat arguments in HTTP headers (`x-mcp-header` in the input schema)."""
+
+    override: ToolOverride | None = None
+    """What clients see and send differently from the server; None: nothing."""
+
+    listed: bytes = b""
+    """The definition as the server sent it, where an override changes it; else empty."""
+
+    @property
+    def own_name(self) -> str:
+        """The name by which its server knows it."""
+        return self.key.partition(":")[2]
+
+    @property
+    def shown_key(self) -> str:
+        """`server:name` with the name that clients see. WARNING: rights belong to `key`."""
+        return self.key if self.override is None else f"{self.server}:{self.name}"
+
+    @property
+    def listed_definition(self) -> Json:
+        """The definition as the server sent it, parsed anew each time."""
+        if self.listed:
+            return json_object(json_text.loads(self.listed))
+        return {**self.definition, "name": self.own_name}
 
     @property
     def definition(self) -> Json:
@@ -96,10 +122,43 @@ class ServerEntries:
     quarantined: Mapping[EntryId, str] = field(default_factory=dict[EntryId, str])
     """What is quarantined, each with the reason; in none of the lists above."""
 
+    overrides: Mapping[str, ToolOverride] = field(default_factory=dict[str, ToolOverride])
+    """The overrides that are applied, by the tool's own name."""
+
+    override_problems: tuple[str, ...] = ()
+    """Sentences about overrides that cannot be applied."""
+
+    listed_tools: tuple[bytes, ...] = ()
+    """All tools as the server sent them, where there are overrides; else empty."""
+
+    def with_overrides(
+        self,
+        server: str,
+        overrides: Mapping[str, ToolOverride],
+        *,
+        max_name_chars: int,
+        flat: bool,
+    ) -> "ServerEntries":
+        """The same with other overrides of its tools."""
+        listed: list[Json] = [json_object(json_text.loads(raw)) for raw in self.listed_tools]
+        if not self.overrides:
+            listed = [tool.listed_definition for tool in self.tools]
+        tools = _tools(
+            server, listed, overrides, self.quarantined, max_name_chars=max_name_chars, flat=flat
+        )
+        return replace(self, **tools)
+
     @cached_property
     def by_key(self) -> Mapping[str, CatalogEntry]:
         """Its tools by key."""
         return {tool.key: tool for tool in self.tools}
+
+    @cached_property
+    def renamed(self) -> Mapping[str, CatalogEntry]:
+        """Its tools with another name than their own, by `shown_key`."""
+        if not self.overrides:
+            return {}
+        return {tool.shown_key: tool for tool in self.tools if tool.shown_key != tool.key}
 
     def withholds(self, uri: str) -> bool:
         """Whether a URI of this server is that of a quarantined resource, or of such a template."""
@@ -163,9 +222,29 @@ class Snapshot:
         }
 
     def tool(self, key: str) -> CatalogEntry | None:
-        """A tool by its key, as cheap right after a change as at any other time."""
+        """A tool by its key, as cheap right after a change as at any other time.
+
+        The key with the name of its override means the same tool; no server uses that name itself.
+        """
         entries = self.servers.get(key.partition(":")[0])
-        return entries.by_key.get(key) if entries is not None else None
+        if entries is None:
+            return None
+        return entries.by_key.get(key) or entries.renamed.get(key)
+
+    def shown_key(self, key: str) -> str:
+        """`server:name` of a tool with the name that clients see."""
+        entry = self.tool(key)
+        return key if entry is None else entry.shown_key
+
+    def own_key(self, key: str) -> str:
+        """The key of a tool for what `shown_key` gave."""
+        entry = self.tool(key)
+        return key if entry is None else entry.key
+
+    @cached_property
+    def has_renamed(self) -> bool:
+        """Whether any tool has another name than its own."""
+        return any(entries.renamed for entries in self.servers.values() if entries.overrides)
 
     @cached_property
     def by_key(self) -> Mapping[str, CatalogEntry]:
@@ -272,10 +351,12 @@ def build_entries(
     quarantined: Mapping[EntryId, str] | None = None,
     max_name_chars: int = 48,
     flat: bool = False,
+    overrides: Mapping[str, ToolOverride] | None = None,
 ) -> ServerEntries:
     """Entries from definitions as the server sent them; each has a usable `name` or `uri`."""
+    held = quarantined or {}
     return ServerEntries(
-        tools=_named_entries(server, tools, max_name_chars=max_name_chars, flat=flat),
+        **_tools(server, tools, overrides or {}, held, max_name_chars=max_name_chars, flat=flat),
         prompts=_named_entries(server, prompts, max_name_chars=max_name_chars, flat=flat),
         resources=tuple(_uri_entry(server, item, "uri") for item in resources),
         templates=tuple(_uri_entry(server, item, "uriTemplate") for item in templates),
@@ -283,7 +364,53 @@ def build_entries(
         instructions=instructions,
         listed_at=listed_at,
         left_out=left_out,
-        quarantined=quarantined or {},
+        quarantined=held,
+    )
+
+
+def _tools(
+    server: str,
+    listed: Sequence[Json],
+    overrides: Mapping[str, ToolOverride],
+    quarantined: Mapping[EntryId, str],
+    *,
+    max_name_chars: int,
+    flat: bool,
+) -> Json:
+    """What `ServerEntries` says about tools, by the names of its fields."""
+    if not overrides:
+        tools = _named_entries(server, listed, max_name_chars=max_name_chars, flat=flat)
+        return {"tools": tools, "overrides": {}, "override_problems": (), "listed_tools": ()}
+    held = frozenset(name for kind, name in quarantined if kind == "tool")
+    offered, problems = offered_tools(server, listed, overrides, held)
+    names = [str(tool.definition["name"]) for tool in offered]
+    keys = [f"{server}:{tool.own_name}" for tool in offered]
+    exposed = names if flat else exposed_names(server, names, limit=max_name_chars, keys=keys)
+    raw_by_name = {str(item["name"]): json_text.dumps_to_keep(item) for item in listed}
+    tools = tuple(
+        _overridden(server, tool, name, raw_by_name[tool.own_name])
+        for tool, name in zip(offered, exposed, strict=True)
+    )
+    return {
+        "tools": tools,
+        "overrides": overrides,
+        "override_problems": tuple(problems),
+        "listed_tools": tuple(raw_by_name.values()),
+    }
+
+
+def _overridden(server: str, tool: OfferedTool, exposed: str, listed: bytes) -> CatalogEntry:
+    """The entry of a tool of a server with overrides; not each of its tools has one."""
+    entry = _named_entry(server, tool.definition, tool.own_name, exposed)
+    if tool.override is None:
+        return entry
+    change = repr(tool.override).encode("utf-8", "surrogatepass")
+    return replace(
+        entry,
+        name=str(tool.definition["name"]),
+        digest=hashlib.sha256(listed + b"\0" + change).hexdigest(),
+        override=tool.override,
+        listed=listed,
     )
 
 
@@ -308,6 +435,8 @@ def _named_entry(server: str, definition: Json, name: str, exposed: str) -> Cata
         raw=raw,
         digest=_digest(definition),
         mirrors_arguments=b'"x-mcp-header"' in raw,
+        override=None,
+        listed=b"",
         **_hints(definition),
     )
 

@@ -149,8 +149,10 @@ class ApprovalService:
     def _check_arguments(self, approval: StoredApproval, arguments: Json) -> None:
         entry = self._catalog.snapshot.tool(approval.tool)
         if entry is not None:
-            schema = json_object(entry.definition.get("inputSchema"))
-            check_arguments(schema, arguments, digest=entry.digest, tool=entry.key)
+            # Who approves sees what is sent: with what an override hides from callers.
+            schema = json_object(entry.listed_definition.get("inputSchema"))
+            digest = f"{entry.digest} as listed" if entry.listed else entry.digest
+            check_arguments(schema, arguments, digest=digest, tool=entry.key)
 
     def _has_right(self, caller: Caller, right: str) -> bool:
         return self._access.decide(caller, "right", right).allowed

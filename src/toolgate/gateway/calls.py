@@ -1,6 +1,7 @@
 """Runs tools: access, argument check, guards, limits, audit, request to the server."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import perf_counter
 
 from toolgate.audit import Receipts
@@ -22,6 +23,7 @@ from toolgate.gateway.execution import (
     Running,
     RunningCall,
     check_arguments,
+    sent_arguments,
 )
 from toolgate.gateway.intents import IntentRequests
 from toolgate.gateway.listing import ContentService
@@ -119,6 +121,11 @@ class CallService:
     async def run(self, caller: Caller, call: Authorized, params: Json, peer: Peer | None) -> Json:
         """Every call of a tool comes through here, and is compared with what was asked for last."""
         entry = call.entry
+        if entry.override is not None:
+            given = json_object(params.get("arguments"))
+            with self._receipts.refusals(caller, "call", entry.key):
+                params = {**params, "arguments": sent_arguments(caller, entry, given)}
+            call = replace(call, given=given)
         if not self.protections.is_empty and (
             refusal := self._protection_refusal(caller, entry, params)
         ):
@@ -136,7 +143,7 @@ class CallService:
         """Why a call would change a file that belongs to a pack; empty where it does not."""
         refusal = self.protections.refusal(
             entry.server,
-            entry.name,
+            entry.own_name,
             params.get("arguments"),
             read_only=entry.read_only,
             folder=self._guards.guards.folder_of(entry.server),
@@ -216,7 +223,7 @@ class CallService:
         self, caller: Caller, call: Authorized, passed: GuardedCall, peer: Peer | None
     ) -> Json:
         entry, arguments = call.entry, passed.params.get("arguments")
-        sent = {**passed.params, "name": entry.name}
+        sent = {**passed.params, "name": entry.own_name}
         detail = {"decision": call.rule, **passed.notes}
         if passed.clearance is not None:
             detail["approval"] = passed.clearance.approval.approval_id
@@ -227,6 +234,7 @@ class CallService:
             entry.key,
             digest=entry.digest,
             arguments=arguments,
+            given=call.given,
             detail=detail,
         ) as done:
             if passed.clearance is not None:
@@ -268,7 +276,7 @@ class CallService:
         schema = json_object(entry.definition.get("inputSchema"))
         with observe("arguments", tool=entry.key):
             try:
-                check_arguments(schema, arguments, digest=entry.digest, tool=entry.key)
+                check_arguments(schema, arguments, digest=entry.digest, tool=entry.shown_key)
             except ArgumentError:
                 expected = signature(entry.name, schema)
                 check_arguments(schema, arguments, digest=entry.digest, signature=expected)

@@ -133,7 +133,7 @@ class DiscoveryService:
             answer = replace(answer, hits=(*answer.hits, *core)) if core else answer
         with observe("answer", hits=len(answer.hits)):
             found = compose(
-                answer,
+                _as_shown(answer, snapshot),
                 lambda key: self._definition(caller, snapshot, key),
                 siblings=self._visible.siblings(caller, snapshot, answer)
                 if request.as_text
@@ -142,17 +142,17 @@ class DiscoveryService:
                 down=down,
                 notices=notices,
                 meta_tools=self._listing.callable_meta_tools(),
-                alternatives=self._alternatives(caller, answer)
+                alternatives=_keys_as_shown(self._alternatives(caller, answer), snapshot)
                 if settings.usage.alternatives
                 else {},
-                used_with=self._used_with(caller, answer),
+                used_with=_keys_as_shown(self._used_with(caller, answer), snapshot),
                 as_text=request.as_text,
             )
-        self._learn(caller, request, of_tools, found)
+        self._learn(caller, request, of_tools, found, snapshot)
         self._receipts.discovery(
             caller,
             request.queries,
-            [(one.tool_key, one.relevance) for one in found.results],
+            [(snapshot.own_key(one.tool_key), one.relevance) for one in found.results],
             tokens=found.tokens,
             began=began,
             searched_by=arm.name,
@@ -215,7 +215,7 @@ class DiscoveryService:
             for key in sorted(self._listing.pinned(self._listing.project_of(caller)) - found)
             if (entry := self._catalog.snapshot.tool(key)) is not None
             if not request.servers or entry.server in request.servers
-            if self._access.decide(caller, "list", key).allowed
+            if self._access.decide(caller, "list", entry.key).allowed
         ]
 
     async def _group(self, caller: Caller, name: str) -> Collection[str] | None:
@@ -268,12 +268,18 @@ class DiscoveryService:
         return {key: self._usable(caller, others) for key, others in found.items()}
 
     def _learn(
-        self, caller: Caller, request: DiscoverRequest, answer: SearchAnswer, found: Discovery
+        self,
+        caller: Caller,
+        request: DiscoverRequest,
+        answer: SearchAnswer,
+        found: Discovery,
+        snapshot: Snapshot,
     ) -> None:
         """Remember what an answer showed, so that a call can be told to belong to it."""
         shown = {one.tool_key for one in found.results}
         beside = {key for one in found.results for key in one.alternatives}
         beside |= {key for one in found.results for key, _ in one.used_with}
+        shown, beside = set(map(snapshot.own_key, shown)), set(map(snapshot.own_key, beside))
         asked = answer.queries or tuple(SearchedQuery(query=query) for query in request.queries)
         hits = [hit for hit in answer.hits if hit.key in shown]
         self._learning.note_search(caller, asked, answer.model, hits, beside)
@@ -330,7 +336,7 @@ class DiscoveryService:
             try:
                 with self._receipts.refusals(caller, "describe", key):
                     entry = self._visible.tool(caller, key)
-                    definitions.append((entry.key, entry.definition))
+                    definitions.append((entry.shown_key, entry.definition))
             except ToolgateError as error:
                 problems.append(error)
         if problems and not definitions:
@@ -344,6 +350,25 @@ class DiscoveryService:
         self._receipts.simple(caller, "describe", began=began, detail=detail)
         await self._receipts.wait_written(caller)
         return shown
+
+
+def _as_shown(answer: SearchAnswer, snapshot: Snapshot) -> SearchAnswer:
+    """The answer with the names that clients see, where tools are renamed."""
+    if not snapshot.has_renamed:
+        return answer
+    hits = tuple(replace(hit, key=snapshot.shown_key(hit.key)) for hit in answer.hits)
+    return replace(answer, hits=hits)
+
+
+def _keys_as_shown(
+    keys: Mapping[str, Sequence[str]], snapshot: Snapshot
+) -> Mapping[str, Sequence[str]]:
+    if not snapshot.has_renamed:
+        return keys
+    return {
+        snapshot.shown_key(key): [snapshot.shown_key(other) for other in others]
+        for key, others in keys.items()
+    }
 
 
 def _in_group(

@@ -49,6 +49,9 @@ class Authorized:
     rule: str
     """What allowed it, for the audit."""
 
+    given: Json | None = None
+    """The arguments of the caller, where an override makes others of them; None: they are sent."""
+
 
 class VisibleCatalog:
     """Looks things up in the catalog for a caller, asking for access each time."""

@@ -12,7 +12,7 @@ from toolgate.search.experiment import Experiment
 from toolgate.search.semantic.index_maintenance import VectorIndex
 from toolgate.search.sequence_diff import exchanged, shared_head, shared_tail
 from toolgate.search.strategies._http_service import ServiceBacked
-from toolgate.types import json_object
+from toolgate.types import Json, json_array, json_object
 
 __all__ = ["Indexable", "ToolIndex"]
 
@@ -181,7 +181,7 @@ def _texts_of(raw: bytes) -> tuple[str, str, tuple[tuple[str, str], ...]]:
     title = definition.get("title") or json_object(definition.get("annotations")).get("title")
     return (
         title if isinstance(title, str) else "",
-        _text(definition.get("description")),
+        _with_tags(_text(definition.get("description")), definition),
         tuple(
             (name, _text(json_object(schema).get("description")))
             for name, schema in properties.items()
@@ -191,3 +191,10 @@ def _texts_of(raw: bytes) -> tuple[str, str, tuple[tuple[str, str], ...]]:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
+
+
+def _with_tags(description: str, definition: Json) -> str:
+    """The description, and the tags of an override, which are searched like it."""
+    tags = json_array(json_object(definition.get("_meta")).get("toolgate/tags"))
+    words = " ".join(tag for tag in tags if isinstance(tag, str))
+    return f"{description}\n{words}".strip() if words else description

@@ -38,7 +38,8 @@ from toolgate.settings.loader import (
     load_errors,
     server_spec,
 )
-from toolgate.settings.servers.entries import is_toolgate, redact, server_name
+from toolgate.settings.servers.entries import redact, server_name
+from toolgate.settings.servers.own_entry import is_toolgate
 from toolgate.settings.tables import (
     META_TOOLS,
     ApprovalSettings,

@@ -25,6 +25,7 @@ from toolgate.cli.setup._content_checks import (
 from toolgate.cli.setup._server_checks import (
     check_commands,
     check_orphans,
+    check_overrides,
     check_pinned_tools,
     check_quarantine,
     check_servers,
@@ -75,6 +76,8 @@ async def run_checks(*, handshakes: bool = True) -> AsyncIterator[Check]:
         async for check in check_servers(loaded, remote, leave_out=frozenset(reported)):
             yield check
     async for check in check_pinned_tools(loaded, remote):
+        yield check
+    async for check in check_overrides(remote):
         yield check
     async for check in check_quarantine(remote):
         yield check

@@ -20,6 +20,7 @@ from toolgate.types import Json, ServerSpec
 __all__ = [
     "check_commands",
     "check_orphans",
+    "check_overrides",
     "check_pinned_tools",
     "check_quarantine",
     "check_servers",
@@ -169,7 +170,7 @@ async def check_pinned_tools(
     tool_keys: set[str] = set()
     listed_servers: set[str] = set()
     if remote is not None:
-        tool_keys = {str(tool["toolKey"]) for tool in await remote.rows("tools")}
+        tool_keys = {str(t.get("ownKey") or t["toolKey"]) for t in await remote.rows("tools")}
         states = await remote.servers()
         servers |= {str(server["name"]) for server in states}
         listed_servers = {str(server["name"]) for server in states if server["listed_at"]}
@@ -187,6 +188,18 @@ async def check_pinned_tools(
             found=problem,
             hint="Correct or remove it under pinned. See: toolgate tools",
         )
+
+
+async def check_overrides(remote: GatewayClient | None) -> AsyncIterator[Check]:
+    """Overrides of tools that cannot be applied; needs a running gateway."""
+    for server in await remote.servers() if remote is not None else []:
+        for problem in cast("list[str]", server.get("override_problems") or []):
+            yield Check(
+                name=f"overrides {server['name']}",
+                state="warning",
+                found=problem,
+                hint="Correct or remove it. See: toolgate tools --help",
+            )
 
 
 async def check_quarantine(remote: GatewayClient | None) -> AsyncIterator[Check]:

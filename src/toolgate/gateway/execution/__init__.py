@@ -7,6 +7,7 @@ from toolgate.gateway.execution.key_suggestions import nearest
 from toolgate.gateway.execution.result_pages import STRUCTURED_MARK, read_page, text_of_block
 from toolgate.gateway.execution.result_pages import page as page_result
 from toolgate.gateway.execution.running_calls import Running, RunningCall
+from toolgate.gateway.execution.tool_overrides import sent_arguments
 
 __all__ = [
     "STRUCTURED_MARK",
@@ -18,6 +19,7 @@ __all__ = [
     "nearest",
     "page_result",
     "read_page",
+    "sent_arguments",
     "text_of_block",
     "without_nulls",
 ]

@@ -92,6 +92,7 @@ def _public(status: ServerStatus) -> ServerStatus:
         held=0,
         last_error=status.last_error and (status.login_hint or _UNREACHABLE),
         stderr_tail=(),
+        override_problems=(),
         pid=None,
         source="",
     )

@@ -36,7 +36,10 @@ class ToolView:
     """A tool as surfaces show it."""
 
     key: str
-    """`server:tool`."""
+    """`server:tool`, with the name that clients see."""
+
+    own_key: str
+    """The same with the name that its server uses; rights belong to it."""
 
     exposed: str
     """The name it has in `tools/list`."""
@@ -141,7 +144,8 @@ class ListingService:
         down = self._catalog.down()
         return [
             ToolView(
-                key=tool.key,
+                key=tool.shown_key,
+                own_key=tool.key,
                 exposed=tool.exposed,
                 server=tool.server,
                 definition=tool.definition,

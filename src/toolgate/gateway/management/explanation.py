@@ -97,6 +97,8 @@ class VisibilityExplanation:
             guard = self._guards.for_tool(subject.project_id, entry)
             reason = "No guard applies to its calls." if guard is None else str(guard)
             stages.append(_stage("guards", True, reason))
+            if entry.override is not None:
+                stages.append(_stage("override", True, _override_text(entry)))
             stages.append(self._listed_stage(subject, entry))
             if query:
                 stages.append(await self._rank_stage(subject, entry, query))
@@ -149,6 +151,11 @@ class VisibilityExplanation:
             return _stage("server", False, f"There is no server {server!r}.{suggestions}")
         if status.state == "disabled":
             return _stage("server", False, f"Server {server!r} is disabled.")
+        spec = self._catalog.spec(server)
+        override = spec.tool_overrides.get(key.partition(":")[2]) if spec is not None else None
+        if not is_offered and override is not None and override.hide:
+            reason = f"[server.{server}.tools] hides it from everybody (hide = true)."
+            return _stage("server", False, reason)
         if not is_offered:
             suggestions = _suggestions(key, [tool.key for tool in tools if tool.server == server])
             return _stage("server", False, f"Server {server!r} offers no such tool.{suggestions}")
@@ -195,6 +202,20 @@ def _quarantine_stage(quarantined: QuarantinedEntry | None) -> Json:
     reason = f"It is quarantined: {quarantined.reason}"
     command = f"toolgate servers approve {quarantined.server}"
     return _stage("quarantine", False, f"{reason} See: {command}")
+
+
+def _override_text(entry: CatalogEntry) -> str:
+    """What an override changes of a tool; values are not shown, for they may be secret."""
+    assert entry.override is not None, "asked for tools with an override"
+    parts = [f"Its server calls it {entry.own_name!r}."] if entry.override.name else []
+    if entry.override.description:
+        parts.append("Its description is replaced.")
+    for name, change in entry.override.parameters.items():
+        if change.is_hidden:
+            parts.append(f"Parameter {name!r} is set by the gateway.")
+        elif change.default is not None:
+            parts.append(f"Parameter {name!r} has a default.")
+    return " ".join(parts) or "It has tags."
 
 
 def _suggestions(key: str, keys: list[str]) -> str:

@@ -43,7 +43,9 @@ class QuarantineManagement:
         """
         self._visible.must_manage(caller)
         entry = self._visible.tool(caller, key)
-        return await self._quarantine.versions(entry.server, entry.name, entry.definition)
+        return await self._quarantine.versions(
+            entry.server, entry.own_name, entry.listed_definition
+        )
 
     async def decide(
         self, caller: Caller, server: str, name: str, *, accept: bool, kind: EntryKind = "tool"

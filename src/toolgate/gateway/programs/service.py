@@ -388,7 +388,7 @@ class ProgramService:
     def _all_names(self) -> Mapping[str, str]:
         snapshot = self._catalog.snapshot
         if self._names[0] != snapshot.version:
-            names = function_names(tool.key for tool in snapshot.tools)
+            names = function_names(tool.shown_key for tool in snapshot.tools)
             self._names = (snapshot.version, names)
         return self._names[1]
 

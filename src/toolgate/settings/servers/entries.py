@@ -2,11 +2,10 @@
 
 import hashlib
 import re
-import shlex
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
@@ -14,15 +13,19 @@ from toolgate.base.plugins import installed
 from toolgate.errors import SettingError
 from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.folders import expand_home
+from toolgate.settings.servers.overrides import (
+    keep_caller_variables,
+    read_overrides,
+    redact_overrides,
+)
 from toolgate.settings.table_reader import dotted, read_table
 from toolgate.settings.tables import CredentialTable, ServerTable
 from toolgate.settings.variables import Missing, Scope, is_reference
 from toolgate.settings.variables import replace as fill
-from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerSpec
+from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerSpec, ToolOverride
 
 __all__ = [
     "EntryLocation",
-    "is_toolgate",
     "missing_problem",
     "read_server",
     "redact",
@@ -44,13 +47,6 @@ _KINDS: Mapping[str, str] = {
 }
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-
-_RUNNERS = frozenset({
-    "uvx", "uv", "pipx", "npx", "bunx", "pnpm", "pnpx", "yarn", "bun", "python", "py", "env", "cmd",
-    "sh", "bash", "zsh", "docker", "podman", "wsl", "mise", "poetry", "hatch",
-})  # fmt: skip
-
-_PACKAGE = re.compile(r"(?:.*/)?toolgate(?:-mcp)?(?:\[[^\]]*\])?(?:\s*[=@<>~!:].*)?")
 
 _SECRET_FLAG = re.compile(
     r"(?i)(?:^|[-_])(?:key|token|secret|password|passwd|pat|auth|bearer|header|credential)s?$"
@@ -115,7 +111,9 @@ def read_server(
     enabled = table.enabled and not table.disabled
     problem = ""
     credentials = CredentialSpec()
+    overrides: Mapping[str, ToolOverride] = {}
     try:
+        overrides = _overrides(table, location)
         options = _options(kind, table, location, environment)
         credentials = _credentials(kind, table.credentials, location)
     except Missing as missing:
@@ -152,6 +150,7 @@ def read_server(
         era=table.era,
         project_id=table.project or DEFAULT_PROJECT,
         tool_permissions=table.tool_permissions,
+        tool_overrides=overrides,
         audit=table.audit,
         credentials=credentials,
         source=str(location.document.path),
@@ -159,19 +158,15 @@ def read_server(
     )
 
 
-def is_toolgate(config: Mapping[str, object], *, port: int = 7420) -> bool:
-    """Whether an entry starts or reaches Toolgate itself, which must not stand behind itself."""
-    url = config.get("url") or config.get("serverUrl") or config.get("httpUrl")
-    if isinstance(url, str) and _is_own_url(url, port):
-        return True
-    command = config.get("command")
-    args = config.get("args")
-    words = [command] if isinstance(command, str) else []
-    if isinstance(command, list):
-        words = [str(part) for part in cast("list[object]", command)]
-    if isinstance(args, list):
-        words += [str(part) for part in cast("list[object]", args)]
-    return _starts_toolgate(words, port)
+def _overrides(table: ServerTable, location: EntryLocation) -> Mapping[str, ToolOverride]:
+    values = keep_caller_variables(location.scope.values)
+    place = replace(location, scope=replace(location.scope, values=values))
+    return read_overrides(
+        table.tools,
+        location.document,
+        location.path,
+        lambda value, key: _filled_values(value, key, place),
+    )
 
 
 def redact(config: Mapping[str, object]) -> Json:
@@ -187,6 +182,8 @@ def redact(config: Mapping[str, object]) -> Json:
         table = cast("Mapping[str, object]", credentials)
         hidden = {"client_secret"} & table.keys()
         redacted["credentials"] = {**table, **{name: _hide(table[name]) for name in hidden}}
+    if isinstance(redacted.get("tools"), Mapping):
+        redacted["tools"] = redact_overrides(cast("Json", redacted["tools"]), _hide)
     if isinstance(redacted.get("proxy"), str):
         redacted["proxy"] = _hide_in_url(redacted["proxy"])
     args = redacted.get("args")
@@ -485,76 +482,6 @@ def _as_text(value: float | str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return value if isinstance(value, str) else f"{value:.15g}"
-
-
-def _is_own_url(url: str, port: int) -> bool:
-    try:
-        parts = urlsplit(url)
-        here = parts.hostname in {"127.0.0.1", "localhost", "::1", "0.0.0.0"}  # noqa: S104
-        return here and parts.port == port and parts.path.rstrip("/") in {"", "/mcp"}
-    except ValueError:
-        return False
-
-
-def _starts_toolgate(words: Sequence[str], port: int) -> bool:
-    if not words:
-        return False
-    program = _program_name(words[0])
-    if program in {"toolgate", "toolgate-mcp"}:
-        return True
-    if re.sub(r"[\d.]+$", "", program) not in _RUNNERS and program != "mcp-remote":
-        return False
-    rest = list(words[1:])
-    if program in {"sh", "bash", "zsh"} and len(rest) >= 2 and rest[0].endswith("c"):
-        try:
-            return _starts_toolgate(shlex.split(rest[1].removeprefix("exec ")), port)
-        except ValueError:
-            return False
-    return _runs_toolgate(rest, port)
-
-
-_TAKES_VALUE = frozenset({
-    "--with", "--python", "-p", "--directory", "--project", "--index-url", "--extra-index-url",
-    "--index", "--default-index", "--env-file", "--with-requirements", "-e", "--env", "-v",
-    "--volume", "--name", "--network", "-w", "--workdir", "-u", "--user", "--with-editable",
-    "--cache-dir", "--find-links", "-f", "--pip-args", "--package-dir", "--refresh-package",
-})  # fmt: skip
-
-_PASSED_OVER = frozenset({
-    "tool", "run", "x", "exec", "dlx", "/c", "/C", "/d", "/s", "--", "cmd", "npx", "uvx", "uv",
-    "pipx", "env",
-})  # fmt: skip
-
-
-def _runs_toolgate(words: Sequence[str], port: int) -> bool:
-    """Whether the arguments of a runner name Toolgate as the thing to run."""
-    at = 0
-    while at < len(words):
-        word = words[at]
-        if word in {"--from", "--spec", "--package", "-m"} and at + 1 < len(words):
-            if _PACKAGE.fullmatch(words[at + 1]):
-                return True
-            if word == "-m":
-                return False
-            at += 2
-        elif word in _TAKES_VALUE:
-            at += 2
-        elif word.startswith(("--from=", "--spec=", "--package=")):
-            if _PACKAGE.fullmatch(word.partition("=")[2]):
-                return True
-            at += 1
-        elif word.startswith("-") or word in _PASSED_OVER or re.fullmatch(r"\w+=.*", word):
-            at += 1
-        elif word.startswith("mcp-remote"):
-            return any(_is_own_url(later, port) for later in words[at + 1 :])
-        else:
-            return _PACKAGE.fullmatch(_program_name(word) if "\\" in word else word) is not None
-    return False
-
-
-def _program_name(command: str) -> str:
-    name = PureWindowsPath(command).name if "\\" in command else PurePosixPath(command).name
-    return re.sub(r"(?i)\.(?:exe|cmd|bat|ps1)$", "", name).lower()
 
 
 def _hide(value: object) -> str:

@@ -10,6 +10,7 @@ __all__ = [
     "ConnectionTable",
     "CredentialTable",
     "ImportTable",
+    "ParameterTable",
     "ServerTable",
     "ToolTable",
     "UpstreamTlsTable",
@@ -73,8 +74,49 @@ class UpstreamTlsTable:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ParameterTable:
+    """Table `[server.NAME.tools.TOOL.parameters.PARAMETER]`: what differs for one parameter.
+
+    `${user.id}`, `${user.name}`, `${user.project}`, `${user.roles}` and `${user.groups}` in values
+    stand for the caller; see [overrides.md](overrides.md).
+    """
+
+    value: object = None
+    """Always sent; callers neither see the parameter nor send it."""
+
+    default: object = None
+    """Sent when the caller sends nothing; callers see it."""
+
+    hide: bool = False
+    """Whether callers neither see the parameter nor send it; its `default`, if there is one, is
+    sent always."""
+
+    description: str = ""
+    """In place of what the server says about it; empty: that stays."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ToolTable:
-    """Table `[server.NAME.tools.TOOL]`: what differs for one tool of a server."""
+    """Table `[server.NAME.tools.TOOL]`: what differs for one tool of a server.
+
+    See [overrides.md](overrides.md). `TOOL` is the name that the server uses.
+    """
+
+    name: str = ""
+    """The name for clients, 1 to 64 characters of `A-Z a-z 0-9 _ . -`; empty: the tool's own.
+    Permissions and guards go on naming the tool by its own name."""
+
+    description: str = ""
+    """In place of what the server says about the tool; empty: that stays."""
+
+    hide: bool = False
+    """Whether nobody sees or runs it."""
+
+    tags: tuple[str, ...] = ()
+    """Words by which the search finds it besides its texts."""
+
+    parameters: Mapping[str, ParameterTable] = field(default_factory=dict[str, ParameterTable])
+    """Tables `[server.NAME.tools.TOOL.parameters.PARAMETER]` by the name of the parameter."""
 
     timeout_s: float | None = between(None, 0.001, 86_400)
     """Seconds a call of this tool may take without progress, 0.001 to 86,400; the server's

@@ -227,6 +227,7 @@ def _definition(tool: ToolView, form: Format) -> Json:
 def _summary(tool: ToolView) -> Json:
     return {
         "toolKey": tool.key,
+        **({"ownKey": tool.own_key} if tool.own_key != tool.key else {}),
         "toolName": tool.exposed,
         "serverName": tool.server,
         "description": tool.definition.get("description", ""),

@@ -1,0 +1,257 @@
+"""Tools as an administrator offers them: other names, texts and parameters than the server's."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from toolgate.errors import ArgumentError, SettingError, UnknownToolError
+from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.settings import PermissionTable, Settings, load
+from toolgate.store import AuditFilter
+from toolgate.testing import FakeUpstream, memory_app, text_result
+from toolgate.types import Caller, Identity, Json, ParameterOverride, ToolOverride
+
+pytestmark = pytest.mark.anyio
+
+ME = Caller.local()
+ISSUE: Json = {
+    "description": "Opens an issue.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "repo": {"type": "string"},
+            "title": {"type": "string"},
+            "labels": {"type": "string", "description": "Commas between them."},
+        },
+        "required": ["repo", "title", "labels"],
+        "additionalProperties": False,
+    },
+}
+
+
+class Tracker:
+    """A server with two tools that remembers what it was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[Json] = []
+        self.upstream = FakeUpstream(
+            {"create_issue": self._called, "delete_repo": self._called},
+            definitions={"create_issue": ISSUE},
+        )
+
+    def _called(self, params: Json) -> Json:
+        self.sent.append(params)
+        return text_result("done")
+
+
+ALL = Settings(mode="all")
+
+RENAMED = {
+    "create_issue": ToolOverride(
+        name="report_bug",
+        description="Reports a bug to the team.",
+        tags=("incident",),
+        parameters={
+            "repo": ParameterOverride(value="acme/app"),
+            "labels": ParameterOverride(default="bug", description="Words."),
+        },
+    )
+}
+
+
+async def listed(app: Any) -> dict[str, Json]:
+    return {tool["name"]: tool for tool in orjson.loads(await app.gateway.listing.list_tools(ME))}
+
+
+async def test_everybody_sees_and_calls_the_tool_as_its_override_says() -> None:
+    tracker = Tracker()
+    async with memory_app({"hub": tracker.upstream}, ALL, tool_overrides=RENAMED) as app:
+        tools = await listed(app)
+        assert list(tools) == ["hub__report_bug", "hub__delete_repo"]
+        shown = tools["hub__report_bug"]
+        assert shown["description"] == "Reports a bug to the team."
+        assert shown["_meta"] == {"toolgate/tags": ["incident"]}
+        assert shown["inputSchema"]["required"] == ["title"]
+        assert shown["inputSchema"]["properties"] == {
+            "title": {"type": "string"},
+            "labels": {"type": "string", "description": "Words.", "default": "bug"},
+        }
+        await app.gateway.calls.execute(ME, "hub:report_bug", {"title": "It breaks"})
+        await app.gateway.calls.execute(ME, "hub:create_issue", {"title": "b", "labels": "c"})
+        described = await app.gateway.discovery.describe(ME, ["hub:report_bug"])
+        assert "hub:report_bug" in described.text
+        assert "acme/app" not in described.text
+        request = DiscoverRequest(queries=("incident",))
+        discovery = await app.gateway.discovery.discover(ME, request)
+    assert [(sent["name"], sent["arguments"]) for sent in tracker.sent] == [
+        ("create_issue", {"title": "It breaks", "repo": "acme/app", "labels": "bug"}),
+        ("create_issue", {"title": "b", "repo": "acme/app", "labels": "c"}),
+    ]
+    assert discovery.results[0].tool_key == "hub:report_bug"
+    assert discovery.results[0].signature == "report_bug(title, labels?)"
+
+
+async def test_a_fixed_parameter_cannot_be_given_by_a_caller() -> None:
+    tracker = Tracker()
+    overrides = {
+        "delete_repo": ToolOverride(parameters={}),
+        "create_issue": replace(RENAMED["create_issue"], name=""),
+    }
+    async with memory_app({"hub": tracker.upstream}, ALL, tool_overrides=overrides) as app:
+        params: Json = {"name": "hub__create_issue", "arguments": {"title": "t", "repo": "o/app"}}
+        with pytest.raises(ArgumentError, match="has no parameter 'repo'"):
+            await app.gateway.call(ME, params, None)
+    assert not tracker.sent
+
+
+async def test_a_value_names_the_caller_and_is_refused_where_that_is_not_known() -> None:
+    tracker = Tracker()
+    parameters = {
+        "repo": ParameterOverride(value="${user.name}/app"),
+        "labels": ParameterOverride(value="${user.roles}"),
+    }
+    overrides = {"create_issue": ToolOverride(parameters=parameters)}
+    identity = Identity(caller_id="u1", user="anna", roles=("dev", "ops"))
+    anna = Caller(caller_id="u1", identity=identity)
+    async with memory_app({"hub": tracker.upstream}, ALL, tool_overrides=overrides) as app:
+        await app.gateway.calls.execute(anna, "hub:create_issue", {"title": "t"})
+        with pytest.raises(ArgumentError, match="needs the name of its caller"):
+            await app.gateway.calls.execute(ME, "hub:create_issue", {"title": "t"})
+    (sent,) = tracker.sent
+    assert sent["arguments"] == {"title": "t", "repo": "anna/app", "labels": ["dev", "ops"]}
+
+
+async def test_a_hidden_tool_is_nowhere_and_says_so_to_administrators() -> None:
+    tracker = Tracker()
+    overrides = {"delete_repo": ToolOverride(hide=True)}
+    async with memory_app({"hub": tracker.upstream}, ALL, tool_overrides=overrides) as app:
+        assert list(await listed(app)) == ["hub__create_issue"]
+        with pytest.raises(UnknownToolError):
+            await app.gateway.calls.execute(ME, "hub:delete_repo", {})
+        explained = await app.gateway.manage.visibility.explain(ME, "hub:delete_repo")
+    assert not explained["visible"]
+    assert "hide = true" in explained["stages"][-2]["reason"]
+
+
+async def test_rules_go_on_meaning_the_own_name_of_a_renamed_tool() -> None:
+    """A tool that may not be used stays so, whatever it is called."""
+    tracker = Tracker()
+    rule = PermissionTable(to=("everyone",), allow=("hub:get_*",))
+    settings = replace(ALL, auth="required", permission=(rule,))
+    overrides = {"delete_repo": ToolOverride(name="get_repo")}
+    guest = Caller(caller_id="g", identity=Identity(caller_id="g", kind="token", token="g"))
+    async with memory_app({"hub": tracker.upstream}, settings, tool_overrides=overrides) as app:
+        for key in ("hub:get_repo", "hub:delete_repo", "hub__get_repo"):
+            with pytest.raises(UnknownToolError):
+                await app.gateway.calls.execute(guest, key, {})
+        found = await app.gateway.discovery.discover(guest, DiscoverRequest(queries=("repo",)))
+        assert not found.results
+    assert not tracker.sent
+
+
+async def test_what_cannot_be_applied_is_named_and_never_gives_more_away() -> None:
+    tracker = Tracker()
+    overrides = {
+        "create_issue": ToolOverride(parameters={"repository": ParameterOverride(value="a/b")}),
+        "delete_repo": ToolOverride(name="create-issue"),
+        "gone": ToolOverride(hide=True),
+    }
+    async with memory_app({"hub": tracker.upstream}, ALL, tool_overrides=overrides) as app:
+        assert list(await listed(app)) == ["hub__delete_repo"]
+        (status,) = app.gateway.servers.statuses(ME)
+    assert status.override_problems == (
+        "[server.hub.tools.gone] overrides a tool that the server does not offer.",
+        "Tool 'delete_repo' is not renamed to 'create-issue': another tool is called so.",
+        "The override of tool 'create_issue' names the parameter 'repository', which the tool does "
+        "not have; it has: repo, title, labels. The tool is left out.",
+    )
+
+
+async def test_other_overrides_are_used_without_asking_the_server_again() -> None:
+    tracker = Tracker()
+    async with memory_app({"hub": tracker.upstream}, ALL, tool_overrides=RENAMED) as app:
+        changed = replace(
+            app.settings,
+            servers=tuple(
+                replace(spec, tool_overrides={"create_issue": ToolOverride(hide=True)})
+                for spec in app.settings.servers
+            ),
+        )
+        await app.reload(changed)
+        assert list(await listed(app)) == ["hub__delete_repo"]
+        await app.reload(
+            replace(changed, servers=tuple(replace(s, tool_overrides={}) for s in changed.servers))
+        )
+        tools = await listed(app)
+    assert list(tools) == ["hub__create_issue", "hub__delete_repo"]
+    assert tools["hub__create_issue"]["inputSchema"] == ISSUE["inputSchema"]
+
+
+async def test_the_audit_has_the_arguments_of_the_caller_and_those_that_were_sent() -> None:
+    tracker = Tracker()
+    async with memory_app(
+        {"hub": tracker.upstream}, ALL, tool_overrides=RENAMED, audit="full"
+    ) as app:
+        await app.gateway.calls.execute(ME, "hub:report_bug", {"title": "It breaks"})
+        await app.recorder.flush()
+        (record,) = await app.store.audit.select(AuditFilter(action="call", phase="intent"))
+    assert record.target == "hub:create_issue"
+    assert record.detail["given"]["arguments"] == {"title": "It breaks"}
+    assert record.detail["arguments"] == {
+        "title": "It breaks",
+        "repo": "acme/app",
+        "labels": "bug",
+    }
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ('[server.hub.tools.a]\nname = "b c"', "server.hub.tools.a.name is 'b c'."),
+        (
+            '[server.hub.tools.a]\nname = "b"\n[server.hub.tools.b]\nhide = true',
+            "is 'b', which the tool 'b' of this server has.",
+        ),
+        (
+            "[server.hub.tools.a.parameters.p]\nvalue = 1\ndefault = 2",
+            "server.hub.tools.a.parameters.p has a value and a default.",
+        ),
+        (
+            '[server.hub.tools.a.parameters.p]\nvalue = "${user.mail}"',
+            "names ${user.mail}, which no caller has.",
+        ),
+        ('[server.hub.tools.a]\nnmae = "b"', "the key 'nmae'"),
+    ],
+    ids=["name", "collision", "both", "variable", "key"],
+)
+def test_mistakes_in_the_file_are_named(tmp_path: Path, lines: str, message: str) -> None:
+    file = tmp_path / "toolgate.toml"
+    file.write_text(f'[server.hub]\ncommand = "hub"\n{lines}\n', encoding="utf-8")
+    with pytest.raises(SettingError) as caught:
+        load(file, environ={})
+    assert message in str(caught.value)
+
+
+def test_the_file_gives_values_with_variables(tmp_path: Path) -> None:
+    file = tmp_path / "toolgate.toml"
+    file.write_text(
+        '[server.hub]\ncommand = "hub"\n[server.hub.tools.a]\nname = "b"\ntags = ["x"]\n'
+        '[server.hub.tools.a.parameters]\nowner = { value = "${user.name}-${env:TEAM}" }\n'
+        'limit = { default = 5, description = "Rows." }\nraw = { hide = true }\n',
+        encoding="utf-8",
+    )
+    (spec,) = load(file, environ={"TEAM": "red"}).servers
+    assert spec.tool_overrides == {
+        "a": ToolOverride(
+            name="b",
+            tags=("x",),
+            parameters={
+                "owner": ParameterOverride(value="${user.name}-red"),
+                "limit": ParameterOverride(default=5, description="Rows."),
+                "raw": ParameterOverride(hide=True),
+            },
+        )
+    }

@@ -66,10 +66,10 @@ HANDSHAKE_VERSIONS = (LEGACY_VERSION, "2025-06-18", "2025-03-26", "2024-11-05")
 DEFAULT_PROJECT = "default"
 """The project (tenant) that everything belongs to until others are made."""
 
-ServerState: TypeAlias = Literal["connecting", "ready", "degraded", "down", "disabled"]
+ServerState: TypeAlias = Literal["connecting", "ready", "degraded", "asleep", "down", "disabled"]
 """`connecting`: has not answered, or its tools are unknown. `ready`: answers, and its tools can be
-searched. `degraded`: answers, with recent failures. `down`: does not answer, retried in the
-background. `disabled`: switched off by its settings."""
+searched. `degraded`: answers, with recent failures. `asleep`: the next call starts it. `down`: does
+not answer, retried in the background. `disabled`: switched off by its settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,6 +194,12 @@ class ServerSpec:
 
     enabled: bool = True
     """Whether it is connected at all."""
+
+    start: Literal["always", "on-demand"] = "always"
+    """Whether it is connected all the time, or when somebody needs it."""
+
+    idle_s: float = 300.0
+    """Seconds without use after which a server that starts on demand is stopped."""
 
     timeout_s: float = 60.0
     """Seconds a call may take without progress."""

@@ -40,7 +40,7 @@ async def try_server(settings: Settings, spec: ServerSpec) -> Trial:
     with tempfile.TemporaryDirectory(prefix="toolgate-") as folder:
         alone = replace(
             settings,
-            servers=(replace(spec, enabled=True, source="trial"),),
+            servers=(replace(spec, enabled=True, start="always", source="trial"),),
             store=StoreSettings(url=f"sqlite:///{Path(folder).as_posix()}/trial.db"),
             audit=AuditSettings(enabled=False),
             project={},

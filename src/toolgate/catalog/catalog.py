@@ -15,7 +15,7 @@ from toolgate.catalog.events import CatalogEvents
 from toolgate.catalog.listed_definitions import INSTRUCTIONS, EntryId
 from toolgate.catalog.refresher import ListingRefresher
 from toolgate.catalog.snapshot import ServerEntries, Snapshot, build_entries
-from toolgate.catalog.stored_listings import StoredListings
+from toolgate.catalog.stored_listings import StoredListings, configuration_digest
 from toolgate.errors import SettingError, StoreError
 from toolgate.store import Store
 from toolgate.types import (
@@ -82,6 +82,7 @@ class Catalog:
         """Grows with each change of servers, of their settings, or of their lists."""
         self._entries_by_server: dict[str, ServerEntries] = {}
         self._listings: dict[str, Listing] = {}
+        self._listed_configurations: dict[str, str] = {}
         self._down: frozenset[str] | None = None
         self._never_listed: frozenset[str] | None = None
         self.events = CatalogEvents()
@@ -103,7 +104,7 @@ class Catalog:
             SettingError: Two names are too similar.
         """
         if self._stored is not None:
-            for name, listing, listed_at in await self._stored.load():
+            for name, listing, listed_at, configuration in await self._stored.load():
                 try:
                     entries = await self._inspected_entries(
                         name, listing, listed_at, is_stored=True
@@ -115,6 +116,7 @@ class Catalog:
                     )
                 else:
                     self._entries_by_server[name] = entries
+                    self._listed_configurations[name] = configuration
         await self.reload(specs)
 
     async def reload(self, specs: Iterable[ServerSpec]) -> None:
@@ -125,7 +127,9 @@ class Catalog:
         """
         ordered = list(specs)
         _check_distinguishable(spec.name for spec in ordered)
-        await self._fleet.reload(ordered, should_connect=self._should_connect)
+        await self._fleet.reload(
+            ordered, should_connect=self._should_connect, is_listed=self._is_listed
+        )
         await self._apply_overrides(ordered)
         self._publish()
 
@@ -136,7 +140,9 @@ class Catalog:
             SettingError: Its name is too similar to another's.
         """
         _check_distinguishable([*self._fleet.servers, spec.name])
-        server = self._fleet.add(spec, connect=self._should_connect(spec.name))
+        server = self._fleet.add(
+            spec, connect=self._should_connect(spec.name), is_listed=self._is_listed(spec)
+        )
         self._publish()
         return server
 
@@ -149,6 +155,7 @@ class Catalog:
         await self._fleet.remove(name)
         self._entries_by_server.pop(name, None)
         self._listings.pop(name, None)
+        self._listed_configurations.pop(name, None)
         self._refresher.forget(name)
         self._publish()
         if self._stored is not None:
@@ -156,9 +163,18 @@ class Catalog:
         if self._inspection is not None:
             await self._inspection.forget(name)
 
-    async def replace(self, spec: ServerSpec) -> None:
-        """Give a server new settings and reconnect it; its entries stay meanwhile."""
-        await self._fleet.replace(spec, connect=self._should_connect(spec.name))
+    async def replace(self, spec: ServerSpec, *, start: bool = False) -> None:
+        """Give a server new settings and reconnect it; its entries stay meanwhile.
+
+        Args:
+            spec: The new settings.
+            start: Whether it is started now even if it starts on demand.
+        """
+        await self._fleet.replace(
+            spec,
+            connect=self._should_connect(spec.name),
+            is_listed=not start and self._is_listed(spec),
+        )
         await self._apply_overrides([spec])
         self._publish()
 
@@ -238,6 +254,10 @@ class Catalog:
             return name not in self._entries_by_server
         return name in self._connect
 
+    def _is_listed(self, spec: ServerSpec) -> bool:
+        """Whether what a server offers is known as it is configured now."""
+        return self._listed_configurations.get(spec.name) == configuration_digest(spec)
+
     def never_listed(self) -> frozenset[str]:
         """Names of servers that were never listed, and start or are being listed."""
         if self._never_listed is None:
@@ -289,11 +309,14 @@ class Catalog:
         self._entries_by_server[name] = entries
         if (spec := self._fleet.spec(name)) is not None:
             await self._apply_overrides([spec])  # they may have changed meanwhile
+        configuration = self._listed_configurations[name] = (
+            "" if spec is None else configuration_digest(spec)
+        )
         self._publish()
         if is_first:
             self.events.state_changed()
         if self._stored is not None:
-            self._stored.save_soon(name, listing, listed_at)
+            self._stored.save_soon(name, listing, listed_at, configuration)
 
     async def _inspected_entries(
         self, name: str, listing: Listing, listed_at: str | None, *, is_stored: bool = False

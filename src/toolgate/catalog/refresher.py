@@ -102,6 +102,11 @@ class ListingRefresher:
         self._failures.pop(server.name, None)
         self.refresh_soon(server.name)
 
+    async def wait_listed(self, server: UpstreamServer) -> None:
+        """Wait until the server is listed."""
+        if (task := self._tasks.get(server.name)) is not None:
+            await asyncio.wait({task})
+
     def server_changed(self, server: UpstreamServer) -> None:
         """List the server again."""
         self.refresh_soon(server.name)
@@ -133,9 +138,11 @@ class ListingRefresher:
         self._progress.set()
 
     async def _refresh(self, name: str) -> None:
-        await anyio.sleep(_SETTLE_S)
         server = self._fleet.servers.get(name)
-        if server is None:
+        if server is None or server.spec.start == "always":  # no call waits for it
+            await anyio.sleep(_SETTLE_S)
+            server = self._fleet.servers.get(name)
+        if server is None or server.state == "asleep":
             return
         try:
             listing = await server.listing()

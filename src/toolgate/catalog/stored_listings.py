@@ -3,15 +3,18 @@
 import asyncio
 import hashlib
 import logging
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import cast
 
 from toolgate.base import json_text
 from toolgate.errors import StoreError
+from toolgate.security.guards import secret_mask
 from toolgate.store import Store, StoredSnapshot
-from toolgate.types import json_array, json_object
+from toolgate.types import Json, ServerSpec, json_array, json_object
 from toolgate.upstream import Listing
 
-__all__ = ["StoredListings"]
+__all__ = ["StoredListings", "configuration_digest"]
 
 log = logging.getLogger(__name__)
 
@@ -24,17 +27,19 @@ class StoredListings:
         self._project_id = project_id
         self._saving: set[asyncio.Task[None]] = set()
 
-    async def load(self) -> list[tuple[str, Listing, str]]:
-        """Server, listing and time (UTC, ISO 8601) of each listing that can be used."""
+    async def load(self) -> list[tuple[str, Listing, str, str]]:
+        """Server, listing, time (UTC, ISO 8601) and digest of the server's configuration."""
         try:
             rows = await self._store.catalog.snapshots(self._project_id)
         except StoreError as error:
             log.warning("stored listings cannot be read", extra={"error": error.full_text})
             return []
-        listings: list[tuple[str, Listing, str]] = []
+        listings: list[tuple[str, Listing, str, str]] = []
         for row in rows:
             try:
-                listings.append((row.server, _parse(row.listing), row.listed_at))
+                stored = json_object(json_text.loads(row.listing))
+                digest = str(stored.get("configuration") or "")
+                listings.append((row.server, _parse(stored), row.listed_at, digest))
             except (ValueError, KeyError, TypeError) as error:
                 log.warning(
                     "stored listing cannot be used",
@@ -42,9 +47,9 @@ class StoredListings:
                 )
         return listings
 
-    def save_soon(self, name: str, listing: Listing, listed_at: str) -> None:
+    def save_soon(self, name: str, listing: Listing, listed_at: str, configuration: str) -> None:
         """Store the listing of a server in the background."""
-        task = asyncio.create_task(self._save(name, listing, listed_at))
+        task = asyncio.create_task(self._save(name, listing, listed_at, configuration))
         self._saving.add(task)
         task.add_done_callback(self._saving.discard)
 
@@ -60,8 +65,10 @@ class StoredListings:
         """Wait for listings that are being stored."""
         await asyncio.gather(*self._saving, return_exceptions=True)
 
-    async def _save(self, name: str, listing: Listing, listed_at: str) -> None:
-        body = await asyncio.to_thread(json_text.dumps, asdict(replace(listing)))
+    async def _save(self, name: str, listing: Listing, listed_at: str, configuration: str) -> None:
+        body = await asyncio.to_thread(
+            json_text.dumps, {**asdict(listing), "configuration": configuration}
+        )
         row = StoredSnapshot(
             project_id=self._project_id,
             server=name,
@@ -75,8 +82,24 @@ class StoredListings:
             log.warning("listing not stored", extra={"server": name, "error": str(error)})
 
 
-def _parse(text: bytes) -> Listing:
-    stored = json_object(json_text.loads(text))
+def configuration_digest(spec: ServerSpec) -> str:
+    """What a stored listing depends on: how its server is started, without the secrets.
+
+    A new token leaves the digest as it is; another command, address or variable does not.
+    """
+    mask = secret_mask(spec.options)
+    text = mask(repr((spec.kind, _sorted(spec.options), spec.era, spec.subject)))
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[str, object]", value).items()
+        return sorted((name, _sorted(item)) for name, item in pairs)
+    return value
+
+
+def _parse(stored: Json) -> Listing:
     return Listing(
         tools=tuple(json_array(stored.get("tools"))),
         prompts=tuple(json_array(stored.get("prompts"))),

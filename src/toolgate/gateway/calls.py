@@ -266,10 +266,29 @@ class CallService:
             peer = passed.peer(entry.key, peer)
         try:
             return await self._catalog.server(entry.server).request(
-                "tools/call", sent, caller=caller, peer=peer, repeatable=entry.repeatable
+                "tools/call",
+                sent,
+                caller=caller,
+                peer=peer,
+                repeatable=entry.repeatable,
+                recheck=lambda: self._recheck(caller, entry),
             )
         except RpcError as error:
             raise passed.error(error) from None
+
+    def _recheck(self, caller: Caller, entry: CatalogEntry) -> None:
+        """Refuse a call whose tool its server, which had to be started, offers differently now.
+
+        Raises:
+            UnknownToolError: It is not offered any more, or quarantined.
+            ArgumentError: Guards and approvals have seen another definition.
+        """
+        if self._visible.authorize(caller, entry.key).entry.digest != entry.digest:
+            raise ArgumentError(
+                f"The definition of {entry.key} has changed since its server ran last; nothing was"
+                " sent.",
+                hint="Look at the tool again with tool_describe, and call it as it is now.",
+            )
 
     @staticmethod
     def _check(entry: CatalogEntry, arguments: Json) -> None:

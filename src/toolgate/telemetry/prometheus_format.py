@@ -104,7 +104,8 @@ class PrometheusCollector(Collector):
     def _of_servers(self) -> Iterator[Metric]:
         servers = self._metrics.app.gateway.servers.statuses(MANAGER)
         states: dict[Labels, float] = {
-            (state,): 0 for state in ("ready", "degraded", "connecting", "down", "disabled")
+            (state,): 0
+            for state in ("ready", "degraded", "asleep", "connecting", "down", "disabled")
         }
         up, restarts = LabelledCounts(), LabelledCounts()
         oldest = datetime.now(UTC)
@@ -113,7 +114,7 @@ class PrometheusCollector(Collector):
             name = self._metrics.servers.bounded(server.name)
             restarts.add((name,), server.restarts)
             if server.state != "disabled" and name != OTHER:
-                up.add((name,), server.state in {"ready", "degraded"})
+                up.add((name,), server.state in {"ready", "degraded", "asleep"})
             if server.state in {"ready", "degraded"} and server.listed_at:
                 oldest = min(oldest, datetime.fromisoformat(server.listed_at))
         age = (datetime.now(UTC) - oldest).total_seconds()

@@ -8,7 +8,7 @@ from toolgate.types import Caller, ServerSpec
 from toolgate.upstream.base import Wire
 from toolgate.upstream.era_bridge import EraBridge
 from toolgate.upstream.server import UpstreamServer
-from toolgate.upstream.server_observer import ServerObserver
+from toolgate.upstream.supervision.server_observer import ServerObserver
 
 __all__ = ["Fleet", "FleetObserver", "WireMaker"]
 
@@ -86,8 +86,16 @@ class Fleet:
             )
         return self._servers[name]
 
-    def add(self, spec: ServerSpec, *, connect: bool = True) -> UpstreamServer:
-        """Add a server and, unless told otherwise, start connecting to it in the background."""
+    def add(
+        self, spec: ServerSpec, *, connect: bool = True, is_listed: bool = False
+    ) -> UpstreamServer:
+        """Add a server and, unless told otherwise, start connecting to it in the background.
+
+        Args:
+            spec: How it is configured.
+            connect: Whether it may be connected at all.
+            is_listed: Whether what it offers is known, so that it can start on demand.
+        """
         assert self._observer is not None
         assert spec.name not in self._servers
         server = UpstreamServer(
@@ -97,6 +105,7 @@ class Fleet:
             self._bridge,
             subject_of=None if spec.credentials.per == "server" else self._subject_of,
             is_offline=not connect,
+            is_listed=is_listed,
         )
         self._servers[spec.name] = server
         self._running[spec.name] = asyncio.create_task(
@@ -108,12 +117,14 @@ class Fleet:
         await self._may_connect.wait()
         await server.run()
 
-    async def replace(self, spec: ServerSpec, *, connect: bool = True) -> UpstreamServer:
+    async def replace(
+        self, spec: ServerSpec, *, connect: bool = True, is_listed: bool = False
+    ) -> UpstreamServer:
         """Give a server new settings, or the same ones: it is connected anew, in its place."""
         self.get(spec.name)
         order = list(self._servers)
         await self.remove(spec.name)
-        server = self.add(spec, connect=connect)
+        server = self.add(spec, connect=connect, is_listed=is_listed)
         self._servers = {name: self._servers[name] for name in order if name in self._servers}
         return server
 
@@ -129,13 +140,18 @@ class Fleet:
         await _ended([self._running.pop(name)])
 
     async def reload(
-        self, specs: Iterable[ServerSpec], *, should_connect: Callable[[str], bool] = lambda _: True
+        self,
+        specs: Iterable[ServerSpec],
+        *,
+        should_connect: Callable[[str], bool] = lambda _: True,
+        is_listed: Callable[[ServerSpec], bool] = lambda _: False,
     ) -> tuple[set[str], set[str]]:
         """Replace the servers by these; unchanged ones keep running.
 
         Args:
             specs: The servers, in order.
             should_connect: Whether to connect to an added server of this name.
+            is_listed: Whether what an added server offers is known.
 
         Returns:
             Names that were removed or changed, and names that were added or changed.
@@ -152,7 +168,7 @@ class Fleet:
         await _ended(tasks)
         fresh = [spec for name, spec in specs_by_name.items() if name not in self._servers]
         for spec in fresh:
-            self.add(spec, connect=should_connect(spec.name))
+            self.add(spec, connect=should_connect(spec.name), is_listed=is_listed(spec))
         self._servers = {name: self._servers[name] for name in specs_by_name}
         return set(gone), {spec.name for spec in fresh}
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import random
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -19,7 +18,6 @@ from toolgate.errors import (
     RpcError,
     ServerDownError,
     TimedOutError,
-    ToolgateError,
     UpstreamError,
 )
 from toolgate.security.guards import secret_mask
@@ -37,32 +35,23 @@ from toolgate.upstream.envelope import HeaderParams
 from toolgate.upstream.era_bridge import EraBridge
 from toolgate.upstream.era_session import EraSession
 from toolgate.upstream.listing import Listing, join_listings, read_listing
-from toolgate.upstream.login_request import login_request_result, strip_login_answer
+from toolgate.upstream.login_request import request_with_login
 from toolgate.upstream.python_tools.tool_context import acting_for
-from toolgate.upstream.server_observer import ServerObserver, SubjectObserver
 from toolgate.upstream.side_session import SideSession
 from toolgate.upstream.subject_connections import SubjectConnections
+from toolgate.upstream.supervision.backoff import Backoff
+from toolgate.upstream.supervision.connecting import ConnectFailure, connect, wait_for_end
+from toolgate.upstream.supervision.demand import Demand
+from toolgate.upstream.supervision.server_observer import ServerObserver, SubjectObserver
 
 __all__ = ["UpstreamServer"]
 
 log = logging.getLogger(__name__)
 
-# Seconds for a connection and its greeting. Chosen: `npx` and `uvx` may download the server first.
-_CONNECT_S = 90.0
 # Seconds that a call waits for a connection that is being made. Chosen.
 _CONNECT_WAIT_S = 10.0
 # Seconds for one page of a listing. Chosen.
 _LIST_S = 60.0
-# Seconds before the first retry; doubled each time. Chosen.
-_BACKOFF_FIRST_S = 0.25
-# Seconds between retries at most. Chosen: a server that is up again is used within half a minute.
-_BACKOFF_MAX_S = 30.0
-# The same for a server that was there and died: callers wait for it. Chosen.
-_RESTART_MAX_S = 2.0
-# Seconds after which the end of a connection is an accident and not a crash loop. Chosen.
-_STABLE_S = 10.0
-_LOGIN_WAIT_S = 120.0
-"""How long a call waits whose caller has opened the page of a login."""
 # Lines of standard error that a status shows. Chosen.
 _TAIL_LINES = 50
 
@@ -83,6 +72,7 @@ class UpstreamServer:
         *,
         subject_of: Callable[[ServerSpec, Caller], str] | None = None,
         is_offline: bool = False,
+        is_listed: bool = False,
     ) -> None:
         """Describe a server.
 
@@ -94,9 +84,11 @@ class UpstreamServer:
             subject_of: Whose credential a call uses, where each subject has its own connection
                 and the main one only lists; None: all calls share one connection.
             is_offline: Whether it stays as it was last known, without a connection.
+            is_listed: Whether what it offers is known, so that it can start on demand.
         """
         self.spec, self.name = spec, spec.name
-        self.state: ServerState = "connecting" if spec.enabled else "disabled"
+        self._demand = Demand(spec, is_listed=is_listed)
+        self.state: ServerState = self._demand.first_state if spec.enabled else "disabled"
         self.last_error = spec.problem or None
         self.restarts = 0
         self.is_offline = is_offline
@@ -108,7 +100,7 @@ class UpstreamServer:
         self._settled = asyncio.Event()
         if not spec.enabled:
             self._settled.set()
-        self._retry_now = asyncio.Event()
+        self._backoff = Backoff()
         self._broken: asyncio.Event = asyncio.Event()
         self._side = SideSession(
             spec, self._connect_side, is_connected=lambda: self.main is not None, spawn=self._spawn
@@ -116,7 +108,6 @@ class UpstreamServer:
         self._mirrored: dict[str, HeaderParams] = {}
         self._health = CallHealth()
         self._started_at: str | None = None
-        self._retry_at: float | None = None
         self._mask = secret_mask(spec.options)
         self._stderr: tuple[str, ...] = ()
         """What the child before the present one wrote last, and how it ended."""
@@ -153,7 +144,7 @@ class UpstreamServer:
     def _again(self) -> None:
         """Reconnect with the new credential: the server may offer other tools."""
         if self.main is None:
-            self._retry_now.set()
+            self._backoff.end()
         elif self.spec.kind == "stdio":
             self.last_error = "It was given other variables."
             self._broken.set()
@@ -177,7 +168,7 @@ class UpstreamServer:
         """What is known of it, with what is listed of it as the catalog knows."""
         session = self.main
         stderr = (*self._stderr, *(session.wire.stderr_tail if session else ()))[-_TAIL_LINES:]
-        pause_s = None if self._retry_at is None else max(0.0, self._retry_at - monotonic())
+        pause_s = self._backoff.left_s
         return ServerStatus(
             name=self.name,
             kind=self.spec.kind,
@@ -206,7 +197,7 @@ class UpstreamServer:
 
     def retry_now(self) -> None:
         """Do not wait for the next attempt."""
-        self._retry_now.set()
+        self._backoff.end()
 
     # Keeping the connection
 
@@ -214,19 +205,25 @@ class UpstreamServer:
         """Connect, reconnect with growing pauses, until cancelled."""
         if self.is_offline or not self.spec.enabled:
             return
-        failed, short = 0, 0
         try:
             while True:
+                if self._demand.is_asleep:
+                    self._set_state("asleep")
+                    self._settled.set()
+                    await self._demand.wait()
+                if self.state == "asleep":
+                    self._set_state("connecting")
                 reason, lasted_s = await self._one_connection()
-                self.last_error = reason
+                self.last_error = reason or None
+                self._demand.ended(is_failure=lasted_s == 0)
+                if self._demand.is_on_demand and self._demand.has_slept:
+                    continue
                 if lasted_s == 0:  # it could not be reached or greeted: an outage
-                    failed += 1
                     self._set_state("down")
                     self._settled.set()
-                    await self._pause(_BACKOFF_FIRST_S * 2 ** min(failed, 10))
+                    await self._backoff.after_failure()
                 else:  # it was there: callers wait for it, however often it dies
-                    failed, short = 0, 0 if lasted_s > _STABLE_S else short + 1
-                    await self._pause(min(_BACKOFF_FIRST_S * 2 ** min(short, 10), _RESTART_MAX_S))
+                    await self._backoff.after_loss(lasted_s)
         finally:
             self._ended = True
             self._up.set()  # whoever waits for a connection hears that there will be none
@@ -241,31 +238,14 @@ class UpstreamServer:
     async def _one_connection(self) -> tuple[str, float]:
         """Connect and stay until it ends; gives the reason and how long it lasted, seconds."""
         self._broken = asyncio.Event()
-        tried: list[Wire] = []
-
-        def tried_wire() -> Wire:
-            tried.append(self._make_wire(self.spec))
-            return tried[-1]
-
-        try:
-            async with asyncio.timeout(_CONNECT_S):
-                session = await EraSession.connect(self.name, tried_wire, self, era=self.spec.era)
-        except TimeoutError:
-            self._stderr = tried[-1].stderr_tail if tried else ()
-            return f"It did not answer within {_CONNECT_S:g} seconds after its start.", 0.0
-        except ToolgateError as error:
-            # Remembered so that a call can offer the login instead of reporting an outage.
-            self._login = error if isinstance(error, LoginNeededError) else None
-            self._stderr = tried[-1].stderr_tail if tried else ()
-            # A greeting that was lost has done no harm: no word of what may have run.
-            is_lost = isinstance(error, ConnectionLostError)
-            return error.failed if is_lost else str(error), 0.0
-        except Exception as error:  # a server must not end its own supervision
-            log.exception("connecting failed unexpectedly", extra={"server": self.name})
-            return f"Connecting failed: {error!r}.", 0.0
+        session = await connect(self.spec, self._make_wire, self)
+        if isinstance(session, ConnectFailure):
+            self._login, self._stderr = session.login, session.stderr
+            return session.reason, 0.0
         self.main = session
         self._login = None
-        self.restarts += self._connections > 0
+        self.restarts += self._connections > 0 and not self._demand.has_slept
+        self._demand.started()
         self._connections += 1
         began = monotonic()
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -280,38 +260,28 @@ class UpstreamServer:
         if self._subscriptions:
             self._spawn(self._resubscribe())
         try:
-            reason = self._mask(await self._until_it_ends(session))
+            ended = await wait_for_end(
+                session.wire.closed(), self._broken, self._demand, on_idle=self._fall_asleep
+            )
+            reason = self._mask(ended or self.last_error or "It stopped answering.")
         finally:
             self._up.clear()
-            self._set_state("connecting")
+            if not self._demand.is_asleep:
+                self._set_state("connecting")
             with anyio.CancelScope(shield=True):
                 self._stderr = session.wire.stderr_tail
                 await self._close_sessions()
+        if ended is None:
+            log.info("server put to sleep", extra={"server": self.name})
+            return "", max(monotonic() - began, 0.001)
         if self.spec.kind == "stdio":
             self._stderr = (*self._stderr, f"[{reason}]")
         log.warning("server connection ended", extra={"server": self.name, "reason": reason})
         return reason, max(monotonic() - began, 0.001)
 
-    async def _until_it_ends(self, session: EraSession) -> str:
-        closed = asyncio.ensure_future(session.wire.closed())
-        broken = asyncio.ensure_future(self._broken.wait())
-        try:
-            await asyncio.wait({closed, broken}, return_when=asyncio.FIRST_COMPLETED)
-            return closed.result() if closed.done() else self.last_error or "It stopped answering."
-        finally:
-            for waiting in (closed, broken):
-                waiting.cancel()
-                with suppress(asyncio.CancelledError):
-                    await waiting
-
-    async def _pause(self, wanted_s: float) -> None:
-        spread = random.uniform(0.8, 1.2)  # noqa: S311 -- many clients must not retry in step
-        pause_s = min(_BACKOFF_MAX_S, wanted_s) * spread
-        self._retry_at = monotonic() + pause_s
-        self._retry_now.clear()
-        with anyio.move_on_after(pause_s):
-            await self._retry_now.wait()
-        self._retry_at = None
+    def _fall_asleep(self) -> None:
+        self._up.clear()
+        self._demand.sleep()
 
     async def _close_sessions(self) -> None:
         sessions = [session for session in (self.main, self._side.detach()) if session is not None]
@@ -353,6 +323,7 @@ class UpstreamServer:
         caller: Caller | None = None,
         peer: Peer | None = None,
         repeatable: bool = True,
+        recheck: Callable[[], object] = lambda: None,
     ) -> Json:
         """Send a request of a client, whatever the eras of both are.
 
@@ -362,6 +333,8 @@ class UpstreamServer:
             caller: Who asks; parked questions are bound to it.
             peer: The way back to the client; None: nobody can be asked or told.
             repeatable: Whether it may be sent again; counts for tools of trusted servers only.
+            recheck: Called when the server had to be started and has been listed again; raises if
+                the request does not fit it any more.
 
         Raises:
             ServerDownError: It is down, disabled, or did not come up in time; nothing was sent.
@@ -375,7 +348,7 @@ class UpstreamServer:
         target = str(params.get("name") or params.get("uri") or "")
         caller = caller or Caller.local()
         if self._by_subject is not None and self._subject_of is not None:
-            return await self._as_caller(method, params, caller, peer, repeatable)
+            return await self._as_caller(method, params, caller, peer, repeatable, recheck)
         if peer is not None and "requestState" in params and self._bridge.resumes(params):
             return await self._bridge.resume(
                 params, peer, caller=caller, server=self.name, target=target
@@ -391,20 +364,44 @@ class UpstreamServer:
             sent = self._send(
                 method, current, via, repeatable=repeatable, target=target, chosen=chosen
             )
-            if self.spec.kind != "inprocess":
-                return await sent
-            with acting_for(caller, via.peer):  # tools in this process see for whom they run
-                return await sent
+            with self._demand.use():  # a parked call goes on after its request has been answered
+                if self.spec.kind != "inprocess":
+                    return await sent
+                with acting_for(caller, via.peer):  # tools in this process see for whom they run
+                    return await sent
 
-        session = chosen = await self._session_for(peer, target)
-        if peer is not None and peer.era != session.era:
-            if session.era == "modern":
-                return await self._bridge.drive(params, call, send)
-            if not ASKABLE_CAPABILITIES.isdisjoint(peer.capabilities):
-                return await self._bridge.run_parkable(
-                    params, call, send, caller=caller, server=self.name, target=target
-                )
-        return await send(params, call)
+        with self._demand.use():
+            if self._demand.is_on_demand and not self._up.is_set():
+                await self._start_within(deadline)
+                recheck()
+            session = chosen = await self._session_for(peer, target)
+            if peer is not None and peer.era != session.era:
+                if session.era == "modern":
+                    return await self._bridge.drive(params, call, send)
+                if not ASKABLE_CAPABILITIES.isdisjoint(peer.capabilities):
+                    return await self._bridge.run_parkable(
+                        params, call, send, caller=caller, server=self.name, target=target
+                    )
+            return await send(params, call)
+
+    async def _start_within(self, deadline: Deadline) -> None:
+        """Start a server that is asleep, on the time of a call."""
+        limit_s, began = min(deadline.idle_s, deadline.total_s), monotonic()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._started()
+                await self._observer.wait_listed(self)
+        except TimeoutError:
+            raise errors.slow_start_error(self.name, limit_s) from None
+        deadline.spent_s = monotonic() - began
+
+    async def _started(self) -> None:
+        """Wake it, and wait until it is up or could not be started."""
+        if self.spec.enabled and not self.is_offline and not self._ended and self.state != "down":
+            self._demand.wake()
+            await wait_for_any(self._up, self._demand.failed)
+        if not self._up.is_set() or self._ended:
+            raise self._down()
 
     async def _as_caller(
         self,
@@ -413,31 +410,22 @@ class UpstreamServer:
         caller: Caller,
         peer: Peer | None,
         repeatable: bool,  # noqa: FBT001 -- as it came
+        recheck: Callable[[], object],
     ) -> Json:
         """Send a request by the connection of its caller, who is asked to log in if need be."""
         assert self._by_subject is not None
         assert self._subject_of is not None
         if self.is_offline or not self.spec.enabled or self._ended:
             raise self._down()
-        subject = self._subject_of(self.spec, caller)
-        params, is_back = strip_login_answer(params)
-        # Who comes back has opened the page, and may still be at it.
-        until = monotonic() + (_LOGIN_WAIT_S if is_back else 0.0)
-        while True:
-            changed = self._relogged
-            member = self._by_subject.acquire(subject)
-            try:
-                return await member.request(
-                    method, params, caller=caller, peer=peer, repeatable=repeatable
-                )
-            except LoginNeededError as needed:
-                with anyio.move_on_after(max(0.0, until - monotonic())):
-                    await changed.wait()
-                    continue
-                question = login_request_result(needed, peer)
-                if question is None:
-                    raise
-                return question
+        self._demand.wake()  # the main connection tells what it offers now
+        subject, connections = self._subject_of(self.spec, caller), self._by_subject
+
+        async def send(current: Mapping[str, Any]) -> Json:
+            return await connections.acquire(subject).request(
+                method, current, caller=caller, peer=peer, repeatable=repeatable, recheck=recheck
+            )
+
+        return await request_with_login(send, params, peer, relogged=lambda: self._relogged)
 
     async def _send(
         self,
@@ -467,6 +455,8 @@ class UpstreamServer:
                     result = await session.request(method, params, call=call, mirrored=mirrored)
                 if method == "tools/call":
                     errors.check_content(result)
+                if result.get("resultType") == "input_required":
+                    self._demand.expect_answer()
         except TimeoutError:
             late = errors.timed_out_error(self.name, target or method, call.deadline.idle_s)
             self._failed(late.failed.removeprefix(f"{self.name}: "))
@@ -483,7 +473,9 @@ class UpstreamServer:
     async def _session_for(self, peer: Peer | None, target: str) -> EraSession:
         """The connection to use; waits a bounded time for one that is being made."""
         if not self._up.is_set() or self._ended:
-            if self.state == "connecting" and not self._ended:
+            if self._demand.is_on_demand:
+                await self._started()
+            elif self.state == "connecting" and not self._ended:
                 with anyio.move_on_after(_CONNECT_WAIT_S):
                     await self._up_or_failed()
             if not self._up.is_set() or self._ended:
@@ -557,7 +549,10 @@ class UpstreamServer:
         if self._by_subject is not None:
             return
         self._subscriptions = set(uris)
-        if self.main is not None:
+        self._demand.subscribe(is_subscribed=bool(uris))
+        if uris and self._demand.is_on_demand and not self._up.is_set():
+            self._demand.wake()  # it subscribes when it is up
+        elif self.main is not None:
             async with asyncio.timeout(_LIST_S):
                 await self.main.subscribe(self._subscriptions)
 
@@ -577,11 +572,13 @@ class UpstreamServer:
         if session is None:
             raise self._down()
         try:
-            listing = await self._read_listing(session)
-            only_side: frozenset[str] = frozenset()
-            if (side := self._side.session) is not None:
-                listing, only_side = join_listings(listing, await self._read_listing(side))
+            with self._demand.use(is_listing=True):
+                listing = await self._read_listing(session)
+                only_side: frozenset[str] = frozenset()
+                if (side := self._side.session) is not None:
+                    listing, only_side = join_listings(listing, await self._read_listing(side))
             self._side.only_tools = only_side
+            self._demand.listed()
         except TimeoutError:
             self._failed(f"It did not list its tools within {_LIST_S:g} seconds.")
             raise TimedOutError(

@@ -185,7 +185,7 @@ def has_matches(answer: Json) -> bool:
 
 def _is_settled(server: Json, since: str) -> bool:
     """Whether it works or fails, listed after `since` (ISO 8601) if that is given."""
-    if server["state"] in {"degraded", "down", "disabled"}:
+    if server["state"] in {"degraded", "down", "disabled", "asleep"}:
         return True
     listed_at = server["listed_at"]
     if listed_at is None or server["state"] == "connecting":

@@ -226,7 +226,7 @@ def _configuration(run: RunFile) -> str:
 
 def _is_settled(server: ServerStatus, since: str) -> bool:
     """Whether it fails or is disabled, or was listed since then."""
-    if server.state in {"degraded", "down", "disabled"}:
+    if server.state in {"degraded", "down", "disabled", "asleep"}:
         return True
     listed_at = server.listed_at
     return (
@@ -239,6 +239,8 @@ def _is_settled(server: ServerStatus, since: str) -> bool:
 def _outcome(server: ServerStatus) -> str:
     if server.state == "ready":
         return f"ready, {server.version or server.era}, {server.tools} tools"
+    if server.state == "asleep":
+        return f"asleep, {server.tools} tools; the first call starts it"
     return f"{server.state}. {one_line(server.last_error or '')}".rstrip()
 
 

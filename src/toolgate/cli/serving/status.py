@@ -76,7 +76,7 @@ async def _status(as_json: bool) -> int:
     print_text(f"  process {run.pid}, for {in_words(_age_s(run))}; log {log_file(loaded)}")
     print_text(f"  {_summary(servers)}")
     for server in servers:
-        if server["state"] not in {"ready", "disabled"}:
+        if server["state"] not in {"ready", "disabled", "asleep"}:
             problem = one_line(str(server.get("last_error") or "starting"))
             print_text(f"  {server['name']}: {server['state']}. {problem}")
     if len(responding) > 1 or others:

@@ -225,7 +225,7 @@ async def check_quarantine(remote: GatewayClient | None) -> AsyncIterator[Check]
 
 
 def _running_server(server: Json) -> Check:
-    name, is_ok = str(server["name"]), server["state"] in {"ready", "disabled"}
+    name, is_ok = str(server["name"]), server["state"] in {"ready", "disabled", "asleep"}
     era = f", {server['version']} ({server['era']})" if server.get("era") else ""
     latency = server.get("latency_ms")
     timing = f", {latency:.0f} ms a call" if isinstance(latency, (int, float)) else ""

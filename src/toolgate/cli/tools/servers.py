@@ -70,6 +70,15 @@ def add(
         str,
         typer.Option("--project", metavar="PROJECT", help="Only for this project."),
     ] = "",
+    on_demand: Annotated[
+        bool, typer.Option("--on-demand", help="Start it with the first call, stop it when idle.")
+    ] = False,
+    idle_s: Annotated[
+        float | None,
+        typer.Option(
+            "--idle-s", metavar="SECONDS", help="Seconds without use before it is stopped."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> int:
     """Add a server: `add NAME -- COMMAND ARGS...` or `add NAME --url URL`.
@@ -79,6 +88,12 @@ def add(
     config = _config(
         command or [], url=url, headers=header or [], env=env or [], cwd=cwd, transport=transport
     )
+    if idle_s is not None and not on_demand:
+        raise ArgumentError("--idle-s needs --on-demand.", hint="Add --on-demand.")
+    if on_demand:
+        config["start"] = "on-demand"
+    if idle_s is not None:
+        config["idle_s"] = idle_s
     return anyio.run(_add, name, config, save, project, as_json)
 
 
@@ -233,6 +248,8 @@ def _remark(server: Json) -> str:
         return f"{count} quarantined: toolgate servers approve {server['name']}"
     if server.get("last_error") and server["state"] != "ready":
         return str(server["last_error"])
+    if server["state"] == "asleep":
+        return "the next call starts it"
     if server["state"] == "connecting":
         return "starting"
     restarts = server.get("restarts")
@@ -322,6 +339,8 @@ async def _logs(name: str, as_json: bool) -> int:
     elif lines:
         for line in lines:
             print_text(line)
+    elif by_name[name]["state"] == "asleep":
+        note(f"{name} is asleep. Start it and see: toolgate servers test {name}")
     else:
         note(f"{name} wrote nothing to standard error.")
     return SUCCESS

@@ -27,7 +27,7 @@ from toolgate.types import EntryKind, Json, ServerStatus, json_object
 
 __all__ = ["ROUTES"]
 
-_STATES = ("ready", "degraded", "connecting", "down", "disabled")
+_STATES = ("ready", "degraded", "asleep", "connecting", "down", "disabled")
 _PASTED = Path("pasted.json")
 _MOST_TOOLS = 400
 

@@ -100,7 +100,7 @@ class ServerManagement:
             UnknownServerError: There is no such server.
         """
         self._visible.must_manage(caller)
-        await self._catalog.replace(self._catalog.server(name).spec)
+        await self._catalog.replace(self._catalog.server(name).spec, start=True)
         return self._status(name)
 
     async def allow_tool(

@@ -141,6 +141,8 @@ def read_server(
         options=options,
         title=table.title or ("" if mapped == name else name),
         enabled=enabled and not problem,
+        start=table.start,
+        idle_s=table.idle_s,
         timeout_s=table.timeout_s,
         max_timeout_s=max_timeout_s,
         tool_timeouts_s=tool_timeouts_s,

@@ -191,6 +191,15 @@ class ServerTable:
     disabled: bool = False
     """The opposite of `enabled`, as some clients write it."""
 
+    start: Literal["always", "on-demand"] = "always"
+    """`always`: it is connected while the gateway runs; `on-demand`: the first call starts it, and
+    it is stopped when nobody has used it for `idle_s`. See
+    [servers that start on demand](concepts.md#servers-that-start-on-demand)."""
+
+    idle_s: float = between(300.0, 0.1, 604_800)
+    """Seconds without use after which a server with `start = "on-demand"` is stopped; 0.1 to
+    604,800."""
+
     pinned: tuple[str, ...] = ()
     """Names of its tools that are always listed beside the meta-tools."""
 

@@ -33,12 +33,15 @@ class Deadline:
     def __init__(self, *, idle_s: float, total_s: float) -> None:
         self.idle_s = idle_s
         self.total_s = max(total_s, idle_s)
+        self.spent_s = 0.0
+        """Seconds that were spent before, on the start of the server."""
         self._timeout: asyncio.Timeout | None = None
         self._ends = 0.0
         self._paused = 0
 
     async def __aenter__(self) -> "Deadline":
-        started_at = asyncio.get_running_loop().time()
+        started_at = asyncio.get_running_loop().time() - self.spent_s
+        self.spent_s = 0.0
         self._ends = started_at + self.total_s
         self._timeout = asyncio.timeout_at(min(started_at + self.idle_s, self._ends))
         await self._timeout.__aenter__()

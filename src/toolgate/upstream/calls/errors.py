@@ -11,7 +11,13 @@ from toolgate.errors import (
 from toolgate.types import Json, ServerStatus
 from toolgate.upstream.transports._jsonrpc import excerpt
 
-__all__ = ["check_content", "may_have_run_error", "server_down_error", "timed_out_error"]
+__all__ = [
+    "check_content",
+    "may_have_run_error",
+    "server_down_error",
+    "slow_start_error",
+    "timed_out_error",
+]
 
 
 def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownError:
@@ -30,6 +36,13 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
         return ServerDownError(
             f"Server {name!r} was removed or restarted while the call ran.",
             hint="Call again, after checking whether it took effect.",
+        )
+    if status.state == "asleep":
+        return ServerDownError(
+            f"Server {name!r} could not be started; nothing was sent.",
+            allowed=status.login_hint,
+            detail=f"Last error: {status.last_error}" if status.last_error else "",
+            hint=f"The next call tries again. See: toolgate servers test {name}",
         )
     soon = f" in {status.retry_in_s:g} s" if status.retry_in_s is not None else " now"
     return ServerDownError(
@@ -53,6 +66,16 @@ def check_content(result: Json) -> None:
             f"The server answered with content that is no list of objects: {excerpt(content)}.",
             hint="Report it to the maker of the server.",
         )
+
+
+def slow_start_error(server: str, limit_s: float) -> ServerDownError:
+    """The error of a call whose time ended while its server was starting."""
+    return ServerDownError(
+        f"Server {server!r} did not start within the {limit_s:g} seconds of the call; nothing was"
+        " sent.",
+        hint="It goes on starting: call again in a moment, or raise timeout_s under"
+        f" [server.{server}].",
+    )
 
 
 def timed_out_error(server: str, target: str, limit_s: float) -> TimedOutError:

@@ -16,6 +16,10 @@ class ServerObserver(Protocol[ServerT_contra]):
         """A connection is up: what is listed may be different."""
         ...
 
+    async def wait_listed(self, server: ServerT_contra) -> None:
+        """Wait until the listing that follows a connection has been adopted, or has failed."""
+        ...
+
     def server_changed(self, server: ServerT_contra) -> None:
         """A list was announced as different."""
         ...
@@ -43,6 +47,9 @@ class SubjectObserver(Generic[ServerT]):
         """Connect the server itself: this may be the first login with which it lists its tools."""
         del server
         self._retry()
+
+    async def wait_listed(self, server: ServerT) -> None:
+        """Nothing: the server itself is listed."""
 
     def server_changed(self, server: ServerT) -> None:
         """A list is different."""

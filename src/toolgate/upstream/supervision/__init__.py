@@ -1,0 +1,1 @@
+"""Keeping the connection of a server up: attempts, pauses, and when it may sleep."""

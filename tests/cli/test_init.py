@@ -237,6 +237,23 @@ def test_lists_of_tools_are_carried_over_and_a_server_with_other_lists_stays_in_
     assert list(cursor["mcpServers"]) == ["toolgate", "db"]
 
 
+def test_a_summary_says_what_the_imported_servers_lack(home: Path, toolgate: Run) -> None:
+    entries = {
+        "a": {"command": "sh"},
+        "b": {"url": "https://h.example/mcp"},
+        "c": {"command": "sh", "args": ["1"], "env": {"K": "${env:NOTION_TOKEN}"}},
+        "d": {"command": "sh", "args": ["2"], "disabled": True},
+        "e": {"command": "npx-not-here"},
+        "f": {"command": "npx-not-here", "args": ["1"]},
+    }
+    only(home, cursor=json.dumps({"mcpServers": entries}))
+    done = toolgate("init", "--yes")
+    assert (
+        "6 servers: 2 can start, 1 needs NOTION_TOKEN, 1 disabled, 2 need the program npx-not-here."
+    ) in done.stdout.replace("\n", " ")
+    assert "export NOTION_TOKEN=VALUE" in done.stderr.replace("\n", " ")
+
+
 ENTRY = '"mine": { "command": "own", "args": [ "1" ], }, // kept as it is'
 
 CLIENT_FILES = {

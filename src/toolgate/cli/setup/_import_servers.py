@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,11 +10,18 @@ from typing import Any, Literal, TypeAlias
 
 from toolgate.base.names import fold, server_prefix
 from toolgate.errors import SettingError
-from toolgate.settings import Settings, render_table, server_name, server_spec, set_import
+from toolgate.settings import (
+    Settings,
+    expand_home,
+    render_table,
+    server_name,
+    server_spec,
+    set_import,
+)
 from toolgate.settings.clients.supported import ClientFile, FoundServer
 from toolgate.types import Json, ServerSpec, json_object
 
-__all__ = ["Choice", "choose_servers", "text_with_copies", "text_with_references"]
+__all__ = ["Choice", "choose_servers", "summary_of", "text_with_copies", "text_with_references"]
 
 State: TypeAlias = Literal["new", "same", "self", "elsewhere", "broken"]
 """`new`: is imported. `same`: exists already. `self`: is Toolgate. `elsewhere`: belongs to a
@@ -129,6 +137,42 @@ def choose_servers(
                 permissions[choice.name] = listed
             choices.append(choice)
     return choices
+
+
+def summary_of(new: Sequence[Choice]) -> str:
+    """How many of the imported servers can be started, and what the others lack, in a sentence.
+
+    Args:
+        new: Servers that were imported; none of them is started for this.
+    """
+    counts: dict[str, int] = {}
+    for choice in new:
+        state = _state_of(choice)
+        counts[state] = counts.get(state, 0) + 1
+    order = sorted(counts, key=lambda state: state != _STARTS)
+    parts = [f"{counts[state]} {_in_number(state, counts[state])}" for state in order]
+    total = f"{len(new)} server" if len(new) == 1 else f"{len(new)} servers"
+    return f"{total}: {', '.join(parts)}."
+
+
+_STARTS = "can start"
+
+
+def _state_of(choice: Choice) -> str:
+    config = choice.server.config
+    if choice.needs:
+        return f"needs {choice.needs}"
+    if choice.off or config.get("disabled") is True or config.get("enabled") is False:
+        return "disabled"
+    command = config.get("command")
+    is_known = isinstance(command, str) and "$" not in command
+    if is_known and shutil.which(expand_home(str(command))) is None:
+        return f"needs the program {command}"
+    return _STARTS
+
+
+def _in_number(state: str, count: int) -> str:
+    return state.replace("needs ", "need ", 1) if count > 1 else state
 
 
 def text_with_copies(

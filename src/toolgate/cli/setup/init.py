@@ -11,6 +11,7 @@ import typer
 from toolgate.cli.setup._import_servers import (
     Choice,
     choose_servers,
+    summary_of,
     text_with_copies,
     text_with_references,
 )
@@ -377,9 +378,14 @@ def _note_next_steps(
             f"{target.name} contains keys or tokens from the clients' files. Only you can read it; "
             "to keep them out of the file, replace them with ${env:NAME}."
         )
+    if new:
+        print_text(summary_of(new))
     needed = sorted({choice.needs for choice in new if choice.needs})
     if needed:
-        note(f"Set these variables where Toolgate runs: {', '.join(needed)}.")
+        note(
+            f"Set these variables where Toolgate runs: {', '.join(needed)}. "
+            f"In this shell: export {needed[0]}=VALUE"
+        )
     back = [path for path in changes if path != target]
     if back:
         note("Restart these clients to use Toolgate. To undo: toolgate init --undo")

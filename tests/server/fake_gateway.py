@@ -247,6 +247,7 @@ class FakeGateway:
         return [
             SimpleNamespace(
                 key=t["name"].replace("__", ":"),
+                own_key=t["name"].replace("__", ":"),
                 exposed=t["name"],
                 server="a",
                 definition=t,

@@ -195,9 +195,10 @@ async def test_a_tool_with_another_definition_after_the_start_is_called_only_ane
 
 
 async def test_a_call_keeps_its_server_awake_however_long_it_runs(store_url: str) -> None:
-    may_end = anyio.Event()
+    runs, may_end = anyio.Event(), anyio.Event()
 
     async def slow(params: Json) -> Json:
+        runs.set()
         await may_end.wait()
         return text_result("done")
 
@@ -205,6 +206,7 @@ async def test_a_call_keeps_its_server_awake_however_long_it_runs(store_url: str
     async with gateway(upstream, store_url, idle_s=0.1) as app:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(app.gateway.calls.execute, ME, "a:slow", {})
+            await runs.wait()
             with anyio.move_on_after(0.4):
                 await until(app, lambda: status(app).state == "asleep")
             assert status(app).state == "ready"

@@ -1,0 +1,133 @@
+"""Servers that start on demand: what they take while asleep, and how long the first call takes.
+
+    python -m benchmarks.on_demand [--quick] [--json]
+
+The servers list the tools of 37 published ones. The own start time of a server is the time from
+starting its process to its listing, without a gateway, taken right before its first call.
+"""
+
+import json
+import subprocess
+import tempfile
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+
+from benchmarks._load import own_rss_mb
+from benchmarks._mcp import message
+from benchmarks._report import Report, Target, main
+from benchmarks._servers import menu_servers
+from tests.real.processes import RunningGateway, gateway, wait_until
+from toolgate.types import Json
+
+_STARTS = 7
+
+
+def measure(quick: bool) -> Report:
+    """List the servers once, let them sleep, start again, call each; gives the table."""
+    menus = menu_servers(3 if quick else None)
+    servers: dict[str, Json] = {
+        name: {**config, "start": "on-demand", "idle_s": 5} for name, config in menus.items()
+    }
+    waiting = {name: {**config, "idle_s": 600} for name, config in servers.items()}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        with gateway(folder / "empty", {}, {"mode": "all"}) as running:
+            _listed(running)
+            empty_mb = own_rss_mb(running.run.pid)
+        with gateway(folder / "gateway", servers, {"mode": "all"}) as running:
+            _wait_asleep(running)
+        with gateway(folder / "gateway", waiting, {"mode": "all"}) as running:
+            _wait_asleep(running)
+            listed = _listed(running)
+            added_mb = own_rss_mb(running.run.pid) - empty_mb
+            rows = [
+                _first_call(running, server, menus[server], listed)
+                for server in list(menus)[: 3 if quick else 20]
+            ]
+    over_ms = median(float(row["over own start ms"]) for row in rows)
+    return Report(
+        name="on_demand",
+        title=f"{len(menus)} servers asleep, with {len(listed)} tools",
+        rows=rows,
+        targets=(
+            Target(what="MB added by all of them asleep", measured=added_mb, limit=20),
+            Target(what="ms over the own start, median", measured=over_ms, limit=50),
+        ),
+        notes=(f"Gateway without servers: {empty_mb:.0f} MB. Own start: best of {_STARTS}.",),
+    )
+
+
+def _first_call(
+    running: RunningGateway, server: str, config: Mapping[str, object], listed: list[str]
+) -> dict[str, object]:
+    tool = next(name for name in listed if name.startswith(f"{server}__"))
+    own_ms = min(_own_start_ms(config) for _ in range(_STARTS))
+    first_ms, second_ms = _call_ms(running, tool), _call_ms(running, tool)
+    return {
+        "server": server,
+        "own start ms": own_ms,
+        "first call ms": first_ms,
+        "over own start ms": first_ms - own_ms,
+        "ratio": first_ms / own_ms,
+        "second call ms": second_ms,
+    }
+
+
+def _own_start_ms(config: Mapping[str, object]) -> float:
+    """From the start of the process to its listing."""
+    command = [str(config["command"]), *(str(part) for part in _words(config))]
+    began = time.perf_counter()
+    with subprocess.Popen(  # noqa: S603 -- a server of ours
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        for number, method in enumerate(("initialize", "tools/list")):
+            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": {}}
+            child.stdin.write(json.dumps(request) + "\n")
+            child.stdin.flush()
+            child.stdout.readline()
+        took_ms = (time.perf_counter() - began) * 1000
+        child.kill()
+    return took_ms
+
+
+def _words(config: Mapping[str, object]) -> list[object]:
+    args = config["args"]
+    assert isinstance(args, list)
+    return list[object](args)
+
+
+def _call_ms(running: RunningGateway, tool: str) -> float:
+    began = time.perf_counter()
+    _post(running, "tools/call", {"name": tool, "arguments": {}})
+    return (time.perf_counter() - began) * 1000
+
+
+def _listed(running: RunningGateway) -> list[str]:
+    """Names of the tools that a modern client is shown."""
+    return [str(tool["name"]) for tool in _post(running, "tools/list", {})["result"]["tools"]]
+
+
+def _post(running: RunningGateway, method: str, params: Json) -> Json:
+    body, headers = message(method, params)
+    request = urllib.request.Request(running.url, data=json.dumps(body).encode(), headers=headers)
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.load(answer)
+
+
+def _wait_asleep(running: RunningGateway) -> None:
+    def are_asleep() -> bool:
+        return all(
+            server["state"] == "asleep" and server["listed_at"]
+            for server in running.servers().values()
+        )
+
+    wait_until(lambda: are_asleep() or None, within_s=240, what="all servers to be asleep")
+
+
+if __name__ == "__main__":
+    main("on_demand", measure)

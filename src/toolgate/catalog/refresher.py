@@ -158,6 +158,7 @@ class ListingRefresher:
         for reason in listing.left_out:
             log.warning("entry left out", extra={"server": name, "reason": reason})
         await self._apply_listing(name, listing)
+        server.demand.listed()
         if self._failures.pop(name, ""):
             self._notify_state()
         if listing.ttl_ms:

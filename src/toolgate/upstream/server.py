@@ -87,8 +87,9 @@ class UpstreamServer:
             is_listed: Whether what it offers is known, so that it can start on demand.
         """
         self.spec, self.name = spec, spec.name
-        self._demand = Demand(spec, is_listed=is_listed)
-        self.state: ServerState = self._demand.first_state if spec.enabled else "disabled"
+        self.demand = Demand(spec, is_listed=is_listed)
+        """What keeps it awake."""
+        self.state: ServerState = self.demand.first_state if spec.enabled else "disabled"
         self.last_error = spec.problem or None
         self.restarts = 0
         self.is_offline = is_offline
@@ -207,16 +208,16 @@ class UpstreamServer:
             return
         try:
             while True:
-                if self._demand.is_asleep:
+                if self.demand.is_asleep:
                     self._set_state("asleep")
                     self._settled.set()
-                    await self._demand.wait()
+                    await self.demand.wait()
                 if self.state == "asleep":
                     self._set_state("connecting")
                 reason, lasted_s = await self._one_connection()
                 self.last_error = reason or None
-                self._demand.ended(is_failure=lasted_s == 0)
-                if self._demand.is_on_demand and self._demand.has_slept:
+                self.demand.ended(is_failure=lasted_s == 0)
+                if self.demand.is_on_demand and self.demand.has_slept:
                     continue
                 if lasted_s == 0:  # it could not be reached or greeted: an outage
                     self._set_state("down")
@@ -244,8 +245,8 @@ class UpstreamServer:
             return session.reason, 0.0
         self.main = session
         self._login = None
-        self.restarts += self._connections > 0 and not self._demand.has_slept
-        self._demand.started()
+        self.restarts += self._connections > 0 and not self.demand.has_slept
+        self.demand.started()
         self._connections += 1
         began = monotonic()
         self._started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -261,12 +262,12 @@ class UpstreamServer:
             self._spawn(self._resubscribe())
         try:
             ended = await wait_for_end(
-                session.wire.closed(), self._broken, self._demand, on_idle=self._fall_asleep
+                session.wire.closed(), self._broken, self.demand, on_idle=self._fall_asleep
             )
             reason = self._mask(ended or self.last_error or "It stopped answering.")
         finally:
             self._up.clear()
-            if not self._demand.is_asleep:
+            if not self.demand.is_asleep:
                 self._set_state("connecting")
             with anyio.CancelScope(shield=True):
                 self._stderr = session.wire.stderr_tail
@@ -281,7 +282,7 @@ class UpstreamServer:
 
     def _fall_asleep(self) -> None:
         self._up.clear()
-        self._demand.sleep()
+        self.demand.sleep()
 
     async def _close_sessions(self) -> None:
         sessions = [session for session in (self.main, self._side.detach()) if session is not None]
@@ -364,14 +365,14 @@ class UpstreamServer:
             sent = self._send(
                 method, current, via, repeatable=repeatable, target=target, chosen=chosen
             )
-            with self._demand.use():  # a parked call goes on after its request has been answered
+            with self.demand.use():  # a parked call goes on after its request has been answered
                 if self.spec.kind != "inprocess":
                     return await sent
                 with acting_for(caller, via.peer):  # tools in this process see for whom they run
                     return await sent
 
-        with self._demand.use():
-            if self._demand.is_on_demand and not self._up.is_set():
+        with self.demand.use():
+            if self.demand.is_on_demand and not self._up.is_set():
                 await self._start_within(deadline)
                 recheck()
             session = chosen = await self._session_for(peer, target)
@@ -398,8 +399,8 @@ class UpstreamServer:
     async def _started(self) -> None:
         """Wake it, and wait until it is up or could not be started."""
         if self.spec.enabled and not self.is_offline and not self._ended and self.state != "down":
-            self._demand.wake()
-            await wait_for_any(self._up, self._demand.failed)
+            self.demand.wake()
+            await wait_for_any(self._up, self.demand.failed)
         if not self._up.is_set() or self._ended:
             raise self._down()
 
@@ -417,7 +418,7 @@ class UpstreamServer:
         assert self._subject_of is not None
         if self.is_offline or not self.spec.enabled or self._ended:
             raise self._down()
-        self._demand.wake()  # the main connection tells what it offers now
+        self.demand.wake()  # the main connection tells what it offers now
         subject, connections = self._subject_of(self.spec, caller), self._by_subject
 
         async def send(current: Mapping[str, Any]) -> Json:
@@ -456,7 +457,7 @@ class UpstreamServer:
                 if method == "tools/call":
                     errors.check_content(result)
                 if result.get("resultType") == "input_required":
-                    self._demand.expect_answer()
+                    self.demand.expect_answer()
         except TimeoutError:
             late = errors.timed_out_error(self.name, target or method, call.deadline.idle_s)
             self._failed(late.failed.removeprefix(f"{self.name}: "))
@@ -473,7 +474,7 @@ class UpstreamServer:
     async def _session_for(self, peer: Peer | None, target: str) -> EraSession:
         """The connection to use; waits a bounded time for one that is being made."""
         if not self._up.is_set() or self._ended:
-            if self._demand.is_on_demand:
+            if self.demand.is_on_demand:
                 await self._started()
             elif self.state == "connecting" and not self._ended:
                 with anyio.move_on_after(_CONNECT_WAIT_S):
@@ -549,9 +550,9 @@ class UpstreamServer:
         if self._by_subject is not None:
             return
         self._subscriptions = set(uris)
-        self._demand.subscribe(is_subscribed=bool(uris))
-        if uris and self._demand.is_on_demand and not self._up.is_set():
-            self._demand.wake()  # it subscribes when it is up
+        self.demand.subscribe(is_subscribed=bool(uris))
+        if uris and self.demand.is_on_demand and not self._up.is_set():
+            self.demand.wake()  # it subscribes when it is up
         elif self.main is not None:
             async with asyncio.timeout(_LIST_S):
                 await self.main.subscribe(self._subscriptions)
@@ -572,13 +573,12 @@ class UpstreamServer:
         if session is None:
             raise self._down()
         try:
-            with self._demand.use(is_listing=True):
+            with self.demand.use(is_listing=True):
                 listing = await self._read_listing(session)
                 only_side: frozenset[str] = frozenset()
                 if (side := self._side.session) is not None:
                     listing, only_side = join_listings(listing, await self._read_listing(side))
             self._side.only_tools = only_side
-            self._demand.listed()
         except TimeoutError:
             self._failed(f"It did not list its tools within {_LIST_S:g} seconds.")
             raise TimedOutError(

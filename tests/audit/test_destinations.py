@@ -318,6 +318,37 @@ async def test_a_closed_project_does_nothing_that_is_not_recorded_and_an_open_on
         assert sorted(one.status for one in kept) == ["ok", "ok", "ok", "store"]
 
 
+READER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1])
+connection.execute("SELECT count(*) FROM projects").fetchall()
+print("read", flush=True)
+sys.stdin.read()
+"""
+
+
+async def test_a_store_that_was_read_only_for_a_while_is_written_again(open_folder: Path) -> None:
+    """SQLite never writes on a connection that it opened when it could not write the file."""
+    path = open_folder / "toolgate.db"
+    store = make_store(f"sqlite:///{path}")
+    await store.open()
+    with subprocess.Popen(
+        [sys.executable, "-c", READER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as reader:  # keeps the files beside it
+        assert reader.stdout is not None
+        assert await anyio.to_thread.run_sync(reader.stdout.readline) == b"read\n"
+        for name in ("-wal", "-shm"):
+            Path(f"{path}{name}").chmod(0o666)
+        with not_writable(path, store):
+            await store.projects.list_all()
+            with pytest.raises(StoreError, match="readonly"):
+                await store.projects.add_references(["web"])
+        for number in range(5):
+            await store.projects.add_references([f"web{number}"])
+        reader.communicate()
+    await store.close()
+
+
 KILLED = """
 import os, signal, sys, anyio
 from toolgate.settings import AuditSettings, Settings

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Engine, ExceptionContext, create_engine, event
 from sqlalchemy.pool import QueuePool, StaticPool
 
 __all__ = ["MEMORY", "copy_file", "driver", "file_engine", "prepare_file", "rebuilding"]
@@ -55,6 +55,8 @@ def file_engine(path: Path, *, busy_timeout_s: float) -> Engine:
     )
     event.listen(engine, "connect", _set_up)
     event.listen(engine, "begin", _begin)
+    if not memory:
+        event.listen(engine, "handle_error", _drop_read_only)
     return engine
 
 
@@ -71,6 +73,18 @@ def _set_up(connection: Any, _record: object) -> None:
 def _begin(connection: Connection) -> None:
     writes = connection.get_execution_options().get("toolgate_writes")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def _drop_read_only(context: ExceptionContext) -> None:
+    """Use no connection again that was opened while the file could not be written.
+
+    SQLite opens such a file for reading, and never tries again. https://sqlite.org/c3ref/open.html
+    """
+    error, connection = context.original_exception, context.connection
+    if connection is None or "readonly" not in str(error):
+        return
+    connection.connection.invalidate(soft=True)  # its transaction is rolled back first
+    connection.engine.pool.dispose()
 
 
 def driver(connection: Connection) -> sqlite3.Connection:

@@ -66,9 +66,9 @@ def offered_tools(
             continue
         if override.hide:
             continue
-        found = _problems(own_name, definition, override)
-        problems += [text for text, _ in found]
-        if any(is_fatal for _, is_fatal in found):
+        mistakes = _problems(own_name, definition, override)
+        problems += [text for text, _ in mistakes]
+        if any(is_fatal for _, is_fatal in mistakes):
             continue
         changed = {**_changed(definition, override), "name": names[own_name]}
         tools.append(OfferedTool(own_name=own_name, definition=changed, override=override))
@@ -91,20 +91,20 @@ def _names(
 
     No tool gets a name that the server uses itself: whoever knows the server would call another.
     """
-    wanted = {
+    new_names = {
         name: overrides[name].name
         for name in own_names
         if name in overrides and overrides[name].name not in ("", name)
     }
-    taken = Counter(map(fold, wanted.values()))
-    own = {fold(name) for name in (*own_names, *reserved)}
+    taken = Counter(map(fold, new_names.values()))
+    used = {fold(name) for name in (*own_names, *reserved)}
     refused = [
         name
-        for name, new in wanted.items()
-        if taken[fold(new)] > 1 or (fold(new) in own and fold(new) != fold(name))
+        for name, new in new_names.items()
+        if taken[fold(new)] > 1 or (fold(new) in used and fold(new) != fold(name))
     ]
     names = {name: name for name in own_names}
-    return names | {name: new for name, new in wanted.items() if name not in refused}, refused
+    return names | {name: new for name, new in new_names.items() if name not in refused}, refused
 
 
 def _problems(name: str, definition: Json, override: ToolOverride) -> list[tuple[str, bool]]:
@@ -115,11 +115,11 @@ def _problems(name: str, definition: Json, override: ToolOverride) -> list[tuple
     problems: list[tuple[str, bool]] = []
     for parameter, change in override.parameters.items():
         if parameter not in properties:
-            known = ", ".join(list(properties)[:20]) or "none"
+            names = ", ".join(list(properties)[:20]) or "none"
             left_out = " The tool is left out." if change.is_hidden else ""
             text = (
                 f"The override of tool {name!r} names the parameter {parameter!r}, which the tool "
-                f"does not have; it has: {known}.{left_out}"
+                f"does not have; it has: {names}.{left_out}"
             )
             problems.append((text, change.is_hidden))
         elif change.hide and change.value is change.default is None and parameter in required:

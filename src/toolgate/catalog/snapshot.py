@@ -354,9 +354,11 @@ def build_entries(
     overrides: Mapping[str, ToolOverride] | None = None,
 ) -> ServerEntries:
     """Entries from definitions as the server sent them; each has a usable `name` or `uri`."""
-    held = quarantined or {}
+    withheld = quarantined or {}
     return ServerEntries(
-        **_tools(server, tools, overrides or {}, held, max_name_chars=max_name_chars, flat=flat),
+        **_tools(
+            server, tools, overrides or {}, withheld, max_name_chars=max_name_chars, flat=flat
+        ),
         prompts=_named_entries(server, prompts, max_name_chars=max_name_chars, flat=flat),
         resources=tuple(_uri_entry(server, item, "uri") for item in resources),
         templates=tuple(_uri_entry(server, item, "uriTemplate") for item in templates),
@@ -364,7 +366,7 @@ def build_entries(
         instructions=instructions,
         listed_at=listed_at,
         left_out=left_out,
-        quarantined=held,
+        quarantined=withheld,
     )
 
 
@@ -381,8 +383,8 @@ def _tools(
     if not overrides:
         tools = _named_entries(server, listed, max_name_chars=max_name_chars, flat=flat)
         return {"tools": tools, "overrides": {}, "override_problems": (), "listed_tools": ()}
-    held = frozenset(name for kind, name in quarantined if kind == "tool")
-    offered, problems = offered_tools(server, listed, overrides, held)
+    withheld = frozenset(name for kind, name in quarantined if kind == "tool")
+    offered, problems = offered_tools(server, listed, overrides, withheld)
     names = [str(tool.definition["name"]) for tool in offered]
     keys = [f"{server}:{tool.own_name}" for tool in offered]
     exposed = names if flat else exposed_names(server, names, limit=max_name_chars, keys=keys)

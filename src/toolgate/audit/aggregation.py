@@ -16,6 +16,8 @@ AGGREGATED_ACTIONS: Final = frozenset({"list", "login_refused"})
 """Actions whose records stand for `detail.count` events."""
 
 _WINDOW_S: Final = 60.0
+"""Seconds that records of one kind are counted together; chosen: a flood costs one record a
+minute."""
 # Records of an action within a minute, besides one for all others. Chosen: a flood of a whole day
 # takes less than a tenth of the smallest usual limit of the audit.
 _MAX_EVENTS: Final = 64

@@ -15,6 +15,7 @@ __all__ = ["retention_of", "run_housekeeping"]
 log = logging.getLogger(__name__)
 
 _MIB = 2**20
+"""Bytes in the unit of the settings, as IEC 80000-13 defines it."""
 
 
 def retention_of(settings: StoreSettings) -> Retention:

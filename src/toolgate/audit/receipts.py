@@ -35,6 +35,7 @@ _MOST_KEPT = 32_768
 # Names of arguments whose shape is recorded, and characters of each. Chosen.
 _MOST_NAMES = 20
 _LONGEST_NAME = 32
+"""Characters of such a name; chosen: fits a line of a terminal."""
 
 _LISTING = "tools/list"
 _OTHER_CLIENTS = AggregatedEvent(action="list", target=_LISTING, client="other clients")

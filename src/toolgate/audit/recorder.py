@@ -27,6 +27,8 @@ _MAX_WAIT_S = 5.0
 longer than any write of a healthy database, shorter than the patience of clients."""
 
 _LONGEST_PAUSE_S = 5.0
+"""Seconds between two tries to write while the store fails; chosen: it is noticed soon after it is
+back."""
 
 
 class _Place(Protocol):

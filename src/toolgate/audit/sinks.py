@@ -23,6 +23,7 @@ _FACILITY: Final = 13  # log audit, RFC 5424 section 6.2.1
 # Severities of RFC 5424, section 6.2.1.
 _NOTICE: Final = 5
 _INFO: Final = 6
+""""Informational" of RFC 5424, section 6.2.1."""
 # Bytes of one message over UDP, below the 65,507 that IPv4 carries.
 _LONGEST_DATAGRAM: Final = 60_000
 # Seconds for a connection to the syslog server. Chosen.

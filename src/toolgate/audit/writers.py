@@ -29,6 +29,8 @@ __all__ = ["AuditWriter"]
 log = logging.getLogger(__name__)
 
 _RENEW_S: Final = 15.0
+"""Seconds between two signs of life of this writer; chosen: well below the time after which it
+counts as ended."""
 # Seconds without a renewal after which a process on another machine counts as ended. Chosen: eight
 # renewals, so that neither a slow store nor clocks that differ make a running process seem ended.
 _LEASE_S: Final = 120.0

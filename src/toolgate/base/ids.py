@@ -10,6 +10,7 @@ from functools import lru_cache
 __all__ = ["new_id", "unix_now", "utc_now", "utc_text", "utc_text_of"]
 
 _RANDOM_BYTES = 10
+"""Bytes of chance in an identifier: 80 bits, as in the ULID specification."""
 _AT_ONCE = 400
 """Ids whose randomness is asked for together: each call of the system costs as much as ten ids."""
 

@@ -28,6 +28,7 @@ MOST_BYTES: Final = 5_000_000
 """Longest text of a pack; some hundred prompts take 20 kB."""
 
 _MOST_TABLE_BYTES: Final = 1_000_000
+"""Bytes; chosen: a table of rules that people write by hand is far smaller."""
 
 _PARTS: Final = (
     *("intents", "embeddings", "rules", "tools", "prompts", "resources", "proxies"),

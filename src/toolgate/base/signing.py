@@ -16,6 +16,7 @@ from toolgate.types import Json, json_object
 __all__ = ["Signer"]
 
 _MAC_BYTES = 16
+"""Bytes kept of a MAC: 128 bits, which RFC 2104, section 5, allows for SHA-256."""
 _VERSION = "tg1"
 
 

@@ -515,3 +515,4 @@ def _variables_in(template: str) -> list[list[str]]:
 _EXPRESSION = re.compile(r"(\{[^{}]*\})")
 _OPERATORS = ("+", "#", "/", "?", "&", ";", ".")
 _LONGEST_TEMPLATE = 2_000
+"""Characters of a URI template that are read; chosen: bounds what a server can make us parse."""

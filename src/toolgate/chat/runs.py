@@ -16,7 +16,9 @@ __all__ = ["Run", "Runs"]
 _KEPT_S = 600.0
 """Seconds that a run can be read after its end."""
 _MOST = 200
+"""Runs that are kept after their end; chosen: bounds memory."""
 _MOST_EVENTS = 20_000
+"""Events of a run that a late reader can still get; chosen: bounds memory, above any run seen."""
 
 
 @dataclass

@@ -17,7 +17,9 @@ from toolgate.store import DocumentRepository
 __all__ = ["best_by_words", "words_of"]
 
 _K1: Final = 1.2
+"""The usual value (Robertson and Zaragoza 2009, section 3.4)."""
 _B: Final = 0.75
+"""The usual value, from the same source."""
 _MOST_TERMS: Final = 24
 """Words of a question that are looked for, the rarest first."""
 
@@ -29,6 +31,7 @@ _WIDE = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
 """Scripts that put no blank between words: there, pairs of characters are words."""
 
 _LONGEST = 40
+"""Characters of a word; chosen: longer runs are encoded data."""
 _COMMON_WORDS: Final = (
     "a an and are as at be been but by can could did do does for from had has have how i "
     "if in is it its me my no not of on or our should so such than that the their them "

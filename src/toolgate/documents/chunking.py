@@ -21,6 +21,7 @@ _FENCE = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})")
 _RULE = re.compile(r"^\|?[ \t:|-]+\|[ \t:|-]*$")
 _SENTENCE = re.compile(r"(?<=[.!?。！？])[\s]+|(?<=[。！？])")
 _LONGEST_HEADING = 200
+"""Characters; chosen: headings that stand above every passage must stay short."""
 _BETWEEN_HEADINGS: Final = " > "
 _SHORT_SHARE: Final = 0.35
 """Share of the longest passage up to which sections are joined with their neighbours."""

@@ -30,6 +30,7 @@ ENOUGH_SAID = 2
 """A conversation is rephrased when it has more entries than this, the question included."""
 
 MOST_REPHRASED_TOKENS = 128
+"""Tokens; chosen: a question of a long paragraph."""
 _MOST_CHARS = 4 * MOST_REPHRASED_TOKENS
 _GRADE_TOKENS = 64
 """Enough for the numbers of the passages, and a word about them."""
@@ -37,9 +38,13 @@ _GRADE_TOKENS = 64
 _GRADED_NUMBER = re.compile(r"(?<![\w.])\d{1,3}(?![\w.]*\d)")
 _SAYS_NO = re.compile(r"\W*(?:no|none)\b")
 _SELECT_TOKENS = 256
+"""Tokens; chosen: a JSON array of some twenty names."""
 _KEPT_ENTRIES = 20
+"""Messages of the conversation; chosen: what a question refers to is rarely older."""
 _ENTRY_CHARS = 2_000
+"""Characters of a message, about 500 tokens; chosen."""
 _GRADED_CHARS = 60_000
+"""Characters of all passages, about 15,000 tokens; chosen: fits a context of 32k."""
 _ARRAY_START = re.compile(r"\[")
 _QUOTES = "\"'“”„«»`"
 

@@ -28,6 +28,7 @@ _CODE = re.compile(
     r"|[\w.+-]+@[\w.-]+"  # submit@example.org
 )
 _LONGEST_CODE: Final = 100
+"""Characters; chosen: part numbers and identifiers are shorter."""
 
 
 def codes_in(question: str) -> list[str]:

@@ -48,6 +48,7 @@ NOT_CONNECTED = "The documents cannot be searched now: not connected to the data
 """What a user is told when what holds the documents cannot be reached."""
 
 _LONGEST_QUESTION = 8_000
+"""Characters, about 2,000 tokens; chosen: longer texts are documents."""
 
 
 async def retrieve(

@@ -43,6 +43,7 @@ PACK = "documents"
 
 _RETRIEVER = f"{PACK}:retriever"
 _QUERY_CHARS = 2_000
+"""Characters of a model's own query; chosen: a few sentences."""
 
 
 class Rendered(Protocol):

@@ -50,6 +50,7 @@ _NO_CODE: Final = frozenset({"intents", "embeddings", "rules", "unsupported.txt"
 _MADE: Final = frozenset({"__pycache__", "node_modules", "venv"})
 _TEXTS: Final = frozenset({".toml", ".txt", ".md", ".py", ".json", ".list"})
 _MOST_FILES: Final = 5_000
+"""Files of a pack; chosen: bounds time where a folder is no pack at all."""
 
 Stamps: TypeAlias = tuple[tuple[str, int, int, int], ...]
 """Path, time, size and number of each file."""

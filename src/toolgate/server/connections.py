@@ -47,12 +47,14 @@ BODY_WINDOW_S = 10.0
 """Seconds over which the rate of a body is measured; chosen."""
 
 _SWEEP_S = 1.0
+"""Seconds between two looks at slow connections; chosen: limits are of whole seconds."""
 # Connections above the limit that are answered: health checks, and 503 for all else. Chosen.
 _RESERVED = 16
 # Pauses in accepting while the process has no descriptors: until one that was just closed is free,
 # and while none can be closed. Chosen: a hundred clients a second still get their turn.
 _CLOSE_PAUSE_S = 0.01
 _ACCEPT_PAUSE_S = 0.25
+"""Seconds without accepting while descriptors are short; chosen: not felt by people."""
 # Seconds between two log lines about refused connections. Chosen.
 _LOG_INTERVAL_S = 60.0
 # Connections accepted before others get a turn of the event loop. Chosen.

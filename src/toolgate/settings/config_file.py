@@ -27,6 +27,7 @@ KeyPath = tuple[str | int, ...]
 """Names (and positions in lists) from the root of a document to a value."""
 
 _MAX_BYTES = 64 * 2**20
+"""Bytes; chosen: far above any configuration, a wrong file is refused unread."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _KEY_BYTES: Final = 32
+"""Bytes: 256 bits, as AES-256 and HMAC-SHA-256 take."""
 
 _INHERITED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "TZ", "LANG", "LANGUAGE",

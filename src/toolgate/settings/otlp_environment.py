@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 Compression = Literal["", "gzip", "deflate"]
 
 _MOST_S = 60.0
+"""Seconds; chosen: a longer wait would hold up the end of the process."""
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[\x20-\x7e]*")
 

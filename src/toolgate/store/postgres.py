@@ -26,6 +26,7 @@ _UPGRADE_LOCK = 0x746F6F6C67617465
 """Key of the advisory lock: `toolgate` in ASCII."""
 
 _CONNECTIONS = 4
+"""Connections for writing, and as many for reading; chosen: a process has one core."""
 
 _HALF_DEAD: Mapping[str, object] = {
     "connect_timeout": 10,

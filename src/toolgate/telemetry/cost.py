@@ -17,9 +17,13 @@ from toolgate.types import CONSOLE, Caller, Json
 __all__ = ["CostReport", "TaskCost", "UsageReport", "cost_report", "usage_report"]
 
 _BYTES_PER_TOKEN = 4
+"""Bytes; the usual estimate, checked by `python -m benchmarks.token_estimate`."""
 _MOST = 5_000
+"""Conversations in a report; chosen: bounds time."""
 _TOLD = 200
+"""Tasks in an answer; chosen: bounds its size."""
 _PINS = 5
+"""Tools that are suggested for pinning; chosen: readable in one line."""
 _OFTEN = 20
 """Calls from which on a tool is worth listing always."""
 

@@ -41,6 +41,7 @@ _MAX_REFRESH_S = 1.0
 _MOST_NAMES = 200
 """Servers, stages, statuses and actions that are told apart, of each."""
 _MOST_FOUND = 2_000
+"""Series that are remembered by their labels; chosen: bounds memory."""
 
 OTHER = "other"
 SUCCESS_STATUSES = frozenset({"ok", "input_required"})

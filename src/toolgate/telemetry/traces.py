@@ -62,6 +62,7 @@ _PAUSE_S = 1.0
 _LEAVE_S = 3.0
 """Seconds that sending what is left may take at the end."""
 _MOST_ANSWER = 2**16
+"""Bytes of a collector's answer that are read; chosen: an error text."""
 
 
 class _Span(NamedTuple):

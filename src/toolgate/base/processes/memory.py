@@ -12,8 +12,11 @@ from types import ModuleType
 __all__ = ["defer", "give_back_freed_memory", "set_aside", "trim", "uncollected"]
 
 _M_MMAP_THRESHOLD = -3
+"""`M_MMAP_THRESHOLD` of glibc's malloc.h."""
 _THRESHOLD_BYTES = 2**20
+"""Bytes from which memory is given back when it is freed; chosen: above messages of usual size."""
 _M_ARENA_MAX = -8
+"""`M_ARENA_MAX` of glibc's malloc.h."""
 
 
 def give_back_freed_memory() -> None:

@@ -39,6 +39,8 @@ _DOUBTFUL_SCORE: Final = 0.7
 """And that from which on it does so beside another finding. Both chosen by cross-validation, so
 that at most one in 200 real tools is quarantined: `python -m training.steering`."""
 _DOUBTFUL_WEIGHT: Final = 0.35
+"""Weight of a sentence that the classifier is not sure of, in [0, 1]; chosen: such a sentence
+alone holds nothing back."""
 # Characters around a match that a person is shown. Chosen.
 _EXCERPT: Final = 160
 # Levels of a schema that are read. Chosen: deeper ones hide something.

@@ -20,9 +20,14 @@ _MARGIN_TOKENS = 4_000
 _DOWN_TO = 0.6
 """Of the limit: going well below it, so that not every turn begins differently."""
 _SUMMARY_WORDS = 400
+"""Words that the model is asked for; chosen: about a page."""
 _SUMMARY_TOKENS = 1_200
+"""Tokens at most: three for each word, for languages with long words."""
 _LINE = 300
+"""Characters of a message in the summary that needs no model; chosen: two or three sentences."""
 _SUMMED_CHARS = 60_000
+"""Characters that the model is given, about 15,000 tokens; chosen: fits a context of 32k with room
+to spare."""
 _HEAD = "[The earlier conversation, summed up]\n"
 _WITHOUT = "[The earlier conversation is left out. Its questions were:]\n"
 

@@ -29,6 +29,7 @@ POLICY = "policy"
 """Member of `Message.notes` that has the `Policy` of a result."""
 
 _ABOUT = 160
+"""Characters of a message that say what it was about; chosen: one or two lines."""
 
 
 def repair(messages: Sequence[Message]) -> tuple[Message, ...]:

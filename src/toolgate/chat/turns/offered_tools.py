@@ -26,6 +26,7 @@ META = ("tool_discovery", "tool_execute")
 """Meta-tools that a model gets, to find what it was not offered."""
 
 _FOUND_AT_MOST = 8
+"""Tools for a part of a question; chosen."""
 _WEAK_AT_MOST = 2
 """Tools of a part of a question that nothing fits well, beside parts that something fits."""
 

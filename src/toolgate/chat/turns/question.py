@@ -14,6 +14,7 @@ _LONG = 500
 """Characters from which on a message is cut to its request."""
 
 _SHORT_WORDS = 4
+"""Words; chosen: up to here a question rarely stands on its own ("and in France?")."""
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _REFERS = re.compile(
     r"\b(it|its|that|this|those|these|them|they|their|he|she|his|her|there|the (?:first|second|"

@@ -39,6 +39,8 @@ __all__ = ["NODES", "complete", "initialise", "merged", "route", "tools"]
 log = logging.getLogger(__name__)
 
 _SURE = 0.9
+"""Confidence in [0, 1] from which a keyword counts as certain; chosen, as the keyword stage gives
+it for whole matches."""
 
 
 async def initialise(turn: Turn, state: TurnState) -> Update:

@@ -19,6 +19,7 @@ _KINDS = {
 }
 _TYPES = get_type_hints(Choices)
 _MOST_TOP_K = 100
+"""Passages; chosen: more than any context has room for."""
 
 
 def choices_from(

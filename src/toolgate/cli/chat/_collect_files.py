@@ -33,6 +33,7 @@ _FETCH_TIMEOUT_S: Final = 120.0
 """Seconds for a URL with all its redirects (chosen)."""
 
 _OK: Final = 200
+""""OK" of RFC 9110, section 15.3.1."""
 _MOVED: Final = frozenset({301, 302, 303, 307, 308})
 
 

@@ -19,8 +19,11 @@ from toolgate.cli.terminal._sanitize import sanitize
 __all__ = ["Screen"]
 
 _PROMPT_LINES = 6
+"""Lines; chosen: the demo fits a screen of 40 lines."""
 _ANSWER_LINES = 4
+"""Lines; chosen for the same reason."""
 _TURN_LINES = 7
+"""Lines; chosen for the same reason."""
 
 
 class Screen:

@@ -38,6 +38,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 REQUESTS = 4
+"""Requests that are shown; chosen: one screen."""
 
 app = typer.Typer(add_completion=False)
 

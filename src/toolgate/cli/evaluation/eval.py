@@ -43,6 +43,7 @@ app = typer.Typer(
 app.command()(intents)
 
 _DEPTH = 20
+"""Hits looked at for each request: the largest k of the measures that are reported."""
 _HEADINGS = (
     *("set", "search", "tools", "requests", *METRICS),
     *("none+", "none-", "ms p50", "ms p95"),

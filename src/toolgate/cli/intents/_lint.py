@@ -23,6 +23,8 @@ from toolgate.types import DEFAULT_PROJECT, Caller, Json, PluginSpec, json_objec
 __all__ = ["lint_packs"]
 
 _LISTING_TIMEOUT_S = 30.0
+"""Seconds for a pack's servers to list their tools; chosen: above the start of a server that is
+downloaded first."""
 
 _PLACEHOLDER_DATABASE = {"any": ConnectionTable(url="sqlite://", snapshot_every_minutes=0)}
 """Packs for databases have tools only if one is configured; this one is never queried."""

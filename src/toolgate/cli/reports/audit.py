@@ -47,6 +47,7 @@ app = typer.Typer(
 )
 
 _PAGE_SIZE = 1000
+"""Records read at a time; chosen: some MB."""
 _ACTIONS = (
     "discover",
     "describe",

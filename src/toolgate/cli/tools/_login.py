@@ -24,6 +24,7 @@ _PORTS = range(7421, 7431)
 
 _PATH = "/callback"
 _MAX_LINE_BYTES = 16 * 2**10
+"""Bytes of a request line; chosen: far above the codes of sign-in services."""
 
 _ANSWER_FIELDS = ("state", "code", "iss", "error")
 """Query parameters of the redirect that the gateway needs."""

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 __all__ = ["write_privileges"]
 
 _MOST_NAMED: Final = 5
+"""Names in a sentence; chosen: readable in one line."""
 
 _POSTGRES_ROLE: Final = """
 SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls

@@ -45,6 +45,7 @@ _SAFE: Final = "m.type = 'table' AND m.sql NOT LIKE 'CREATE VIRTUAL%'"
 _ONE: Final = "m.name = :name"
 
 _HIDDEN: Final = 1
+"""Hidden column of a virtual table, as `PRAGMA table_xinfo` gives it."""
 _GENERATED: Final = frozenset({2, 3})
 """Kinds of columns: https://sqlite.org/pragma.html#pragma_table_xinfo"""
 

@@ -35,6 +35,7 @@ _AFTER_BLANK_LINE: Final = words(
     """
 )
 _MOST_DEEP: Final = 40
+"""Brackets; chosen: far above statements that people write, far below the limit of recursion."""
 _MOST_INDEXES: Final = 12
 """Brackets right behind brackets: `a[1][2]`. The parser's time grows with their square."""
 

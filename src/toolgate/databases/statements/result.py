@@ -15,6 +15,7 @@ from toolgate.databases.statements.values import plain
 __all__ = ["QueryLimits", "QueryResult", "ResultColumn", "result_of"]
 
 _LONGEST_VALUE: Final = 32_000
+"""Characters of a value; chosen: longer text is read by itself, not in a table."""
 
 
 @dataclass(frozen=True, kw_only=True)

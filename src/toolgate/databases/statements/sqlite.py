@@ -18,6 +18,7 @@ from toolgate.databases.statements.result import QueryLimits, QueryResult, resul
 __all__ = ["open_sqlite", "run_sqlite"]
 
 _HEAP_MB: Final = 256
+"""MiB that SQLite may use for a statement; chosen: sorts of a million short rows fit."""
 
 _LARGEST: Final = SQLITE_VALUE_MB * 2**20
 """Bytes of a value that SQLite may make; a statement asks for 1 GB with 20 characters."""

@@ -15,6 +15,7 @@ _EXACT: Final = 2**53 - 1
 """Beyond this a JSON number is another one in JavaScript, and in many other programs."""
 
 _DEEP: Final = 40
+"""Levels; chosen: far above stored JSON that was seen, far below the limit of recursion."""
 
 
 def plain(value: object, *, max_chars: int, depth: int = 0) -> Any:

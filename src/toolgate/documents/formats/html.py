@@ -14,6 +14,7 @@ _AROUND_TEXT = ("header", "footer", "aside")
 """What pages have in common; within an article or the main part it belongs to the text."""
 
 _MOST_TAGS = 1_000_000
+"""Tags; chosen: bounds time and memory."""
 
 
 def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:  # noqa: ARG001 - contract

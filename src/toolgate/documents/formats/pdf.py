@@ -18,6 +18,7 @@ __all__ = ["read"]
 log = logging.getLogger(__name__)
 
 _MOST_PAGES = 20_000
+"""Pages; chosen: bounds time, above any book."""
 
 _HEADING_LINES = 3
 """Lines over which a heading may run."""

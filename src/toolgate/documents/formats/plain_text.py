@@ -14,10 +14,12 @@ _NUMBERED = re.compile(r"((?:\d{1,2}|[A-Z](?=[.]))(?:\.\d{1,2})*)\.?[ \t]{1,4}(\
 """`7.2. Weapons`, `A.5 Vote counting`."""
 
 _LONGEST_HEADING: Final = 90
+"""Characters; chosen: a line of a printed page has about 80."""
 _INDENTED_SHARE: Final = 0.6
 """Share of indented lines from which on a line at the margin is a heading."""
 
 _FEWEST_BREAKS: Final = 3
+"""Repetitions; chosen: fewer lines that look alike may be chance."""
 _NUMBER = re.compile(r"\d+")
 _JUSTIFIED = re.compile(r"(?<=\S)  (?=\S)")
 """Blanks that only fill a line."""

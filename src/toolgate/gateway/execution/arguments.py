@@ -25,15 +25,19 @@ __all__ = ["check", "without_nulls"]
 log = logging.getLogger(__name__)
 
 _ERRORS = 5
+"""Errors told at once; chosen: what a model mends in one step."""
 _DEPTH = 100
 """Levels of arguments and of schemas; jsonschema-rs ends the process at some tens of thousands."""
 _SCHEMA_NODES = 50_000
 """Places of a schema with its references written out; a short schema can describe billions."""
 _CHECK_STEPS = 1_000_000
+"""Steps, estimated; chosen: bounds CPU time."""
 _EXPLAIN_STEPS = 10_000
 """Finding all errors costs far more than a yes or no: 5 s for 59,000 alternatives were seen."""
 _EXPLAIN_NODES = 5_000
+"""Values in the arguments; chosen: the search for the best explanation is slow."""
 _CACHED = 512
+"""Schemas; chosen: bounds memory at some MB."""
 
 _SECRET = re.compile(
     r"pass|secret|token|credential|authorization|api.?key|private|cookie", re.IGNORECASE

@@ -25,7 +25,9 @@ _PATH_ARGUMENT: Final = re.compile(
 )
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _MAX_PATH_CHARS: Final = 2**18
+"""Characters; chosen: 64 times the longest path of Linux (PATH_MAX)."""
 _MAX_DEPTH: Final = 6
+"""Levels of the arguments; chosen: deeper ones are data."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,13 @@ from itertools import pairwise
 __all__ = ["nearest"]
 
 _MAX_COMPARED = 32
+"""Names compared letter by letter; chosen: bounds time."""
 _MIN_LIKENESS = 0.5
+"""In [0, 1], 1 is equal; chosen: below half nobody meant that name."""
 _MAX_CHARS = 200
+"""Characters; chosen: above the longest names of tools."""
 _BITS = 256
+"""Bits of a set of letter pairs; chosen: pairs that share a bit only add candidates."""
 _SEPARATORS = re.compile(r"[\W_]+")
 
 

@@ -28,6 +28,7 @@ __all__ = ["OnnxEmbedder", "Options", "build"]
 _MODEL = "model.onnx"
 _TOKENIZER = "tokenizer.json"
 _LONGEST = 512
+"""Tokens: what BERT-like encoders were trained with."""
 _ENGLISH_PIECES = 100_000
 """Most pieces of words that a vocabulary for English has: BERT's has 30,522, ModernBERT's 50,368;
 those of mBERT and XLM-RoBERTa have 119,547 and 250,002."""

@@ -53,6 +53,7 @@ _TIMEOUTS_S: Mapping[Purpose, float] = {
 }
 
 _FIRST_PAUSE_S = 0.5
+"""Seconds, doubled with each try; chosen."""
 
 
 class MakeModel(Protocol):

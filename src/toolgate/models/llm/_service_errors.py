@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 _LONGEST = 300
+"""Characters of a service's own words; chosen: two or three lines."""
 _CLASSES = re.compile(r"^(?:[\w.]*(?:Error|Exception)\s*[:(]\s*)+")
 _SECRET = re.compile(r"\b(?:sk|pk|key|rk|gsk|AIza)[-_][A-Za-z0-9_*.-]{6,}|Bearer\s+\S+")
 _LENGTH = re.compile(

@@ -30,6 +30,7 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["Options", "ScriptedModel", "build"]
 
 _PIECE = 24
+"""Characters of a streamed part; chosen: several parts for a short answer."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -73,6 +73,7 @@ _UNKNOWN_PARAMETER = re.compile(
 )
 _RETURN_OUTSIDE = "`return` statement outside of a function"
 _MAX_ERROR_CHARS = 2_000
+"""Characters of a traceback; chosen: about 500 tokens."""
 _MAX_PROBLEMS = 8
 """Type errors that one message names (chosen)."""
 

@@ -36,6 +36,7 @@ FIELDS = 6
 # the slot, 16 of the pattern.
 _TERM_SHIFT = 40
 _SLOT_SHIFT = 16
+"""Bits for the code of a weight; the rest of a word's number lies above."""
 _SLOT_BITS = (1 << (_TERM_SHIFT - _SLOT_SHIFT)) - 1
 _CODES_MOST = 1 << _SLOT_SHIFT
 # 6 fields of 10 bits fit into a 64-bit number while counts are added up (`_counted`).

@@ -49,6 +49,7 @@ __all__ = ["HitBuilder"]
 # Three tiers of scores: the weighted sum in (0, 1], the same and a quoted string, a name.
 PHRASE_SCORE = 2.0
 EXACT_SCORE = 4.0
+"""Above every sum of the parts: named tools come first."""
 _SURE = 0.9
 """Relevance of a tool that has the quoted text, at least; it fits wherever the cutoff
 is; chosen."""

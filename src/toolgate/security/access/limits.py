@@ -34,6 +34,7 @@ Charge: TypeAlias = Callable[[int], None]
 """Takes estimated tokens."""
 
 _MINUTE_S = 60.0
+"""Seconds: limits are set per minute."""
 _A_DAY = timedelta(days=1)
 # Callers, and tools, that are counted at a time; idle ones are forgotten first. Chosen.
 _REMEMBERED = 50_000

@@ -12,6 +12,7 @@ __all__ = ["LoginFailures"]
 # without a delay. Chosen: a person who mistypes needs fewer, a guesser gains nothing from them.
 _MAX_FAILURES = 10
 _WINDOW_S = 60.0
+"""Seconds that failures are counted together; chosen."""
 # Addresses and prefixes that are remembered; the oldest are forgotten first. Chosen: a few MB.
 _MAX_REMEMBERED = 10_000
 

@@ -44,6 +44,7 @@ _LOOK_AGAIN_S = 0.05
 # Chosen: a call that is under way must not lose its token.
 _EARLY_S = 60.0
 _EARLY_SHARE = 0.2
+"""Share of a token's lifetime; chosen: short-lived tokens are not renewed with every call."""
 # Tokens of callers that are remembered for an exchange. Chosen.
 _CALLERS = 10_000
 # Attempts to write a renewed login. Chosen.

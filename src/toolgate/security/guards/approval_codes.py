@@ -14,6 +14,7 @@ _PURPOSE = "approval code"
 _CODE_CHARS = 8
 """Characters of a code, 5 bits each; chosen: with 5 attempts, a guess succeeds 1 in 2 * 10^11."""
 _MAX_ATTEMPTS = 5
+"""Wrong codes until no more are checked; chosen."""
 _MAX_REMEMBERED = 10_000
 """Approvals whose wrong codes are counted; chosen."""
 

@@ -47,7 +47,9 @@ _LOOK_S = 1.0
 # Characters that people are shown of arguments, of a comment, and of arguments in a client. Chosen.
 _SHOWN_CHARS = 4_000
 _MOST_COMMENT = 1_000
+"""Characters; chosen: a paragraph."""
 _ASKED_CHARS = 1_500
+"""Characters of the arguments in a question to a person; chosen: one screen."""
 
 
 class ApprovalRecorder(Protocol):

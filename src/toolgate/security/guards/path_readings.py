@@ -30,6 +30,7 @@ _ALIAS: Final = re.compile(
 
 _ALIAS_PREFIX: Final = re.compile(rf"(?:{_ALIAS.pattern})(?=/|$)")
 _ALIAS_PARTS: Final = 6
+"""Parts of a path that may be another name of the root, such as `/proc/self/root`."""
 
 _LITERAL: Final = re.compile(r"\^?((?:/(?:[A-Za-z0-9_~@,:=-]|\\[./-]|\.(?![*+?{]))+)+)(?=/|\$|$)")
 """A path at the start of a regular expression."""
@@ -41,8 +42,10 @@ _MAX_PATH_CHARS: Final = 4_096
 """Longer paths exist nowhere; a server may shorten a longer spelling by itself."""
 
 _MAX_NAME_CHARS: Final = 255
+"""Characters: NAME_MAX of Linux."""
 
 _MAX_SPELLINGS: Final = 128
+"""Readings of a path; chosen: bounds time, a path with more is refused."""
 
 
 class TooManyReadingsError(Exception):

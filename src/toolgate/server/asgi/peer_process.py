@@ -98,6 +98,7 @@ def _ask(client: tuple[str, int], server: tuple[str, int]) -> int | None:
 
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
 _ESTABLISHED = 1
+"""TCP_ESTABLISHED of Linux's tcp_states.h."""
 _ENDS = struct.Struct("!HH16s16s")
 _ANY = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
 """Any interface, any cookie."""

@@ -36,6 +36,7 @@ LISTS = {
 """The member that holds the entries, by method."""
 
 _MAX_CLIENT_NAME = 100
+"""Characters; chosen: fits a column."""
 
 _Verb = Callable[[Caller, Json, Peer | None], Awaitable[Json]]
 

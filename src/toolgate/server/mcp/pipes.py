@@ -17,8 +17,11 @@ import anyio
 __all__ = ["LineReader", "LineWriter", "claim_standard_streams"]
 
 _CHUNK = 256 * 2**10
+"""Bytes read at a time; chosen: four times the buffer of a pipe."""
 _LINES_AHEAD = 16
+"""Messages read ahead of their answers; chosen: bounds memory."""
 _WAITING_BYTES = 4 * 2**20
+"""Bytes that wait for a slow reader; chosen: bounds memory."""
 
 
 @contextlib.contextmanager

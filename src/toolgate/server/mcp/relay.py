@@ -42,11 +42,16 @@ CONNECT_WITHIN_S = 5.0
 """Seconds in which a gateway that restarts may come back before a request fails."""
 
 RETRY_S = 0.2
+"""Seconds between two tries; chosen: a restart of the gateway is hardly felt."""
 STREAM_RETRY_S = 1.0
+"""Seconds between two tries to open the stream of notifications; chosen."""
 
 _NOT_RUNNING = -31012
+"""Of ours, outside of what JSON-RPC reserves."""
 _CUT = -31011
+"""Of ours, outside of what JSON-RPC reserves."""
 _CANCELLED = -32800
+""""RequestCancelled" of the Language Server Protocol, which MCP has no code for."""
 _NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PLAIN = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
 _SESSION_HEADER = "Mcp-Session-Id"

@@ -48,7 +48,9 @@ TTL_MS = 0
 """How long a client may keep a list: not at all, since changes are announced only to listeners."""
 
 HEADER_MISMATCH = -32020
+"""Of the MCP specification (draft, streamable HTTP)."""
 RESOURCE_NOT_FOUND = -32002
+"""Of the MCP specification (resources, error handling)."""
 
 _CACHED = frozenset(
     {
@@ -92,6 +94,7 @@ _RPC_CODES: Mapping[str, int] = {
 """JSON-RPC code by `ToolgateError.code`; our own lie outside the range that is reserved."""
 
 _OTHER_CODE = -31000
+"""Of ours, outside of what JSON-RPC reserves."""
 
 _OF_THE_CONNECTION = frozenset({HEADER_MISMATCH, -32022})
 """Codes by which a server refuses headers or version of who asks it: of Toolgate. A client would

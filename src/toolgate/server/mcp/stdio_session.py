@@ -42,6 +42,7 @@ __all__ = ["serve_lines"]
 log = logging.getLogger(__name__)
 
 _MOST_OPEN = 10_000
+"""Requests without an answer; chosen: bounds memory."""
 
 _Incoming = MemoryObjectSendStream["SessionMessage | Exception"]
 _Outgoing = MemoryObjectReceiveStream[SessionMessage]

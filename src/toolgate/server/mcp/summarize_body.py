@@ -16,8 +16,11 @@ FULL_PARAMS = "toolgate.params"
 """The key of a scope under which the whole parameters are."""
 
 _MOST_MEMBERS = 100
+"""Names of parameters; chosen: a log line stays readable."""
 _MOST_VALUES = 1_000
+"""Values looked at; chosen: bounds time."""
 _MOST_CHARACTERS = 64 * 2**10
+"""Characters of a value that is kept; chosen: bounds memory."""
 
 
 def summarize_body(message: Json) -> bytes:

@@ -73,7 +73,9 @@ _STREAM_HEADERS = [
 ]
 _ALIVE = b": keep-alive\n\n"
 _PAGE = 100
+"""Messages on a page; chosen."""
 _MOST_PAGE = 1_000
+"""Messages on a page that a client may ask for; chosen: some MB."""
 
 
 @dataclass(frozen=True, kw_only=True)

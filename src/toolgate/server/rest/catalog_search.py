@@ -55,6 +55,7 @@ __all__ = ["CatalogSearch"]
 log = logging.getLogger(__name__)
 
 _MOST_RESULTS = 100
+"""Hits; chosen: nobody reads on."""
 _BYTES_PER_TOOL = 4_096
 """What an index needs for a tool beside its text, roughly; measured with `hybrid`."""
 _BYTES_PER_BYTE = 6

@@ -15,7 +15,9 @@ from toolgate.store.engine import tables as _tables
 __all__ = ["copy_file", "opened", "replace_rows", "write_file"]
 
 _CHUNK = 100
+"""Rows copied at a time; chosen: rows with documents are large."""
 _BUSY_TIMEOUT_S = 5.0
+"""Seconds to wait for other writers; chosen, as the store itself does."""
 
 
 def copy_file(source: Path, target: Path) -> None:

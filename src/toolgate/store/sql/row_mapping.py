@@ -61,6 +61,7 @@ _ROW_BYTES = 200
 """What an audit row costs beside its texts: numbers, headers, its two index entries."""
 
 _LARGEST_INTEGER = 2**63 - 1
+"""Of PostgreSQL's and SQLite's 64-bit columns."""
 
 
 def server_row(server: StoredServer) -> dict[str, Any]:

@@ -23,6 +23,7 @@ __all__ = ["SqlThreads"]
 
 
 _ROW_BYTES = 200
+"""Bytes of a row besides its text, estimated."""
 
 # What each turn asks and writes is built once: building a statement anew, and finding out that it
 # is compiled already, takes several times as long as running it.
@@ -78,6 +79,7 @@ _BETWEEN = select(_MESSAGES).where(
 _ALL = _BETWEEN.order_by(_MESSAGES.c.number)
 _NEWEST = _BETWEEN.order_by(_MESSAGES.c.number.desc()).limit(bindparam("most"))
 _NO_END = 2**31 - 1
+"""The largest number of a message: 32-bit columns."""
 
 
 class SqlThreads:

@@ -17,6 +17,7 @@ from toolgate.store.vectors.base import KEY_BYTES, Rows, VectorCollection, Vecto
 __all__ = ["Options", "SqliteVectors", "build"]
 
 _MIB = 2**20
+"""Bytes in the unit of the settings, as IEC 80000-13 defines it."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ PASSAGES = (
     CandidatePassage(text="Printers are on the second floor.", similarity=0.45, words=None),
 )
 _CLOSE_ENOUGH = 1e-4
+"""Difference of scores; chosen: rounding of float32 in batches of another size."""
 
 
 @pytest.mark.anyio

@@ -47,6 +47,7 @@ _MODULES = (HostModule(name="tracker", functions=_FUNCTIONS),)
 _SEARCH = (HostFunction(name="search", parameters="query: str", returns="list[str]"),)
 _SHORT = ProgramLimits(run_s=0.3, memory_mb=16)
 _HANG_S = 60.0
+"""Seconds; detects hangs only."""
 
 
 def _program(code: str, **fields: Any) -> Program:

@@ -39,6 +39,7 @@ NEVER_CANCELLED: Final = frozenset({"initialize", "server/discover"})
 server of the handshake era may not take a notification before its handshake."""
 
 BIG_BYTES = 2**18
+"""Bytes from which a message is parsed in a thread; chosen: some ms of parsing."""
 
 # https://www.jsonrpc.org/specification#error_object
 METHOD_NOT_FOUND = -32601

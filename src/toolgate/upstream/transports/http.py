@@ -60,7 +60,9 @@ LAST_EVENT: Final = "last-event-id"
 # Bounds of the `retry` that a server may ask for, and its default, in seconds. Chosen.
 SHORTEST_DELAY_S = 0.1
 FIRST_DELAY_S = 1.0
+"""Seconds before the first try to listen again, doubled with each; chosen."""
 LONGEST_DELAY_S = 60.0
+"""Seconds; chosen: a server that is back is noticed within a minute."""
 MOST_RESUMPTIONS = 5
 """Attempts in a row to continue a broken stream that bring nothing new."""
 

@@ -12,6 +12,7 @@ __all__ = ["Columns", "QueryRelation", "QueryRelations", "folded"]
 
 _SYSTEM_COLUMNS: Final = frozenset({"ctid", "tableoid", "xmin", "xmax", "cmin", "cmax"})
 _MOST_DEEP: Final = 60
+"""Queries inside each other; chosen for the same reasons as the lexer's limit."""
 _AGGREGATES: Final[Mapping[type[exp.Expr], str]] = {
     exp.Count: "count",
     exp.Sum: "sum",

@@ -12,6 +12,7 @@ from toolgate.databases.connections import NamedType, Schema, TableSchema, singu
 __all__ = ["TypeMatches", "find_types"]
 
 _MOST_NEAR: Final = 5
+"""Names suggested; chosen: readable in one line."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ ACTIVE: Final = "active"
 """What the active solution is called among contexts."""
 
 _MAX_CONVERSATIONS: Final = 1_000
+"""Conversations that are remembered; chosen: bounds memory."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,7 @@ class SqlclServices(Protocol):
 
 
 _SAVING_S: Final = 25.0
+"""Seconds for SQLcl to save a connection; chosen: starting Java takes several."""
 _LINE: Final = re.compile(r"[\r\n\0]+")
 
 

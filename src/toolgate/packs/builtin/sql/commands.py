@@ -15,6 +15,7 @@ __all__ = ["app"]
 app = typer.Typer(help="Inspect SQL statements.", no_args_is_help=True)
 
 _LONGEST = 4_000_000
+"""Bytes of a statement; chosen: above dumps that people paste."""
 
 
 @app.callback()

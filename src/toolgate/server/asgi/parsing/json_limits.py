@@ -22,6 +22,7 @@ MAX_DIGITS = 1_000
 """Digits that a number may have; converting longer ones takes time by the square."""
 
 _PIECE_BYTES = 128 * 2**10
+"""Bytes searched at a time; chosen: no second copy of a large body."""
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _TO_STEPS = bytes(1 if code in b"[{" else 255 for code in range(256))
 _TO_ZEROS = bytes(ord("0") if code in b"0123456789" else ord(" ") for code in range(256))

@@ -39,10 +39,15 @@ __all__ = [
 ]
 
 PARSE_ERROR = -32700
+"""Of JSON-RPC 2.0, section 5.1."""
 INVALID_REQUEST = -32600
+"""Of JSON-RPC 2.0, section 5.1."""
 METHOD_NOT_FOUND = -32601
+"""Of JSON-RPC 2.0, section 5.1."""
 INVALID_PARAMS = -32602
+"""Of JSON-RPC 2.0, section 5.1."""
 INTERNAL_ERROR = -32603
+"""Of JSON-RPC 2.0, section 5.1."""
 
 LARGE_BYTES = 256 * 2**10
 """Size from which a message is worth a thread."""

@@ -30,7 +30,9 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 _MOST_DRAINED_BYTES = 256 * 2**20
+"""Bytes read after a refusal, so that the client sees it; chosen."""
 _DRAIN_S = 10.0
+"""Seconds to read them; chosen."""
 
 
 class DisconnectedError(Exception):

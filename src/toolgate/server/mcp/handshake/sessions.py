@@ -33,6 +33,7 @@ SESSION_NOT_FOUND = "Session not found"
 _PURPOSE = "session"
 _HEADER = b"mcp-session-id"
 _GOOD_FOR_S = 30 * 86_400
+"""Seconds: 30 days; chosen."""
 _MAX_ENDED = 100_000
 """Ended sessions that are remembered; chosen: some 10 MB."""
 _MAX_PARKED = 10_000
@@ -42,6 +43,7 @@ _MAX_VERIFIED = 10_000
 _MAX_STATE_BYTES = 4_096
 """Bytes of log level and subscriptions that a session keeps while it is parked; chosen."""
 _OPEN_S = 10.0
+"""Seconds for a session to take a message or to end; chosen: only a stuck client takes longer."""
 _MAX_TEXT = 100
 """Characters of a client's name and version, and of a protocol version, in a session id."""
 _CAPABILITIES: dict[str, tuple[str, ...]] = {

@@ -19,6 +19,7 @@ __all__ = ["routes"]
 routes = Routes()
 
 _MAX_MESSAGES = 10_000
+"""Messages of a request; chosen: a few seconds of work."""
 
 
 def _day(value: object) -> date:

@@ -15,7 +15,9 @@ branch_labels: Sequence[str] | None = None
 depends_on: Sequence[str] | None = None
 
 _KEY_BYTES = 16
+"""Bytes of a key in the table of vectors."""
 _PORTION = 1_000
+"""Rows moved at a time; chosen: some MB."""
 
 
 def upgrade() -> None:

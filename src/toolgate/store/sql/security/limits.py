@@ -14,6 +14,7 @@ from toolgate.store.repositories.access import CallGrant, DayUsage
 __all__ = ["CallBucket", "add_day_usage"]
 
 _MINUTE_S = 60.0
+"""Seconds: limits are set per minute."""
 # Days whose counts stay: replicas whose clocks differ may still count for the day before.
 _KEPT = timedelta(days=1)
 

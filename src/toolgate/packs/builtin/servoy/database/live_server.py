@@ -33,6 +33,7 @@ _TYPES: Final[tuple[tuple[type[sql.TypeEngine[Any]], int], ...]] = (
 """Numbers of java.sql.Types, the special before the general."""
 
 _UUID_LENGTH: Final = 36
+"""Characters of a UUID as text (RFC 9562, section 4)."""
 
 
 class ReadableConnection(Protocol):

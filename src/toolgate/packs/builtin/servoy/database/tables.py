@@ -30,7 +30,9 @@ _GROUPS: Final[dict[str, frozenset[int]]] = {
 """Types of java.sql.Types that can be compared with each other."""
 
 _PRIMARY: Final = 1
+"""Flag of a primary key in Servoy's .dbi files."""
 _ROW_ID: Final = 2
+"""Flag of a row identifier in Servoy's .dbi files."""
 
 
 @dataclass(frozen=True, kw_only=True)

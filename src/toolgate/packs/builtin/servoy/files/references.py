@@ -13,8 +13,11 @@ _FILES: Final = frozenset(
     {".frm", ".js", ".val", ".rel", ".tbl", ".obj", ".mnu", ".less", ".css", ".html", ".ts"}
 )
 _MOST_BYTES: Final = 4_000_000
+"""Bytes of a script; chosen: larger ones are bundled libraries."""
 _MOST: Final = 200
+"""References; chosen: more than anybody reads."""
 _WIDEST: Final = 120
+"""Characters of a line that are shown; chosen: fits a terminal."""
 
 
 @dataclass(frozen=True, kw_only=True)

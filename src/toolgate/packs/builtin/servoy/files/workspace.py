@@ -52,7 +52,9 @@ _SMALL: Final = 65_536
 """Objects of more bytes are parsed anew each time."""
 
 _DEEPEST: Final = 5
+"""Levels of folders; chosen."""
 _MOST_FOLDERS: Final = 5_000
+"""Folders; chosen: bounds time where the workspace is a home folder."""
 _NO_SOLUTIONS: Final = frozenset(
     {"node_modules", "medias", "forms", "relations", "valuelists", "datasources", "__pycache__"}
 )

@@ -37,7 +37,9 @@ __all__ = [
 ]
 
 RELATION: Final = 22
+"""Type of a relation in Servoy's files."""
 ITEM: Final = 23
+"""Type of a key pair of a relation in Servoy's files."""
 
 PROPERTIES: Final = (
     "joinType",

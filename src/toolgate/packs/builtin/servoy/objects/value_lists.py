@@ -42,9 +42,13 @@ __all__ = [
 ]
 
 VALUE_LIST: Final = 34
+"""Type of a value list in Servoy's files."""
 CUSTOM: Final = 0
+"""Kind of a value list with values of its own."""
 DATABASE: Final = 1
+"""Kind of a value list with the rows of a table."""
 METHOD: Final = 4
+"""Kind of a value list that a method fills."""
 
 PROPERTIES: Final = (
     "addEmptyValue",
@@ -63,6 +67,7 @@ PROPERTIES: Final = (
 """What `properties` may set."""
 
 _MOST_COLUMNS: Final = 3
+"""Columns that Servoy's format has fields for."""
 _EMPTY: Final[dict[str, Value]] = {"always": 0, "never": 1, "on creation": 2, "oncreation": 2}
 _TYPES: Final[dict[str, Value]] = {"text": 12, "integer": 4, "number": 8, "date": 93, "none": 0}
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

@@ -28,6 +28,7 @@ from toolgate.packs.builtin.servoy.objects.forms import (
 READS = {"readOnlyHint": True, "openWorldHint": False}
 
 _LONGEST = 200
+"""Characters of a value that are shown; chosen: two lines."""
 
 
 @tool(name="listForms", annotations=READS)

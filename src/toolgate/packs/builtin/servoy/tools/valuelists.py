@@ -48,6 +48,7 @@ WRITES = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": Fals
 DELETES = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": False}
 
 _SHOWN = 5
+"""Values that are shown; chosen: one line."""
 _TYPE_NAMES = {CUSTOM: "CUSTOM_VALUES", DATABASE: "DATABASE_VALUES", METHOD: "GLOBAL_METHOD"}
 
 

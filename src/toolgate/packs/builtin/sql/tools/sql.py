@@ -45,7 +45,9 @@ log = logging.getLogger(__name__)
 
 _READS: Final = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 _TEST_S: Final = 10.0
+"""Seconds to reach a database; chosen: what people wait for."""
 _PAGE: Final = 200
+"""Tables on a page; chosen."""
 
 _PLANS: Final[Mapping[str, str]] = {
     "postgresql": "EXPLAIN (FORMAT JSON)",

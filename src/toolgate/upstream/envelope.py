@@ -62,6 +62,7 @@ def envelope(
     meta: Json = {}
     if isinstance(sent, dict):
         members = cast("Json", sent).items()
+        # What the client says of itself is about its own connection; this is another.
         meta = {key: value for key, value in members if key not in _KEPT_BACK}
     headers = {"mcp-protocol-version": version}
     if era == "modern":
@@ -72,6 +73,8 @@ def envelope(
             meta.setdefault(_LOG_LEVEL, log_level)
         headers["mcp-method"] = method
         name = params.get("name", params.get("uri"))
+        # The headers let proxies route a request without reading its body; the server checks that
+        # both say the same.
         if isinstance(name, str):
             headers["mcp-name"] = header_value(name)
         if mirrored:
@@ -79,6 +82,7 @@ def envelope(
     else:
         meta.pop(_LOG_LEVEL, None)
     if traced := trace_headers():
+        # Belongs to the trace of the client, which ours replaces.
         meta.pop("tracestate", None)
         meta |= traced
         headers |= traced
@@ -103,6 +107,7 @@ def header_params(schema: object) -> HeaderParams | None:
         suffix = declared["x-mcp-header"]
         if not isinstance(suffix, str) or not _TOKEN.fullmatch(suffix):
             return None
+        # Header names do not depend on upper and lower case (RFC 9110, section 5.1).
         if suffix.lower() in {other.lower() for other in mirrored.values()}:
             return None
         if declared.get("type") not in ("string", "integer", "number", "boolean"):
@@ -122,6 +127,7 @@ def _mirror(arguments: object, mirrored: HeaderParams) -> dict[str, str]:
     values = json_object(arguments)
     return {
         f"mcp-param-{suffix.lower()}": header_value(
+            # As JSON writes it, not as Python does.
             str(value).lower() if isinstance(value, bool) else str(value)
         )
         for name, suffix in mirrored.items()

@@ -72,11 +72,13 @@ class EraBridge:
     async def drive(self, params: Mapping[str, Any], call: ClientCall, send: Send) -> Json:
         """A handshake-era client and a modern server: ask until the result is complete."""
         current: Mapping[str, Any] = params
+        # A server that keeps asking would hold the call and its client for ever.
         for _ in range(_MAX_ROUNDS):
             result = await send(current, call)
             if result.get("resultType") != "input_required":
                 return result
             questions = json_object(result.get("inputRequests"))
+            # A state without questions is allowed: the server wants to be asked again.
             if not questions and "requestState" not in result:
                 raise InvalidAnswerError(
                     "The server answered that it needs input, and asked nothing.",
@@ -87,6 +89,7 @@ class EraBridge:
                 asked = json_object(raw)
                 method = str(asked.get("method"))
                 answers[key] = await call.ask(method, json_object(asked.get("params")))
+            # From the first parameters, not the last: answers of earlier rounds are in the state.
             again: Json = {**params, "inputResponses": answers}
             if "requestState" in result:
                 again["requestState"] = result["requestState"]
@@ -126,6 +129,7 @@ class EraBridge:
             questions.put_nowait(question)
             return await question.answer
 
+        # The call runs in a task of its own, since it outlives the request that began it.
         call.answer = answer
         task = asyncio.ensure_future(send(params, call))
         parked = _ParkedCall(
@@ -148,15 +152,18 @@ class EraBridge:
         key = str(payload.get("id"))
         parked = self._parked.get(key)
         owner = (caller.project_id, caller.caller_id, server, target)
+        # One error for all three: a stranger must not learn that a state exists.
         if parked is None or parked.asked is None or parked.owner != owner:
             raise HandleError(
                 "The call that this requestState names does not wait for an answer here.",
                 allowed=f"A state is good once, for {self._park_s:g} seconds, for the same call.",
                 hint="Call the tool again without requestState.",
             )
+        # Good once: a request that is sent twice would answer the server twice.
         del self._parked[key]
         assert parked.expiry is not None
         parked.expiry.cancel()
+        # What the server asks next goes to the connection that has come back.
         parked.call.peer = peer
         question, parked.asked = parked.asked, None
         responses = json_object(params.get("inputResponses"))
@@ -188,6 +195,7 @@ class EraBridge:
             with suppress(asyncio.CancelledError, ToolgateError):
                 await parked.task
             raise
+        # A result wins over a question that came with it: nobody needs the answer any more.
         if not asked.done() or parked.task.done():
             asked.cancel()
             return await parked.task
@@ -195,6 +203,7 @@ class EraBridge:
 
     def _park(self, parked: _ParkedCall, question: _Question) -> Json:
         if len(self._parked) >= self._max_parked:
+            # The one that has waited longest; a dict keeps the order.
             self._expire(next(iter(self._parked)))
         key = f"q{token_hex(12)}"
         parked.asked = question

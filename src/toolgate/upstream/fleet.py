@@ -136,6 +136,7 @@ class Fleet:
     async def remove(self, name: str) -> None:
         """End a server and everything that belongs to it; calls that run on it fail."""
         self.get(name)
+        # Out of the list first: no call may be given to a server that is ending.
         del self._servers[name]
         await _ended([self._running.pop(name)])
 
@@ -185,4 +186,5 @@ async def _ended(tasks: list["asyncio.Task[None]"]) -> None:
     for task in tasks:
         task.cancel()
     if tasks:
+        # A server that does not end must not keep the gateway from ending.
         await asyncio.wait(tasks, timeout=_END_S)

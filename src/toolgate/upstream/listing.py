@@ -117,6 +117,7 @@ async def _read_pages(
     params: Json = {}
     ttl_ms: int | None = None
     for _ in range(_MAX_PAGES):
+        # For each page: a server with many pages may take longer than a single answer.
         async with asyncio.timeout(timeout_s):
             try:
                 page = await session.request(method, params)
@@ -144,6 +145,7 @@ def _usable_tools(
     for definition in definitions:
         name = definition.get("name")
         if not isinstance(name, str) or not name or len(name) > _MAX_NAME_CHARS:
+            # A single bad entry must not cost the others of the server.
             left_out.append(f"A tool was left out: its name is {name!r:.80}.")
             continue
         if name in tools:
@@ -151,6 +153,7 @@ def _usable_tools(
             continue
         tool = definition
         if not isinstance(definition.get("inputSchema"), dict):
+            # Clients refuse a whole list in which a tool has no schema.
             tool = {**definition, "inputSchema": {"type": "object"}}
         headers = header_params(tool["inputSchema"])
         if headers is None:

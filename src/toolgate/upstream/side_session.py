@@ -48,6 +48,7 @@ class SideSession:
 
     async def choose(self, main: EraSession, peer: Peer | None, target: str) -> EraSession:
         """The connection for a request: the main one unless the client or the tool needs this."""
+        # A server that has once refused is not asked with every call.
         if main.era == "handshake" or self._is_refused:
             return main
         if target in self.only_tools and self.session is not None:
@@ -70,6 +71,7 @@ class SideSession:
         )
 
     async def _opened(self) -> EraSession | None:
+        # Calls come at the same time; a stdio server must not be started once for each.
         async with self._lock:
             if self.session is not None or self._is_refused or not self._is_connected():
                 return self.session
@@ -87,6 +89,7 @@ class SideSession:
 
     async def _watch(self, session: EraSession) -> None:
         await session.wire.closed()
+        # `detach` may have taken it, and whoever did closes it.
         if self.session is session:
             self.session = None
             await session.aclose()

@@ -47,10 +47,12 @@ class SubjectConnections(Generic[MemberT]):
     def acquire(self, subject: str) -> MemberT:
         """The connection of a subject."""
         entry = self._entries.pop(subject, None)
+        # A connection that has ended for good, such as one whose login was refused.
         if entry is None or entry.task.done():
             entry = _PooledConnection(self._make(subject))
         self._entries[subject] = entry  # the last in the order
         entry.used_at = monotonic()
+        # The one that has been idle longest: they stand in the order of their use.
         while len(self._entries) > MOST:
             self.drop(next(iter(self._entries)))
         if self._tidying is None:

@@ -128,6 +128,7 @@ class _PermissionSet:
         if mask is None:
             bits = self._bits(tools)
             mask = np.unpackbits(bits, count=tools.count).astype(np.bool_)
+            # Shared by all requests of the caller.
             mask.setflags(write=False)
             self._masks = {tools.version: mask}
         return mask
@@ -136,6 +137,7 @@ class _PermissionSet:
         policy, who = self._policy, self._who
         bits = policy.tools_in_project(who.project, tools)
         if who.read_only:
+            # A new array: the row belongs to the project and to its other callers.
             bits = bits & policy.read_only_tools(who.project, tools)
         if not self.may_internal:
             bits = bits & ~tools.internal
@@ -149,9 +151,11 @@ class _PermissionSet:
             ]
             for effect in ("allow", "deny")
         )
+        # Who has no rule may do nothing: rights are given, never assumed.
         if not allowed:
             return np.zeros_like(bits)
         bits = bits & np.bitwise_or.reduce(allowed, axis=0)
+        # A denial wins over any number of rules that allow.
         if denied:
             bits &= ~np.bitwise_or.reduce(denied, axis=0)
         return bits

@@ -96,6 +96,7 @@ class TokenAuthenticator:
 def _is(token: StoredToken, credential: str) -> bool:
     """Whether it is its secret, or the one before while that is still accepted."""
     digest = digest_of(credential)
+    # Both are compared in any case, so that the time does not tell which it was.
     is_present = hmac.compare_digest(digest, token.digest)
     was_before = hmac.compare_digest(digest, token.old_digest or _NOBODY)
     return is_present or (was_before and (token.old_until or "") > utc_now())

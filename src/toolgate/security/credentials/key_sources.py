@@ -95,6 +95,7 @@ def key_source(kind: str, *, variables: tuple[str, str], file: Path, store_url: 
     """
     if variables[0]:
         return VariableKeys(*variables)
+    # A key in a file would outlive what it protects.
     if store_url == "sqlite://":
         return MemoryKeys()
     of_file = KeyFile(file)
@@ -118,6 +119,7 @@ def new_key() -> MasterKey:
 
 
 def _master(key: bytes) -> MasterKey:
+    # Tells keys apart, and tells nothing about the key.
     digest = hashlib.sha256(b"toolgate credentials " + key).hexdigest()
     return MasterKey(key_id=digest[:12], key=key)
 
@@ -240,6 +242,7 @@ class KeyFile:
         keys = self.read()
         if keys:
             return keys
+        # Read again under the lock: another process may have made one meanwhile.
         with self.exclusive():
             keys = self.read()
             if not keys:
@@ -248,6 +251,7 @@ class KeyFile:
 
     def write(self, keys: list[MasterKey]) -> None:
         """Put a new file in the place of the old one."""
+        # Written beside it and renamed: a crash leaves the old key or the new one, never half.
         temporary = self._path.with_name(f"{self._path.name}.{secrets.token_hex(4)}")
         try:
             file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -69,6 +69,7 @@ class Vault:
             key=key, key_id=key_id, sealed=sealed, shown=json_text.dumps(details).decode()
         )
         saved = await self._rows.save(row, over=over, quietly=quietly)
+        # Read again next time: another replica may have won.
         self._cache.pop(key, None)
         return saved
 
@@ -91,6 +92,7 @@ class Vault:
         """A credential that can be had once: it is removed; None: there is none any more."""
         credential = await self.get(key, fresh=True)
         self._cache.pop(key, None)
+        # Of two that come at the same time, only one deletes the row.
         gone = await self._rows.delete(
             key.server, subject=key.subject, kind=key.kind, project_id=key.project_id
         )

@@ -188,6 +188,7 @@ class CallGuard:
             )
         self._check_size("argument", key, arguments)
         try:
+            # Every guard has to agree; the first that does not gives the reason.
             for part in self._parts:
                 self._check_schema(part, key, arguments, kind)
                 self._check_denied(part, key, arguments)
@@ -250,6 +251,7 @@ class CallGuard:
         schema = part.schemas.get(kind)
         if schema is None:
             return
+        # What is allowed must hold in every reading of a path: one that hides another is refused.
         for instance in as_read(arguments, self._readings.strict):
             if not schema.is_valid(instance):
                 error = next(iter(schema.iter_errors(instance)))
@@ -266,9 +268,12 @@ class CallGuard:
             for text in texts_in(arguments if name == "*" else value_at(arguments, name)):
                 readings: dict[bool, list[str]] = {}
                 for written, pattern in patterns:
+                    # An expression for any part of a path must not fit the folder that all paths
+                    # lie in.
                     is_part = _WHOLE_PATH.match(written) is None
                     if is_part not in readings:
                         readings[is_part] = self._readings.all(text, keep_relative=is_part)
+                    # And what is denied must hold in none.
                     if any(pattern.is_valid(reading) for reading in (text, *readings[is_part])):
                         where = "an argument" if name == "*" else f"the argument {name!r}"
                         raise GuardError(
@@ -280,6 +285,7 @@ class CallGuard:
         why = f" {part.table.reason}" if part.table.reason else ""
         for name, dialect in part.table.sql.items():
             for text in texts_in(value_at(arguments, name)):
+                # Refused, not cut: the end of a statement decides what it does.
                 if len(text) > _LONGEST_SQL:
                     raise GuardError(
                         f"The SQL in the argument {name!r} of {key} has {len(text):,} characters, "
@@ -305,6 +311,7 @@ class CallGuard:
         if not counts:
             return value, {}
         kinds = ", ".join(sorted(counts))
+        # Kinds only: the text of the error goes to the model and into the audit.
         if mode == "block":
             subject = "arguments hold" if where == "argument" else "result holds"
             raise GuardError(
@@ -360,6 +367,7 @@ class CallGuards:
         Raises:
             SettingError: A schema or an expression is none; nothing was changed.
         """
+        # Compiled expressions are kept when a reload changed something else.
         if self._tables == (new_tables := tuple(tables)):
             return
         self._parts = tuple(_compiled(table) for table in new_tables)
@@ -388,6 +396,7 @@ class CallGuards:
             parts = [
                 part for part in self._parts if part.fits(project_id, tool, is_trusted=is_trusted)
             ]
+            # Digests change with every version of a tool, so old entries are never asked for again.
             if len(self._by_tool) >= _KEPT:
                 self._by_tool.clear()
             guard = self._by_tool[mark] = CallGuard(parts, folder=folder) if parts else None

@@ -131,12 +131,14 @@ class PathReadings:
     def _may_differ(self, text: str) -> bool:
         if _HINTS.search(text):
             return True
+        # A plain name can only differ where it is a link in the folder of the server.
         if self._folder is None or not 0 < len(text) <= _MAX_NAME_CHARS:
             return False
         return os.path.lexists(posixpath.join(self._folder, text))
 
     def _normal(self, spelling: str) -> set[str]:
         """A path without what means nothing in it, with links of the kernel kept or followed."""
+        # `/proc/self/cwd` is the folder of the server; where that is unknown, it may be the root.
         folders = {"/"} if self._folder is None else {"/", self._folder}
         paths = {_lexical(spelling), *(_physical(spelling, folder) for folder in folders)}
         return {path for path in paths if len(path) <= _MAX_PATH_CHARS}
@@ -150,6 +152,7 @@ class PathReadings:
             if not inside.startswith("/"):
                 yield inside
                 return
+        # Expressions may name the home folder by `~` or in full: both names are compared.
         home = _resolved("~")
         absolute = posixpath.join(self._folder, _without_home(path))
         for found in {_lexical(absolute), _resolved(absolute)}:
@@ -184,6 +187,7 @@ class PathReadings:
 def _spellings(text: str, steps: Iterable[Callable[[str], str]]) -> list[str]:
     """A text and all that any order of steps makes of it."""
     steps = tuple(steps)
+    # Each spelling is a copy: a long text gets the usual order of steps only.
     if len(text) > _MAX_CHARS:
         decoded = [text]
         for step in steps * 2:
@@ -191,10 +195,12 @@ def _spellings(text: str, steps: Iterable[Callable[[str], str]]) -> list[str]:
         return list(dict.fromkeys(decoded))
     spellings = {text: None}
     waiting = [text]
+    # The list grows while it is read: every step is tried on every result, in any order.
     for item in waiting:
         for step in steps:
             changed = step(item)
             if changed not in spellings:
+                # To stop here and let the text pass would be a way around the guard.
                 if len(spellings) == _MAX_SPELLINGS:
                     raise TooManyReadingsError
                 spellings[changed] = None
@@ -243,11 +249,13 @@ _DECODERS: Final[tuple[Callable[[str], str], ...]] = (
 def _lexical(path: str) -> str:
     """A path without empty parts, `.` and `..`, whatever links there are."""
     normal = posixpath.normpath(path) if path else ""
+    # POSIX leaves two slashes at the start to the system; Linux reads them as one.
     return normal[1:] if normal.startswith("//") else normal
 
 
 def _physical(path: str, folder: str) -> str:
     """The same where links of the kernel to a folder of a process lead to this one."""
+    # Links of the kernel are only reached from the root.
     if not path.startswith("/"):
         return _lexical(path)
     parts: list[str] = []

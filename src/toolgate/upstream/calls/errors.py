@@ -32,6 +32,7 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
         return ServerDownError(
             f"Server {name!r} is disabled.", hint=f"Run: toolgate servers enable {name}"
         )
+    # "Nothing was sent" would be wrong here: the call may have run.
     if has_ended:
         return ServerDownError(
             f"Server {name!r} was removed or restarted while the call ran.",

@@ -83,12 +83,14 @@ class FunctionTool:
         values = {
             alias: getattr(arguments_model, field)
             for field, alias in self._fields.items()
+            # What was not sent is left out: the default of the function holds, not a copy of it.
             if field in arguments_model.model_fields_set
         }
         if self._context_name is not None:
             values[self._context_name] = context
         try:
             return self._as_result(await _run(self.function, values))
+        # These are answers to the client, not failures of the tool.
         except (RpcError, CannotAskError):
             raise
         except Exception as error:  # what a tool of a user raises is the answer of that tool
@@ -116,6 +118,7 @@ class FunctionTool:
     def _parameters(self) -> Mapping[str, inspect.Parameter]:
         parameters = inspect.signature(self.function).parameters
         for parameter in parameters.values():
+            # Arguments of a call have names, so these could never be given.
             if parameter.kind in {parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY}:
                 raise self._broken(f"{parameter.name} cannot be passed by name")
         return {
@@ -138,6 +141,7 @@ class FunctionTool:
             )
             fields[field_name] = (self._hints.get(name, Any), info)
         try:
+            # A misspelled argument is an error that the model can mend, not silently ignored.
             return create_model(
                 self.name, __config__=ConfigDict(extra="forbid", title=self.name), **fields
             )
@@ -153,6 +157,7 @@ class FunctionTool:
             schema = TypeAdapter(hint).json_schema(mode="serialization")
         except PydanticUserError:
             return None
+        # The protocol allows objects only; a plain `dict` says nothing about its members.
         return schema if schema.get("type") == "object" and hint is not dict else None
 
     def _as_result(self, value: object) -> Json:
@@ -160,6 +165,7 @@ class FunctionTool:
             return {"content": [], "isError": False}
         if isinstance(value, str):
             return {"content": [_text(value)], "isError": False}
+        # What JSON cannot hold becomes text: a result is better than an error at this point.
         plain: object = to_jsonable_python(value, by_alias=True, fallback=str)
         if _is_result(plain):
             return {"isError": False, **cast("Json", plain)}
@@ -250,6 +256,7 @@ def tools_of(target: object) -> list[FunctionTool]:
     elif isinstance(target, list | tuple):
         parts = cast("Sequence[object]", target)
     marks = [getattr(part, _MARK, None) for part in parts]
+    # A function that a module imports under a second name is still a single tool.
     by_name = {mark.name: mark for mark in marks if isinstance(mark, FunctionTool)}
     return list(by_name.values())
 
@@ -257,6 +264,7 @@ def tools_of(target: object) -> list[FunctionTool]:
 async def _run(function: Callable[..., Any], values: dict[str, Any]) -> object:
     if inspect.iscoroutinefunction(function):
         return await function(**values)
+    # Abandoned, since a thread cannot be ended: the call must not wait for it.
     return await anyio.to_thread.run_sync(partial(function, **values), abandon_on_cancel=True)
 
 
@@ -291,6 +299,7 @@ def _input_schema(model: type[BaseModel], required: Sequence[str]) -> Json:
     schema = model.model_json_schema(by_alias=True)
     schema.pop("title", None)
     for described in schema.get("properties", {}).values():
+        # Titles repeat the names of the parameters, and cost tokens.
         described.pop("title", None)
     for name in required:
         schema.get("properties", {}).get(name, {}).pop("default", None)

@@ -158,6 +158,7 @@ class ToolContext:
     async def log(self, level: str, data: object, *, logger: str | None = None) -> None:
         """Send the client a message: `debug info notice warning error critical alert emergency`."""
         if self._sink is not None:
+            # A log message must not fail a tool, whatever it holds.
             params: Json = {"level": level, "data": to_jsonable_python(data, fallback=str)}
             await self._sink.log(params if logger is None else {**params, "logger": logger})
 

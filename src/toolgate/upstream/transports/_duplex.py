@@ -93,6 +93,7 @@ class PendingRequest:
             ToolgateError: The call failed.
         """
         while True:
+            # Progress first: a client would drop what comes after the answer.
             while self._news:
                 assert self._sink is not None
                 await self._sink.progress(self._news.popleft())
@@ -292,6 +293,7 @@ class DuplexWire(ABC):
     async def _take_notification(self, method: str, params: Json) -> None:
         if method == "notifications/progress":
             token: object = params.get("progressToken")
+            # `True` is an int for isinstance, and equals the token 1.
             if type(token) is int and (call := self._calls.get(token)):
                 call.report(params)
             return
@@ -307,9 +309,11 @@ class DuplexWire(ABC):
             log.exception("notification failed", extra={"method": method})
 
     def _take_question(self, question_id: str | int, message: Json) -> None:
+        # A repeated id would leave one of the two without an answer.
         if question_id in self._questions:
             self._stray += 1
             return
+        # A server that asks without end would fill the memory with tasks.
         if len(self._questions) >= MOST_QUESTIONS:
             error = {"code": -32600, "message": "Too many requests at a time."}
             self._send_soon(write_json({"jsonrpc": "2.0", "id": question_id, "error": error}), {})

@@ -42,6 +42,7 @@ class LineFramer:
         yield from self._add(rest)
 
     def _add(self, piece: bytes) -> Iterator[OverlongMessage]:
+        # Of a line that is too long, only both ends are kept, however long it gets.
         if self._head is not None:
             self._tail = (self._tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
             return
@@ -52,6 +53,7 @@ class LineFramer:
             whole = b"".join(self._parts)
             self._head, self._tail = whole[:HEAD_BYTES], whole[-TAIL_BYTES:]
             self._parts = []
+            # Told at once: the request that it answers need not wait for its end.
             yield OverlongMessage(head=self._head)
 
     def _finish(self) -> bytes | OverlongMessage:
@@ -59,4 +61,5 @@ class LineFramer:
         self._parts, self._size, self._head, self._tail = [], 0, None, b""
         if head is not None:
             return OverlongMessage(head=head, tail=tail)
+        # Most lines come in a single piece, which need not be copied.
         return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -79,6 +79,7 @@ class OrphanGuard:
     def _tell(self, line: str) -> None:
         if sys.platform == "win32" or (self._process is None and not self._groups):
             return
+        # Started late: most installations have HTTP servers only.
         if self._process is None or not self._write(line):
             self._start()
 
@@ -111,6 +112,8 @@ class OrphanGuard:
             self._write(f"+{group}\n")
 
     def _spawn(self) -> "subprocess.Popen[bytes]":
+        # A session of its own, so that Ctrl-C in the terminal does not end the guard with the
+        # gateway; and no environment, which may hold secrets.
         return subprocess.Popen(  # noqa: S603 -- our own interpreter and program
             [sys.executable, "-I", "-S", "-c", _PROGRAM],
             stdin=subprocess.PIPE,

@@ -71,6 +71,7 @@ class EventParser:
 
     def _read(self, line: bytes) -> None:
         if self._is_first_line:
+            # A byte order mark may stand before the first line (HTML standard, event streams).
             line = line.removeprefix(_MARK)
             self._is_first_line = False
         field, _, value = line.partition(b":")
@@ -79,6 +80,7 @@ class EventParser:
             self._add(value)
         elif field == b"event":
             self._name = value.decode(errors="replace")
+        # The same standard: an id with a NUL is ignored, and so is a retry that is no number.
         elif field == b"id" and b"\0" not in value:
             self._event_id = value.decode(errors="replace")
         elif field == b"retry" and value.isdigit() and len(value) < 10:
@@ -90,6 +92,7 @@ class EventParser:
             return
         if self._size > self._max_bytes:
             self._is_overlong = True
+            # Enough to see which request it would have answered.
             self._data = [b"\n".join([*self._data, value])[:HEAD_BYTES]]
         else:
             self._data.append(value)
@@ -101,6 +104,7 @@ class EventParser:
             self._data = [b"\n".join(self._data)[:HEAD_BYTES]]
 
     def _finish(self) -> ServerEvent | None:
+        # A comment or an empty line, which servers send to keep the connection open.
         if not self._data and self._event_id is None and self._retry_ms is None:
             self._clear()
             return None

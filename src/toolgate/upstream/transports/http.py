@@ -214,6 +214,7 @@ class HttpWire:
             async with abort:
                 return await self._converse(exchange, text)
         except TimeoutError:
+            # A timeout of the caller goes through as it is.
             if not abort.expired():
                 raise
             raise ConnectionLostError(
@@ -239,6 +240,7 @@ class HttpWire:
     def begin_session(self, version: str) -> None:
         """Listen to what the server sends unasked, if it gave a session to listen to."""
         self._version = version
+        # The modern protocol has no such stream; without a session a server has nowhere to send.
         if version != MODERN_VERSION and self._session is not None:
             self._spawn(self._listen())
 
@@ -256,6 +258,7 @@ class HttpWire:
         self._end("The connection was closed.")
         loop = asyncio.get_running_loop()
         for abort in self._running:
+            # Runs out now, so that each request ends with the reason of this close.
             if abort.when() is None:
                 abort.reschedule(loop.time())
         tasks = list(self._tasks)
@@ -307,6 +310,7 @@ class HttpWire:
                 self._release(response)
                 return result_of(answer)
             answer = await self._read_single(response, exchange)
+        # Half a body is on the connection: it cannot serve another request.
         except BaseException:
             response.close()
             raise
@@ -325,6 +329,7 @@ class HttpWire:
         try:
             return await self._endpoint.send("POST", self._with_session(headers), text)
         except ConnectionLostError as error:
+            # Nothing listens there any more; what was sent may have an answer in another stream.
             if not error.sent:
                 self._end(error.failed)
             raise
@@ -368,6 +373,7 @@ class HttpWire:
                 exchange.note(event)
                 if event.name != "message" or not event.data:
                     continue
+                # A notification that is too long is dropped; only an answer is worth an error.
                 if event.is_overlong:
                     self._refuse_overlong(event)
                     continue
@@ -407,6 +413,7 @@ class HttpWire:
                     response.close()
                 if answer is not None:
                     return answer
+            # A stream that moves on may be cut any number of times.
             attempts = 0 if exchange.last_event != seen else attempts + 1
             if attempts >= MOST_RESUMPTIONS:
                 break

@@ -190,6 +190,7 @@ class _ServerWire(DuplexWire):
         started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._running = asyncio.create_task(self._run(started), name="toolgate-inprocess")
         await asyncio.wait({started, self._running}, return_when=asyncio.FIRST_COMPLETED)
+        # It ended before it was ready, and `_run` has said why.
         if not started.done():
             raise UnreachableError(self._end_reason or "The server ended at once.")
 
@@ -229,6 +230,7 @@ class _ServerWire(DuplexWire):
     def _is_farewell(self, item: SessionMessage) -> bool:
         """Whether the library says that the connection ends, which is no answer of the server."""
         message = item.message
+        # The library answers every open request so when its streams end.
         if not isinstance(message, JSONRPCError) or message.error.code != CONNECTION_CLOSED:
             return False
         if message.error.message != "Connection closed":
@@ -266,6 +268,7 @@ class _ServerWire(DuplexWire):
             log.debug("message not sent", extra={"reason": str(error)})
 
     async def _put(self, text: bytes) -> None:
+        # Through the text, as over a pipe: server and gateway must not share objects.
         message = jsonrpc_message_adapter.validate_python(read_message(text))
         try:
             await self._outlet.send(SessionMessage(message))

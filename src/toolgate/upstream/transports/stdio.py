@@ -130,6 +130,7 @@ class StdioWire(DuplexWire):
         """
         self._events = events
         options = self._options
+        # Asked for at each start: a login may have changed them.
         env = dict(self._env)
         if self._credential is not None:
             env.update(await self._credential.environment())
@@ -139,6 +140,7 @@ class StdioWire(DuplexWire):
 
     async def aclose(self) -> None:
         """End the child and all of its process group."""
+        # Shielded and shared: a cancelled caller must not leave half a process group behind.
         if self._closing is None:
             self._end("The connection was closed.")
             self._closing = asyncio.create_task(self._close(), name="toolgate-stdio-close")
@@ -160,6 +162,7 @@ class StdioWire(DuplexWire):
         headers: Mapping[str, str],  # noqa: ARG002 -- contract
     ) -> None:
         child = await self._writable_child()
+        # Before the write: should it fail half-way, the server may have the whole message.
         call.sent = True
         child.write(text)
 
@@ -170,6 +173,7 @@ class StdioWire(DuplexWire):
     def _send_soon(self, text: bytes, headers: Mapping[str, str]) -> None:  # noqa: ARG002 -- contract
         if self._child is None or self._end_reason is not None or self._child.stdin_lost.is_set():
             return
+        # A child that does not read must not make the gateway keep messages without end.
         if self._child.unwritten_bytes < MOST_UNWRITTEN_BYTES:
             self._child.write(text)
 
@@ -192,6 +196,7 @@ class StdioWire(DuplexWire):
         ]
         try:
             await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
+            # Its last lines may still be on their way when the process has ended.
             await asyncio.wait(signs[:2], timeout=GRACE_S)
             if reading.done() and (fault := reading.exception()):
                 log.error("reading from a child failed", exc_info=fault)
@@ -208,6 +213,7 @@ class StdioWire(DuplexWire):
     async def _read(self, child: Child) -> None:
         framer = LineFramer(max_bytes=self._max_message_bytes)
         while chunk := await child.stdout.read(READ_BYTES):
+            # Read on and drop: a child that is being ended must not block on a full pipe.
             if self._end_reason is not None:
                 continue
             for line in framer.feed(chunk):

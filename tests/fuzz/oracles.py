@@ -126,15 +126,24 @@ def _fault_of_rpc(entry: FuzzInput, answer: Answer) -> str:
         messages = [answer.body]
     else:
         return f"content-type {kind!r}"
-    asked = _json_in(entry.body)
     for message in messages:
-        if fault := fault_of_line(message, [_id_of(asked)]):
+        if fault := fault_of_line(message, [_id_in_request(entry.body)]):
             return fault
     return ""
 
 
-def _id_of(message: Any) -> Any:
+def _id_in_request(body: bytes) -> Any:
+    """The id in a request, which may have numbers that no answer of the gateway may have."""
+    try:
+        message = json.loads(body, parse_int=_any_integer)
+    except (ValueError, RecursionError):
+        return None
     return cast("dict[str, Any]", message).get("id") if isinstance(message, dict) else None
+
+
+def _any_integer(digits: str) -> int | float:
+    # Python converts no longer ones: https://docs.python.org/3/library/stdtypes.html#int-max-str-digits
+    return int(digits) if len(digits) < 4300 else float(digits)
 
 
 def fault_of_line(text: bytes, ids: Collection[Any]) -> str:

@@ -3,15 +3,22 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import anyio
 import pytest
 
 from tests.limits import HANG_S
 from tests.outages.load import Load, OnFailure, Site, site
+from tests.postgres import PostgresServer
+from tests.real.processes import PROBE_SERVER, RunningGateway, gateway
+from tests.server.http_gateway import headers_for, modern
+from toolgate.types import Json
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real]
 
+ACCEPT = "application/json, text/event-stream"
 CALLS = 60
 """Answered before the kill; which calls are under way then is left to chance."""
 
@@ -45,6 +52,50 @@ async def test_nothing_confirmed_is_lost_when_the_gateway_is_killed_under_load(
     if on_failure == "closed":
         assert done <= outcomes.keys(), "something was done that is not on record"
         assert {outcomes[trace].status for trace in load.answered} <= {"ok", "unknown"}
+
+
+async def test_calls_of_a_killed_replica_stop_counting_as_running(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """While the other replica's own call goes on counting: it prolongs what it holds."""
+    servers = {"probe": {"command": PROBE_SERVER[0], "args": list(PROBE_SERVER[1:])}}
+    settings: dict[str, Any] = {
+        "mode": "all",
+        "store": {"url": postgres.new_database()},
+        "limits": {"concurrent_calls": 2},
+    }
+    slow = {"name": "probe__slow", "arguments": {"seconds": HANG_S}}
+    quick = {"name": "probe__echo", "arguments": {"text": "here"}}
+    async with aiohttp.ClientSession() as http, anyio.create_task_group() as tasks:
+
+        async def answer(replica: RunningGateway, params: Json) -> str:
+            message = modern("tools/call", params)
+            headers = {"Accept": ACCEPT, **headers_for(message)}
+            try:
+                async with http.post(replica.url, json=message, headers=headers) as response:
+                    return await response.text()
+            except aiohttp.ClientError:
+                return ""
+
+        async def until_running(replica: RunningGateway, count: int) -> None:
+            while await anyio.to_thread.run_sync(replica.metric, "toolgate_running") < count:
+                await anyio.sleep(0.02)
+
+        with gateway(tmp_path / "b", servers, settings) as survivor:
+            with gateway(tmp_path / "a", servers, settings) as victim:
+                for replica in (victim, survivor):
+                    replica.wait_ready("probe")
+                    tasks.start_soon(answer, replica, slow)
+                    with anyio.fail_after(HANG_S):
+                        await until_running(replica, 1)
+                with anyio.fail_after(HANG_S):
+                    while "2 may run at the same time" not in await answer(survivor, quick):
+                        await anyio.sleep(0.02)
+                os.kill(victim.run.pid, signal.SIGKILL)
+            with anyio.fail_after(HANG_S):
+                while "here" not in await answer(survivor, quick):
+                    await anyio.sleep(0.05)
+            tasks.cancel_scope.cancel()
 
 
 async def _until_all_calls_have_an_outcome(place: Site) -> None:

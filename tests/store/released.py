@@ -420,6 +420,15 @@ def build_0023(connection: Connection) -> None:
     )
 
 
+def build_0024(connection: Connection) -> None:
+    """With a call that runs."""
+    build_0023(connection)
+    schema_version.migrate(connection, to="0024")
+    connection.execute(
+        text("INSERT INTO limit_slots (name, call_id, until) VALUES ('caller:local', 'c1', 1e9)")
+    )
+
+
 BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0001": build_0001,
     "0002": build_0002,
@@ -444,5 +453,6 @@ BUILDERS: dict[str, Callable[[Connection], None]] = {
     "0021": build_0021,
     "0022": build_0022,
     "0023": build_0023,
+    "0024": build_0024,
 }
 """By revision; a new schema that is released gets a line here."""

@@ -1,6 +1,7 @@
 """Runs tools: access, argument check, guards, limits, audit, request to the server."""
 
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from time import perf_counter
 
@@ -203,20 +204,18 @@ class CallService:
     ) -> Json:
         """Guards, limits, audit, server, audit, guards."""
         entry = call.entry
-        with self._receipts.refusals(caller, "call", entry.key):
-            passed = await self._guards.begin(caller, entry, params, peer)
-            if not isinstance(passed, GuardedCall):
-                return passed
-            hold, limits = None, self._limits.for_call(caller, entry.key)
-            if limits is not None:
-                await self._limits.refresh(limits)
-                hold = self._limits.acquire(limits)
-        with self._calls_in_progress.call(caller, entry.key):
-            if hold is None:
-                return await self._request(caller, call, passed, peer)
-            with hold as charge:
+        async with AsyncExitStack() as held:
+            with self._receipts.refusals(caller, "call", entry.key):
+                passed = await self._guards.begin(caller, entry, params, peer)
+                if not isinstance(passed, GuardedCall):
+                    return passed
+                charge, limits = None, self._limits.for_call(caller, entry.key)
+                if limits is not None:
+                    charge = await held.enter_async_context(self._limits.hold(limits))
+            with self._calls_in_progress.call(caller, entry.key):
                 result = await self._request(caller, call, passed, peer)
-                charge(estimate_tokens(json_text.dumps(result)))
+                if charge is not None:
+                    charge(estimate_tokens(json_text.dumps(result)))
                 return result
 
     async def _request(

@@ -164,7 +164,7 @@ def test_a_tool_is_limited_for_all_callers_together() -> None:
 class SlowUsage:
     """The counts of a store that writes when a test lets it."""
 
-    shares_minutes = False
+    shares_limits = False
 
     def __init__(self) -> None:
         self.started, self.release = asyncio.Event(), asyncio.Event()

@@ -1,20 +1,20 @@
 """Limits that hold over restarts and over replicas of one store."""
 
-from collections.abc import Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import anyio
 import pytest
 
 from tests.limits import HANG_S
-from tests.store.stores import BOTH, url_of
+from tests.store.stores import BOTH, run_sql, url_of
 from toolgate.app.app import App
 from toolgate.base.ids import utc_now
 from toolgate.errors import LimitError
 from toolgate.settings import LimitSettings, Settings, ToolLimitTable
 from toolgate.store import DayUsage
 from toolgate.testing import FakeUpstream, memory_app, text_result
-from toolgate.types import Caller
+from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
@@ -99,6 +99,111 @@ async def test_replicas_share_a_minute(
         assert 1 <= await passed([second, first], 8) <= 2
 
 
+AT_ONCE = {
+    "caller": LimitSettings(concurrent_calls=2),
+    "tool": LimitSettings(tools={"shop:*": ToolLimitTable(concurrent_calls=2)}),
+}
+
+
+class SlowShop:
+    """A server whose calls run until the test lets them end."""
+
+    def __init__(self) -> None:
+        self.release = anyio.Event()
+        self.running = 0
+
+    async def buy(self, _: Json) -> Json:
+        self.running += 1
+        await self.release.wait()
+        return text_result("bought")
+
+    @asynccontextmanager
+    async def busy(self, apps: Sequence[App]) -> AsyncGenerator[None]:
+        """A call runs in each gateway during the block."""
+        async with anyio.create_task_group() as tasks:
+            for app in apps:
+                tasks.start_soon(app.gateway.calls.execute, ME, "shop:buy", {})
+            with anyio.fail_after(HANG_S):
+                while self.running < len(apps):
+                    await anyio.sleep(0.01)
+            yield
+            self.release.set()
+
+    async def gateway(self, stack: AsyncExitStack, url: str, limits: LimitSettings) -> App:
+        settings = Settings(mode="all", limits=limits)
+        servers = {"shop": FakeUpstream({"buy": self.buy})}
+        return await stack.enter_async_context(memory_app(servers, settings, store_url=url))
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("limits", AT_ONCE.values(), ids=AT_ONCE)
+async def test_replicas_share_the_calls_that_run_at_the_same_time(
+    limits: LimitSettings, request: pytest.FixtureRequest
+) -> None:
+    """What runs in one counts in the other, until its answer is there."""
+    url, shop = url_of("postgres", request), SlowShop()
+    async with AsyncExitStack() as stack:
+        apps = [await shop.gateway(stack, url, limits) for _ in range(2)]
+        async with shop.busy(apps):
+            for app in apps:
+                with pytest.raises(LimitError, match="2 calls running, and 2 may run") as caught:
+                    await app.gateway.calls.execute(ME, "shop:buy", {})
+                assert caught.value.retryable
+            assert shop.running == 2
+        # Each answer has freed its slot, so sequential calls go to any replica.
+        assert await passed(apps, 6) == 6
+
+
+@pytest.mark.real
+async def test_a_call_that_is_refused_later_or_cancelled_frees_its_slot(
+    request: pytest.FixtureRequest,
+) -> None:
+    limits = LimitSettings(concurrent_calls=1, calls_per_day=2)
+    url, shop = url_of("postgres", request), SlowShop()
+    async with AsyncExitStack() as stack:
+        first, second = [await shop.gateway(stack, url, limits) for _ in range(2)]
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(first.gateway.calls.execute, ME, "shop:buy", {})
+            with anyio.fail_after(HANG_S):
+                while not shop.running:
+                    await anyio.sleep(0.01)
+            tasks.cancel_scope.cancel()
+        shop.release.set()
+        assert await passed([second], 1) == 1
+        with anyio.fail_after(HANG_S):
+            while await passed([first], 1):  # until it has read what the other counted
+                await anyio.sleep(0.02)
+        for _ in range(2):  # the second try meets the same limit, not a slot that was left behind
+            with pytest.raises(LimitError, match="today"):
+                await first.gateway.calls.execute(ME, "shop:buy", {})
+
+
+@pytest.mark.real
+async def test_a_limit_on_calls_at_the_same_time_outlives_a_failing_store(
+    request: pytest.FixtureRequest,
+) -> None:
+    url, shop = url_of("postgres", request), SlowShop()
+    async with AsyncExitStack() as stack:
+        app = await shop.gateway(stack, url, LimitSettings(concurrent_calls=1))
+        run_sql(url, "ALTER TABLE limit_slots RENAME TO limit_slots_gone")
+        async with shop.busy([app]):
+            assert await passed([app], 1) == 0
+        assert await passed([app], 1) == 1
+
+
+@pytest.mark.real
+async def test_calls_without_a_limit_at_the_same_time_ask_the_store_for_no_slot(
+    request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    url, shop = url_of("postgres", request), SlowShop()
+    shop.release.set()
+    async with AsyncExitStack() as stack:
+        app = await shop.gateway(stack, url, LimitSettings(calls_per_minute=600))
+        run_sql(url, "DROP TABLE limit_slots")
+        assert await passed([app], 3) == 3
+    assert "limits count by process" not in caplog.text
+
+
 async def test_a_store_that_fails_leaves_the_count_to_the_process() -> None:
     async with AsyncExitStack() as stack:
         app = await gateway(stack, "sqlite://", LimitSettings(calls_per_day=2))
@@ -108,11 +213,9 @@ async def test_a_store_that_fails_leaves_the_count_to_the_process() -> None:
         for _ in range(3):
             call = limits.for_call(ME, "shop:buy")
             assert call is not None
-            await limits.refresh(call)
             try:
-                running = limits.acquire(call)
+                async with limits.hold(call):
+                    allowed += 1
             except LimitError:
                 continue
-            with running:
-                allowed += 1
         assert allowed == 2

@@ -2,13 +2,14 @@
 
 A minute is a bucket that refills all the time, so there is no moment at which everybody may start
 again; a day begins at midnight, UTC. What was used on a day is kept in the store. In a store that
-several machines use, the buckets are there too, and each process takes a few calls at a time.
+several machines use, the buckets are there too, and each process takes a few calls at a time;
+running calls are counted there as well.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import date, timedelta
 from time import monotonic, time
@@ -19,6 +20,7 @@ import anyio
 from toolgate.base.ids import utc_now
 from toolgate.errors import LimitError, StoreError
 from toolgate.security.access.rules import glob
+from toolgate.security.access.slots import SharedSlots
 from toolgate.settings import LimitSettings, ToolLimitTable
 from toolgate.store import AccessRepository, DayUsage, acquired, store_deadline
 from toolgate.types import Caller
@@ -139,6 +141,14 @@ class CallLimits:
     of_tool: ToolLimitTable | None
     """Those of the tool."""
 
+    @property
+    def slots(self) -> dict[str, int]:
+        """Calls that may run at the same time, by the name of the limit in the store."""
+        tool = 0 if self.of_tool is None else self.of_tool.concurrent_calls
+        own = self.of_caller.get("concurrent_calls", 0)
+        slots = {f"caller:{self.caller_id}": own, f"tool:{self.tool}": tool}
+        return {name: calls for name, calls in slots.items() if calls}
+
 
 class UsageLimits:
     """Counts calls of tools and refuses those that are too many."""
@@ -161,6 +171,7 @@ class UsageLimits:
         self._today = today
         self._callers: dict[str, _UsageCount] = {}
         self._tools: dict[str, _UsageCount] = {}
+        self._slots = SharedSlots(store, clock)
 
     def reload(self, settings: LimitSettings) -> None:
         """Use other limits from the next call on; what was used counts for them too."""
@@ -175,6 +186,26 @@ class UsageLimits:
             caller_id=caller.caller_id, tool=key, of_caller=of_caller, of_tool=of_tool
         )
 
+    @asynccontextmanager
+    async def hold(self, call: CallLimits) -> AsyncGenerator[Charge]:
+        """Count a call of a tool, which runs in the block.
+
+        Gives a function for the estimated tokens of its result. Without a limit on calls at the
+        same time, or where no other machine uses the store, the block costs no request to it.
+
+        Raises:
+            LimitError: It is one too many.
+        """
+        await self.refresh(call)
+        self._check_running(call)  # before the store is asked: refusals should be cheap
+        async with self._slots.held(call.slots) as full:
+            if full is not None:
+                is_own = full.name.startswith("caller:")
+                whose = "You have" if is_own else f"The tool {call.tool!r} has"
+                raise _too_many_at_once(whose, full.running, call.slots[full.name])
+            with self.acquire(call) as charge:
+                yield charge
+
     async def refresh(self, call: CallLimits) -> None:
         """Bring the counts for a call in step with the store, right before `acquire`.
 
@@ -187,7 +218,7 @@ class UsageLimits:
             who.begin_day(self._today())
             if self._is_outdated(who):
                 await self._exchange({call.caller_id: who})
-        if not self._store.shares_minutes:
+        if not self._store.shares_limits:
             return
         buckets: list[tuple[str, _UsageCount, int]] = []
         if per_minute := call.of_caller.get("calls_per_minute"):
@@ -205,24 +236,23 @@ class UsageLimits:
         await self._exchange({})
 
     async def keep_saved(self) -> None:
-        """Save again and again, until cancelled."""
+        """Save again and again, and keep the slots of running calls, until cancelled."""
         while True:
             await anyio.sleep(_EXCHANGE_S)
             await self.save()
+            await self._slots.keep()
 
     def acquire(self, call: CallLimits) -> AbstractContextManager[Charge]:
-        """Count a call of a tool. Returns a function for the estimated tokens of its result.
+        """Count a call of a tool in this process. Returns a function for its estimated tokens.
 
         Raises:
             LimitError: It is one too many.
         """
+        self._check_running(call)
         who = self._count(self._callers, call.caller_id)
         tool = self._count(self._tools, call.tool)
         if call.of_tool is not None:
-            per_tool = {
-                "calls_per_minute": call.of_tool.calls_per_minute,
-                "concurrent_calls": call.of_tool.concurrent_calls,
-            }
+            per_tool = {"calls_per_minute": call.of_tool.calls_per_minute}
             self._check(per_tool, tool, f"The tool {call.tool!r} has", "of it")
         self._check(call.of_caller, who, "You have", "of yours")
         return _running(who, tool)
@@ -320,17 +350,20 @@ class UsageLimits:
             log.warning("limits count by process", extra={"error": error.full_text})
         self._is_failing = True
 
+    def _check_running(self, call: CallLimits) -> None:
+        tool_limit = 0 if call.of_tool is None else call.of_tool.concurrent_calls
+        own_limit = call.of_caller.get("concurrent_calls", 0)
+        for limit, count, whose in (
+            (tool_limit, self._count(self._tools, call.tool), f"The tool {call.tool!r} has"),
+            (own_limit, self._count(self._callers, call.caller_id), "You have"),
+        ):
+            if limit and count.running >= limit:
+                raise _too_many_at_once(whose, count.running, limit)
+
     def _check(
         self, limits: Mapping[str, int], count: _UsageCount, whose: str, of_whom: str
     ) -> None:
         count.begin_day(self._today())
-        limit = limits.get("concurrent_calls", 0)
-        if limit and count.running >= limit:
-            raise LimitError(
-                f"{whose} {count.running} calls running, and {limit} may run at the same time.",
-                wait_s=1.0,
-                hint="Wait until one has ended.",
-            )
         for name, used, unit in (
             ("calls_per_day", count.calls, "calls"),
             ("tokens_per_day", count.tokens, "tokens of results"),
@@ -359,6 +392,14 @@ class UsageLimits:
                 if idle != name:
                     del counts[idle]
         return count
+
+
+def _too_many_at_once(whose: str, running: int, limit: int) -> LimitError:
+    return LimitError(
+        f"{whose} {running} calls running, and {limit} may run at the same time.",
+        wait_s=1.0,
+        hint="Wait until one has ended.",
+    )
 
 
 @contextmanager

@@ -10,6 +10,7 @@ __all__ = [
     "AccessRepository",
     "CallGrant",
     "DayUsage",
+    "FullLimit",
     "ProjectRepository",
     "StoredGuard",
     "StoredPermission",
@@ -151,6 +152,17 @@ class CallGrant:
     """Seconds until the next one; 0 if there are calls."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class FullLimit:
+    """A limit for calls at the same time, of which as many run."""
+
+    name: str
+    """Of the limit."""
+
+    running: int
+    """Calls that run, in all processes."""
+
+
 class ProjectRepository(Protocol):
     """Projects. Each method is one transaction."""
 
@@ -239,8 +251,8 @@ class AccessRepository(Protocol):
         ...
 
     @property
-    def shares_minutes(self) -> bool:
-        """Whether processes on several machines may use this store, and so share minutes."""
+    def shares_limits(self) -> bool:
+        """Whether processes on several machines may use this store, and so share limits."""
         ...
 
     async def add_day_usage(self, day: str, used: Mapping[str, DayUsage]) -> dict[str, DayUsage]:
@@ -265,4 +277,26 @@ class AccessRepository(Protocol):
             up_to: Calls to take at most.
             now_s: Seconds since 1970. A clock that is behind those of others refills nothing.
         """
+        ...
+
+    async def take_slots(
+        self, limits: Mapping[str, int], *, call_id: str, lease_s: float
+    ) -> FullLimit | None:
+        """Take a slot of each limit for a call that begins, or none; gives one that is full.
+
+        Processes share the slots, and the clock of the database decides when they expire.
+
+        Args:
+            limits: Calls that may run at the same time, by the name of the limit.
+            call_id: Of the call, unique.
+            lease_s: Seconds until the slots expire, unless they are renewed.
+        """
+        ...
+
+    async def renew_slots(self, call_ids: Collection[str], *, lease_s: float) -> None:
+        """Have the slots of calls expire that many seconds from now; missing ones are not made."""
+        ...
+
+    async def free_slots(self, call_ids: Collection[str]) -> None:
+        """Give back the slots of calls that have ended, and remove expired ones."""
         ...

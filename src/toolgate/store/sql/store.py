@@ -41,7 +41,7 @@ class SqlStore(SqlDatabase):
     def __init__(self, engine: Engine, url: str, *, insert: Insert, writers: int) -> None:
         super().__init__(engine, url, insert=insert, writers=writers)
         is_sqlite = engine.dialect.name == "sqlite"
-        self.access = SqlAccessRules(self, shares_minutes=engine.dialect.name == "postgresql")
+        self.access = SqlAccessRules(self, shares_limits=engine.dialect.name == "postgresql")
         self.approvals = SqlApprovals(self)
         self.audit = SqlAudit(self)
         self.catalog = SqlCatalog(self, SqlToolTexts(self, is_sqlite=is_sqlite))

@@ -22,6 +22,7 @@ __all__ = [
     "guards",
     "limit_days",
     "limit_minutes",
+    "limit_slots",
     "permissions",
     "secrets",
     "sessions",
@@ -107,6 +108,17 @@ limit_minutes = Table(
     Column("name", TEXT, primary_key=True),
     Column("remaining", Double, nullable=False),
     Column("at", Double, nullable=False),  # seconds since 1970
+)
+
+
+# A running call for each limit on calls at the same time that it counts for.
+limit_slots = Table(
+    "limit_slots",
+    metadata,
+    Column("name", TEXT, primary_key=True),
+    Column("call_id", TEXT, primary_key=True),
+    Column("until", Double, nullable=False),  # seconds since 1970
+    Index(None, "call_id"),
 )
 
 

@@ -46,6 +46,7 @@ REVISIONS = (
     "0021",
     "0022",
     "0023",
+    "0024",
 )
 """Every schema that was ever released, oldest first; the last one is the present one."""
 

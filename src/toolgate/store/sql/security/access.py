@@ -13,13 +13,14 @@ from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.access import (
     CallGrant,
     DayUsage,
+    FullLimit,
     StoredGuard,
     StoredPermission,
     StoredProject,
     StoredToken,
 )
 from toolgate.store.sql import row_mapping
-from toolgate.store.sql.security.limits import CallBucket, add_day_usage
+from toolgate.store.sql.security.limits import CallBucket, CallSlots, add_day_usage
 
 __all__ = ["SqlAccessRules", "SqlProjects", "count_change"]
 
@@ -112,15 +113,15 @@ class SqlProjects:
 class SqlAccessRules:
     """Implements `AccessRepository`."""
 
-    def __init__(self, database: SqlDatabase, *, shares_minutes: bool) -> None:
+    def __init__(self, database: SqlDatabase, *, shares_limits: bool) -> None:
         """Make the repository.
 
         Args:
             database: Where the rows are.
-            shares_minutes: Whether processes on several machines may use it.
+            shares_limits: Whether processes on several machines may use it.
         """
         self._database = database
-        self.shares_minutes = shares_minutes
+        self.shares_limits = shares_limits
 
     async def tokens(self) -> list[StoredToken]:
         """All tokens by name, revoked and expired ones too."""
@@ -217,6 +218,25 @@ class SqlAccessRules:
                 connection, self._database.insert, up_to=up_to, now_s=now_s
             )
         )
+
+    async def take_slots(
+        self, limits: Mapping[str, int], *, call_id: str, lease_s: float
+    ) -> FullLimit | None:
+        """Take a slot of each limit for a call that begins, or none; gives one that is full."""
+        slots = CallSlots(lease_s)
+        return await self._database.write(
+            lambda connection: slots.take(connection, limits, call_id)
+        )
+
+    async def renew_slots(self, call_ids: Collection[str], *, lease_s: float) -> None:
+        """Have the slots of calls expire that many seconds from now; missing ones are not made."""
+        slots = CallSlots(lease_s)
+        await self._database.write(lambda connection: slots.renew(connection, call_ids))
+
+    async def free_slots(self, call_ids: Collection[str]) -> None:
+        """Give back the slots of calls that have ended, and remove expired ones."""
+        slots = CallSlots(0.0)
+        await self._database.write(lambda connection: slots.free(connection, call_ids))
 
 
 def _executing(statement: Any, rows: Any) -> Callable[[Connection], None]:

@@ -1,17 +1,18 @@
 """What counts against limits, in SQL."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
+from time import time
 
-from sqlalchemy import Connection, delete, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
 from toolgate.store.engine import tables
 from toolgate.store.engine.database import Insert, SqlDatabase
 from toolgate.store.engine.text import escape_text
-from toolgate.store.repositories.access import CallGrant, DayUsage
+from toolgate.store.repositories.access import CallGrant, DayUsage, FullLimit
 
-__all__ = ["CallBucket", "add_day_usage"]
+__all__ = ["CallBucket", "CallSlots", "add_day_usage"]
 
 _MINUTE_S = 60.0
 """Seconds: limits are set per minute."""
@@ -88,3 +89,59 @@ class CallBucket:
         if calls:
             return CallGrant(calls=calls)
         return CallGrant(calls=0, wait_s=(1.0 - remaining) * _MINUTE_S / self.per_minute)
+
+
+@dataclass(frozen=True)
+class CallSlots:
+    """Slots of running calls, with the lease that they get."""
+
+    lease_s: float
+    """Seconds until they expire."""
+
+    def take(
+        self, connection: Connection, limits: Mapping[str, int], call_id: str
+    ) -> FullLimit | None:
+        """Take a slot of each limit, or none; whoever takes one of the same limit waits."""
+        table = tables.limit_slots
+        stored = {escape_text(name): name for name in limits}
+        if connection.dialect.name == "postgresql":  # SQLite has one writer at a time
+            for key in sorted(stored):  # so that two processes never wait for each other
+                lock = func.hashtextextended(f"toolgate limit {key}", 0)
+                connection.execute(select(func.pg_advisory_xact_lock(lock)))
+        now_s = _clock_s(connection)
+        counts = (
+            select(table.c.name, func.count())
+            .where(table.c.name.in_(list(stored)), table.c.until > now_s)
+            .group_by(table.c.name)
+        )
+        for key, running in connection.execute(counts):
+            name = stored[key]
+            if running >= limits[name]:
+                return FullLimit(name=name, running=running)
+        row = {"call_id": call_id, "until": now_s + self.lease_s}
+        connection.execute(insert(table), [{"name": key, **row} for key in stored])
+        return None
+
+    def renew(self, connection: Connection, call_ids: Collection[str]) -> None:
+        """Have slots expire a lease from now."""
+        table = tables.limit_slots
+        statement = update(table).where(table.c.call_id.in_(list(call_ids)))
+        connection.execute(statement.values(until=_clock_s(connection) + self.lease_s))
+
+    def free(self, connection: Connection, call_ids: Collection[str]) -> None:
+        """Remove the slots of calls, and those that have expired."""
+        table = tables.limit_slots
+        connection.execute(
+            delete(table).where(
+                table.c.call_id.in_(list(call_ids)) | (table.c.until <= _clock_s(connection))
+            )
+        )
+
+
+def _clock_s(connection: Connection) -> float:
+    """Seconds since 1970 by the clock of the database, which all of its processes share."""
+    if connection.dialect.name != "postgresql":
+        return time()
+    return float(
+        connection.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one()
+    )

@@ -11,6 +11,7 @@ from toolgate.errors import StoreError
 from toolgate.store import (
     CallGrant,
     DayUsage,
+    FullLimit,
     SqlAccess,
     Store,
     StoredGuard,
@@ -250,3 +251,27 @@ class AccessContract(StoreFixtures):
         assert (await take(1, 990.0)).calls == 0
         assert (await take(9, 1020.0)).calls == 2
         assert (await take(9, 5000.0)).calls == 6
+
+    async def test_slots_of_running_calls_are_shared_until_they_expire(self, store: Store) -> None:
+        """All slots of a call or none; freed when it ends, or when nobody renews them."""
+        limits = {HOSTILE: 2, "tool:a": 1}
+
+        async def take(call_id: str, lease_s: float = 600.0, **own: int) -> FullLimit | None:
+            return await store.access.take_slots(own or limits, call_id=call_id, lease_s=lease_s)
+
+        assert await take("first") is None
+        assert await take("second") == FullLimit(name="tool:a", running=1)
+        assert await store.access.take_slots({HOSTILE: 2}, call_id="second", lease_s=600.0) is None
+        await store.access.free_slots(["first", "nothing"])
+        assert await take("third") is None
+        assert await store.access.take_slots(
+            {HOSTILE: 2}, call_id="fourth", lease_s=600.0
+        ) == FullLimit(name=HOSTILE, running=2)
+
+        await store.access.renew_slots(["third", "nothing"], lease_s=0.0)
+        assert await take("fifth", lease_s=0.0) is None
+        assert await take("sixth") is None
+        await store.access.free_slots([])
+        await store.access.renew_slots(["fifth"], lease_s=600.0)
+        await store.access.free_slots(["sixth"])
+        assert await take("seventh") is None

@@ -49,6 +49,10 @@ _CALLS: Final[tuple[tuple[str, Json], ...]] = (
             "arguments": {"toolKey": "alpha:echo", "arguments": {"text": "x"}},
         },
     ),
+    (
+        "tools/call",
+        {"name": "tool_read", "arguments": {"calls": [{"toolKey": "alpha:echo"}] * 2}},
+    ),
     ("resources/list", {}),
     ("resources/templates/list", {}),
     ("resources/read", {"uri": "memo://1"}),

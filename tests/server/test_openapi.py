@@ -27,39 +27,45 @@ DOCUMENT = openapi_document(ROUTES)
 async def opened(**settings: Any) -> AsyncGenerator[tuple[App, Any]]:
     """A gateway, and what asks its REST interface."""
     github = FakeUpstream({"list_issues": lambda _: {"content": []}})
-    async with memory_app({"github": github}, Settings(**settings)) as app:
-        door = build_app(app, key="k")
+    async with memory_app({"github": github}, Settings(**settings)) as app, rest(app) as ask:
+        yield app, ask
 
-        async def ask(method: str, path: str, body: Any = None) -> tuple[int, str, Any]:
-            sent: list[Any] = []
-            waiting = [] if body is None else [orjson.dumps(body)]
 
-            async def receive() -> Any:
-                return {"type": "http.request", "body": waiting.pop() if waiting else b""}
+@asynccontextmanager
+async def rest(app: App) -> AsyncGenerator[Any]:
+    """What asks the REST interface of a gateway."""
+    door = build_app(app, key="k")
 
-            async def send(message: Any) -> None:
-                sent.append(message)
+    async def ask(method: str, path: str, body: Any = None) -> tuple[int, str, Any]:
+        sent: list[Any] = []
+        waiting = [] if body is None else [orjson.dumps(body)]
 
-            route, _, query = path.partition("?")
-            headers = [(b"host", b"127.0.0.1:7420"), (b"x-toolgate-key", b"k")]
-            headers += [(b"content-type", b"application/json")] if body is not None else []
-            scope = {
-                "type": "http",
-                "method": method,
-                "path": f"/api/v1/{route}",
-                "query_string": query.encode(),
-                "headers": headers,
-                "client": ("127.0.0.1", 1),
-            }
-            await door(scope, receive, send)
-            found = dict(sent[0]["headers"])
-            assert found[b"x-content-type-options"] == b"nosniff"
-            assert found[b"cache-control"] == b"no-store"
-            text = b"".join(message.get("body", b"") for message in sent[1:])
-            return sent[0]["status"], found[b"content-type"].decode(), json.loads(text)
+        async def receive() -> Any:
+            return {"type": "http.request", "body": waiting.pop() if waiting else b""}
 
-        async with door.running():
-            yield app, ask
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        route, _, query = path.partition("?")
+        headers = [(b"host", b"127.0.0.1:7420"), (b"x-toolgate-key", b"k")]
+        headers += [(b"content-type", b"application/json")] if body is not None else []
+        scope = {
+            "type": "http",
+            "method": method,
+            "path": f"/api/v1/{route}",
+            "query_string": query.encode(),
+            "headers": headers,
+            "client": ("127.0.0.1", 1),
+        }
+        await door(scope, receive, send)
+        found = dict(sent[0]["headers"])
+        assert found[b"x-content-type-options"] == b"nosniff"
+        assert found[b"cache-control"] == b"no-store"
+        text = b"".join(message.get("body", b"") for message in sent[1:])
+        return sent[0]["status"], found[b"content-type"].decode(), json.loads(text)
+
+    async with door.running():
+        yield ask
 
 
 def schema_of(part: Any) -> Any:

@@ -312,8 +312,8 @@ MALFORMED = {
     "a meta-tool that does not exist": (
         'meta_tools = ["tool_discover"]',
         "toolgate.toml: meta_tools contains 'tool_discover'. Allowed: tool_discovery, "
-        "tool_describe, tool_execute, tool_program, result_read, processPrompt, getKnowledge. "
-        "Correct or remove it.",
+        "tool_describe, tool_execute, tool_read, tool_program, result_read, processPrompt, "
+        "getKnowledge. Correct or remove it.",
     ),
     "pinned without its server": (
         'pinned = ["create_issue"]',

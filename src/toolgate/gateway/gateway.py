@@ -30,10 +30,10 @@ from toolgate.errors import (
 )
 from toolgate.gateway.approvals import ApprovalService
 from toolgate.gateway.calls import CallService, error_result
+from toolgate.gateway.calls.meta_calls import MetaCalls
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.documents import DocumentService
 from toolgate.gateway.execution.forwarding import ServerForwarder
-from toolgate.gateway.execution.result_shape import Shape
 from toolgate.gateway.intents import IntentRequests
 from toolgate.gateway.listing import ChangeNotifier, ContentService, ListingPolicy, ListingService
 from toolgate.gateway.listing.meta_definitions import meta_tool_definition
@@ -49,14 +49,12 @@ from toolgate.gateway.management import (
 )
 from toolgate.gateway.meta_tools import (
     DEFINITIONS,
-    ExecuteArguments,
+    read_calls,
     read_describe,
     read_discover,
-    read_execute,
     read_get_knowledge,
     read_process_prompt,
     read_program,
-    read_result_read,
 )
 from toolgate.gateway.parts import (
     AccessControl,
@@ -84,8 +82,6 @@ from toolgate.types import (
 )
 
 __all__ = ["Gateway"]
-
-_READ_KEY = "toolgate:result_read"
 
 
 class Gateway:
@@ -145,6 +141,15 @@ class Gateway:
         """Large results, in pages."""
         self.shaper = ResultShaper(self.results, JqFilter())
         """Parts of results, in the format that was asked for."""
+        self.meta_calls = MetaCalls(
+            calls=self.calls,
+            visible=self.visible,
+            contents=self.contents,
+            shaper=self.shaper,
+            pages=self.results,
+            receipts=receipts,
+        )
+        """What `tool_execute` and `tool_read` run."""
         self.programs = services.programs(self.calls, self.discovery, self.results, results)
         """Runs programs of models."""
         self.servers = services.server_status()
@@ -242,49 +247,20 @@ class Gateway:
                     with self._receipts.refusals(caller, "program", ""):
                         program = read_program(arguments)
                     return await self.programs.run(caller, program, params, peer)
-                case "tool_execute":
+                case "tool_execute" | "tool_read":
                     with self._receipts.refusals(caller, "call", ""):
-                        execution = read_execute(arguments)
-                    return await self._execute_meta(caller, execution, params, peer)
+                        requests = read_calls(name, arguments)
+                    if _is_list(arguments):
+                        return await self.meta_calls.run_list(
+                            caller, requests, is_structured=_structured(params)
+                        )
+                    return await self.meta_calls.run(caller, requests[0], params, peer, tool=name)
                 case _:
-                    return await self._read_result(caller, arguments)
+                    return await self.meta_calls.read_result(caller, arguments)
         except RpcError:
             raise
         except ToolgateError as error:
             return error_result(error, is_manager=self.visible.manages(caller))
-
-    async def _execute_meta(
-        self, caller: Caller, request: ExecuteArguments, params: Json, peer: Peer | None
-    ) -> Json:
-        if request.key in (_READ_KEY, "result_read"):
-            return await self._read_result(caller, request.arguments)
-        await self.visible.wait_first_listing(caller, request.key)
-        if (content := self.contents.find(caller, request.key)) is not None:
-            result = await self.shaper.run(
-                caller,
-                request.shape,
-                lambda: self.contents.read(caller, content, request.arguments, peer),
-            )
-            return await self.results.first_page(caller, result)
-        with self._receipts.refusals(caller, "call", request.key):
-            authorized = self.visible.authorize(caller, request.key)
-            if "requestState" not in params and "inputResponses" not in params:
-                await self.calls.check_arguments(caller, authorized.entry, request.arguments)
-        inner = {**params, "arguments": request.arguments}
-        result = await self.shaper.run(
-            caller, request.shape, lambda: self.calls.run(caller, authorized, inner, peer)
-        )
-        schema = json_object(authorized.entry.definition.get("outputSchema"))
-        return await self.results.first_page(
-            caller, result, schema=schema if request.shape.is_whole else None
-        )
-
-    async def _read_result(self, caller: Caller, arguments: object) -> Json:
-        page = read_result_read(arguments)
-        if not page.select.strip():
-            return await self.results.read(caller, page.handle, page.offset)
-        result = await self.shaper.read(caller, page.handle, Shape(select=page.select))
-        return await self.results.first_page(caller, result)
 
     def _is_meta_tool(self, name: str) -> bool:
         """Whether a name is that of a meta-tool, and not of a tool called the same."""
@@ -514,6 +490,10 @@ class _ServiceBuilder:
                 guards=self._guards.guards,
             ),
         )
+
+
+def _is_list(arguments: object) -> bool:
+    return bool(json_object(arguments).get("calls"))
 
 
 def _structured(params: Json) -> bool:

@@ -21,6 +21,8 @@ from toolgate.types import Json, json_object
 
 __all__ = [
     "DEFINITIONS",
+    "READ_TOOL",
+    "CallsArguments",
     "DescribeArguments",
     "DiscoverArguments",
     "DiscoverRequest",
@@ -30,6 +32,7 @@ __all__ = [
     "ProgramArguments",
     "PromptArguments",
     "ReadArguments",
+    "read_calls",
     "read_describe",
     "read_discover",
     "read_execute",
@@ -41,6 +44,12 @@ __all__ = [
 
 _MAX_QUERIES = 20
 """Phrases of one request (chosen)."""
+
+READ_TOOL = "tool_read"
+"""The meta-tool that runs read-only tools alone."""
+
+_MAX_CALLS = 20
+"""Calls of one list (chosen): some more than the steps that models plan at once."""
 
 _MAX_KEYS = 50
 """Tools that are described at once (chosen)."""
@@ -166,19 +175,59 @@ class ExecuteArguments(Input):
         form = self.format if "format" in self.model_fields_set else None
         return Shape(select=self.select.strip(), format=form)
 
-    def normalized(self) -> Self:
+    def normalized(self, tool: str = "tool_execute") -> Self:
         """The call, also if semantic-kernel, which reserves the name `arguments`, wrapped it again.
+
+        Args:
+            tool: The meta-tool that messages name.
 
         Raises:
             ArgumentError: The key is blank.
         """
         if not self.key.strip():
             key = _quoted(self.key)
-            raise _misfit("tool_execute", "toolKey", key, 'a key such as "server:tool"')
+            raise _misfit(tool, "toolKey", key, 'a key such as "server:tool"')
         inner = self.arguments
         if set(inner) == {"toolKey", "arguments"} and inner["toolKey"] == self.key:
             inner = json_object(inner["arguments"])
         return self.model_copy(update={"key": self.key.strip(), "arguments": inner})
+
+
+class CallsArguments(Input):
+    """Arguments of `tool_execute` and `tool_read`: one call, or several in a list."""
+
+    key: str = Field("", alias="toolKey", description="server:tool, from tool_discovery.")
+    arguments: dict[str, Any] = Field({}, description="Arguments of that tool.")
+    select: str = Field("", description="jq filter of its result.")
+    format: Format = "json"
+    calls: list[dict[str, Any]] = Field(
+        [],
+        max_length=_MAX_CALLS,
+        description="In place of these: several {toolKey, arguments} of read-only tools at once.",
+    )
+
+    def requests(self, tool: str) -> tuple[ExecuteArguments, ...]:
+        """The calls, in order; a single one where `calls` is empty.
+
+        Args:
+            tool: The meta-tool that messages name.
+
+        Raises:
+            ArgumentError: Neither a key nor a list came, or both, or a call does not fit.
+        """
+        if not self.calls:
+            if "key" not in self.model_fields_set:
+                raise _misfit(tool, "toolKey", "nothing", 'a key such as "server:tool"')
+            members = {name: value for name, value in self.members().items() if name != "calls"}
+            single = ExecuteArguments.model_validate(members, by_name=True)
+            return (single.normalized(tool),)
+        beside = {"toolKey": self.key, "arguments": self.arguments, "select": self.select}
+        if names := [name for name, value in beside.items() if value]:
+            raise _misfit(tool, names[0], "`calls`, too", "one call, or `calls`")
+        return tuple(
+            _read(tool, ExecuteArguments, call, within=f"calls[{number}]").normalized(tool)
+            for number, call in enumerate(self.calls)
+        )
 
 
 class ProgramArguments(Input):
@@ -224,6 +273,14 @@ class ReadArguments(Input):
     handle: str = Field(description="As the page before named it.")
     offset: int = Field(0, ge=0, description="Characters.")
     select: str = ""
+
+
+def _without_descriptions(schema: Json) -> Json:
+    properties = {
+        name: {key: part for key, part in json_object(member).items() if key != "description"}
+        for name, member in json_object(schema.get("properties")).items()
+    }
+    return {**schema, "properties": properties}
 
 
 DEFINITIONS: Mapping[str, Json] = {
@@ -298,7 +355,14 @@ DEFINITIONS: Mapping[str, Json] = {
             "Run a tool by its key and give its result. Arguments that do not fit are answered "
             "with what does."
         ),
-        "inputSchema": input_schema(ExecuteArguments),
+        "inputSchema": input_schema(CallsArguments),
+    },
+    READ_TOOL: {
+        "name": READ_TOOL,
+        "title": "Run a read-only tool",
+        "description": "As tool_execute, for tools that are marked read-only, and no others.",
+        "inputSchema": _without_descriptions(input_schema(CallsArguments)),
+        "annotations": {"readOnlyHint": True},
     },
     "tool_program": {
         "name": "tool_program",
@@ -353,6 +417,15 @@ def read_execute(arguments: object) -> ExecuteArguments:
     return _read("tool_execute", ExecuteArguments, arguments).normalized()
 
 
+def read_calls(tool: str, arguments: object) -> tuple[ExecuteArguments, ...]:
+    """The calls that the arguments of `tool_execute` or `tool_read` ask for, in order.
+
+    Raises:
+        ArgumentError: They do not fit.
+    """
+    return _read(tool, CallsArguments, arguments).requests(tool)
+
+
 def read_program(arguments: object) -> ProgramArguments:
     """The arguments of `tool_program`.
 
@@ -396,7 +469,8 @@ def read_result_read(arguments: object) -> ReadArguments:
     return _read("result_read", ReadArguments, arguments)
 
 
-def _read(tool: str, model: type[ArgumentsT], arguments: object) -> ArgumentsT:
+def _read(tool: str, model: type[ArgumentsT], arguments: object, *, within: str = "") -> ArgumentsT:
+    """The arguments as a model; `within` is the member of the arguments that they are."""
     if arguments is not None and not isinstance(arguments, dict):
         raise _misfit(tool, "arguments", _quoted(arguments), "a JSON object")
     try:
@@ -406,11 +480,16 @@ def _read(tool: str, model: type[ArgumentsT], arguments: object) -> ArgumentsT:
     if problem.kind == "unknown":
         near = get_close_matches(problem.name[:60], problem.allowed.split(", "), 1)
         raise ArgumentError(
-            f"{tool} has no argument {problem.name[:60]!r}.",
+            f"{tool} has no argument {_member(within, problem.name)!r}.",
             allowed=f"Allowed: {problem.allowed}.",
             hint=f"Did you mean {near[0]!r}?" if near else "Leave it out.",
         )
-    raise _misfit(tool, problem.name, _quoted(problem.value), problem.allowed)
+    name = _member(within, problem.name)
+    raise _misfit(tool, name, _quoted(problem.value), problem.allowed)
+
+
+def _member(within: str, name: str) -> str:
+    return f"{within}.{name[:60]}".lstrip(".")
 
 
 def _completed(arguments: object, name: str, blank: object) -> object:
@@ -441,7 +520,10 @@ _SIGNATURES = {
     "tool_discovery": "tool_discovery(query: string | string[], context?, maxResults?: integer, "
     "server?: string | string[], group?, threshold?: number)",
     "tool_describe": "tool_describe(toolKeys: string[])",
-    "tool_execute": "tool_execute(toolKey, arguments: object, select?, format?)",
+    "tool_execute": "tool_execute(toolKey, arguments: object, select?, format?) or "
+    "tool_execute(calls: [{toolKey, arguments}])",
+    READ_TOOL: "tool_read(toolKey, arguments: object, select?, format?) or "
+    "tool_read(calls: [{toolKey, arguments}])",
     "tool_program": "tool_program(code, inputs?: object, timeout_s?: number, maxResultTokens?: "
     "integer, dryRun?: boolean, resume?)",
     "result_read": "result_read(handle, offset?: integer, select?)",

@@ -166,6 +166,14 @@ class VisibleCatalog:
             hint="Find tools with tool_discovery." if self._settings().tool_names != "flat" else "",
         )
 
+    def find_tool(self, caller: Caller, key: str) -> CatalogEntry | None:
+        """A tool by key, or by exposed name, if the caller may use it."""
+        return self.tool_or_none(caller, key) or self.by_exposed_name(caller, key)
+
+    def reads_only(self, caller: Caller, entry: CatalogEntry) -> bool:
+        """Whether a tool is trusted to change nothing, or counts so in the caller's project."""
+        return self._access.reads_only(caller, entry)
+
     def tool_or_none(self, caller: Caller, key: str) -> CatalogEntry | None:
         """A tool by key, if the caller may use it."""
         entry = self._catalog.snapshot.tool(key)

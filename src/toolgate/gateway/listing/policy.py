@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from toolgate.catalog import Catalog, CatalogEntry, Menu, MenuRules
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
-from toolgate.gateway.meta_tools import DEFINITIONS
+from toolgate.gateway.meta_tools import DEFINITIONS, READ_TOOL
 from toolgate.intents.service import IntentService
 from toolgate.search import ToolIndex, Variant
 from toolgate.settings import ProjectTable, Settings
@@ -38,6 +38,8 @@ class ListingPolicy:
         self._index = index
         self._guide = intent_service
         self._has_paged = False
+        self._reads_in = -1, False
+        """Version of a snapshot, and whether it has a read-only tool."""
 
     def lists_all(self, caller: Caller | None = None) -> bool:
         """Whether `tools/list` shows the real tools; None: to those whose tools are searched."""
@@ -99,8 +101,15 @@ class ListingPolicy:
             if name in DEFINITIONS and name not in _FOR_RULES
             if name != PROGRAM_TOOL or programs
             if name != "result_read" or self._has_paged
+            if name != READ_TOOL or self._has_read_only()
         ]
         return (*rules, *others)
+
+    def _has_read_only(self) -> bool:
+        snapshot = self._catalog.snapshot
+        if self._reads_in[0] != snapshot.version:
+            self._reads_in = snapshot.version, any(tool.read_only for tool in snapshot.tools)
+        return self._reads_in[1]
 
     def callable_meta_tools(self) -> tuple[str, ...]:
         """Those that clients may call, whether they are listed for a caller or not."""

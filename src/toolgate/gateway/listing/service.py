@@ -12,6 +12,7 @@ from toolgate.catalog import (
 from toolgate.gateway.listing.policy import ListingPolicy
 from toolgate.gateway.meta_tools import (
     DEFINITIONS,
+    READ_TOOL,
 )
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.visible_catalog import VisibleCatalog
@@ -103,9 +104,11 @@ class ListingService:
         if not self.policy.lists_all(caller):
             # While the search is tried out, a part of the conversations has the real tools.
             where = "Where tool_discovery is listed: find" if self.policy.is_mixed() else "Find"
+            is_split = READ_TOOL in self.policy.meta_tools(caller)
+            read = ", or tool_read if they are read-only" if is_split else ""
             lines.append(
                 f"{where} tools with tool_discovery (one short capability phrase per step), run "
-                "them with tool_execute. Servers: " + ", ".join(servers) + "."
+                f"them with tool_execute{read}. Servers: " + ", ".join(servers) + "."
             )
             if self._settings().groups:
                 lines.append(f"Groups (argument `group`): {', '.join(self._settings().groups)}.")

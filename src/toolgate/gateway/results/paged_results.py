@@ -49,6 +49,11 @@ class PagedResults:
         self._listing = listing
         self._changes = changes
 
+    @property
+    def page_tokens(self) -> int:
+        """Estimated tokens of a page."""
+        return self._settings().results.page_tokens
+
     async def first_page(
         self,
         caller: Caller,
@@ -101,8 +106,7 @@ class PagedResults:
             HandleError: The handle is altered, expired, or another caller's.
         """
         stored = await self._stored(caller, handle)
-        tokens = self._settings().results.page_tokens
-        return read_page(stored.body, offset, page_tokens=tokens, handle=handle)
+        return read_page(stored.body, offset, page_tokens=self.page_tokens, handle=handle)
 
     async def stored_text(self, caller: Caller, handle: str) -> str:
         """The whole text of a stored result.

@@ -214,7 +214,9 @@ def _how_to(results: Sequence[DiscoveryResult], meta_tools: Collection[str]) -> 
         return []
     ways: list[str] = []
     if "tool_execute" in meta_tools:
-        ways.append('Run: tool_execute {"toolKey": "server:tool", "arguments": {…}}.')
+        reads = any(result.annotations.get("readOnlyHint") is True for result in results)
+        read = ", or tool_read if read-only" if reads and "tool_read" in meta_tools else ""
+        ways.append(f'Run: tool_execute {{"toolKey": "server:tool", "arguments": {{…}}}}{read}.')
     if "tool_describe" in meta_tools:
         ways.append('Full schemas: tool_describe {"toolKeys": […]}.')
     return [" ".join(ways)] if ways else []

@@ -108,6 +108,13 @@ class Access(Protocol):
         """
         ...
 
+    def reads_only(self, caller: Caller, thing: Resource) -> bool:
+        """Whether a tool counts as read-only for a caller.
+
+        Its server says so and is trusted, or the caller's project does (`read_only_allow`).
+        """
+        ...
+
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
         """For each tool of a snapshot, whether the caller may see and run it; None: all."""
         ...
@@ -124,6 +131,11 @@ class AllowAll:
         """Yes."""
         del caller, action, key
         return AccessDecision(allowed=True, rule="allow-all")
+
+    def reads_only(self, caller: Caller, thing: Resource) -> bool:
+        """What it says of itself."""
+        del caller
+        return thing.read_only
 
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
         """All of them."""

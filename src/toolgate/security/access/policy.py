@@ -274,6 +274,12 @@ class Policy:
             permissions.verdicts[kind, key] = verdict
         return verdict
 
+    def reads_only(self, caller: Caller, thing: Resource) -> bool:
+        """Whether a tool counts as read-only for a caller."""
+        self._refresh()
+        is_marked = trusted_hints(thing, self.distrusted)[0]
+        return is_marked or self.counts_as_read_only(caller.project_id, thing.key)
+
     def mask(self, caller: Caller, things: ResourceSnapshot) -> Mask | None:
         """For each tool, whether the caller may see and run it; None: all."""
         permissions = self._set_of(caller)

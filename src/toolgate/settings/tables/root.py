@@ -42,6 +42,7 @@ META_TOOLS = (
     "tool_discovery",
     "tool_describe",
     "tool_execute",
+    "tool_read",
     "tool_program",
     "result_read",
     "processPrompt",
@@ -64,9 +65,9 @@ class Settings:
     """`flat` serves exactly one server under its own names, without meta-tools."""
 
     meta_tools: tuple[str, ...] = META_TOOLS
-    """Which meta-tools are listed; `result_read` appears only once a result was paged,
-    `tool_program` as `programs.offer` says, `processPrompt` and `getKnowledge` while a pack with
-    rules is loaded, whatever `mode` says."""
+    """Which meta-tools are listed; `tool_read` appears only while there are read-only tools,
+    `result_read` only once a result was paged, `tool_program` as `programs.offer` says,
+    `processPrompt` and `getKnowledge` while a pack with rules is loaded, whatever `mode` says."""
 
     pinned: tuple[str, ...] = ()
     """Tool keys (`server:tool`) that are always listed beside the meta-tools."""

@@ -9,10 +9,10 @@ from pydantic import Field
 from toolgate.errors import ArgumentError
 from toolgate.gateway.listing import ToolView
 from toolgate.gateway.meta_tools import (
+    CallsArguments,
     DescribeArguments,
     DiscoverArguments,
     DiscoverRequest,
-    ExecuteArguments,
     OneOrMore,
     ProgramArguments,
 )
@@ -94,8 +94,8 @@ async def describe(call: Call, body: Describe) -> Json:
     return answer
 
 
-class Execute(ExecuteArguments, Body):
-    """A call: the arguments of `tool_execute`."""
+class Execute(CallsArguments, Body):
+    """A call, or several: the arguments of `tool_execute`."""
 
 
 class CallResult(Answer):
@@ -111,8 +111,14 @@ class CallResult(Answer):
     example={"toolKey": "github:list_issues", "arguments": {"owner": "acme"}},
 )
 async def execute(call: Call, body: Execute) -> Json:
-    """Run a tool; without `select` and `format` its result is unchanged."""
-    request = body.normalized()
+    """Run a tool; without `select` and `format` its result is unchanged.
+
+    With `calls`, several read-only tools run at once, and `structuredContent.results` has theirs.
+    """
+    requests = body.requests("tool_execute")
+    if body.calls:
+        return await call.gateway.meta_calls.run_list(call.caller, requests, is_structured=True)
+    (request,) = requests
     return await call.gateway.shaper.run(
         call.caller,
         request.shape,

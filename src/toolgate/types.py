@@ -213,6 +213,9 @@ class ServerSpec:
     pinned: tuple[str, ...] = ()
     """Upstream tool names that are always listed."""
 
+    forward_headers: tuple[str, ...] = ()
+    """Names of headers of clients that go on to it, in lower case."""
+
     trust: bool = True
     """Whether its tool annotations (read-only, idempotent) are believed for repeating calls."""
 
@@ -250,6 +253,11 @@ class ServerSpec:
     problem: str = ""
     """Why it cannot be used as it is configured, such as a missing variable, for people; then
     `enabled` is false and the other servers work. Empty when all is well."""
+
+    def forwarded(self, caller: "Caller") -> dict[str, str]:
+        """The headers of a caller's request that go on to the server."""
+        headers = caller.headers
+        return {name: headers[name] for name in self.forward_headers if name in headers}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -395,6 +403,10 @@ class Caller:
     credential: str = field(default="", repr=False)
     """The caller's own token, where it is one of an identity provider that can be exchanged for
     others. WARNING: never shown, and never sent to a server."""
+
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+    """Headers of its request that some server is to get, by name in lower case. WARNING: may hold
+    secrets; never shown or recorded, and only for servers whose `forward_headers` names them."""
 
     folder: str = ""
     """Where its client works, told by a program of the same user; empty: where Toolgate runs."""

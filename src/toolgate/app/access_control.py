@@ -52,6 +52,8 @@ class Permissions:
         self._guards: dict[str, GuardTable] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._warned: set[str] = set()
+        self._catalog = catalog
+        self._header_names: tuple[int, frozenset[str]] = (-1, frozenset())
         self._listeners: list[Callable[[], None]] = []
         self.policy = Policy(catalog)
         """The decision."""
@@ -65,6 +67,7 @@ class Permissions:
             projects=lambda: self.admin.project_names(),
             local=self._make("local", {}),
             on_refusal=receipts.login_refused,
+            forwarded_headers=self._forwarded_headers,
         )
         """Tells who asks."""
         self.admin = AccessAdmin(
@@ -86,6 +89,15 @@ class Permissions:
         self._catalog = catalog
         self._data.on_change(self._refresh)
         self._refresh()
+
+    def _forwarded_headers(self) -> frozenset[str]:
+        """Names of the headers that any server is to get."""
+        generation = self._catalog.generation
+        if self._header_names[0] != generation:
+            specs = self._catalog.specs
+            names = frozenset(name for spec in specs for name in spec.forward_headers)
+            self._header_names = generation, names
+        return self._header_names[1]
 
     async def open(self) -> None:
         """Read what the store has, and look for changes from now on."""

@@ -24,7 +24,7 @@ from toolgate.settings.servers.collection import (
     leave_out,
     read_server_table,
 )
-from toolgate.settings.servers.entries import EntryLocation
+from toolgate.settings.servers.location import EntryLocation
 from toolgate.settings.servers.own_entry import is_toolgate
 from toolgate.settings.table_reader import read_table
 from toolgate.settings.tables import GuardTable, ImportTable, Settings

@@ -20,7 +20,7 @@ import base64
 import json
 import os
 import sys
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import count
@@ -53,12 +53,18 @@ _TOOLS: Final = {
 }
 
 
+_REMEMBERED = 100
+"""Messages whose headers are remembered."""
+
+
 class EchoServer:
     """What the server does with messages, whatever carries them."""
 
     def __init__(self, *, modern: bool = True, crash: Callable[[], None] | None = None) -> None:
         self.counts: Counter[str] = Counter()
         """What happened: `calls`, `started`, `cancelled`, `sessions`, `deleted`, by `stats`."""
+        self.requests: deque[tuple[str, Mapping[str, str]]] = deque(maxlen=_REMEMBERED)
+        """Text and headers of the last messages that came by POST, names in lower case."""
         self.crash = crash
         """What the tool `crash` does; `serve_http` and `serve_sse` end themselves if not said."""
         self._modern = modern
@@ -206,7 +212,7 @@ async def serve_http(server: EchoServer, port: int = 0) -> AsyncGenerator[str]:
             queue.put_nowait(text)
 
     async def post(request: web.Request) -> web.StreamResponse:
-        text = await request.read()
+        text = await _noted(server, request)
         message = cast("Json", json.loads(text))
         headers: dict[str, str] = {}
         session = request.headers.get(SESSION)
@@ -262,7 +268,9 @@ async def serve_sse(server: EchoServer, port: int = 0) -> AsyncGenerator[str]:
         queue = streams.get(request.query.get("stream", ""))
         if queue is None:
             return web.Response(status=404, text="Could not find session")
-        task = asyncio.create_task(server.handle(await request.read(), queue.put, queue.put))
+        task = asyncio.create_task(
+            server.handle(await _noted(server, request), queue.put, queue.put)
+        )
         working.add(task)
         task.add_done_callback(working.discard)
         return web.Response(status=202, text="Accepted")
@@ -273,6 +281,14 @@ async def serve_sse(server: EchoServer, port: int = 0) -> AsyncGenerator[str]:
         for task in working:
             task.cancel()
         await asyncio.gather(*working, return_exceptions=True)
+
+
+async def _noted(server: EchoServer, request: Any) -> bytes:
+    """The text of a request, which is remembered with its headers."""
+    text: bytes = await request.read()
+    headers = {name.lower(): value for name, value in request.headers.items()}
+    server.requests.append((text.decode(errors="replace"), headers))
+    return text
 
 
 async def _respond(

@@ -158,6 +158,7 @@ class EraSession:
         )
         if call is None:
             return await self.wire.request(method, body, headers=headers)
+        headers = {**call.headers, **headers}
         if level is not None and self.era == "handshake":
             await self._want_logs(level)
         number = self._next_call = self._next_call + 1

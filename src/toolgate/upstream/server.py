@@ -359,7 +359,7 @@ class UpstreamServer:
             idle_s = self.spec.tool_timeouts_s.get(target, idle_s)
             repeatable = repeatable and self.spec.trust
         deadline = Deadline(idle_s=idle_s, total_s=self.spec.max_timeout_s)
-        call = ClientCall(peer, deadline)
+        call = ClientCall(peer, deadline, headers=self.spec.forwarded(caller))
 
         async def send(current: Mapping[str, Any], via: ClientCall) -> Json:
             sent = self._send(

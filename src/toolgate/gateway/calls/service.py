@@ -224,6 +224,8 @@ class CallService:
         entry, arguments = call.entry, passed.params.get("arguments")
         sent = {**passed.params, "name": entry.own_name}
         detail = {"decision": call.rule, **passed.notes}
+        if names := self._forwarded(caller, entry.server):
+            detail["forwarded_headers"] = names
         if passed.clearance is not None:
             detail["approval"] = passed.clearance.approval.approval_id
         async with self._receipts.around(
@@ -251,6 +253,11 @@ class CallService:
         if result.get("resultType") != "input_required":
             self._learning.note_call(caller, entry.key, ok=result.get("isError") is not True)
         return result
+
+    def _forwarded(self, caller: Caller, server: str) -> list[str]:
+        """Names of the caller's headers that its server gets; never their values."""
+        spec = self._catalog.spec(server)
+        return [] if spec is None else sorted(spec.forwarded(caller))
 
     async def _answer(
         self,

@@ -99,6 +99,11 @@ class VisibilityExplanation:
             stages.append(_stage("guards", True, reason))
             if entry.override is not None:
                 stages.append(_stage("override", True, _override_text(entry)))
+            spec = self._catalog.spec(entry.server)
+            if spec is not None and spec.forward_headers:
+                names = ", ".join(spec.forward_headers)
+                reason = f"Its server gets these headers of the client: {names}."
+                stages.append(_stage("headers", True, reason))
             stages.append(self._listed_stage(subject, entry))
             if query:
                 stages.append(await self._rank_stage(subject, entry, query))

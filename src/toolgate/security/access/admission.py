@@ -4,8 +4,8 @@ import hmac
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
@@ -63,6 +63,9 @@ class PresentedCredentials:
     """The header `X-Toolgate-Folder`, percent-encoded; counts only for programs of the same user.
     """
 
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """All its headers by name in lower case, of which a few may go on to servers."""
+
     is_relay: bool = False
     """Whether it is a `toolgate stdio` of the same user."""
 
@@ -93,6 +96,7 @@ class Admission:
         projects: Callable[[], Collection[str]],
         local: Authenticator | None = None,
         on_refusal: RefusalListener | None = None,
+        forwarded_headers: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._authenticators = authenticators
         self._projects = projects
@@ -103,6 +107,7 @@ class Admission:
         """Whether a credential is needed."""
         self._failures = LoginFailures()
         self._on_refusal = on_refusal
+        self._forwarded_headers = forwarded_headers
         self.refusals: Counter[str] = Counter()
         """Refused logins since the start, by reason."""
 
@@ -169,6 +174,7 @@ class Admission:
             conversation=(presented.conversation or presented.client)[:_MAX_WORD],
             identity=identity,
             credential=_credential(presented) if identity.kind == "jwt" else "",
+            headers=self._headers(identity, presented),
             folder=self._folder(presented),
         )
 
@@ -236,6 +242,15 @@ class Admission:
                 hint="Name one that your token has, or none; ask whoever runs the gateway.",
             )
         return name
+
+    def _headers(self, identity: Identity, presented: PresentedCredentials) -> Mapping[str, str]:
+        """The headers that some server is to get; never a token of the gateway itself."""
+        return {
+            name: presented.headers[name]
+            for name in self._forwarded_headers()
+            if name in presented.headers
+            if not (name == "authorization" and identity.kind == "token")
+        }
 
     def _folder(self, presented: PresentedCredentials) -> str:
         """Where the client works, if a program of the same user says so."""

@@ -64,20 +64,23 @@ def presented_credentials(
         is_relay: Whether it is a `toolgate stdio`, whose Authorization shows that it may relay.
     """
     peer = scope.get("client")
-    headers = {name: value.decode("latin-1") for name, value in scope[HEADERS].items()}
+    headers = {
+        name.decode("latin-1"): value.decode("latin-1") for name, value in scope[HEADERS].items()
+    }
     return PresentedCredentials(
-        authorization=None if is_relay else headers.get(b"authorization"),
-        meta_token=meta.get("token") or (headers.get(b"x-toolgate-token") if is_relay else None),
+        authorization=None if is_relay else headers.get("authorization"),
+        meta_token=meta.get("token") or (headers.get("x-toolgate-token") if is_relay else None),
         path_project=path_project(scope["path"]),
-        header_project=headers.get(b"x-toolgate-project"),
+        header_project=headers.get("x-toolgate-project"),
         meta_project=meta.get("projectId"),
-        local_key=headers.get(b"x-toolgate-key"),
+        local_key=headers.get("x-toolgate-key"),
         client=client,
-        conversation=headers.get(b"x-toolgate-thread")
-        or headers.get(b"mcp-session-id", "").rpartition(".")[2],
+        conversation=headers.get("x-toolgate-thread")
+        or headers.get("mcp-session-id", "").rpartition(".")[2],
         address=str(peer[0]) if peer else "",
         entry_point=_ENTRY_POINTS.get(scope["path"][1:].partition("/")[0], ""),
-        folder=headers.get(b"x-toolgate-folder", ""),
+        folder=headers.get("x-toolgate-folder", ""),
+        headers={} if is_relay else headers,
         is_relay=is_relay,
     )
 

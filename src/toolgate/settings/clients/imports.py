@@ -21,7 +21,7 @@ from toolgate.settings.servers.collection import (
     read_server_table,
     unusable_server,
 )
-from toolgate.settings.servers.entries import EntryLocation
+from toolgate.settings.servers.location import EntryLocation
 from toolgate.settings.servers.own_entry import is_toolgate
 from toolgate.settings.table_reader import read_table
 from toolgate.settings.tables import ImportTable

@@ -4,15 +4,15 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import cast
 from urllib.parse import urlsplit, urlunsplit
 
 from toolgate.base.plugins import installed
 from toolgate.errors import SettingError
-from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.folders import expand_home
+from toolgate.settings.servers.forward_headers import read_forward_headers
+from toolgate.settings.servers.location import EntryLocation
 from toolgate.settings.servers.overrides import (
     keep_caller_variables,
     read_overrides,
@@ -20,12 +20,11 @@ from toolgate.settings.servers.overrides import (
 )
 from toolgate.settings.table_reader import dotted, read_table
 from toolgate.settings.tables import CredentialTable, ServerTable
-from toolgate.settings.variables import Missing, Scope, is_reference
+from toolgate.settings.variables import Missing, is_reference
 from toolgate.settings.variables import replace as fill
 from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerSpec, ToolOverride
 
 __all__ = [
-    "EntryLocation",
     "missing_problem",
     "read_server",
     "redact",
@@ -57,23 +56,6 @@ _SECRET_VALUE = re.compile(
 )
 
 _HIDDEN = "***"
-
-
-@dataclass(frozen=True, kw_only=True)
-class EntryLocation:
-    """Where servers are written, and what their values are relative to."""
-
-    document: ConfigDocument
-    """Named in errors, with the line."""
-
-    path: KeyPath
-    """The table of the server."""
-
-    folder: Path
-    """What relative paths belong to."""
-
-    scope: Scope
-    """What variables stand for."""
 
 
 def server_name(original: str) -> str:
@@ -147,6 +129,7 @@ def read_server(
         max_timeout_s=max_timeout_s,
         tool_timeouts_s=tool_timeouts_s,
         pinned=table.pinned,
+        forward_headers=read_forward_headers(table, kind, location),
         trust=table.trust,
         max_message_bytes=table.max_message_bytes,
         era=table.era,

@@ -151,7 +151,13 @@ class ServerTable:
     """Address of a server over HTTP, `http://` or `https://`."""
 
     headers: Mapping[str, float | str] = field(default_factory=dict[str, float | str])
-    """Headers of each request to it, such as `Authorization`. Nothing of a caller is added."""
+    """Headers of each request to it, such as `Authorization`."""
+
+    forward_headers: tuple[str, ...] = ()
+    """Names of headers of clients that go on to it with calls, reads and prompts, such as
+    `X-Tenant`; by default none do. See
+    [forwarded headers](credentials.md#headers-of-the-client). WARNING: with `Authorization` it gets
+    the credential that the caller showed to the gateway."""
 
     credentials: CredentialTable = CredentialTable()
     """Table `[server.NAME.credentials]`: what else is shown to it."""

@@ -1,7 +1,7 @@
 """A client's request to an upstream server: its deadline, progress and questions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from time import monotonic
 from typing import Any
 
@@ -76,8 +76,12 @@ class ClientCall:
     `peer` is exchanged when a client comes back to a parked call with a new request.
     """
 
-    def __init__(self, peer: Peer | None, deadline: Deadline) -> None:
+    def __init__(
+        self, peer: Peer | None, deadline: Deadline, *, headers: Mapping[str, str] | None = None
+    ) -> None:
         self.peer = peer
+        self.headers = headers or {}
+        """Headers of the client that go on to the server."""
         self.deadline = deadline
         self.answer: Callable[[str, Json], Awaitable[Json]] | None = None
         """Set by the bridge when questions are not simply passed to the peer."""

@@ -1,0 +1,72 @@
+"""Checks of `forward_headers`: which headers of clients may go on to a server."""
+
+import re
+from collections.abc import Collection
+from typing import Final
+
+from toolgate.settings.servers.location import EntryLocation
+from toolgate.settings.table_reader import dotted
+from toolgate.settings.tables import ServerTable
+
+__all__ = ["read_forward_headers"]
+
+_NAME: Final = re.compile(r"[!#$%&'+.^_`|~0-9A-Za-z-]+")
+"""A header name (RFC 9110, section 5.1), without `*`, which would be taken for a pattern."""
+
+_OF_THE_CONNECTION: Final = frozenset(
+    {
+        *("accept", "accept-encoding", "connection", "content-length", "content-type", "cookie"),
+        *("expect", "host", "keep-alive", "proxy-authorization", "te", "trailer"),
+        *("traceparent", "tracestate", "transfer-encoding", "upgrade"),
+    }
+)
+"""What belongs to the client's connection with the gateway, or to its session in the console."""
+
+_OWN_PREFIXES: Final = ("mcp-", "x-toolgate-")
+"""Beginnings of headers that the gateway makes or reads itself."""
+
+
+def read_forward_headers(table: ServerTable, kind: str, location: EntryLocation) -> tuple[str, ...]:
+    """The names, in lower case.
+
+    Args:
+        table: The table of the server.
+        kind: How it is reached.
+        location: Where the table stands.
+
+    Raises:
+        SettingError: The server is not reached over HTTP, or a name cannot be used.
+    """
+    if not table.forward_headers:
+        return ()
+    if kind in {"stdio", "inprocess"}:
+        raise location.document.error(
+            (*location.path, "forward_headers"),
+            f"{dotted(location.path)} has forward_headers, and is not reached over HTTP.",
+            allowed="Allowed for servers with a url.",
+            hint="Remove it. Values of the caller can go into arguments: see tool overrides.",
+        )
+    names = tuple(dict.fromkeys(name.strip().lower() for name in table.forward_headers))
+    for name in names:
+        if problem := _problem(name, table, {header.lower() for header in table.headers}):
+            raise location.document.error(
+                (*location.path, "forward_headers"),
+                f"forward_headers of {dotted(location.path)} has {name[:60]!r}, {problem}.",
+                allowed="Allowed: names of headers that clients send, such as X-Tenant.",
+                hint="Remove it.",
+            )
+    return names
+
+
+def _problem(name: str, table: ServerTable, configured: Collection[str]) -> str:
+    if not _NAME.fullmatch(name):
+        return "which is no name of a header; patterns are not allowed"
+    if name in _OF_THE_CONNECTION or name.startswith(_OWN_PREFIXES):
+        return "which is never forwarded"
+    if name in configured:
+        return "which its headers set already"
+    if name in {header.lower() for header in table.credentials.headers}:
+        return "which its credentials set already"
+    if name == "authorization" and table.credentials.type != "stored":
+        return "which its credentials set already"
+    return ""

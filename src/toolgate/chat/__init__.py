@@ -9,7 +9,6 @@ from toolgate.chat.base import (
     KINDS,
     SQL,
     Choices,
-    Engine,
     Event,
     Outcome,
     Policy,
@@ -18,6 +17,7 @@ from toolgate.chat.base import (
     TurnStatus,
     Update,
 )
+from toolgate.chat.engines.base import Engine
 from toolgate.chat.helper_model import HelperModel
 from toolgate.chat.runs import Run, Runs
 from toolgate.chat.service import ChatService

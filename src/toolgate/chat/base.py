@@ -1,23 +1,18 @@
 """The values of a chat turn: request, settings, events, outcome."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, runtime_checkable
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from toolgate.models.llm import FinishReason, Message, TokenUsage
 from toolgate.types import Caller, Json
-
-if TYPE_CHECKING:
-    from toolgate.chat.turns.turn import Turn
 
 __all__ = [
     "DOCUMENTS",
     "KINDS",
     "SQL",
     "Choices",
-    "Engine",
     "Event",
-    "Node",
     "Outcome",
     "Policy",
     "Route",
@@ -198,23 +193,3 @@ class Update(TypedDict, total=False):
 
     final_response: Json
     """The answer."""
-
-
-Node: TypeAlias = Callable[["Turn", TurnState], Awaitable[Update]]
-"""A step: a plain function, which needs no engine."""
-
-
-@runtime_checkable
-class Engine(Protocol):
-    """Goes from step to step until a turn is over.
-
-    Duties, each tested for every engine:
-
-    * Begins with `initialise`, then asks `route` after every step, and ends where that says `end`.
-    * Nothing of one turn is seen by another; many run at the same time.
-    * What a step raises, being cancelled included, reaches who runs the turn.
-    """
-
-    async def run(self, turn: "Turn", state: TurnState) -> TurnState:
-        """Run a turn to its end."""
-        ...

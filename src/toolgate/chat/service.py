@@ -10,7 +10,8 @@ from time import perf_counter
 import anyio
 
 from toolgate.base.ids import new_id
-from toolgate.chat.base import Choices, Engine, Outcome, TurnRequest, TurnState, TurnStatus
+from toolgate.chat.base import Choices, Outcome, TurnRequest, TurnState, TurnStatus
+from toolgate.chat.engines.base import Engine
 from toolgate.chat.runs import Run, Runs
 from toolgate.chat.thread_lease import ThreadLeases, TurnWriter
 from toolgate.chat.threads import ThreadService

@@ -18,8 +18,9 @@ from langgraph.runtime import Runtime
 from langgraph.types import Command
 from typing_extensions import TypedDict
 
-from toolgate.chat.base import Engine, Node, TurnState
-from toolgate.chat.turns.steps import NODES, merged, route
+from toolgate.chat.base import TurnState
+from toolgate.chat.engines.base import Engine
+from toolgate.chat.turns.steps import NODES, Node, merged, route
 from toolgate.chat.turns.turn import Turn
 from toolgate.models.llm import Message
 from toolgate.types import Json

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from toolgate.chat.base import Engine, TurnState
+from toolgate.chat.base import TurnState
+from toolgate.chat.engines.base import Engine
 from toolgate.chat.turns.steps import NODES, merged, route
 from toolgate.chat.turns.turn import Turn
 

@@ -4,13 +4,13 @@ Each takes the turn and the state and gives what changes; none knows what runs i
 """
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
-from toolgate.chat.base import SQL, Node, Route, TurnState, Update
+from toolgate.chat.base import SQL, Route, TurnState, Update
 from toolgate.chat.turns.lookups import look_up_before, retrieve
 from toolgate.chat.turns.messages import last_question, unanswered
 from toolgate.chat.turns.model_answer import answer
@@ -34,9 +34,12 @@ from toolgate.intents.rules import PASS_THROUGH
 from toolgate.models.llm import Message, ToolCall
 from toolgate.types import Json, json_object
 
-__all__ = ["NODES", "complete", "initialise", "merged", "route", "tools"]
+__all__ = ["NODES", "Node", "complete", "initialise", "merged", "route", "tools"]
 
 log = logging.getLogger(__name__)
+
+Node: TypeAlias = Callable[[Turn, TurnState], Awaitable[Update]]
+"""A step: a plain function, which needs no engine."""
 
 _SURE = 0.9
 """Confidence in [0, 1] from which a keyword counts as certain; chosen, as the keyword stage gives

@@ -17,7 +17,6 @@ depends_on: Sequence[str] | None = None
 def upgrade() -> None:
     """Make all tables and the default project."""
     text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
-    double: sa.Double[float] = sa.Double()
     projects = op.create_table(
         "projects",
         sa.Column("project_id", text, nullable=False),
@@ -74,6 +73,19 @@ def upgrade() -> None:
         ),
     )
     op.create_index("ix_results_expires_at", "results", ["expires_at"])
+    _create_audit(text)
+    op.create_table(
+        "secrets",
+        sa.Column("name", text, nullable=False),
+        sa.Column("value", sa.LargeBinary(), nullable=False),
+        sa.Column("created_at", text, nullable=False),
+        sa.PrimaryKeyConstraint("name", name="pk_secrets"),
+    )
+    op.bulk_insert(projects, [{"project_id": "default", "created_at": "1970-01-01T00:00:00.000Z"}])
+
+
+def _create_audit(text: sa.types.TypeEngine[str]) -> None:
+    double: sa.Double[float] = sa.Double()
     op.create_table(
         "audit",
         sa.Column("record_id", text, nullable=False),
@@ -101,11 +113,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("record_id", name="pk_audit"),
     )
     op.create_index("ix_audit_at_record_id", "audit", ["at", "record_id"])
-    op.create_table(
-        "secrets",
-        sa.Column("name", text, nullable=False),
-        sa.Column("value", sa.LargeBinary(), nullable=False),
-        sa.Column("created_at", text, nullable=False),
-        sa.PrimaryKeyConstraint("name", name="pk_secrets"),
-    )
-    op.bulk_insert(projects, [{"project_id": "default", "created_at": "1970-01-01T00:00:00.000Z"}])

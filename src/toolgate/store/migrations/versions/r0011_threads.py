@@ -17,6 +17,12 @@ depends_on: Sequence[str] | None = None
 def upgrade() -> None:
     """Make empty tables."""
     text = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
+    _create_threads(text)
+    _create_spending(text)
+    _create_prompt_versions(text)
+
+
+def _create_threads(text: sa.types.TypeEngine[str]) -> None:
     op.create_table(
         "threads",
         sa.Column("thread_id", text, nullable=False),
@@ -77,6 +83,9 @@ def upgrade() -> None:
     op.create_index(
         "ix_thread_artifacts_thread_id_turn_id", "thread_artifacts", ["thread_id", "turn_id"]
     )
+
+
+def _create_spending(text: sa.types.TypeEngine[str]) -> None:
     op.create_table(
         "thread_spending",
         sa.Column("thread_id", text, nullable=False),
@@ -98,6 +107,9 @@ def upgrade() -> None:
             ondelete="CASCADE",
         ),
     )
+
+
+def _create_prompt_versions(text: sa.types.TypeEngine[str]) -> None:
     op.create_table(
         "prompt_versions",
         sa.Column("project_id", text, nullable=False),

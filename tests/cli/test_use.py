@@ -140,6 +140,16 @@ def test_describe_of_an_unknown_tool_suggests_the_nearest(command: Command, fold
     assert shown.err.endswith("Find tools with: toolgate search\n")
 
 
+def test_call_gives_a_part_of_a_result_in_a_format(command: Command, folder: Path) -> None:
+    add = ("call", "small:add_numbers", "--args", '{"a": 2, "b": 3}')
+    done = command(*add, "--format", "csv")
+    assert (done.status, done.out) == (SUCCESS, "sum\n5\n")
+    assert command(*add, "--select", ".sum + 1").out == "6\n"
+    refused = command(*add, "--select", ".[")
+    assert "'select' is no valid jq filter" in refused.err
+    assert command(*add, "--format", "xml").status == USAGE_ERROR
+
+
 def test_call_shows_texts_as_they_are(command: Command, folder: Path) -> None:
     done = command("call", "small:echo", "--arg", "text=hello", "--arg", "times=2")
     assert done.status == SUCCESS

@@ -396,6 +396,32 @@ async def test_programs_are_listed_where_they_pay() -> None:
         assert "switched off" in await place.error("1")
 
 
+async def test_programs_filter_values_with_jq() -> None:
+    async with shop() as place:
+        code = "await select({'a': [{'n': 1}, {'n': 2}]}, '.a[].n')"
+        assert await place.value(code) == [1, 2]
+        assert await place.value("await select(await shop.get_order(number=4), '.total')") == 6.0
+        assert "no valid jq filter" in await place.error("await select([], '.[')")
+        caught = "try:\n    await select([], '.a')\nexcept ValueError as e:\n    return [str(e)]"
+        assert "Cannot index array" in (await place.value(caught))[0]
+
+
+async def test_rest_reads_on_in_the_result_of_a_program() -> None:
+    async with opened(programs=ProgramSettings(offer="on")) as (_, ask):
+        body = {"code": "[{'n': n} for n in range(1000)]", "maxResultTokens": 100}
+        _, _, page = await ask("POST", "program", body)
+        place = page["_meta"]["toolgate/page"]
+        status, _, rest = await ask(
+            "POST", "result", {"handle": place["handle"], "offset": place["nextOffset"]}
+        )
+        text = page["content"][0]["text"] + rest["content"][0]["text"]
+        assert (status, json.loads(text)[999]) == (200, {"n": 999})
+        _, _, part = await ask("POST", "result", {"handle": place["handle"], "select": ".[7]"})
+        assert part["content"][0]["text"] == '{"n":7}'
+        status, _, refused = await ask("POST", "result", {"handle": "other"})
+        assert (status, refused["error"]["code"]) == (400, "handle")
+
+
 async def test_rest_runs_programs() -> None:
     async with opened(programs=ProgramSettings(offer="on")) as (_, ask):
         code = {"code": "len(await gather(github.list_issues(), github.list_issues()))"}

@@ -6,7 +6,10 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.acceptance.test_routing import call
+from tests.chat.chat_gateway import chatting
 from tests.limits import HANG_S
+from tests.server.test_openapi import rest
 from toolgate.settings import ResultSettings, Settings
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json
@@ -83,6 +86,27 @@ async def test_a_part_of_a_result_is_given_in_the_format_that_was_asked_for(
         assert given.startswith('{"issues":[{"number":1')
     else:
         assert "a single value has no rows" in given
+
+
+async def test_rest_gives_a_part_of_a_result_in_a_format() -> None:
+    upstream = FakeUpstream({"t": lambda params: STRUCTURED})
+    async with memory_app({"a": upstream}) as app, rest(app) as ask:
+        body = {"toolKey": "a:t", "select": ".issues[] | {number}", "format": "table"}
+        status, _, answer = await ask("POST", "execute", body)
+        table = "| number |\n| --- |\n| 1 |\n| 2 |"
+        assert (status, answer["content"]) == (200, [{"type": "text", "text": table}])
+        status, _, refused = await ask("POST", "execute", {"toolKey": "a:t", "select": ".["})
+        assert (status, refused["error"]["code"]) == (400, "argument")
+        assert len(upstream.calls("t")) == 1
+
+
+async def test_a_model_of_a_chat_gets_the_part_that_it_asks_for() -> None:
+    step = {"tool_calls": [call("tool_execute", toolKey="a:t", select=".total", format="text")]}
+    upstream = FakeUpstream({"t": lambda params: STRUCTURED})
+    async with chatting(step, {"text": "Two."}, servers={"a": upstream}) as place:
+        await place.say("How many issues are there?")
+        (answer,) = [m for m in place.model.last["messages"] if m["role"] == "tool"]
+        assert answer["content"] == "2"
 
 
 async def test_json_in_texts_is_filtered_like_structured_content() -> None:

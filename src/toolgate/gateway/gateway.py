@@ -55,6 +55,7 @@ from toolgate.gateway.meta_tools import (
     read_get_knowledge,
     read_process_prompt,
     read_program,
+    read_result_read,
 )
 from toolgate.gateway.parts import (
     AccessControl,
@@ -64,6 +65,7 @@ from toolgate.gateway.parts import (
     ServerParts,
 )
 from toolgate.gateway.programs import ProgramService
+from toolgate.gateway.programs.helpers import ProgramHelpers
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.resources import ResourceService
 from toolgate.gateway.results.jq_filter import JqFilter
@@ -139,7 +141,8 @@ class Gateway:
         """Runs tools."""
         self.results = services.paged_results(results, self.changes)
         """Large results, in pages."""
-        self.shaper = ResultShaper(self.results, JqFilter())
+        jq = JqFilter()
+        self.shaper = ResultShaper(self.results, jq)
         """Parts of results, in the format that was asked for."""
         self.meta_calls = MetaCalls(
             calls=self.calls,
@@ -150,7 +153,10 @@ class Gateway:
             receipts=receipts,
         )
         """What `tool_execute` and `tool_read` run."""
-        self.programs = services.programs(self.calls, self.discovery, self.results, results)
+        helpers = ProgramHelpers(
+            visible=self.visible, discovery=self.discovery, jq=jq, store=results.store
+        )
+        self.programs = services.programs(self.calls, helpers, self.results, results)
         """Runs programs of models."""
         self.servers = services.server_status()
         """The state of the servers."""
@@ -256,7 +262,8 @@ class Gateway:
                         )
                     return await self.meta_calls.run(caller, requests[0], params, peer, tool=name)
                 case _:
-                    return await self.meta_calls.read_result(caller, arguments)
+                    page = read_result_read(arguments)
+                    return await self.meta_calls.read_result(caller, page)
         except RpcError:
             raise
         except ToolgateError as error:
@@ -397,7 +404,7 @@ class _ServiceBuilder:
     def programs(
         self,
         calls: CallService,
-        discovery: DiscoveryService,
+        helpers: ProgramHelpers,
         pages: PagedResults,
         parts: ResultParts,
     ) -> ProgramService:
@@ -406,7 +413,7 @@ class _ServiceBuilder:
             catalog=self._catalog,
             visible=self.visible,
             calls=calls,
-            discovery=discovery,
+            helpers=helpers,
             pages=pages,
             receipts=self._receipts,
             parts=parts,

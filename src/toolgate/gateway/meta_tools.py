@@ -373,9 +373,10 @@ DEFINITIONS: Mapping[str, Json] = {
             "a module named after their server, with the names that tool_discovery gives: "
             '`rows = await shop.list_orders(status="open")`; results are JSON values. '
             '`await gather(a, b)` runs calls together, `await search("phrase")` finds functions, '
-            '`await describe("shop.list_orders")` shows one, `await store(name, value)` and '
-            "`await load(name)` keep values. The last expression, or return, is the result; print "
-            "is a log. No files, network or other libraries than json, re, math, datetime."
+            '`await describe("shop.list_orders")` shows one, `await select(value, ".jq")` filters, '
+            "`await store(name, value)` and `await load(name)` keep values. The last expression, "
+            "or return, is the result; print is a log. No files, network or other libraries than "
+            "json, re, math, datetime."
         ),
         "inputSchema": input_schema(ProgramArguments),
     },

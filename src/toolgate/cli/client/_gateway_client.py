@@ -155,9 +155,10 @@ class GatewayClient:
             body["indexed"] = True
         return await self.request("POST", "describe", body)
 
-    async def execute(self, key: str, arguments: Json) -> Json:
+    async def execute(self, key: str, arguments: Json, shape: Json | None = None) -> Json:
         """Run a tool; its unchanged result."""
-        return await self.request("POST", "execute", {"toolKey": key, "arguments": arguments})
+        body = {"toolKey": key, "arguments": arguments, **(shape or {})}
+        return await self.request("POST", "execute", body)
 
     async def enrich(self, body: Json) -> Json:
         """The rules and tools for a `prompt`, or for `queries`."""

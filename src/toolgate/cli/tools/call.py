@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, TypeAlias, cast
 
 import anyio
 import typer
@@ -19,6 +19,9 @@ from toolgate.types import Json, json_object
 __all__ = ["app", "read_arguments"]
 
 app = typer.Typer(add_completion=False)
+
+Format: TypeAlias = Literal["json", "csv", "table", "text"]
+"""As `format` of `tool_execute`."""
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -46,20 +49,32 @@ def call(
         list[str] | None,
         typer.Option("--arg", metavar="NAME=VALUE", help="One argument. Repeatable."),
     ] = None,
+    select: Annotated[
+        str, typer.Option("--select", metavar="JQ", help="Print only this part: a jq filter.")
+    ] = "",
+    form: Annotated[
+        Format | None, typer.Option("--format", help="How the result is written.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
 ) -> int:
     """Call a tool."""
     arguments = _parse_json_object(args)
     pairs = [_pair(text) for text in arg or []]
-    return anyio.run(_call, key, arguments, pairs, as_json)
+    shape: Json = {"select": select} if select else {}
+    if form is not None:
+        shape["format"] = form
+    return anyio.run(_call, key, arguments, pairs, shape, as_json)
 
 
-async def _call(key: str, arguments: Json, pairs: list[tuple[str, str]], as_json: bool) -> int:
+async def _call(
+    key: str, arguments: Json, pairs: list[tuple[str, str]], shape: Json, as_json: bool
+) -> int:
     server = key.partition(":")[0] if ":" in key else key.partition("__")[0]
     with spinner(f"Calling {key}"):
         async with open_gateway(load_settings(), connect=[server]) as gateway:
             schema = await _schema(gateway, key) if pairs else {}
-            result = await gateway.execute(key, {**arguments, **read_arguments(pairs, schema)})
+            given = {**arguments, **read_arguments(pairs, schema)}
+            result = await gateway.execute(key, given, shape)
     if as_json:
         print_json(result)
     else:
@@ -98,7 +113,7 @@ def show(result: Json) -> None:
         if is_error:
             note(text)
         else:
-            print_data(text)
+            print_data(text.removesuffix("\n"))  # as CSV ends
     if structured is not None:
         print_json(structured)
     if _asks_user(result):

@@ -13,7 +13,12 @@ from toolgate.gateway.calls.service import CallService, error_result
 from toolgate.gateway.execution import text_of_block
 from toolgate.gateway.execution.result_shape import Shape
 from toolgate.gateway.listing import ContentService
-from toolgate.gateway.meta_tools import READ_TOOL, ExecuteArguments, read_result_read
+from toolgate.gateway.meta_tools import (
+    READ_TOOL,
+    ExecuteArguments,
+    ReadArguments,
+    read_result_read,
+)
 from toolgate.gateway.results.paged_results import PagedResults
 from toolgate.gateway.results.shaping import ResultShaper
 from toolgate.gateway.visible_catalog import VisibleCatalog
@@ -84,7 +89,7 @@ class MetaCalls:
             ToolgateError: It was refused or failed.
         """
         if request.key in _RESULT_READ:
-            return await self.read_result(caller, request.arguments)
+            return await self.read_result(caller, read_result_read(request.arguments))
         await self._visible.wait_first_listing(caller, request.key)
         if (content := self._contents.find(caller, request.key)) is not None:
             result = await self._shaper.run(
@@ -155,14 +160,13 @@ class MetaCalls:
         ]
         return _structured(results) if is_structured else _content(results)
 
-    async def read_result(self, caller: Caller, arguments: object) -> Json:
+    async def read_result(self, caller: Caller, page: ReadArguments) -> Json:
         """A page of a stored result, or what a filter makes of it.
 
         Raises:
-            ArgumentError: The arguments do not fit, or the filter is no valid jq.
+            ArgumentError: The filter is no valid jq.
             HandleError: The handle is altered, expired, or another caller's.
         """
-        page = read_result_read(arguments)
         if not page.select.strip():
             return await self._pages.read(caller, page.handle, page.offset)
         result = await self._shaper.read(caller, page.handle, Shape(select=page.select))

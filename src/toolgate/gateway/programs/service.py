@@ -22,10 +22,10 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.gateway.calls import CallService
-from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
-from toolgate.gateway.meta_tools import DiscoverRequest, ProgramArguments
+from toolgate.gateway.meta_tools import ProgramArguments
 from toolgate.gateway.parts import ResultParts
+from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
 from toolgate.gateway.programs.names import function_names, words_of
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
 from toolgate.gateway.programs.stubs import host_function, named_arguments
@@ -43,35 +43,15 @@ from toolgate.models.sandboxes import (
     Sandbox,
 )
 from toolgate.settings import ProgramSettings
-from toolgate.store import StoredProgram, StoredResult
+from toolgate.store import StoredProgram
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
 __all__ = ["ProgramService", "answer_of"]
-
-_MAX_VALUE_BYTES = 2**20
-"""Bytes of a value that programs store for each other, as JSON (chosen)."""
 
 _MAX_LOG_CHARS = 2_000
 """Characters of what a program printed that its answer has (chosen)."""
 
 _PURPOSE = "program"
-
-_HELPER_FUNCTIONS = (
-    HostFunction(
-        name="search", parameters="query: str, limit: int = 5", returns="list[dict[str, Any]]"
-    ),
-    HostFunction(name="describe", parameters="function: str", returns="str"),
-    HostFunction(name="store", parameters="name: str, value: Any", returns="None"),
-    HostFunction(name="load", parameters="name: str", returns="Any"),
-)
-
-
-_HELPER_PARAMETERS = {
-    "search": ("query", "limit"),
-    "describe": ("function",),
-    "store": ("name", "value"),
-    "load": ("name",),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +79,7 @@ class ProgramService:
         catalog: Catalog,
         visible: VisibleCatalog,
         calls: CallService,
-        discovery: DiscoveryService,
+        helpers: ProgramHelpers,
         pages: PagedResults,
         receipts: Receipts,
         parts: ResultParts,
@@ -108,7 +88,7 @@ class ProgramService:
         self._catalog = catalog
         self._visible = visible
         self._calls = calls
-        self._discovery = discovery
+        self._helpers = helpers
         self._pages = pages
         self._receipts = receipts
         self._store = parts.store
@@ -260,8 +240,11 @@ class ProgramService:
         """The answer of one call; what a program can react to is an exception in it."""
         module, _, _ = call.function.rpartition(".")
         try:
-            if not module and call.function in _HELPER_PARAMETERS:
-                return CallValue(value=await self._help(run, call))
+            if not module and is_helper(call.function):
+                value = await self._helpers.answer(
+                    run.caller, call, run.names, keep_s=self._rules.keep_s
+                )
+                return CallValue(value=value)
             key = run.names.get(call.function)
             if key is None:
                 return CallFailure(
@@ -306,60 +289,6 @@ class ProgramService:
         schema = json_object(entry.definition.get("inputSchema")) if entry is not None else {}
         return named_arguments(schema, call.args, call.kwargs)
 
-    async def _help(self, run: _Run, call: HostCall) -> Any:
-        order = _HELPER_PARAMETERS[call.function]
-        arguments = dict(zip(order, call.args, strict=False)) | call.kwargs
-        if call.function == "search":
-            return await self._search(run, str(arguments["query"]), int(arguments.get("limit", 5)))
-        if call.function == "describe":
-            return self._described(run, str(arguments.get("function")))
-        result_id = _value_id(run.caller, str(arguments.get("name")))
-        if call.function == "load":
-            stored = await self._store.results.get(result_id)
-            if stored is None or stored.expires_at <= utc_now():
-                raise ValueError(f"nothing is stored as {arguments.get('name')!r}")
-            return json_text.loads(stored.body)
-        body = json_text.dumps(arguments.get("value"))
-        if len(body) > _MAX_VALUE_BYTES:
-            raise ValueError(f"a stored value may have {_MAX_VALUE_BYTES:,} bytes as JSON")
-        await self._store.results.save(
-            StoredResult(
-                handle=result_id,
-                project_id=run.caller.project_id,
-                caller_id=run.caller.caller_id,
-                body=body,
-                expires_at=utc_now(plus_s=self._rules.keep_s),
-            )
-        )
-        return None
-
-    async def _search(self, run: _Run, query: str, limit: int) -> list[Json]:
-        request = DiscoverRequest(
-            queries=(query,), max_results=max(1, min(limit, 50)), as_text=False
-        )
-        discovery = await self._discovery.discover(run.caller, request)
-        functions = {key: name for name, key in run.names.items()}
-        return [
-            {
-                "function": functions.get(hit.tool_key, hit.tool_key),
-                "signature": hit.signature,
-                "description": hit.description,
-                "relevance": round(hit.relevance, 3),
-            }
-            for hit in discovery.results
-        ]
-
-    def _described(self, run: _Run, function: str) -> str:
-        key = run.names.get(function, function)
-        entry = self._visible.tool_or_none(run.caller, key)
-        if entry is None:
-            raise ValueError(f"there is no function {function!r}; find them with search")
-        name = next((name for name, known in run.names.items() if known == key), function)
-        host = host_function(name, entry.definition, entry.digest)
-        text = str(entry.definition.get("description") or "")
-        line = f"async def {name}({host.parameters}) -> {host.returns}"
-        return f"{host.types}\n{line}\n{text}".strip()
-
     # Preparation
 
     def _program(self, caller: Caller, request: ProgramArguments) -> Program:
@@ -379,7 +308,7 @@ class ProgramService:
             code=request.code,
             inputs=request.inputs,
             modules=tuple(HostModule(name=n, functions=tuple(f)) for n, f in modules.items()),
-            functions=_HELPER_FUNCTIONS,
+            functions=HELPER_FUNCTIONS,
             limits=ProgramLimits(
                 run_s=rules.run_s, memory_mb=rules.memory_mb, steps=4 * rules.max_calls + 100
             ),
@@ -509,12 +438,6 @@ def _continuation(call: ParkedCall, responses: Json) -> Json:
 def _digest_of(body: Json, snapshot: bytes) -> str:
     plain = {name: value for name, value in body.items() if name != "snapshot"}
     return hashlib.sha256(json_text.dumps(plain) + snapshot).hexdigest()
-
-
-def _value_id(caller: Caller, name: str) -> str:
-    """Where a stored value is: of one conversation of one caller."""
-    text = json_text.dumps([*caller.thread, name])
-    return f"value-{hashlib.sha256(text).hexdigest()}"
 
 
 def answer_of(result: Json) -> CallValue | CallFailure:

@@ -15,6 +15,7 @@ from toolgate.gateway.meta_tools import (
     DiscoverRequest,
     OneOrMore,
     ProgramArguments,
+    ReadArguments,
 )
 from toolgate.server.rest.models import Answer, Body, PageOf, Query
 from toolgate.server.rest.routing import Call, Routes
@@ -124,6 +125,16 @@ async def execute(call: Call, body: Execute) -> Json:
         request.shape,
         lambda: call.gateway.calls.execute(call.caller, request.key, request.arguments),
     )
+
+
+class ReadResult(ReadArguments, Body):
+    """A page of a stored result, or a part: the arguments of `result_read`."""
+
+
+@routes.post("result", answer=CallResult, example={"handle": "eyJpIjoi…", "select": ".items"})
+async def read_result(call: Call, body: ReadResult) -> Json:
+    """Read on in a result that was cut, as that of a program can be."""
+    return await call.gateway.meta_calls.read_result(call.caller, body)
 
 
 class RunProgram(ProgramArguments, Body):

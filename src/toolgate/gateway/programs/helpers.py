@@ -1,0 +1,149 @@
+"""Functions that programs have beside the tools: search, describe, select, store, load."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from toolgate.base import json_text
+from toolgate.base.ids import utc_now
+from toolgate.gateway.discovery import DiscoveryService
+from toolgate.gateway.meta_tools import DiscoverRequest
+from toolgate.gateway.programs.stubs import host_function
+from toolgate.gateway.results.jq_filter import JqFilter
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.models.sandboxes import HostCall, HostFunction
+from toolgate.store import Store, StoredResult
+from toolgate.types import Caller, Json
+
+__all__ = ["HELPER_FUNCTIONS", "ProgramHelpers", "is_helper"]
+
+_MAX_VALUE_BYTES: Final = 2**20
+"""Bytes of a value that programs store for each other, as JSON (chosen)."""
+
+HELPER_FUNCTIONS: Final = (
+    HostFunction(
+        name="search", parameters="query: str, limit: int = 5", returns="list[dict[str, Any]]"
+    ),
+    HostFunction(name="describe", parameters="function: str", returns="str"),
+    HostFunction(name="select", parameters="value: Any, filter: str", returns="Any"),
+    HostFunction(name="store", parameters="name: str, value: Any", returns="None"),
+    HostFunction(name="load", parameters="name: str", returns="Any"),
+)
+"""How they are declared."""
+
+_PARAMETERS: Final = {
+    "search": ("query", "limit"),
+    "describe": ("function",),
+    "select": ("value", "filter"),
+    "store": ("name", "value"),
+    "load": ("name",),
+}
+
+
+def is_helper(function: str) -> bool:
+    """Whether a function without a module is one of them."""
+    return function in _PARAMETERS
+
+
+class ProgramHelpers:
+    """Answers the calls of these functions."""
+
+    def __init__(
+        self,
+        *,
+        visible: VisibleCatalog,
+        discovery: DiscoveryService,
+        jq: JqFilter,
+        store: Store,
+    ) -> None:
+        self._visible = visible
+        self._discovery = discovery
+        self._jq = jq
+        self._store = store
+
+    async def answer(
+        self, caller: Caller, call: HostCall, names: Mapping[str, str], *, keep_s: float
+    ) -> Any:
+        """What a function gives.
+
+        Args:
+            caller: Whose program it is.
+            call: The call.
+            names: Keys of tools by the names of their functions.
+            keep_s: Seconds that stored values live.
+
+        Raises:
+            ValueError: There is no such function or value, or the filter does not fit.
+            ToolgateError: The search or the filter failed.
+        """
+        arguments = dict(zip(_PARAMETERS[call.function], call.args, strict=False)) | call.kwargs
+        match call.function:
+            case "search":
+                limit = int(arguments.get("limit", 5))
+                return await self._search(caller, str(arguments["query"]), limit, names)
+            case "describe":
+                return self._described(caller, str(arguments.get("function")), names)
+            case "select":
+                jq_filter = str(arguments.get("filter"))
+                await self._jq.check(jq_filter)
+                return await self._jq.apply(jq_filter, arguments.get("value"))
+            case "load":
+                return await self._load(caller, str(arguments.get("name")))
+            case _:
+                name, value = str(arguments.get("name")), arguments.get("value")
+                return await self._keep(caller, name, value, keep_s)
+
+    async def _load(self, caller: Caller, name: str) -> Any:
+        stored = await self._store.results.get(_value_id(caller, name))
+        if stored is None or stored.expires_at <= utc_now():
+            raise ValueError(f"nothing is stored as {name!r}")
+        return json_text.loads(stored.body)
+
+    async def _keep(self, caller: Caller, name: str, value: Any, keep_s: float) -> None:
+        body = json_text.dumps(value)
+        if len(body) > _MAX_VALUE_BYTES:
+            raise ValueError(f"a stored value may have {_MAX_VALUE_BYTES:,} bytes as JSON")
+        await self._store.results.save(
+            StoredResult(
+                handle=_value_id(caller, name),
+                project_id=caller.project_id,
+                caller_id=caller.caller_id,
+                body=body,
+                expires_at=utc_now(plus_s=keep_s),
+            )
+        )
+
+    async def _search(
+        self, caller: Caller, query: str, limit: int, names: Mapping[str, str]
+    ) -> list[Json]:
+        request = DiscoverRequest(
+            queries=(query,), max_results=max(1, min(limit, 50)), as_text=False
+        )
+        discovery = await self._discovery.discover(caller, request)
+        functions = {key: name for name, key in names.items()}
+        return [
+            {
+                "function": functions.get(hit.tool_key, hit.tool_key),
+                "signature": hit.signature,
+                "description": hit.description,
+                "relevance": round(hit.relevance, 3),
+            }
+            for hit in discovery.results
+        ]
+
+    def _described(self, caller: Caller, function: str, names: Mapping[str, str]) -> str:
+        key = names.get(function, function)
+        entry = self._visible.tool_or_none(caller, key)
+        if entry is None:
+            raise ValueError(f"there is no function {function!r}; find them with search")
+        name = next((name for name, known in names.items() if known == key), function)
+        host = host_function(name, entry.definition, entry.digest)
+        text = str(entry.definition.get("description") or "")
+        line = f"async def {name}({host.parameters}) -> {host.returns}"
+        return f"{host.types}\n{line}\n{text}".strip()
+
+
+def _value_id(caller: Caller, name: str) -> str:
+    """Where a stored value is: of one conversation of one caller."""
+    text = json_text.dumps([*caller.thread, name])
+    return f"value-{hashlib.sha256(text).hexdigest()}"

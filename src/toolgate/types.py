@@ -17,7 +17,9 @@ __all__ = [
     "LOCAL",
     "MODERN_VERSION",
     "AuditRecord",
+    "CacheRule",
     "Caller",
+    "CallerScope",
     "CredentialSpec",
     "EntryKind",
     "Era",
@@ -174,6 +176,21 @@ class ToolOverride:
     """By the name of the parameter."""
 
 
+CallerScope: TypeAlias = Literal["caller", "project", "all"]
+"""Who shares something: one caller, all callers of a project, or everybody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CacheRule:
+    """How long results of a read-only tool are kept, and for whom."""
+
+    ttl_s: float
+    """Seconds."""
+
+    scope: CallerScope = "caller"
+    """Who gets a result that is kept."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ServerSpec:
     """One upstream server as it is configured."""
@@ -236,6 +253,9 @@ class ServerSpec:
 
     tool_overrides: Mapping[str, ToolOverride] = field(default_factory=dict[str, ToolOverride])
     """By upstream tool name: how the tool is offered in place of how the server offers it."""
+
+    tool_caches: Mapping[str, CacheRule] = field(default_factory=dict[str, CacheRule])
+    """By upstream tool name: results that are kept for the same question."""
 
     credentials: CredentialSpec = CredentialSpec()
     """What is shown to it beside what stands in `options`."""

@@ -6,7 +6,13 @@ from toolgate.catalog.changes import CatalogChange
 from toolgate.catalog.contents import Content, ContentKind, contents_of
 from toolgate.catalog.exposed_names import exposed_names
 from toolgate.catalog.menu import Menu, MenuRules
-from toolgate.catalog.snapshot import CatalogEntry, ServerEntries, Snapshot, build_entries
+from toolgate.catalog.snapshot import (
+    CatalogEntry,
+    ServerEntries,
+    Snapshot,
+    build_entries,
+    cache_problem,
+)
 
 __all__ = [
     "Catalog",
@@ -21,6 +27,7 @@ __all__ = [
     "ServerEntries",
     "Snapshot",
     "build_entries",
+    "cache_problem",
     "contents_of",
     "exposed_names",
     "fold",

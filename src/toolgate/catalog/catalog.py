@@ -14,7 +14,7 @@ from toolgate.catalog.changes import changed_lists
 from toolgate.catalog.events import CatalogEvents
 from toolgate.catalog.listed_definitions import INSTRUCTIONS, EntryId
 from toolgate.catalog.refresher import ListingRefresher
-from toolgate.catalog.snapshot import ServerEntries, Snapshot, build_entries
+from toolgate.catalog.snapshot import ServerEntries, Snapshot, build_entries, cache_problem
 from toolgate.catalog.stored_listings import StoredListings, configuration_digest
 from toolgate.errors import SettingError, StoreError
 from toolgate.store import Store
@@ -399,8 +399,8 @@ class Catalog:
             resources=len(offers.resources),
             listed_at=offers.listed_at,
         )
-        if offers.override_problems:
-            status = replace(status, override_problems=offers.override_problems)
+        if problems := (*offers.override_problems, *_cache_problems(server.spec, entries)):
+            status = replace(status, override_problems=problems)
         if status.state not in ("ready", "degraded"):
             return status
         if failure := self._refresher.failure(server.name):
@@ -409,6 +409,18 @@ class Catalog:
             )
         # Nobody can use a server whose tools are unknown.
         return status if entries is not None else replace(status, state="connecting")
+
+
+def _cache_problems(spec: ServerSpec, entries: ServerEntries | None) -> list[str]:
+    if entries is None or not spec.tool_caches:
+        return []
+    tools = {tool.own_name: tool for tool in entries.tools}
+    problems = {tool: cache_problem(tools.get(tool), spec) for tool in spec.tool_caches}
+    return [
+        f"[server.{spec.name}.tools.{tool}] has cache_s. {problem}"
+        for tool, problem in problems.items()
+        if problem
+    ]
 
 
 def _check_distinguishable(names: Iterable[str]) -> None:

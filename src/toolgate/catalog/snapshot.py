@@ -15,9 +15,9 @@ from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog.exposed_names import exposed_names
 from toolgate.catalog.listed_definitions import EntryId
 from toolgate.catalog.overrides import OfferedTool, offered_tools
-from toolgate.types import Json, ToolOverride, json_object
+from toolgate.types import Json, ServerSpec, ToolOverride, json_object
 
-__all__ = ["CatalogEntry", "ServerEntries", "Snapshot", "build_entries"]
+__all__ = ["CatalogEntry", "ServerEntries", "Snapshot", "build_entries", "cache_problem"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -335,6 +335,17 @@ class Snapshot:
             is_offered = any(_template_pattern(t.name).fullmatch(uri) for t in entries.templates)
             if is_offered and not entries.withholds(uri):
                 yield server, uri
+
+
+def cache_problem(entry: CatalogEntry | None, spec: ServerSpec) -> str:
+    """Why results of a tool are not kept although its settings ask for that; empty: they are."""
+    if entry is None:
+        return "The server has no such tool."
+    if not spec.trust:
+        return "Its results are not kept: the server is not trusted (trust = false)."
+    if not entry.read_only:
+        return "Its results are not kept: the tool is not marked read-only."
+    return ""
 
 
 def build_entries(

@@ -31,6 +31,7 @@ from toolgate.errors import (
 from toolgate.gateway.approvals import ApprovalService
 from toolgate.gateway.calls import CallService, error_result
 from toolgate.gateway.calls.meta_calls import MetaCalls
+from toolgate.gateway.calls.result_cache import ResultCache
 from toolgate.gateway.discovery import DiscoveryService
 from toolgate.gateway.documents import DocumentService
 from toolgate.gateway.execution.forwarding import ServerForwarder
@@ -399,6 +400,9 @@ class _ServiceBuilder:
             learning=self._search.learning,
             intents=intents,
             contents=contents,
+            cache=ResultCache(
+                self._catalog, max_bytes=lambda: self._settings().results.cache_mb * 2**20
+            ),
         )
 
     def programs(

@@ -19,6 +19,7 @@ from toolgate.errors import (
     RpcError,
     ToolgateError,
 )
+from toolgate.gateway.calls.result_cache import ResultCache
 from toolgate.gateway.execution import (
     Protections,
     Running,
@@ -64,6 +65,7 @@ class CallService:
         learning: Learning,
         intents: IntentRequests,
         contents: ContentService,
+        cache: ResultCache,
     ) -> None:
         self._catalog = catalog
         self._visible = visible
@@ -73,6 +75,7 @@ class CallService:
         self._learning = learning
         self._intents = intents
         self._contents = contents
+        self._cache = cache
         self._calls_in_progress = Running()
         self.protections = Protections()
         """Files that only the tools of a pack may change."""
@@ -240,19 +243,40 @@ class CallService:
         ) as done:
             if passed.clearance is not None:
                 await self._guards.approvals.consume(caller, passed.clearance)
-            request_ids = sent_requests()
-            with observe("server", tool=entry.key, arguments=arguments):
-                result = await self._answer(caller, entry, sent, peer, passed)
-            ids: Json = {"upstream_request_id": request_ids[-1]} if request_ids else {}
-            done(result, ids)
+            slot = None if passed.clearance else self._cache.slot(caller, entry, sent)
+            if slot is not None and slot.result is not None:
+                result, notes = slot.result, {"cached_for_s": round(slot.age_s, 3)}
+            else:
+                result, notes = await self._ask_server(caller, entry, sent, peer, passed)
+                if slot is not None:
+                    slot.keep(result)
+            done(result, notes)
             if passed.guard is not None:
-                result, notes = await passed.result(entry.key, result)
-                done(result, ids | notes)
+                result, of_guard = await passed.result(entry.key, result)
+                done(result, notes | of_guard)
         if passed.clearance is not None:
             result = self._guards.approvals.bind_continuation(passed.clearance, result)
         if result.get("resultType") != "input_required":
             self._learning.note_call(caller, entry.key, ok=result.get("isError") is not True)
         return result
+
+    async def _ask_server(
+        self,
+        caller: Caller,
+        entry: CatalogEntry,
+        sent: Json,
+        peer: Peer | None,
+        passed: GuardedCall,
+    ) -> tuple[Json, Json]:
+        """What the server answers, and what the record says of it."""
+        request_ids = sent_requests()
+        arguments = sent.get("arguments")
+        with (
+            self._cache.noting_writes(entry),
+            observe("server", tool=entry.key, arguments=arguments),
+        ):
+            result = await self._answer(caller, entry, sent, peer, passed)
+        return result, {"upstream_request_id": request_ids[-1]} if request_ids else {}
 
     def _forwarded(self, caller: Caller, server: str) -> list[str]:
         """Names of the caller's headers that its server gets; never their values."""

@@ -1,8 +1,9 @@
 """Explains why a caller sees a tool, or does not."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final
 
-from toolgate.catalog import Catalog, CatalogEntry
+from toolgate.catalog import Catalog, CatalogEntry, cache_problem
 from toolgate.catalog.scanner import Quarantine, QuarantinedEntry
 from toolgate.errors import ForbiddenError
 from toolgate.gateway.execution import nearest
@@ -13,9 +14,15 @@ from toolgate.search import SearchRequest, ToolIndex
 from toolgate.security.access import AccessDecision, PresentedCredentials
 from toolgate.security.guards import CallGuards
 from toolgate.settings import Settings
-from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, Identity, Json
+from toolgate.types import DEFAULT_PROJECT, LOCAL, Caller, CallerScope, Identity, Json
 
 __all__ = ["VisibilityExplanation"]
+
+_SCOPES: Final[Mapping[CallerScope, str]] = {
+    "caller": "the same caller",
+    "project": "callers of the same project",
+    "all": "everybody",
+}
 
 _MAX_RANK = 50
 """Hits of a search among which an explanation looks for the tool (chosen)."""
@@ -100,6 +107,10 @@ class VisibilityExplanation:
             if entry.override is not None:
                 stages.append(_stage("override", True, _override_text(entry)))
             spec = self._catalog.spec(entry.server)
+            if spec is not None and (rule := spec.tool_caches.get(entry.own_name)):
+                problem = cache_problem(entry, spec)
+                kept = f"Results are kept for {rule.ttl_s:g} s, for {_SCOPES[rule.scope]}."
+                stages.append(_stage("cache", True, problem or kept))
             if spec is not None and spec.forward_headers:
                 names = ", ".join(spec.forward_headers)
                 reason = f"Its server gets these headers of the client: {names}."

@@ -22,7 +22,14 @@ from toolgate.settings.table_reader import dotted, read_table
 from toolgate.settings.tables import CredentialTable, ServerTable
 from toolgate.settings.variables import Missing, is_reference
 from toolgate.settings.variables import replace as fill
-from toolgate.types import DEFAULT_PROJECT, CredentialSpec, Json, ServerSpec, ToolOverride
+from toolgate.types import (
+    DEFAULT_PROJECT,
+    CacheRule,
+    CredentialSpec,
+    Json,
+    ServerSpec,
+    ToolOverride,
+)
 
 __all__ = [
     "missing_problem",
@@ -107,6 +114,12 @@ def read_server(
         for tool, settings in table.tools.items()
         if settings.timeout_s is not None
     }
+    caches = {
+        tool: CacheRule(ttl_s=settings.cache_s, scope=settings.cache_for)
+        for tool, settings in table.tools.items()
+        if settings.cache_s is not None
+    }
+    _check_caches(caches, table, location)
     max_timeout_s = table.max_timeout_s
     if "max_timeout_s" not in entry:
         max_timeout_s = max(max_timeout_s, table.timeout_s, *tool_timeouts_s.values(), 0)
@@ -136,11 +149,29 @@ def read_server(
         project_id=table.project or DEFAULT_PROJECT,
         tool_permissions=table.tool_permissions,
         tool_overrides=overrides,
+        tool_caches=caches,
         audit=table.audit,
         credentials=credentials,
         source=str(location.document.path),
         problem=problem,
     )
+
+
+def _check_caches(
+    caches: Mapping[str, CacheRule], table: ServerTable, location: EntryLocation
+) -> None:
+    """Refuse to share what a server gives to one user or project."""
+    shared_by = {"server": ("caller", "project", "all"), "project": ("caller", "project")}
+    allowed = shared_by.get(table.credentials.per, ("caller",))
+    for tool, rule in caches.items():
+        if rule.scope not in allowed:
+            raise location.document.error(
+                (*location.path, "tools", tool, "cache_for"),
+                f"cache_for of tool {tool!r} is {rule.scope!r}, and the credentials of the server "
+                f"are per {table.credentials.per}.",
+                allowed=f"Allowed: {', '.join(allowed)}.",
+                hint="Correct or remove it.",
+            )
 
 
 def _overrides(table: ServerTable, location: EntryLocation) -> Mapping[str, ToolOverride]:

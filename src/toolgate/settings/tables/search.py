@@ -109,6 +109,9 @@ class ResultSettings:
     ttl_s: float = between(3600.0, 1, 604_800)
     """Seconds a stored result lives; 1 to 604,800."""
 
+    cache_mb: int = between(32, 1, 4096)
+    """Megabytes of memory for results of tools with `cache_s`, 1 to 4,096."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class UsageSettings:

@@ -118,6 +118,15 @@ class ToolTable:
     parameters: Mapping[str, ParameterTable] = field(default_factory=dict[str, ParameterTable])
     """Tables `[server.NAME.tools.TOOL.parameters.PARAMETER]` by the name of the parameter."""
 
+    cache_s: float | None = between(None, 0.1, 86_400)
+    """Seconds for which a result is kept and given for the same arguments, 0.1 to 86,400; absent:
+    none is. Only for tools that are marked read-only, of servers that are trusted. See
+    [kept results](concepts.md#kept-results)."""
+
+    cache_for: Literal["caller", "project", "all"] = "caller"
+    """Who gets a result that is kept: the same `caller`, all of its `project`, or `all`. WARNING:
+    others than the caller may see what only it was allowed to see at the server."""
+
     timeout_s: float | None = between(None, 0.001, 86_400)
     """Seconds a call of this tool may take without progress, 0.001 to 86,400; the server's
     `timeout_s` when it is absent."""

@@ -74,7 +74,7 @@ eval: $(DEV) ## measure the search on labelled requests: make eval DATA=FOLDER
 	    --strategy $$strategy --limit 1000 $(ARGS) \
 	  && OMP_NUM_THREADS=1 $(BIN)/toolgate eval tools $(DATA)/tools/mcpverse --with $(DATA)/tools/toucan \
 	    --strategy $$strategy $(ARGS) || exit 1; done
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ablation $(addprefix $(DATA)/tools/,mcpverse mcpverse+toucan metatool metatool_multi stabletoolbench bfcl_live bfcl_basic)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.ablation --distractors $(DATA)/tools/toucan $(addprefix $(DATA)/tools/,mcpverse mcpverse+toucan metatool metatool_multi stabletoolbench bfcl_live bfcl_basic)
 
 scale: $(DEV) ## search over 600 to 1,000,000 tools: make scale DATA=FOLDER, with tools/ in it
 	@test -d "$(DATA)/tools" || { echo "Say where the data sets are: make scale DATA=FOLDER" >&2; exit 2; }

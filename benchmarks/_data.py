@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-__all__ = ["DATA", "PHRASES", "REAL_TOOLS", "read_rows"]
+__all__ = ["DATA", "OWN_NAMES", "PHRASES", "REAL_TOOLS", "read_rows"]
 
 DATA = Path(__file__).parent / "data"
 """Folder of the data sets; its README says where each is from."""
@@ -14,6 +14,9 @@ REAL_TOOLS = DATA / "real_tools.jsonl"
 
 PHRASES = DATA / "phrases.jsonl"
 """Short requests, and which of these tools serve them."""
+
+OWN_NAMES = DATA / "own_names.jsonl"
+"""Requests that contain people's own names for things, and which of these tools serve them."""
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

@@ -1,17 +1,31 @@
 """The labelled phrases of `benchmarks/data` as sets of requests."""
 
 import random
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from benchmarks._data import DATA, PHRASES, REAL_TOOLS, read_rows
+from benchmarks._data import DATA, OWN_NAMES, PHRASES, REAL_TOOLS, read_rows
 from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, tool_of
 from toolgate.search import SearchableTool
 
-__all__ = ["SELECTIONS", "phrase_sets", "phrases_of_some_servers", "real_tools"]
+__all__ = [
+    "SELECTIONS",
+    "phrase_sets",
+    "phrases_of_some_servers",
+    "real_tools",
+    "requests_with_own_names",
+]
 
 SELECTIONS: Final = (4, 8, 11, 11, 20)
 """Servers of catalogs in which a part of the phrases has no tool."""
+_SAME_PURPOSE: Final = re.compile(
+    r"k8s|kube|helm|docker|container|redis|mongo|sql|postgres|database|neo4j|memory|knowledge"
+    r"|git|repo|codebase|file|desktop|commander|shell|terminal|drive|slack|discord|telegram"
+    r"|whatsapp|waha",
+    re.IGNORECASE,
+)
+"""Names of servers that do the same as one of the ten; their tools would count as wrong."""
 
 
 def phrase_sets(split: str) -> list[LabelledSet]:
@@ -48,6 +62,24 @@ def phrases_of_some_servers(split: str) -> list[LabelledSet]:
         name = f"phrases, {count} of 37 servers"
         sets.append(LabelledSet(name=name, tools=catalog, questions=questions))
     return sets
+
+
+def requests_with_own_names(distractors: Sequence[SearchableTool] = ()) -> LabelledSet:
+    """Requests with own names of resources, paths and ids, over the tools of ten servers.
+
+    Of the distractors, those whose servers have tools for the same are left out.
+    """
+    rows = read_rows(OWN_NAMES)
+    servers = {key.partition(":")[0] for row in rows for key in row["relevant"]}
+    tools = [tool for tool in real_tools() if tool.server in servers]
+    keys = {tool.key for tool in tools}
+    others = [tool for tool in distractors if not _SAME_PURPOSE.search(tool.server)]
+    catalog = {tool.key: tool for tool in (*others, *tools)}
+    return LabelledSet(
+        name="own names" + ("+distractors" if others else ""),
+        tools=tuple(catalog.values()),
+        questions=tuple(_phrase(row, "relevant", keys) for row in rows),
+    )
 
 
 def real_tools() -> list[SearchableTool]:

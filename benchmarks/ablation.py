@@ -1,9 +1,10 @@
 """What each part of the hybrid search is worth, and whether it loses to one of them.
 
-    python -m benchmarks.ablation [FOLDER …] [--most 300] [--quick] [--json]
+    python -m benchmarks.ablation [FOLDER …] [--distractors FOLDER] [--most 300] [--quick] [--json]
 
 A FOLDER is a set as `toolgate eval tools` reads it; `FOLDER+OTHER` adds the tools of its sibling
-OTHER; the phrases of `benchmarks/data` that were not used for fitting always come first. Each cell
+OTHER. The phrases of `benchmarks/data` that were not used for fitting always come first, then the
+requests with own names, also among the tools of `--distractors`. Each cell
 is R@5 (share of the needed tools among the first five), and behind it by how much the default is
 better, with a 95 % interval (paired bootstrap over the requests). Fails where the default loses
 more than .01 to one of its parts. "log of a fifth" and "of four fifths": five folds, where the
@@ -19,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks._data import DATA
-from benchmarks._phrases import phrase_sets
+from benchmarks._phrases import phrase_sets, requests_with_own_names
 from benchmarks._report import Report, Target, parser_of, print_all, run
 from toolgate.cli.evaluation._measure import LabelledSet, Question, read_labelled, score_ranking
 from toolgate.models.embedders.bundled import BundledEmbedder
@@ -49,19 +50,25 @@ FOLDS = 5
 SHOWN = 10
 
 
-def measure(quick: bool, folders: Sequence[str] = (), most: int = 300) -> Report:
+def measure(
+    quick: bool, folders: Sequence[str] = (), most: int = 300, distractors: str = ""
+) -> Report:
     """Rank the requests with and without each part; gives the table.
 
     Args:
         quick: Few requests.
         folders: A set each, or set+distractors; without any, the one that comes along.
         most: Requests of a set at most.
+        distractors: Folder of tools among which requests with own names are asked too.
     """
     most = 5 * FOLDS if quick else most
     sets = [
         replace(phrases, questions=tuple(q for q in phrases.questions if q.groups)[:most])
         for phrases in phrase_sets("held-out")
     ]
+    sets.append(requests_with_own_names())
+    if distractors:
+        sets.append(requests_with_own_names(read_labelled(Path(distractors)).tools))
     sets += [_read(folder, most) for folder in folders or (DATA / "mcpverse",)]
     names = [labelled.name for labelled in sets]
     by_step = asyncio.run(_table(sets))
@@ -167,7 +174,11 @@ if __name__ == "__main__":
     parser = parser_of("ablation")
     parser.add_argument("folders", nargs="*", metavar="FOLDER", help="a set, or set+distractors")
     parser.add_argument("--most", type=int, default=300, help="requests of a set at most")
+    parser.add_argument("--distractors", default="", help="tools among which own names are asked")
     given = parser.parse_args()
-    report = run(lambda quick: measure(quick, given.folders, given.most), quick=given.quick)
+    report = run(
+        lambda quick: measure(quick, given.folders, given.most, given.distractors),
+        quick=given.quick,
+    )
     print_all([lambda: report], as_json=given.json)
     sys.exit(not all(target.met for target in report.targets))

@@ -74,15 +74,18 @@ class QueryTexts:
     """What a query is scored by."""
 
     query: str
+    """As it was sent."""
+    text: str
+    """The same without values."""
     clauses: tuple[str, ...]
     context: str
     vector: NDArray[np.float32] | None = None
-    """The query's own vector, before it is moved; None without one."""
+    """The text's own vector, before it is moved; None without one."""
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """The query and its clauses."""
-        return (self.query, *self.clauses)
+        """The text and its clauses."""
+        return (self.text, *self.clauses)
 
     @cached_property
     def all(self) -> tuple[str, ...]:
@@ -147,7 +150,9 @@ class HybridRanker:
         if not asked[0].terms and not asked[0].unknown:
             # Words such as "what is the" are near to everything and mean nothing.
             silent = _silent(words.size)
-            scores = self._combined([silent], QueryTexts(texts.query, (), ""), raised, None)
+            scores = self._combined(
+                [silent], QueryTexts(texts.query, texts.text, (), ""), raised, None
+            )
             return Ranking(texts.query, asked[0], None, scores, (silent,), _UNLIFTED)
         votes, support = self._votes(state, texts.vector, request)
         shares = [reading.shares for reading in readings]
@@ -172,7 +177,7 @@ class HybridRanker:
             scores = self._combined(looks, texts, raised, slots)
         clauses = looks[: len(texts.parts)]
         if self._may_rerank(texts) and not raised:
-            _rerank(state, texts.query, asked[0], scores, clauses[0], slots, allowed)
+            _rerank(state, texts.text, asked[0], scores, clauses[0], slots, allowed)
         siblings = _servers_used(state, request, slots)
         lift = _UNLIFTED
         if votes or siblings is not None:
@@ -214,7 +219,7 @@ class HybridRanker:
             self._options.reranking
             and self._background is not None
             and not texts.clauses
-            and self._readable(texts.query) >= _READ_WELL
+            and self._readable(texts.text) >= _READ_WELL
         )
 
     def _readable(self, text: str) -> float:

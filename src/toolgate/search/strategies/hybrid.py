@@ -43,6 +43,7 @@ from toolgate.search.lexical.ranking import (
     interleave_hits,
 )
 from toolgate.search.lexical.translation import in_english
+from toolgate.search.lexical.values import without_values
 from toolgate.search.lexical_cache import LexicalCache
 from toolgate.search.relevance.background_similarity import background_vectors
 from toolgate.search.relevance.calibration import best_fit, read_calibration
@@ -355,13 +356,14 @@ class HybridSearch:
         queries = [query[:QUERY_CHARS] for query in written[:QUERIES]]
         if any(len(query) > QUERY_CHARS for query in written[:QUERIES]):
             notices.append(f"Only the first {QUERY_CHARS} characters of a query were searched.")
-        parts = {query: clauses_of(query, self._options.clauses) for query in queries}
+        texts = {query: without_values(state.words, query) for query in queries}
+        parts = {query: clauses_of(text, self._options.clauses) for query, text in texts.items()}
         context = request.context.strip()[:QUERY_CHARS]
         context = context if self._options.context_weight else ""
         vectors: dict[str, NDArray[np.float32]] | None = {}
         if state.vectors is not None and self._options.dense_weight:
-            texts = [text for query in queries for text in (query, *parts[query])]
-            vectors = await self._vectors_of([*texts, *([context] if context else [])])
+            asked = [text for query in queries for text in (texts[query], *parts[query])]
+            vectors = await self._vectors_of([*asked, *([context] if context else [])])
         if vectors is None or state.vectors is None:
             trouble = self._asked.trouble or "cannot be used; the log of the gateway says why"
             fallback = f"the embedder {trouble}"
@@ -392,8 +394,9 @@ class HybridSearch:
         weak: list[list[Hit]] = []
         read: list[SearchedQuery] = []
         for query in queries:
-            texts = QueryTexts(query, tuple(parts[query]), context, own_vectors.get(query))
-            ranking = ranker.rank(state, texts, vectors, request, allowed)
+            text = texts[query]
+            reading = QueryTexts(query, text, tuple(parts[query]), context, own_vectors.get(text))
+            ranking = ranker.rank(state, reading, vectors, request, allowed)
             hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
             (weak if fit == "none" else fitting).append(hits)
             margin = hits[0].fields.get("margin") if hits else None
@@ -403,7 +406,7 @@ class HybridSearch:
                 notices.append(notice)
             read.append(
                 SearchedQuery(
-                    query=query, vector=texts.vector, margin=margin, fit=fit, notice=notice
+                    query=query, vector=reading.vector, margin=margin, fit=fit, notice=notice
                 )
             )
         # What does not fit comes after all that does: a step without a tool pushes nothing out.

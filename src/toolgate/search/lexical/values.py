@@ -1,0 +1,126 @@
+"""Values in a request: what is handed to a tool, and does not say which tool that is.
+
+A deployment called `flight-search` has nothing to do with flights, and nobody who reads
+`/srv/weather/2024.csv` wants a forecast. Such names are left out before a request is searched:
+URLs, e-mail addresses, paths, quoted strings, and joined words (`flight-search`, `user:42`,
+`parseDate`) that no tool has.
+"""
+
+import re
+
+from toolgate.search.lexical.state import LexicalState
+from toolgate.search.tokenizer import IGNORED, fold, term_of, words
+
+__all__ = ["without_values"]
+
+_MAY_HAVE = re.compile(r"""["“„«`'/\\@#:._$\d-]|[a-z][A-Z]""")
+"""What a text without values has nowhere: most requests are done after this."""
+_ADDRESS = re.compile(
+    r"\b[a-z][a-z0-9+.-]{0,20}://\S+|\bwww\.\S+"
+    r"|(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+",
+    re.IGNORECASE,
+)
+"""URLs and e-mail addresses."""
+_HOST = re.compile(r"(?:.*?://|.*@)?([^/:?#\s]*)")
+_PATH = re.compile(
+    r"(?<![^\s(\"'`=])(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.@*{}+-]+(?:[/\\][\w.@*{}+-]*)*"
+)
+"""Paths that say where they begin."""
+_ENDING = re.compile(r"[\w*}]\.([a-z][a-z0-9]{1,3}|sqlite|parquet|ipynb)$", re.IGNORECASE)
+"""Of a file's name."""
+_QUOTED = re.compile(
+    r'"[^"]{1,500}"|`[^`]{1,500}`|“[^”]{1,500}”|„[^“”]{1,500}[“”]|«[^»]{1,500}»'
+    r"|(?<!\w)'[^']{1,500}'(?!\w)"
+)
+_WORD = re.compile(r"[^\s\"'`“”„«»()\[\]{},;!?<>]+")
+_JOINTS = re.compile(r"(?<=\w)[/\\:.]+(?=\w)")
+_CAMEL = re.compile(r"^[a-z]{2,}[A-Z]|[A-Z][a-z]+[A-Z][a-z]+[A-Z][a-z]")
+"""`parseDate` and `MovieRentalService`; not products such as `YouTube` and `iPhone`."""
+_SHORT_CODE = 4
+"""Characters of letters and digits that are rather a word (`mp4`, `S3`) than somebody's id;
+chosen."""
+_SHORT_PART = 3
+"""Letters of a part that makes a joined word an ordinary one (`co-author`, `sign-up`); chosen."""
+_LEAST_WORDS = 2
+"""Words with a meaning that have to be left; a request of fewer is searched as it is; chosen."""
+
+
+def without_values(state: LexicalState, text: str) -> str:
+    """A request without its values, or as it is if hardly anything else is in it.
+
+    Of a URL the host is kept where a server is called like a part of it, and of a file its ending.
+    """
+    if not _MAY_HAVE.search(text):
+        return text
+    left = _ADDRESS.sub(lambda address: _host(state, address.group()), text)
+    left = _PATH.sub(lambda path: _file(path.group()), left)
+    left = _QUOTED.sub(lambda quoted: _unless_named(state, quoted.group()), left)
+    left = _WORD.sub(lambda word: _plain(state, word.group()), left)
+    telling = sum(word.lower() not in IGNORED for word in words(left))
+    return left if telling >= _LEAST_WORDS else text
+
+
+def _host(state: LexicalState, address: str) -> str:
+    """The parts of an address that are also names of servers."""
+    host = _HOST.match(address)
+    parts = host.group(1).split(".")[:-1] if host else []
+    return f" {' '.join(part for part in parts if fold(part) in state.server_names)} "
+
+
+def _file(path: str) -> str:
+    """The ending of a file, with the punctuation that ends a sentence."""
+    plain = path.rstrip(".:")
+    ending = _ENDING.search(plain)
+    return f" {ending.group(1) if ending else ''}{path[len(plain) :]} "
+
+
+def _unless_named(state: LexicalState, quoted: str) -> str:
+    """A quoted string only if a tool is called like that."""
+    return quoted if state.slots_named(fold(quoted[1:-1])) else " "
+
+
+def _plain(state: LexicalState, word: str) -> str:
+    """A word, or what is left of it if it is a value."""
+    plain = word.rstrip(".:")
+    if not _is_value(state, plain):
+        return word
+    ending = _ENDING.search(plain)
+    kept = ending.group(1) if ending and _is_known(state, ending.group(1)) else ""
+    return kept + word[len(plain) :]
+
+
+def _is_value(state: LexicalState, word: str) -> bool:
+    """Whether a word looks like somebody's own name for something, and no tool has it."""
+    if word.isalpha() and not _CAMEL.search(word):
+        return False
+    if not any(map(str.isalpha, word)) or state.slots_named(fold(word)):
+        return False
+    if word[0] in "#@:$":
+        return True
+    parts = _JOINTS.split(word)
+    if len(parts) > 1:
+        # `read/write` are two words, and `U.S.` is none; `acme/shop` is a name.
+        is_choice = "/" in word and all(
+            part.isalpha() and part.islower() and _is_known(state, part) for part in parts
+        )
+        return not is_choice and max(map(len, parts)) > 1
+    if _is_known(state, word):
+        return False
+    if "-" in word and "_" not in word:
+        # `Wikipedia-Artikel` is an ordinary word.
+        return not word[0].isupper() and not any(map(_is_ordinary, word.split("-")))
+    if "_" in word or word.isalpha():
+        return True
+    return len(word) > _SHORT_CODE and any(map(str.isdigit, word))
+
+
+def _is_ordinary(part: str) -> bool:
+    """Whether a part of a word with hyphens is one of ordinary words, not of names."""
+    return part.isdigit() or (part.isalpha() and len(part) <= _SHORT_PART)
+
+
+def _is_known(state: LexicalState, word: str) -> bool:
+    """Whether some tool has the word as a whole."""
+    index = state.index
+    number = state.vocabulary.get(term_of(word), -1)
+    return index is not None and 0 <= number < len(index.df) and bool(index.df[number])

@@ -270,6 +270,9 @@ class ServerSpec:
     server_id: str = ""
     """Opaque identity of a stored server; empty for servers from files, whose name identifies."""
 
+    overridden: tuple[str, ...] = ()
+    """Keys of a file or a pack that the store overrides: `enabled`, `tool_permissions`."""
+
     problem: str = ""
     """Why it cannot be used as it is configured, such as a missing variable, for people; then
     `enabled` is false and the other servers work. Empty when all is well."""
@@ -340,6 +343,9 @@ class ServerStatus:
 
     source: str = "store"
     """Where it is configured."""
+
+    overridden: tuple[str, ...] = ()
+    """Settings of that file or pack that the store overrides: `enabled`, `tool_permissions`."""
 
     projects: tuple[str, ...] = ()
     """The projects it belongs to; none: all see it."""

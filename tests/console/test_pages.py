@@ -151,12 +151,43 @@ async def test_what_is_no_configuration_is_said_to_be_none(text: str, says: str)
         assert says in visible_text(answer.text)
 
 
-async def test_a_tool_is_switched_off_for_everybody() -> None:
+async def test_a_server_that_no_file_holds_is_overridden_in_the_store() -> None:
+    """Decision 68: what cannot be written to a file is an override, and shown as one."""
     async with open_console() as place:
-        answer = await place.send(
-            "server", 400, name="notes", tool="add", do="switch", allowed="false"
-        )
-        assert "stays as its owner wrote it" in visible_text(answer.text)
+        await place.send("server", name="notes", tool="add", do="switch", allowed="false")
+        tools = {tool.key for tool in place.app.gateway.visible.tools(Caller.local())}
+        assert "notes:add" not in tools
+        assert "notes:find" in tools
+        await place.send("server", name="notes", do="disable")
+        page = visible_text(await place.page("server", name="notes"))
+        assert "disabled" in page
+        assert "Overridden in the store: enabled, tool_permissions" in page
+        await place.send("server", name="notes", do="enable")
+        await place.send("server", name="notes", do="remove")
+        page = await place.page("servers")
+        assert "Removed here" in visible_text(page)
+        await place.send("servers", do="restore", name="notes")
+        assert "notes" in place.app.gateway.servers.names(Caller.local())
+
+
+async def test_the_default_project_has_settings_for_everybody_without_projects() -> None:
+    async with open_console() as place:
+        assert 'href="/console/project?name=default"' in await place.page("projects")
+        page = await place.page("project", name="default")
+        state = re.search(r'name="state" value="(\w+)"', page)
+        assert state is not None
+        form = {"name": "default", "state": state[1], "optimization": "off", "mode": "all"}
+        await place.send("project", **form, budget_tokens="700", pinned="notes:find")
+        gateway = place.app.gateway
+        project = await gateway.admin.project(Caller.local(), "default")
+        assert project.settings.pinned == ("notes:find",)
+        assert project.settings.budget_tokens == 700
+        assert gateway.listing.policy.lists_all(Caller.local())
+        assert await gateway.admin.projects(Caller.local()) == []
+        state = re.search(r'name="state" value="(\w+)"', await place.page("project?name=default"))
+        assert state is not None
+        late = await place.send("project", 400, name="default", state=state[1], pinned="nonsense")
+        assert 'aria-invalid="true"' in late.text
 
 
 async def test_a_changed_tool_is_approved_with_the_difference_in_sight() -> None:

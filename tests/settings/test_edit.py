@@ -13,6 +13,7 @@ from toolgate.errors import SettingError, UnknownServerError
 from toolgate.settings import (
     Settings,
     add_server_to_file,
+    change_server_in_file,
     load,
     migrate_text,
     remove_server_from_file,
@@ -337,3 +338,40 @@ def test_packs_that_are_written_in_one_line_are_left_to_their_owner(tmp_path: Pa
         switch_pack(path, "servoy", on=True, by_default=False)
 
     assert path.read_text("utf-8") == 'packs = { enable = ["x"] }\n'
+
+
+def test_a_server_is_changed_and_the_comments_around_it_stay(tmp_path: Path) -> None:
+    path = tmp_path / "toolgate.toml"
+    path.write_text(KEPT)
+    change_server_in_file(path, "a", {"enabled": False, "tool_permissions": {"x y": False}})
+    changed = KEPT.replace(
+        "[server.a] # keep me\n",
+        '[server.a] # keep me\ntool_permissions = { "x y" = false }\nenabled = false\n',
+    )
+    assert path.read_text() == changed
+    change_server_in_file(path, "a", {"enabled": None, "tool_permissions": None})
+    assert path.read_text() == KEPT
+
+
+def test_permissions_in_a_table_of_their_own_are_changed_there(tmp_path: Path) -> None:
+    path = tmp_path / "toolgate.toml"
+    path.write_text(
+        '[server."odd name"]\ncommand = "x"\n\n[server."odd name".tool_permissions]\n'
+        "# Too slow.\nslow = false\n# Nobody needs it.\nold = false\n"
+    )
+    change_server_in_file(path, "odd name", {"tool_permissions": {"slow": False, "new": False}})
+    assert path.read_text() == (
+        '[server."odd name"]\ncommand = "x"\n\n[server."odd name".tool_permissions]\n'
+        "new = false\n# Too slow.\nslow = false\n# Nobody needs it.\n"
+    )
+
+
+def test_a_server_on_one_line_is_left_to_its_owner(tmp_path: Path) -> None:
+    path = tmp_path / "toolgate.toml"
+    text = 'server = { a = { command = "x" } }\n'
+    path.write_text(text)
+    with pytest.raises(SettingError, match="cannot be changed without touching the rest"):
+        change_server_in_file(path, "a", {"enabled": False})
+    with pytest.raises(UnknownServerError):
+        change_server_in_file(path, "b", {"enabled": False})
+    assert path.read_text() == text

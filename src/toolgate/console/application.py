@@ -22,6 +22,7 @@ from toolgate.base.form_data import (
     parse_form,
 )
 from toolgate.console.counts_cache import CountsCache
+from toolgate.console.navigation import waiting_badges
 from toolgate.console.render import STATIC, Renderer, static_file
 from toolgate.console.request import SAID, Visit
 from toolgate.console.route import Route
@@ -46,6 +47,7 @@ log = logging.getLogger(__name__)
 
 PAGES = (
     "home",
+    "go",
     "servers",
     "tools",
     "search",
@@ -222,6 +224,8 @@ class Console:
             # Watched from before the answer begins: nothing is missed between both.
             events = self._events(visit, cookie, _Changes(self._app.gateway))
             return StreamingResponse(events, media_type="text/event-stream")
+        if "hx-request" not in visit.request.headers or path == "navigation":
+            visit.badges = await waiting_badges(visit)
         if route is None:
             return self._failed(visit, 404, "Page not found.", "See the menu.")
         if visit.request.method in {"GET", "HEAD"}:

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from functools import cached_property
 from importlib.resources import files
+from itertools import groupby
 from urllib.parse import unquote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -15,6 +16,7 @@ import toolgate
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.console import safe_text
 from toolgate.console.charts import sparkline, trendline
+from toolgate.console.navigation import WITHIN, MenuPage, menu_of
 from toolgate.console.request import SAID, Visit
 from toolgate.settings import redact
 from toolgate.types import json_object
@@ -24,40 +26,12 @@ __all__ = ["STATIC", "Renderer", "static_file"]
 STATIC = {
     "console.css": "text/css",
     "console.js": "text/javascript",
+    "favicon.svg": "image/svg+xml",
     "htmx.min.js": "text/javascript",
 }
 """Files that pages load, with their types."""
 
 _FOLDER = files("toolgate.console").joinpath("static")
-
-_PAGES = (
-    ("", "Home", False),
-    ("servers", "Servers", False),
-    ("tools", "Tools", False),
-    ("search", "Search", False),
-    ("intents", "Intents", False),
-    ("projects", "Projects", True),
-    ("tokens", "Tokens", True),
-    ("permissions", "Permissions", True),
-    ("guards", "Guards", True),
-    ("logins", "Credentials", False),
-    ("approvals", "Approvals", False),
-    ("audit", "Audit", True),
-    ("chat", "Chat", False),
-    ("evaluation", "Evaluation", True),
-)
-"""Pages in the order of the menu: path, name, whether only who manages sees it."""
-
-
-_WITHIN = {
-    "server": "servers",
-    "tool": "tools",
-    "project": "projects",
-    "token": "tokens",
-    "why": "permissions",
-    "thread": "chat",
-}
-"""Pages that belong to one of the menu."""
 
 
 class Renderer:
@@ -79,6 +53,7 @@ class Renderer:
             "count": safe_text.count,
             "cut": safe_text.cut,
             "duration": safe_text.duration,
+            "groups": _groups,
             "hushed": _hushed,
             "json": _pretty,
             "plain": safe_text.plain,
@@ -94,13 +69,16 @@ class Renderer:
     def page(self, visit: Visit, template: str, values: Mapping[str, object]) -> str:
         """The HTML of a page."""
         path = visit.request.scope["path"].partition("/console")[2].strip("/")
+        here = path.partition("/")[0]
+        if here == "navigation":  # the menu of another page
+            here = visit.asked("here")
         return self._templates.get_template(template).render(
             visit=visit,
             url=visit.url,
             said=unquote(visit.request.cookies.get(SAID, "")),
-            here=path.partition("/")[0],
-            within=_WITHIN.get(path.partition("/")[0]),
-            menu=_menu(visit),
+            here=here,
+            within=WITHIN.get(here),
+            menu=menu_of(visit),
             static=self._static,
             csrf_field=_csrf_field(visit),
             **values,
@@ -120,12 +98,9 @@ def static_file(name: str) -> bytes:
     return _FOLDER.joinpath(name).read_bytes()
 
 
-def _menu(visit: Visit) -> list[tuple[str, str, bool]]:
-    """The pages that somebody can open."""
-    if not visit.is_known:
-        return []
-    manages, has_chat = visit.manages, visit.app.chat is not None
-    return [page for page in _PAGES if (manages or not page[2]) and (has_chat or page[0] != "chat")]
+def _groups(menu: Iterable[MenuPage]) -> list[tuple[str, list[MenuPage]]]:
+    """The pages of the menu by heading, in their order."""
+    return [(group, list(pages)) for group, pages in groupby(menu, lambda page: page.group)]
 
 
 def _csrf_field(visit: Visit) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
@@ -19,13 +20,36 @@ if TYPE_CHECKING:
     from toolgate.console.application import Console
     from toolgate.console.render import Renderer
 
-__all__ = ["SAID", "Visit"]
+__all__ = ["SAID", "Badge", "Visit"]
 
 SAID = "toolgate_said"
 """Cookie with the sentence that the next page shows once."""
 
+_HIDDEN = frozenset({"csrf", "do", "state"})
+"""Fields that nobody types."""
+
+_QUOTED_CHARS = 40
+"""Characters of what was typed that each error message quotes at least."""
+
 _SAID_CHARS = 600
 _MOST_PAGE = 100_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Badge:
+    """A count beside a page of the menu."""
+
+    count: int
+    """How many."""
+
+    words: str
+    """What is counted, such as `down`."""
+
+    query: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What the page is asked for, to show just these."""
+
+    is_bad: bool = False
+    """Whether something is wrong or somebody waits."""
 
 
 class Visit:
@@ -56,6 +80,8 @@ class Visit:
         self.is_acting = False
         """Whether a form that was sent has begun to do something."""
         self.console: Console | None = None
+        self.badges: Mapping[str, tuple[Badge, ...]] = {}
+        """What the menu counts, by page."""
         self.figures = figures
         """What is counted over all of the audit."""
         self._renderer = renderer
@@ -89,6 +115,21 @@ class Visit:
     def project(self) -> str:
         """The project that is looked at; empty: none."""
         return "" if self.caller.project_id == DEFAULT_PROJECT else self.caller.project_id
+
+    @property
+    def wrong_field(self) -> str:
+        """The field that the problem is about, as it quotes what was typed; empty: not known."""
+        if self.problem is None:
+            return ""
+        said = self.problem.failed
+        for name, values in self._form.items():
+            for value in values:
+                lines = [line.strip() for line in value.splitlines()] or [value]
+                if name not in _HIDDEN and any(
+                    line and repr(line)[:_QUOTED_CHARS] in said for line in lines
+                ):
+                    return name
+        return ""
 
     # What was asked
 

@@ -1,6 +1,6 @@
 """Groups of collaborators that the gateway's services are built from."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,7 +75,16 @@ class ServerEditor(Protocol):
         ...
 
     async def remove(self, project_id: str, name: str) -> None:
-        """Remove a server from the store or the configuration file."""
+        """Remove a server from the store or the configuration file, or override the file."""
+        ...
+
+    async def restore(self, name: str) -> None:
+        """Undo a removal that overrides a file."""
+        ...
+
+    @property
+    def removed(self) -> Mapping[str, str]:
+        """Servers of files that an override has removed: name and file."""
         ...
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:

@@ -84,6 +84,7 @@ from toolgate.settings.variables import fill_known
 if TYPE_CHECKING:
     from toolgate.settings.edit import (
         add_server_to_file,
+        change_server_in_file,
         migrate_text,
         remove_server_from_file,
         render_table,
@@ -141,6 +142,7 @@ __all__ = [
     "audit_files",
     "audit_key",
     "base_environment",
+    "change_server_in_file",
     "child_environment",
     "config_dir",
     "credential_key",
@@ -188,6 +190,7 @@ _ON_USE = {
     "add_server_to_file": "toolgate.settings.edit",
     "migrate_text": "toolgate.settings.edit",
     "otlp_variables": "toolgate.settings.otlp_environment",
+    "change_server_in_file": "toolgate.settings.edit",
     "remove_server_from_file": "toolgate.settings.edit",
     "render_table": "toolgate.settings.edit",
     "service_attributes": "toolgate.settings.otlp_environment",

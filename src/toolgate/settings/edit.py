@@ -29,6 +29,7 @@ from toolgate.types import Json, json_object
 
 __all__ = [
     "add_server_to_file",
+    "change_server_in_file",
     "migrate_text",
     "remove_server_from_file",
     "render_table",
@@ -82,17 +83,56 @@ def remove_server_from_file(path: Path, name: str) -> None:
     text = read_text(path)
     root = parse_document(text, path, is_toml=True).root
     servers = json_object(root.get("server"))
-    # A server may be called by the name that Toolgate gave it.
-    written = next((entry for entry in servers if name in {entry, server_name(entry)}), None)
-    if written is None:
-        raise UnknownServerError(
-            f"{path} has no server {name!r}.", allowed=f"There: {', '.join(servers) or 'none'}."
-        )
+    written = _written_name(path, servers, name)
     left = {other: config for other, config in servers.items() if other != written}
     expected = (
         {**root, "server": left} if left else {k: v for k, v in root.items() if k != "server"}
     )
     replace_file(path, without_table(text, ("server", written)), expected)
+
+
+def change_server_in_file(path: Path, name: str, changes: Mapping[str, Any]) -> None:
+    """Set keys of a server in a `toolgate.toml`; all else stays, comments included.
+
+    Args:
+        path: The file; a link is followed.
+        name: Name of the server.
+        changes: `enabled`, and `tool_permissions` with all that is to hold. None takes a key out.
+
+    Raises:
+        UnknownServerError: The file has no such server.
+        SettingError: The file is malformed, cannot be written, or the server is written in a way
+            that only its owner can change.
+    """
+    text = read_text(path)
+    root = parse_document(text, path, is_toml=True).root
+    servers = json_object(root.get("server"))
+    written = _written_name(path, servers, name)
+    before = json_object(servers[written])
+    for key, value in changes.items():
+        table = ("server", written, key)
+        if key == "tool_permissions" and any(map(table.__eq__, map(_header, text.split("\n")))):
+            inside = json_object(value)
+            for tool in {**json_object(before.get(key)), **inside}:
+                text = _with_value(text, table, tool, inside.get(tool))
+        else:
+            text = _with_value(text, table[:-1], key, value)
+    after = {k: v for k, v in {**before, **changes}.items() if v is not None}
+    replace_file(path, text, {**root, "server": {**servers, written: after}})
+
+
+def _written_name(path: Path, servers: Json, name: str) -> str:
+    """How a file calls a server, which may have got another name from Toolgate.
+
+    Raises:
+        UnknownServerError: The file has no such server.
+    """
+    written = next((entry for entry in servers if name in {entry, server_name(entry)}), None)
+    if written is None:
+        raise UnknownServerError(
+            f"{path} has no server {name!r}.", allowed=f"There: {', '.join(servers) or 'none'}."
+        )
+    return written
 
 
 def render_table(path: Sequence[str], config: Mapping[str, Any]) -> str:
@@ -183,36 +223,39 @@ def switch_pack(path: Path, name: str, *, on: bool, by_default: bool) -> bool:
         after = [*(pack for pack in before if pack != name), *([name] if belongs else [])]
         if after == before or (not after and key not in packs):
             continue
-        changed = _with_list(changed, "packs", key, after)
+        changed = _with_value(changed, ("packs",), key, after)
         wanted_packs[key] = after
     if changed != text:
         replace_file(path, changed, {**root, "packs": wanted_packs})
     return changed != text
 
 
-def _with_list(text: str, table: str, key: str, values: Sequence[object]) -> str:
-    """The text with a list of a table set; a list over several lines becomes one line."""
+def _with_value(text: str, table: tuple[str, ...], key: str, value: object) -> str:
+    """The text with a key of a table set, or taken out for None; one over several lines is one."""
     lines = text.splitlines(keepends=True)
-    new = f"{key} = {render_value(values)}\n"
-    head = next((at for at, line in enumerate(lines) if _is_head(line, table)), None)
+    new = [] if value is None else [f"{_key(key)} = {render_value(value)}\n"]
+    head = next((at for at, line in enumerate(lines) if _header(line) == table), None)
     if head is None:
         gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
-        return f"{text}{gap}[{table}]\n{new}"
+        return f"{text}{gap}[{'.'.join(map(_key, table))}]\n{''.join(new)}" if new else text
     for first in range(head + 1, len(lines)):
-        if lines[first].lstrip().startswith("["):
+        if _header(lines[first]):
             break
-        if re.match(rf"\s*{re.escape(key)}\s*=", lines[first]):
+        written = re.match(r"\s*(\"[^\"]*\"|'[^']*'|[A-Za-z0-9_-]+)\s*=", lines[first])
+        if written is not None and key_of(written[1]) == (key,):
             last = first
             while last + 1 < len(lines) and not _is_whole("".join(lines[first : last + 1])):
                 last += 1
-            return "".join([*lines[:first], new, *lines[last + 1 :]])
+            return "".join([*lines[:first], *new, *lines[last + 1 :]])
     if not lines[head].endswith("\n"):
         lines[head] += "\n"
-    return "".join([*lines[: head + 1], new, *lines[head + 1 :]])
+    return "".join([*lines[: head + 1], *new, *lines[head + 1 :]])
 
 
-def _is_head(line: str, table: str) -> bool:
-    return line.partition("#")[0].strip() == f"[{table}]"
+def _header(line: str) -> tuple[str, ...]:
+    """The path of a table's first line; empty for other lines."""
+    bare = line.partition("#")[0].strip()
+    return key_of(bare.strip("[]")) if bare.startswith("[") and bare.endswith("]") else ()
 
 
 def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:

@@ -8,7 +8,7 @@ const [modules, program, base, token, command] = process.argv.slice(2);
 const require = createRequire(`${modules}/`);
 const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
-const found = { errors: [], outside: [], axe: [], overflow: [], steps: [], paint_ms: [], bytes: 0 };
+const found = { errors: [], outside: [], axe: [], overflow: [], steps: [], requests: [], blocking: [], bytes: 0 };
 
 const browser = await chromium.launch({ executablePath: program, args: ["--no-sandbox"], headless: true });
 
@@ -33,21 +33,23 @@ async function logIn(page) {
   await page.getByText("Logged in as").waitFor();
 }
 
-// The first visit: what is transferred, and when something is seen
+// The first visit: what is transferred, and what has to be there before anything is seen
 {
   const page = await open();
   const network = await page.context().newCDPSession(page);
   network.on("Network.loadingFinished", (event) => (found.bytes += event.encodedDataLength));
   await network.send("Network.enable");
+  page.on("request", (r) => found.requests.push(new URL(r.url()).pathname));
+  await at(page, "");
+  await page.waitForLoadState("load");
+  found.blocking = await page.evaluate(() => performance.getEntriesByType("resource").filter((r) => r.renderBlockingStatus === "blocking").map((r) => new URL(r.name).pathname.split("/").pop()));
+  found.requests = found.requests.filter((path) => !path.endsWith("/events"));
+  const seen = found.requests.length;
   await logIn(page);
   await page.waitForLoadState("load");
   storageState = await page.context().storageState();
+  found.requests.length = seen;
   step("logs in");
-  for (let turn = 0; turn < 5; turn++) {
-    await at(page, "");
-    const painted = await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime);
-    found.paint_ms.push(await painted.jsonValue());
-  }
   await page.context().close();
 }
 
@@ -77,6 +79,7 @@ await page.locator("#result").getByText("added 'from a browser'").first().waitFo
 step("tries it");
 
 await page.getByRole("link", { name: "Tokens", exact: true }).click();
+await page.getByRole("link", { name: "Create a token" }).click();
 await page.locator("#name").fill("anna");
 await page.getByRole("checkbox", { name: /member/ }).check();
 await page.getByRole("button", { name: "Create token" }).click();
@@ -200,10 +203,24 @@ await page.keyboard.press("Enter");
 await says("Answer for the model");
 const ring = await page.evaluate(() => { const a = document.querySelector(".hits a"); a.focus(); return getComputedStyle(a).outlineStyle; });
 step("searches by keyboard alone");
+await page.locator("main").focus();
+await page.keyboard.press("Control+k");
+await page.keyboard.type("notes:add");
+await page.locator("#palette-hits").getByRole("link", { name: /notes:add/ }).first().waitFor();
+await page.evaluate(axe);
+for (const v of await page.evaluate(async () => (await globalThis.axe.run(document.getElementById("palette"))).violations)) found.axe.push(`palette ${v.id}`);
+await page.keyboard.press("Enter");
+await page.waitForURL(/tool\?key=notes/);
+await page.keyboard.press("g");
+await page.keyboard.press("s");
+await page.waitForURL(/\/servers$/);
+await page.keyboard.press("j");
+if (!(await page.evaluate(() => document.activeElement.closest("tbody tr")))) throw new Error("no row has the focus");
+step("goes anywhere with the palette and single keys");
 await page.context().close();
 
 // Every page, dark and on a phone, then light and wide; loaded once, by two at a time
-const pages = ["", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tool?key=notes:add", "/search?q=note&dense_weight=0.2", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/why?tool=notes:add&token=anna", "/guards", "/logins", "/approvals", "/audit", "/audit/verify", "/cost", "/chat", "/thread?name=first", "/evaluation", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
+const pages = ["", "/go?q=note", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tool?key=notes:add", "/search?q=note&dense_weight=0.2", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/why?tool=notes:add&token=anna", "/guards", "/logins", "/approvals", "/audit", "/audit/verify", "/cost", "/chat", "/thread?name=first", "/evaluation", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
 const every = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const looks = [["dark", 390, { type: "tag", values: every }], ["light", 1180, { type: "rule", values: ["color-contrast"] }]];
 await api("execute", { toolKey: "notes:find", arguments: { words: "last" } }); // waits on the page of approvals
@@ -239,7 +256,7 @@ await Promise.all([judge(), judge()]);
   await late.getByRole("button", { name: "Reconnect" }).click();
   await late.getByText(/removed meanwhile/).first().waitFor();
   step("is told that a server was removed meanwhile");
-  await at(late, "/projects");
+  await at(late, "/projects?new=1");
   await late.locator("#name").fill("typed <before>");
   await late.context().clearCookies();
   await late.getByRole("button", { name: "Create", exact: true }).click();

@@ -40,13 +40,14 @@ class ConfiguredServers:
         specs = await self._registry.specs(settings)
         if settings.tool_names != "flat":
             names = [spec.name for spec in specs]
-            return specs + self._packs.specs(names, has_connections=bool(settings.connections))
+            specs += self._packs.specs(names, has_connections=bool(settings.connections))
+            return self._registry.overridden(specs)
         if len(specs) != 1:
             raise SettingError(
                 f'tool_names = "flat" serves exactly one server; {len(specs)} are configured.',
                 hint='Configure one server, or set tool_names = "prefixed".',
             )
-        return specs
+        return self._registry.overridden(specs)
 
     async def load(self) -> None:
         """Fill the catalog with the stored listings, and connect.

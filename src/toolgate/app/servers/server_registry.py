@@ -1,9 +1,9 @@
-"""Which servers are configured: in files, which their owner edits, or in the store."""
+"""Which servers are configured: in files, in packs, or in the store, and what overrides them."""
 
 import asyncio
 import logging
 import shutil
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from toolgate.security.credentials import SealedConfigs, has_plain_secrets
 from toolgate.settings import (
     Settings,
     add_server_to_file,
+    change_server_in_file,
     is_toolgate,
     remove_server_from_file,
     server_name,
@@ -32,7 +33,11 @@ log = logging.getLogger(__name__)
 
 
 class ServerRegistry:
-    """Where servers are kept: files belong to their owner, the rest is in the store."""
+    """Where servers are kept.
+
+    Servers of `toolgate.toml` are changed there. Where it cannot be written, or another file or a
+    pack has a server, an override in the store changes it.
+    """
 
     def __init__(
         self,
@@ -62,6 +67,8 @@ class ServerRegistry:
             log.warning("stored servers cannot be read", extra={"error": error.full_text})
             stored = []
         for row in stored:
+            if row.is_override:
+                continue
             if row.name in places:
                 raise SettingError(
                     f"Server {row.name!r} is configured twice: in {places[row.name]} and in the "
@@ -70,6 +77,24 @@ class ServerRegistry:
                 )
             specs.append(await self._opened_spec(row))
         return specs
+
+    def overridden(self, specs: Sequence[ServerSpec]) -> list[ServerSpec]:
+        """Servers of files and packs with what the store overrides; without those removed there."""
+        overrides = {row.name: row.config for row in self._rows if row.is_override}
+        return [
+            _overridden(spec, overrides.get(spec.name, {}))
+            for spec in specs
+            if not overrides.get(spec.name, {}).get("removed")
+        ]
+
+    @property
+    def removed(self) -> dict[str, str]:
+        """Servers that a file configures and that were removed here: name and file."""
+        return {
+            row.name: str(row.config.get("source", ""))
+            for row in self._rows
+            if row.is_override and row.config.get("removed")
+        }
 
     @asynccontextmanager
     async def foreign_change(self) -> AsyncGenerator[bool]:
@@ -126,6 +151,11 @@ class ServerRegistry:
                 hint="Choose another name, or remove that one first: "
                 f"toolgate servers remove {name}",
             )
+        if name in self.removed:
+            raise SettingError(
+                f"There is a server {name!r} in {self.removed[name]}, which was removed here.",
+                hint="Choose another name, or restore that one in the console, on Servers.",
+            )
         if save:
             path = self._settings().config_file
             if path is None:
@@ -154,43 +184,76 @@ class ServerRegistry:
             if row is not None:
                 await self._store.servers.delete(row.server_id)
             else:
-                path = self._file_of(name)
-                await asyncio.to_thread(_remove_from_file, path, name)
+                await self._remove_configured(name)
             # A server that gets this name later must not get the logins of this one.
             await self._store.credentials.delete(name)
             await self._catalog.remove(name)
+
+    async def _remove_configured(self, name: str) -> None:
+        spec = self._spec(name)
+        if name not in {configured.name for configured in self._settings().servers}:
+            raise SettingError(
+                f"Server {name!r} belongs to {spec.source}.",
+                hint="Disable the server, or the pack.",
+            )
+        override = await self._override(name)
+        path = self._own_file(spec)
+        if path is not None:
+            try:
+                await asyncio.to_thread(_remove_from_file, path, name)
+            except (SettingError, UnknownServerError) as error:
+                log.info("removed by an override", extra={"server": name, "reason": str(error)})
+            else:
+                if override is not None:
+                    await self._store.servers.delete(override.server_id)
+                return
+        await self._save_override(spec, override, {"removed": True})
+
+    async def restore(self, name: str) -> None:
+        """Undo a removal that is kept in the store, and start the server again.
+
+        Raises:
+            UnknownServerError: No such server was removed here.
+        """
+        async with self._change(name):
+            override = await self._override(name)
+            if override is None or not override.config.get("removed"):
+                raise UnknownServerError(
+                    f"No server {name[:60]!r} was removed here.",
+                    allowed=f"Removed: {', '.join(self.removed) or 'none'}.",
+                )
+            await self._store.servers.delete(override.server_id)
+            for spec in self._settings().servers:
+                if spec.name == name:
+                    await self._catalog.add(spec)
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
         """Switch a server on or off where it is kept."""
         async with self._change(name):
             row = await self._stored(project_id, name)
-            if row is not None:
-                changed = replace(row, enabled=enabled)
-                await self._store.servers.save(await self._sealed.seal(changed))
-                await self._catalog.replace(_stored_spec(changed))
+            if row is None:
+                await self._change_configured(name, {"enabled": enabled})
                 return
-            source = self._spec(name).source
-            raise SettingError(
-                f"Server {name!r} is configured in {source}, which stays as its owner wrote it.",
-                hint=f"Set enabled = {str(enabled).lower()} under [server.{name}] there.",
-            )
+            changed = replace(row, enabled=enabled)
+            await self._store.servers.save(await self._sealed.seal(changed))
+            await self._catalog.replace(_stored_spec(changed))
 
     async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
         """Take a tool away from everybody, or give it back, where its server is kept."""
         async with self._change(name):
             row = await self._stored(project_id, name)
-            if row is None:
-                source = self._spec(name).source
-                raise SettingError(
-                    f"Server {name!r} is configured in {source}, which stays as its owner wrote"
-                    " it.",
-                    hint=f"Write there: [server.{name}.tool_permissions] and below it"
-                    f' "{tool}" = {str(allowed).lower()}',
-                )
-            switches = {**json_object(row.config.get("tool_permissions"))}
+            before = (
+                self._spec(name).tool_permissions
+                if row is None
+                else row.config.get("tool_permissions")
+            )
+            switches = {**json_object(before)}
             switches.pop(tool, None)
             if is_switched_on(switches, tool) != allowed:
                 switches[tool] = allowed
+            if row is None:
+                await self._change_configured(name, {"tool_permissions": switches})
+                return
             config = {k: v for k, v in row.config.items() if k != "tool_permissions"}
             changed = replace(
                 row, config={**config, "tool_permissions": switches} if switches else config
@@ -198,10 +261,47 @@ class ServerRegistry:
             await self._store.servers.save(await self._sealed.seal(changed))
             await self._catalog.replace(_stored_spec(changed))
 
+    async def _change_configured(self, name: str, changes: Json) -> None:
+        """Change a server of a file or a pack: in `toolgate.toml`, else by an override."""
+        spec = self._spec(name)
+        if spec.problem and changes.get("enabled"):
+            raise SettingError(f"Server {name!r} cannot be enabled: {spec.problem}")
+        override = await self._override(name)
+        path = self._own_file(spec)
+        if path is not None:
+            pending = _changes_of(override) | changes
+            written = {
+                key: None if value in (True, {}) else value for key, value in pending.items()
+            }
+            try:
+                await asyncio.to_thread(_change_in_file, path, name, written)
+            except (SettingError, UnknownServerError) as error:
+                log.info("changed by an override", extra={"server": name, "reason": str(error)})
+            else:
+                if override is not None:
+                    await self._store.servers.delete(override.server_id)
+                await self._catalog.replace(replace(_overridden(spec, pending), overridden=()))
+                return
+        await self._save_override(spec, override, changes)
+        await self._catalog.replace(_overridden(spec, changes))
+
+    async def _save_override(
+        self, spec: ServerSpec, override: StoredServer | None, changes: Json
+    ) -> None:
+        row = override or StoredServer(
+            server_id=new_id(), project_id=DEFAULT_PROJECT, name=spec.name, config={}
+        )
+        config = {**row.config, **changes, "override": True, "source": spec.source}
+        await self._store.servers.save(replace(row, config=config))
+
+    async def _override(self, name: str) -> StoredServer | None:
+        rows = await self._store.servers.select(None)
+        return next((row for row in rows if row.name == name and row.is_override), None)
+
     async def _stored(self, project_id: str, name: str) -> StoredServer | None:
         del project_id  # a name is taken once among all servers of a gateway
         rows = await self._store.servers.select(None)
-        row = next((row for row in rows if row.name == name), None)
+        row = next((row for row in rows if row.name == name and not row.is_override), None)
         return None if row is None else await self._sealed.unseal(row)
 
     def _spec(self, name: str) -> ServerSpec:
@@ -210,15 +310,37 @@ class ServerRegistry:
                 return spec
         raise UnknownServerError(f"There is no server {name!r}.", hint="See: toolgate servers list")
 
-    def _file_of(self, name: str) -> Path:
-        source = self._spec(name).source
+    def _own_file(self, spec: ServerSpec) -> Path | None:
+        """The `toolgate.toml` that has a server; None: another file, a pack or a program has it."""
         path = self._settings().config_file
-        if path is None or str(path) != source:
-            raise SettingError(
-                f"Server {name!r} is configured in {source}, which Toolgate does not write.",
-                hint="Change it there, or move it into toolgate.toml with: toolgate init",
-            )
-        return path
+        return path if path is not None and str(path) == spec.source else None
+
+
+def _overridden(spec: ServerSpec, config: Json) -> ServerSpec:
+    """A server with what an override changes."""
+    changes = _only_changes(config)
+    if not changes:
+        return spec
+    return replace(
+        spec,
+        enabled=bool(changes.get("enabled", spec.enabled)) and not spec.problem,
+        tool_permissions=json_object(changes.get("tool_permissions", spec.tool_permissions)),
+        overridden=tuple(sorted({*spec.overridden, *changes})),
+    )
+
+
+def _changes_of(override: StoredServer | None) -> Json:
+    return {} if override is None else _only_changes(override.config)
+
+
+def _only_changes(config: Json) -> Json:
+    return {key: config[key] for key in ("enabled", "tool_permissions") if key in config}
+
+
+def _change_in_file(path: Path, name: str, changes: Json) -> None:
+    """Change a server in a file, of which the version before is kept beside it."""
+    _copy(path, path.with_name(f"{path.name}.toolgate-previous"))
+    change_server_in_file(path, name, changes)
 
 
 def _remove_from_file(path: Path, name: str) -> None:
@@ -227,6 +349,11 @@ def _remove_from_file(path: Path, name: str) -> None:
     while copy.exists():
         copy = path.with_name(f"{path.name}.toolgate-backup-{number}")
         number += 1
+    _copy(path, copy)
+    remove_server_from_file(path, name)
+
+
+def _copy(path: Path, copy: Path) -> None:
     try:
         shutil.copy2(path, copy)
     except OSError as error:
@@ -234,7 +361,6 @@ def _remove_from_file(path: Path, name: str) -> None:
             f"{path} cannot be copied to {copy}: {error.strerror}.",
             hint="Make the folder writable for this user.",
         ) from error
-    remove_server_from_file(path, name)
 
 
 def _stored_spec(row: StoredServer) -> ServerSpec:

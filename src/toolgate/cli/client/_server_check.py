@@ -99,6 +99,12 @@ async def configured_servers(loaded: Settings) -> dict[str, ServerSpec]:
     sealed = SealedConfigs(vault)
     try:
         for row in await store.servers.select(DEFAULT_PROJECT):
+            if row.is_override:
+                if (base := servers.get(row.name)) is not None:
+                    servers[row.name] = replace(
+                        base, enabled=bool(row.config.get("enabled", base.enabled))
+                    )
+                continue
             stored = await sealed.unseal(row)
             spec = server_spec(stored.name, stored.config, server_id=stored.server_id)
             servers.setdefault(stored.name, replace(spec, enabled=stored.enabled and spec.enabled))

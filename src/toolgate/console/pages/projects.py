@@ -11,7 +11,8 @@ from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
 from toolgate.security.access import LIMITS, ProjectView, project_searches
-from toolgate.types import Json
+from toolgate.settings import ProjectTable
+from toolgate.types import DEFAULT_PROJECT, Json
 
 __all__ = ["ROUTES"]
 
@@ -32,8 +33,17 @@ _MODES = (
 
 
 async def _list(visit: Visit) -> Response:
-    projects = await visit.gateway.admin.projects(visit.caller)
-    return visit.page("projects.html", projects=projects, name=visit.typed("name"))
+    admin = visit.gateway.admin
+    projects = await admin.projects(visit.caller)
+    default = await admin.project(visit.caller, DEFAULT_PROJECT)
+    return visit.page(
+        "projects.html",
+        default=default,
+        projects=projects,
+        is_changed=default.settings != ProjectTable(),
+        general=visit.app.settings,
+        name=visit.typed("name"),
+    )
 
 
 async def _create(visit: Visit) -> Response:
@@ -43,13 +53,7 @@ async def _create(visit: Visit) -> Response:
 
 
 async def _view(visit: Visit, name: str) -> ProjectView:
-    for project in await visit.gateway.admin.projects(visit.caller):
-        if project.name == name:
-            return project
-    raise ArgumentError(
-        f"No project {name[:60]!r}.",
-        hint="It may have been removed meanwhile.",
-    )
+    return await visit.gateway.admin.project(visit.caller, name)
 
 
 async def _show(visit: Visit) -> Response:
@@ -58,6 +62,7 @@ async def _show(visit: Visit) -> Response:
     return visit.page(
         "project.html",
         project=project,
+        is_default=project.name == DEFAULT_PROJECT,
         settings=settings,
         state=_state_of(project),
         is_stored=project.source == "store",
@@ -87,12 +92,16 @@ async def _act(visit: Visit) -> Response:
 
 def _settings(visit: Visit, project: ProjectView) -> Json:
     """What was typed, with None for what goes back to what holds for all."""
-    limits = {name: visit.typed(f"limit_{name}").strip() for name in LIMITS}
     changes: dict[str, Any] = {
         "optimization": visit.typed("optimization") or None,
         "mode": visit.typed("mode") or None,
         "budget_tokens": _number("The budget", visit.typed("budget_tokens")),
         "pinned": [line.strip() for line in visit.typed("pinned").splitlines() if line.strip()],
+    }
+    if project.name == DEFAULT_PROJECT:
+        return changes
+    limits = {name: visit.typed(f"limit_{name}").strip() for name in LIMITS}
+    changes |= {
         "read_only": visit.typed("read_only") == "true",
         "shared_servers": visit.typed("shared_servers") == "true",
         "limits": {name: _number(name, text) for name, text in limits.items() if text},

@@ -1,6 +1,7 @@
 """The Servers pages: state, stderr, adding, disabling, approving changes."""
 
 import shlex
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +14,7 @@ from toolgate.app.server_check import try_server
 from toolgate.console.pages.credentials import may_log_in
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
+from toolgate.console.sorting import order_of
 from toolgate.errors import ArgumentError, StoreError, ToolgateError, UnknownServerError
 from toolgate.settings import (
     parse_document,
@@ -28,6 +30,14 @@ from toolgate.types import EntryKind, Json, ServerStatus, json_object
 __all__ = ["ROUTES"]
 
 _STATES = ("ready", "degraded", "asleep", "connecting", "down", "disabled")
+_ORDERS: Mapping[str, Callable[[ServerStatus], Any]] = {
+    "name": lambda server: server.name.lower(),
+    "state": lambda server: _STATES.index(server.state),
+    "tools": lambda server: server.tools,
+    "transport": lambda server: server.kind,
+    "latency": lambda server: server.latency_ms,
+    "restarts": lambda server: server.restarts,
+}
 _PASTED = Path("pasted.json")
 _MOST_TOOLS = 400
 
@@ -70,17 +80,79 @@ class Candidate:
 
 
 async def _list(visit: Visit) -> Response:
-    state, word = visit.asked("state"), visit.asked("q").strip().lower()
+    state, transport = visit.asked("state"), visit.asked("transport")
+    word = visit.asked("q").strip().lower()
     servers = visit.gateway.servers.statuses(visit.caller)
     matching = [
         server
         for server in servers
-        if (not state or server.state == state) and word in server.name.lower()
+        if (not state or (server.held if state == "held" else server.state == state))
+        and (not transport or server.kind == transport)
+        and word in f"{server.name} {server.last_error or ''}".lower()
     ]
+    order = order_of(visit)
     counts = {state: sum(server.state == state for server in servers) for state in _STATES}
+    counts["held"] = sum(server.held > 0 for server in servers)
+    query = {"q": visit.asked("q"), "state": state, "transport": transport}
     return visit.page(
-        "servers.html", servers=matching, total=len(servers), counts=counts, state=state, word=word
+        "servers.html",
+        servers=order.sort(matching, _ORDERS),
+        total=len(servers),
+        counts=counts,
+        state=state,
+        transport=transport,
+        transports=sorted({server.kind for server in servers}),
+        word=visit.asked("q"),
+        order=order,
+        query={name: value for name, value in query.items() if value},
+        removed=visit.gateway.manage.servers.removed(visit.caller) if visit.manages else {},
     )
+
+
+async def _act_on_several(visit: Visit) -> Response:
+    """Do the same with several servers, and say with which it did not work."""
+    word, _, only = visit.typed("only").partition(" ")
+    word = word or visit.typed("do")
+    names = [only] if only else visit.all_typed("name")
+    if not names:
+        raise ArgumentError("No server selected.", hint="Select servers first.")
+    failed: list[ToolgateError] = []
+    for name in names:
+        try:
+            await _change(visit, word, name)
+        except StoreError:
+            raise
+        except ToolgateError as error:
+            failed.append(error)
+    if failed and len(failed) == len(names):
+        raise failed[0]
+    done = {"restart": "reconnecting", "remove": "removed"}.get(word, f"{word}d")
+    who = names[0] if len(names) == 1 else f"{len(names) - len(failed)} servers"
+    message = f"{who} {'is' if len(names) == 1 else 'are'} {done}."
+    if failed:
+        message += f" {len(failed)} failed: {failed[0].failed}"
+    query = {name: visit.asked(name) for name in ("q", "state", "transport")}
+    return visit.go("servers", message=message, **query)
+
+
+async def _change(visit: Visit, word: str, name: str) -> None:
+    """Do what a button says with a server.
+
+    Raises:
+        ArgumentError: No button says that.
+    """
+    servers = visit.gateway.manage.servers
+    match word:
+        case "enable" | "disable":
+            await servers.enable(visit.caller, name, word == "enable")
+        case "restart":
+            await servers.restart(visit.caller, name)
+        case "remove":
+            await servers.remove(visit.caller, name)
+        case "restore":
+            await servers.restore(visit.caller, name)
+        case _:
+            raise ArgumentError(f"Unknown action {word[:40]!r}.")
 
 
 def _status(visit: Visit, name: str) -> ServerStatus:
@@ -129,14 +201,11 @@ async def _act(visit: Visit) -> Response:
     manage, caller = visit.gateway.manage, visit.caller
     name, tool = visit.typed("name"), visit.typed("tool")
     match visit.typed("do"):
-        case "enable" | "disable" as word:
-            await manage.servers.enable(caller, name, word == "enable")
-            message = f"{name} is {'enabled' if word == 'enable' else 'disabled'}."
-        case "restart":
-            await manage.servers.restart(caller, name)
-            message = f"{name} is reconnecting."
+        case "enable" | "disable" | "restart" as word:
+            await _change(visit, word, name)
+            message = f"{name} is {'reconnecting' if word == 'restart' else f'{word}d'}."
         case "remove":
-            await manage.servers.remove(caller, name)
+            await _change(visit, "remove", name)
             return visit.go("servers", message=f"{name} was removed.")
         case "approve" | "reject" as word:
             kind = cast("EntryKind", visit.typed("kind"))
@@ -340,7 +409,7 @@ async def _tried(visit: Visit, candidate: Candidate) -> Candidate:
 
 
 ROUTES = (
-    Route(path="servers", show=_list),
+    Route(path="servers", show=_list, act=_act_on_several),
     Route(path="server", show=_show, act=_act),
     Route(path="servers/add", show=_add_page),
     Route(path="servers/check", show=_add_page, act=_check),

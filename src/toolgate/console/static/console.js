@@ -1,19 +1,21 @@
-// What the pages need beyond htmx: hearing of changes, copying a text. Without it all still works.
+// What the pages need beyond htmx: live parts, palette, keyboard, selection, copying. Without it all still works.
 "use strict";
 
 (() => {
+  const root = document.documentElement;
+  root.classList.add("js");
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const isTyping = (target) => target.closest?.("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]");
+
   // Parts of pages that show a state say which change concerns them: hx-trigger="servers-changed from:body".
   const place = document.body.dataset.events;
-  if (place && document.querySelector("[data-live]") && "EventSource" in window) {
+  if (place && document.querySelector("main [data-live]") && "EventSource" in window) {
     const source = new EventSource(place);
     for (const name of ["servers-changed", "tools-changed", "access-changed", "approvals-changed", "calls-changed"]) {
       source.addEventListener(name, () => document.body.dispatchEvent(new CustomEvent(name)));
     }
     window.addEventListener("pagehide", () => source.close());
   }
-
-  // On a phone the menu is moved: to where one is.
-  document.querySelector(".side [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
   // A part that could not be renewed stays as it was, and that is said.
   const stale = document.getElementById("stale");
@@ -27,29 +29,163 @@
   const outdated = (status) => say(`${reasons[status] ?? "This page cannot be refreshed: the gateway or its store does not answer."} It shows the state from ${since}.`);
   document.addEventListener("htmx:before:request", (event) => {
     const part = event.detail.ctx?.sourceElement;
-    const fields = part?.matches("[data-live]") ? part.querySelectorAll("input, textarea") : [];
-    if (![...fields].some((field) => field.value !== field.defaultValue)) return;
-    event.preventDefault(); // what is being typed would be lost
-    say("Something has changed since you started typing. The page refreshes after you send the form.");
+    const fields = part?.matches("[data-live]") ? all("input, textarea", part) : [];
+    const isTyped = (field) => field.type !== "checkbox" && field.value !== field.defaultValue;
+    if (!fields.some((field) => isTyped(field) || field.checked !== field.defaultChecked)) return;
+    event.preventDefault(); // what is being typed or selected would be lost
+    if (fields.some(isTyped)) say("Something has changed since you started typing. The page refreshes after you send the form.");
   });
   document.addEventListener("htmx:after:request", (event) => {
-    const status = event.detail.ctx?.response?.status ?? 0;
+    const ctx = event.detail.ctx;
+    const status = ctx?.response?.status ?? 0;
     if (status >= 400) outdated(status);
-    else if (status) stale.hidden = true;
+    else if (status && ctx.sourceElement?.matches("[data-live]")) stale.hidden = true;
+    // The address says what a filter shows, so that it can be shared and reloaded.
+    if (status < 400 && ctx?.sourceElement?.closest("[data-filter]")) {
+      const url = new URL(ctx.request.action, location.href);
+      for (const [name, value] of [...url.searchParams]) if (!value) url.searchParams.delete(name);
+      history.replaceState(history.state, "", url);
+    }
   });
   document.addEventListener("htmx:error", () => outdated(0));
 
-  // A button that copies what stands in the element it names.
+  // Messages about what was done go away by themselves, but not while they are looked at.
+  const said = document.querySelector(".said[role=status]");
+  if (said) {
+    said.classList.add("toast");
+    const dismiss = () => said.remove();
+    said.querySelector("button")?.addEventListener("click", dismiss);
+    let timer = setTimeout(dismiss, 8000);
+    said.addEventListener("pointerenter", () => clearTimeout(timer));
+    said.addEventListener("pointerleave", () => (timer = setTimeout(dismiss, 3000)));
+  }
+
+  // A button that copies what stands in the element it names, or a text of its own.
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-copy]");
     if (!button) return;
-    const text = document.getElementById(button.dataset.copy).textContent;
+    const element = document.getElementById(button.dataset.copy);
+    const before = button.innerHTML;
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(element ? element.textContent.trim() : button.dataset.copy);
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(document.getElementById(button.dataset.copy));
-      button.textContent = "Selected: press Ctrl+C";
+      if (element) getSelection().selectAllChildren(element);
+      button.textContent = element ? "Selected: press Ctrl+C" : "Cannot copy";
+    }
+    setTimeout(() => (button.innerHTML = before), 2000);
+  });
+
+  // Selected rows: a bar with what can be done with them.
+  const showSelection = () => {
+    for (const bar of all(".bulk")) {
+      const picked = all(`input[form="${bar.dataset.form}"][type=checkbox]:checked`);
+      bar.classList.toggle("shown", picked.length > 0);
+      const count = bar.querySelector("[data-count]");
+      if (count) count.textContent = `${picked.length} selected`;
+    }
+  };
+  document.addEventListener("change", (event) => {
+    const every = event.target.closest("input[data-every]");
+    if (every) for (const box of all(`input[form="${every.dataset.every}"]`)) box.checked = every.checked;
+    showSelection();
+  });
+  window.addEventListener("pageshow", showSelection);
+
+  // What would remove something asks first.
+  document.addEventListener("submit", (event) => {
+    const question = event.submitter?.dataset.confirm;
+    if (question && !window.confirm(question)) event.preventDefault();
+  });
+
+  // Palette
+  const palette = document.getElementById("palette");
+  const help = document.getElementById("help");
+  const openPalette = () => {
+    if (!palette || palette.open) return;
+    palette.showModal();
+    const input = palette.querySelector("input");
+    input.value = "";
+    input.dispatchEvent(new CustomEvent("open"));
+    input.focus();
+  };
+  document.addEventListener("click", (event) => {
+    if (event.target === palette || event.target === help) event.target.close();
+    if (event.target.closest("[data-help]")) help?.showModal();
+    if (!event.target.closest("[data-palette]") || event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    openPalette();
+  });
+  palette?.addEventListener("submit", (event) => {
+    const first = palette.querySelector(".finds a");
+    if (!first) return;
+    event.preventDefault();
+    location.assign(first.href);
+  });
+  palette?.addEventListener("keydown", (event) => {
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    event.preventDefault();
+    const stops = [palette.querySelector("input"), ...all(".finds a", palette)];
+    const at = stops.indexOf(document.activeElement);
+    // Enter in the field opens the first hit, so that the first step down goes to the second.
+    const step = event.key === "ArrowUp" ? -1 : at === 0 && stops.length > 2 ? 2 : 1;
+    stops[Math.max(0, Math.min(stops.length - 1, at + step))].focus();
+  });
+
+  // Keys
+  const box = document.getElementById("single-keys");
+  const offKey = "toolgate-single-keys";
+  if (box) {
+    box.checked = localStorage.getItem(offKey) !== "off";
+    box.addEventListener("change", () => localStorage.setItem(offKey, box.checked ? "on" : "off"));
+  }
+  let isGoing = false;
+  const moveRow = (step) => {
+    const links = all("main tbody tr, main .hit, main .gallery li, main .held").map((row) => row.querySelector("a, button")).filter((link) => link?.offsetParent);
+    const row = document.activeElement?.closest("tr, .hit, .gallery li, .held");
+    const at = links.findIndex((link) => row?.contains(link));
+    links[Math.max(0, Math.min(links.length - 1, at < 0 ? 0 : at + step))]?.focus();
+  };
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+      event.preventDefault();
+      openPalette();
+      return;
+    }
+    if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || !box?.checked || document.querySelector("dialog[open]")) return;
+    if (isGoing) {
+      isGoing = false;
+      const link = document.querySelector(`#nav a[data-key="${CSS.escape(event.key)}"]`);
+      if (link) location.assign(link.href);
+      return;
+    }
+    switch (event.key) {
+      case "g":
+        isGoing = true;
+        setTimeout(() => (isGoing = false), 1500);
+        break;
+      case "/": {
+        const field = document.querySelector("main input[type=search]");
+        if (!field) return;
+        event.preventDefault();
+        field.select();
+        field.focus();
+        break;
+      }
+      case "j":
+        moveRow(1);
+        break;
+      case "k":
+        moveRow(-1);
+        break;
+      case "x": {
+        const pick = document.activeElement?.closest("tr")?.querySelector("input[type=checkbox]");
+        pick?.click();
+        break;
+      }
+      case "?":
+        help?.showModal();
+        break;
     }
   });
 })();

@@ -65,8 +65,11 @@ class ServerStatusService:
             if self._access.decide(caller, "server", status.name).allowed
         ]
         if self._access.decide(caller, "right", "manage").allowed:
+            overridden = {spec.name: spec.overridden for spec in self._catalog.specs}
             return [
-                replace(status, projects=projects) if projects else status
+                replace(status, projects=projects, overridden=overridden.get(status.name, ()))
+                if projects or overridden.get(status.name)
+                else status
                 for status, projects in (
                     (status, self._projects_of(status.name)) for status in visible
                 )

@@ -1,7 +1,7 @@
 """Adding, changing and removing servers while the gateway runs."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from toolgate.audit import Receipts
 from toolgate.errors import StoreError
@@ -63,10 +63,12 @@ class ServerManagement:
     async def remove(self, caller: Caller, name: str) -> None:
         """Remove a server; its running calls fail.
 
+        One of a file that cannot be written is removed by an override in the store.
+
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
             UnknownServerError: There is no such server.
-            SettingError: It is configured in a file that Toolgate does not write.
+            SettingError: It belongs to a pack.
         """
         self._visible.must_manage(caller)
         self._catalog.server(name)
@@ -77,6 +79,26 @@ class ServerManagement:
                 await index.forget(name)
             except StoreError as error:  # the clean-up deletes them later
                 log.warning("vectors were not removed", extra={"error": error.full_text})
+
+    async def restore(self, caller: Caller, name: str) -> None:
+        """Undo the removal of a server that a file still configures.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownServerError: No such server was removed here.
+        """
+        self._visible.must_manage(caller)
+        async with self._receipts.change(caller, "server_restore", {"server": name}):
+            await self._registry.restore(name)
+
+    def removed(self, caller: Caller) -> Mapping[str, str]:
+        """Servers that a file configures and that were removed here: name and file.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+        """
+        self._visible.must_manage(caller)
+        return self._registry.removed
 
     async def enable(self, caller: Caller, name: str, enabled: bool) -> ServerStatus:  # noqa: FBT001
         """Enable or disable a server.
@@ -111,7 +133,6 @@ class ServerManagement:
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
             UnknownServerError: There is no such server.
-            SettingError: The server is configured in a file that Toolgate does not write.
         """
         self._visible.must_manage(caller)
         self._catalog.server(server)

@@ -11,6 +11,7 @@ from toolgate.errors import ArgumentError, ForbiddenError, SettingError
 from toolgate.security.access.access_data import AccessData, project_table
 from toolgate.security.access.decision import Access
 from toolgate.security.access.input_checks import (
+    check_default_settings,
     check_name,
     check_project_search,
     check_project_settings,
@@ -267,6 +268,19 @@ class AccessAdmin:
         await self._book.refresh()
         return [self._view(name) for name in sorted(self.project_names())]
 
+    async def project(self, caller: Caller, name: str) -> ProjectView:
+        """One project; `default` is that of requests without one.
+
+        Raises:
+            ForbiddenError: The caller may not manage.
+            ArgumentError: There is none of this name.
+        """
+        self._must_manage(caller)
+        await self._book.refresh()
+        if name != DEFAULT_PROJECT:
+            self._project(name)
+        return self._view(name)
+
     async def save_project(
         self,
         caller: Caller,
@@ -279,11 +293,14 @@ class AccessAdmin:
 
         Raises:
             ForbiddenError: The caller may not manage.
-            ArgumentError: The name cannot be one or is taken, or a setting does not fit.
+            ArgumentError: The name cannot be one or is taken, or a setting does not fit. Of
+                `default`, only its search, listing, budget and pinned tools can be set.
         """
         self._must_manage(caller)
         await self._book.refresh()
-        if not is_project_name(name):
+        if name == DEFAULT_PROJECT:
+            check_default_settings(settings or {})
+        elif not is_project_name(name):
             raise ArgumentError(
                 f"A project cannot be called {name[:80]!r}.",
                 allowed="Allowed: up to 64 characters of A-Z a-z 0-9 _ . -, the first no sign;"
@@ -301,7 +318,7 @@ class AccessAdmin:
                 f"There is a project {name!r} already.",
                 hint=f"Change it with: toolgate projects set {name}",
             )
-        if not new and stored is None:
+        if not new and stored is None and name != DEFAULT_PROJECT:
             self._project(name)
         merged: Json = {**(stored.settings if stored else {}), **(settings or {})}
         merged = {key: value for key, value in merged.items() if value not in (None, "")}

@@ -11,6 +11,7 @@ from toolgate.settings import Settings
 from toolgate.types import Json, PluginSpec, json_array
 
 __all__ = [
+    "check_default_settings",
     "check_name",
     "check_project_search",
     "check_project_settings",
@@ -88,6 +89,10 @@ def project_searches() -> list[str]:
     return [name for name in available("search") if name not in _NO_SEARCHES]
 
 
+_OF_DEFAULT = ("optimization", "mode", "budget_tokens", "pinned")
+"""What can be set for requests without a project."""
+
+
 def check_project_settings(settings: Json) -> None:
     """Refuse settings of a project that do not fit."""
     for name, value in settings.items():
@@ -117,6 +122,17 @@ def check_project_settings(settings: Json) -> None:
         if not fits:
             raise ArgumentError(f"{name} of a project is {value!r:.60}.", allowed=f"It is {words}.")
     checked_limits(settings.get("limits", {}))
+
+
+def check_default_settings(settings: Mapping[str, object]) -> None:
+    """Refuse what cannot be set for requests without a project, but for all of the gateway."""
+    for name, value in settings.items():
+        if name not in _OF_DEFAULT and value not in (None, "", [], {}):
+            raise ArgumentError(
+                f"The default project has no setting {name[:40]!r}.",
+                allowed=f"Allowed: {', '.join(_OF_DEFAULT)}.",
+                hint="Set it for the whole gateway in toolgate.toml, or make a project.",
+            )
 
 
 def check_project_search(project: Json, settings: Settings) -> None:

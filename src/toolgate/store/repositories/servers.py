@@ -30,6 +30,15 @@ class StoredServer:
     alias: str | None = None
     """The name before the last rename; still understood in tool keys."""
 
+    @property
+    def is_override(self) -> bool:
+        """Whether it is no server, but changes one that a file or a pack configures.
+
+        Its `config` then has `override`, and of `enabled`, `tool_permissions` and `removed` those
+        that differ.
+        """
+        return self.config.get("override") is True
+
 
 class ServerRepository(Protocol):
     """Servers. Each method is one transaction."""

@@ -1,0 +1,142 @@
+"""The menu of the console: its pages by group, and counts of what waits behind them."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from contextvars import Context
+from dataclasses import dataclass, field
+
+from toolgate.console.request import Badge, Visit
+from toolgate.errors import ToolgateError
+
+__all__ = ["MENU", "WITHIN", "MenuPage", "menu_of", "waiting_badges"]
+
+log = logging.getLogger(__name__)
+
+_BADGE_WAIT_S = 0.2
+"""Seconds that a page waits for the counts of the menu; chosen: too short to be noticed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MenuPage:
+    """A page of the menu."""
+
+    path: str
+    """Below the address of the console."""
+
+    name: str
+    """Its label."""
+
+    group: str = ""
+    """Heading above it; empty: none."""
+
+    icon: str
+    """Name of its picture in `icons.html`."""
+
+    key: str = ""
+    """Letter that opens it after `g`; empty: none."""
+
+    manages: bool = False
+    """Whether only administrators see it."""
+
+    words: tuple[str, ...] = field(default=())
+    """What people may also call it when they look for it."""
+
+
+MENU = (
+    MenuPage(path="", name="Home", icon="home", key="h", words=("overview", "dashboard")),
+    MenuPage(path="servers", name="Servers", group="Tools", icon="server", key="s"),
+    MenuPage(path="tools", name="Tools", group="Tools", icon="tool", key="t"),
+    MenuPage(path="search", name="Search", group="Tools", icon="search", key="f"),
+    MenuPage(path="intents", name="Intents", group="Tools", icon="intent", key="i"),
+    MenuPage(path="approvals", name="Approvals", group="Activity", icon="approval", key="a"),
+    MenuPage(path="audit", name="Audit", group="Activity", icon="audit", key="l", manages=True),
+    MenuPage(path="cost", name="Cost", group="Activity", icon="cost", key="c", manages=True),
+    MenuPage(path="chat", name="Chat", group="Models", icon="chat", key="m"),
+    MenuPage(
+        path="evaluation",
+        name="Evaluation",
+        group="Models",
+        icon="evaluation",
+        key="e",
+        manages=True,
+    ),
+    MenuPage(
+        path="projects", name="Projects", group="Access", icon="project", key="p", manages=True
+    ),
+    MenuPage(path="tokens", name="Tokens", group="Access", icon="token", key="k", manages=True),
+    MenuPage(
+        path="permissions",
+        name="Permissions",
+        group="Access",
+        icon="permission",
+        key="r",
+        manages=True,
+        words=("rules", "roles", "policies"),
+    ),
+    MenuPage(path="guards", name="Guards", group="Access", icon="guard", key="u", manages=True),
+    MenuPage(
+        path="logins",
+        name="Credentials",
+        group="Access",
+        icon="credential",
+        words=("logins", "oauth", "secrets"),
+    ),
+    MenuPage(path="sessions", name="Sessions", group="Access", icon="session", manages=True),
+)
+"""All pages, in the order of the menu; those of a group stand together."""
+
+WITHIN = {
+    "server": "servers",
+    "tool": "tools",
+    "project": "projects",
+    "token": "tokens",
+    "why": "permissions",
+    "thread": "chat",
+}
+"""Pages that belong to one of the menu."""
+
+
+def menu_of(visit: Visit) -> list[MenuPage]:
+    """The pages that somebody can open."""
+    if not visit.is_known:
+        return []
+    manages, has_chat = visit.manages, visit.app.chat is not None
+    return [
+        page for page in MENU if (manages or not page.manages) and (has_chat or page.path != "chat")
+    ]
+
+
+async def waiting_badges(visit: Visit) -> Mapping[str, tuple[Badge, ...]]:
+    """What the menu counts, by page; without approvals where the store does not answer soon."""
+    badges: dict[str, tuple[Badge, ...]] = {}
+    if visit.manages:
+        servers = visit.gateway.servers.statuses(visit.caller)
+        states = Counter(server.state for server in servers)
+        quarantined = sum(1 for server in servers if server.held)
+        badges["servers"] = tuple(
+            badge
+            for badge in (
+                Badge(count=quarantined, words="with quarantined tools", query={"state": "held"}),
+                Badge(count=states["down"], words="down", query={"state": "down"}, is_bad=True),
+            )
+            if badge.count
+        )
+    # Not within the patience of the page: a slow store delays it no further.
+    counting = asyncio.create_task(_waiting_approvals(visit), context=Context())
+    done, _ = await asyncio.wait({counting}, timeout=_BADGE_WAIT_S)
+    if not done:
+        counting.cancel()
+    elif count := counting.result():
+        badges["approvals"] = (Badge(count=count, words="waiting", is_bad=True),)
+    return badges
+
+
+async def _waiting_approvals(visit: Visit) -> int:
+    """Calls that wait for a decision and that the caller may see; 0 where nobody can tell."""
+    try:
+        return len(await visit.gateway.approvals.search(visit.caller, state="waiting"))
+    except ToolgateError as error:
+        log.warning("approvals cannot be counted", extra={"error": error.full_text})
+        return 0

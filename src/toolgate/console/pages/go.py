@@ -1,0 +1,104 @@
+"""The page behind the palette: pages, actions, servers and tools by a part of their name."""
+
+from dataclasses import dataclass
+
+from starlette.responses import Response
+
+from toolgate.console.navigation import menu_of
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+
+__all__ = ["ROUTES"]
+
+_MOST = 8
+"""Hits of a kind; chosen: all kinds fit into the palette."""
+
+_ACTIONS = (
+    ("Add a server", "servers/add", "add", True),
+    ("Import servers from clients", "servers/add?found=1", "add", True),
+    ("Create a token", "tokens#new", "token", True),
+    ("Create a project", "projects#new", "project", True),
+    ("Add a permission rule", "permissions#new", "permission", True),
+    ("Add a guard", "guards#new", "guard", True),
+    ("Explain access", "why", "permission", True),
+    ("Verify the audit log", "audit/verify", "audit", True),
+)
+"""What can be done from anywhere: label, address, picture, whether only administrators can."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Destination:
+    """Somewhere to go."""
+
+    name: str
+    """Its label."""
+
+    link: str
+    """Its address."""
+
+    icon: str
+    """Name of its picture."""
+
+    kind: str
+    """What it is, in a word."""
+
+    is_code: bool = False
+    """Whether the name is one of a server or a tool."""
+
+
+async def _show(visit: Visit) -> Response:
+    text = visit.asked("q").strip()[:200]
+    return visit.page("go.html", text=text, destinations=_destinations(visit, text.lower()))
+
+
+def _destinations(visit: Visit, text: str) -> list[Destination]:
+    words = text.split()
+    places = [
+        Destination(name=page.name, link=visit.url(page.path), icon=page.icon, kind="Page")
+        for page in menu_of(visit)
+        if _fits(" ".join((page.name, *page.words)), words)
+    ]
+    actions = [
+        Destination(name=name, link=visit.base + "/" + link, icon=icon, kind="Action")
+        for name, link, icon, manages in _ACTIONS
+        if (visit.manages or not manages) and _fits(name, words)
+    ]
+    if not words:
+        return places + actions
+    servers = [
+        Destination(
+            name=name, link=visit.url("server", name=name), icon="server", kind="Server",
+            is_code=True,
+        )
+        for name in visit.gateway.servers.names(visit.caller)
+        if _fits(name, words)
+    ]  # fmt: skip
+    tools = [
+        Destination(
+            name=tool.key, link=visit.url("tool", key=tool.key), icon="tool", kind="Tool",
+            is_code=True,
+        )
+        for tool in visit.gateway.visible.tools(visit.caller)
+        if _fits(tool.key, words)
+    ]  # fmt: skip
+    servers.sort(key=lambda server: (not server.name.lower().startswith(words[0]), server.name))
+    search = Destination(
+        name=f"Search tools for “{text}”",
+        link=visit.url("tools", q=text),
+        icon="search",
+        kind="Search",
+    )
+    return [*places[:_MOST], *actions[:_MOST], *servers[:_MOST], *tools[:_MOST], search]
+
+
+def _fits(name: str, words: list[str]) -> bool:
+    lower = name.lower()
+    return all(word in lower for word in words)
+
+
+async def _navigation(visit: Visit) -> Response:
+    """The menu alone, for pages whose counts have changed."""
+    return visit.page("navigation.html")
+
+
+ROUTES = (Route(path="go", show=_show), Route(path="navigation", show=_navigation))

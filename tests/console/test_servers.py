@@ -1,0 +1,111 @@
+"""Servers in the console: those of files, several at once, sorted and filtered."""
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import toolgate.testing
+from tests.console.console_client import notes, open_console, visible_text
+from toolgate.app.app import open_app
+from toolgate.settings import StoreSettings, load
+from toolgate.testing import FakeUpstream, text_result
+from toolgate.types import Caller
+
+pytestmark = pytest.mark.anyio
+
+ECHO = Path(toolgate.testing.__file__).parent / "echo_server.py"
+ADMIN = Caller.local()
+
+
+def configuration(folder: Path, text: str) -> Path:
+    """A `toolgate.toml` in a folder."""
+    path = folder / "toolgate.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+async def test_a_server_of_toolgate_toml_is_changed_and_removed_there(tmp_path: Path) -> None:
+    command = f"command = {sys.executable!r}\nargs = [{str(ECHO)!r}]\n"
+    path = configuration(tmp_path, f"# Ours.\nversion = 1\n\n# The echo.\n[server.echo]\n{command}")
+    before = path.read_text(encoding="utf-8")
+    settings = replace(load(path), store=StoreSettings(url="sqlite://"))
+    async with open_app(settings, wait_s=30) as app:
+        servers = app.gateway.manage.servers
+        await servers.enable(ADMIN, "echo", False)
+        assert "# The echo.\n[server.echo]\nenabled = false\n" in path.read_text(encoding="utf-8")
+        await servers.enable(ADMIN, "echo", True)
+        await servers.allow_tool(ADMIN, "echo", "echo", allowed=False)
+        text = path.read_text(encoding="utf-8")
+        assert "[server.echo]\ntool_permissions = { echo = false }\n" in text
+        assert text.startswith("# Ours.\n")
+        status = app.gateway.servers.status(ADMIN, "echo")
+        assert status is not None
+        assert status.overridden == ()
+        await servers.allow_tool(ADMIN, "echo", "echo", allowed=True)
+        assert path.read_text(encoding="utf-8") == before
+        await servers.remove(ADMIN, "echo")
+        assert "echo" not in path.read_text(encoding="utf-8")
+        assert await app.store.servers.select(None) == []
+    assert tmp_path.joinpath("toolgate.toml.toolgate-previous").exists()
+    assert tmp_path.joinpath("toolgate.toml.toolgate-backup").read_text("utf-8") == before
+
+
+async def test_a_server_of_a_client_file_is_overridden_in_the_store(tmp_path: Path) -> None:
+    client = tmp_path / "client.json"
+    client.write_text(
+        f'{{"mcpServers": {{"echo": {{"command": "{sys.executable}", "args": ["{ECHO}"]}}}}}}',
+        encoding="utf-8",
+    )
+    before = client.read_text(encoding="utf-8")
+    path = configuration(tmp_path, 'version = 1\nimport = ["client.json"]\n')
+    store = StoreSettings(url=f"sqlite:///{tmp_path / 'toolgate.db'}")
+    settings = replace(load(path), store=store)
+    async with open_app(settings, wait_s=30) as app:
+        await app.gateway.manage.servers.enable(ADMIN, "echo", False)
+    async with open_app(settings, wait_s=30) as app:
+        status = app.gateway.servers.status(ADMIN, "echo")
+        assert status is not None
+        assert (status.state, status.overridden) == ("disabled", ("enabled",))
+        await app.gateway.manage.servers.remove(ADMIN, "echo")
+    async with open_app(settings, wait_s=30) as app:
+        assert app.gateway.servers.names(ADMIN) == []
+        assert app.gateway.manage.servers.removed(ADMIN) == {"echo": str(client)}
+        await app.gateway.manage.servers.restore(ADMIN, "echo")
+        status = app.gateway.servers.status(ADMIN, "echo")
+        assert status is not None
+        assert status.overridden == ()
+    assert client.read_text(encoding="utf-8") == before
+
+
+async def test_servers_are_sorted_filtered_and_changed_together() -> None:
+    small = FakeUpstream({"only": lambda _: text_result("x")})
+    async with open_console({"notes": notes(), "small": small}) as place:
+        names = re.compile(r'<th scope="row"><a href="/console/server\?name=(\w+)"')
+        assert names.findall(await place.page("servers")) == ["notes", "small"]
+        page = await place.page("servers", sort="tools", dir="up")
+        assert names.findall(page) == ["small", "notes"]
+        assert 'aria-sort="ascending"' in page
+        assert names.findall(await place.page("servers", q="sma")) == ["small"]
+        assert names.findall(await place.page("servers", transport="stdio")) == []
+        await place.send("servers", name=["notes", "small"], do="disable")
+        states = {status.name: status.state for status in place.app.gateway.servers.statuses(ADMIN)}
+        assert states == {"notes": "disabled", "small": "disabled"}
+        assert "2 servers are disabled." in visible_text(
+            (await place.client.get("/console/servers")).text
+        )
+        await place.send("servers", only="enable small")
+        await place.send("servers", 400, do="enable")
+        assert names.findall(await place.page("servers", state="disabled")) == ["notes"]
+
+
+async def test_the_palette_finds_pages_servers_and_tools() -> None:
+    async with open_console() as place:
+        page = await place.page("go")
+        assert 'href="/console/servers"' in page
+        page = await place.page("go", q="notes fi")
+        assert 'href="/console/tool?key=notes%3Afind"' in page
+        assert 'href="/console/tool?key=notes%3Aadd"' not in page
+        assert "Add a permission rule" in await place.page("go", q="rule")

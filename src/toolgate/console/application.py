@@ -52,17 +52,17 @@ PAGES = (
     "tools",
     "search",
     "intents",
-    "projects",
-    "tokens",
-    "permissions",
-    "guards",
-    "credentials",
+    "access.projects",
+    "access.tokens",
+    "access.permissions",
+    "access.guards",
+    "access.credentials",
     "approvals",
     "audit",
     "cost",
     "chat",
     "evaluation",
-    "login",
+    "access.login",
 )
 """Modules with routes."""
 

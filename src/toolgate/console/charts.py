@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-__all__ = ["sparkline", "trendline"]
+__all__ = ["bars", "lines", "trendline"]
 
 _HEIGHT = 40
 _BAR = 4
@@ -15,33 +15,86 @@ _ROUND = 3
 _LEAST_SPREAD = 0.1
 
 
-def sparkline(values: Sequence[tuple[int, int]], *, label: str, unit: str = "calls") -> Markup:
-    """Bars side by side: of each value the whole and, below it, the part that failed.
+def bars(values: Sequence[tuple[str, float, float]], *, label: str, unit: str = "calls") -> Markup:
+    """Bars side by side: of each value the whole and, below it, a part in another colour.
 
     Args:
-        values: The whole and the part, oldest first.
-        label: What it shows, for who does not see it.
+        values: What each bar is about, the whole and the part, oldest first.
+        label: What it shows, for those who do not see it.
         unit: What is counted.
     """
-    highest = max((whole for whole, _ in values), default=0)
-    width = len(values) * (_BAR + _GAP)
-    bars: list[Markup] = []
-    for index, (whole, failed) in enumerate(values):
-        if not whole:
-            continue
+    highest = max((whole for _, whole, _ in values), default=0)
+    width = max(len(values), 1) * (_BAR + _GAP)
+    shapes: list[Markup] = []
+    for index, (about, whole, part) in enumerate(values):
         left = index * (_BAR + _GAP)
-        high = max(2, round(whole / highest * _HEIGHT))
-        low = round(failed / whole * high) if failed else 0
-        low = max(low, 2) if failed else 0
-        bars.append(_bar("bar", left, _HEIGHT - high, high))
-        if low:
-            bars.append(_bar("bar failed", left, _HEIGHT - low, low))
-    total, failed = sum(whole for whole, _ in values), sum(part for _, part in values)
-    summary = f"{label}: {total:,} {unit}, {failed:,} failed; at most {highest:,} in a minute."
+        if whole:
+            high = max(2, round(whole / highest * _HEIGHT))
+            low = max(round(part / whole * high), 2) if part else 0
+            shapes.append(_bar("bar", left, _HEIGHT - high, high))
+            if low:
+                shapes.append(_bar("bar failed", left, _HEIGHT - low, low))
+            text = f"{about}: {whole:,.0f} {unit}" + (f", {part:,.0f} failed" if part else "")
+            shapes.append(_hover(left, text))
+    total, failed = sum(whole for _, whole, _ in values), sum(part for _, _, part in values)
+    summary = f"{label}: {total:,.0f} {unit}"
+    summary += f", {failed:,.0f} failed" if failed else ""
+    return _chart(f"{summary}; at most {highest:,.0f} at a time.", width, shapes)
+
+
+def lines(
+    values: Sequence[tuple[str, Sequence[float | None]]], *, label: str, kinds: Sequence[str]
+) -> Markup:
+    """Several lines over time, with gaps where there is no value.
+
+    Args:
+        values: What each point is about, and the value of each line there, oldest first.
+        label: What it shows, for those who do not see it.
+        kinds: The name of each line; the first is drawn last, above the others.
+    """
+    every = [value for _, of_lines in values for value in of_lines if value is not None]
+    highest = max(every, default=0)
+    width = max(len(values), 1) * (_BAR + _GAP)
+    shapes: list[Markup] = []
+    for number in reversed(range(len(kinds))):
+        points: list[str] = []
+        for index, (_, of_lines) in enumerate(values):
+            value = of_lines[number]
+            if value is not None and highest:
+                x = index * (_BAR + _GAP) + _BAR / 2
+                points.append(f"{x:g},{_HEIGHT - value / highest * (_HEIGHT - 2):.1f}")
+        if len(points) == 1:
+            x, _, y = points[0].partition(",")
+            points.append(f"{float(x) + _BAR:g},{y}")
+        if points:
+            shapes.append(
+                Markup('<polyline class="line line-{}" points="{}"/>').format(
+                    "bc"[number % 2], " ".join(points)
+                )
+            )
+    for index, (about, of_lines) in enumerate(values):
+        said = [
+            f"{kind} {value:,.0f} ms"
+            for kind, value in zip(kinds, of_lines, strict=True)
+            if value is not None
+        ]
+        if said:
+            shapes.append(_hover(index * (_BAR + _GAP), f"{about}: {', '.join(said)}"))
+    return _chart(f"{label}: at most {highest:,.0f} ms.", width, shapes)
+
+
+def _chart(summary: str, width: int, shapes: Sequence[Markup]) -> Markup:
     return Markup(
-        '<svg class="sparkline" role="img" aria-label="{said}" viewBox="0 0 {width} {height}"'
-        ' preserveAspectRatio="none">{bars}</svg>'
-    ).format(said=summary, width=width, height=_HEIGHT, bars=Markup("").join(bars))
+        '<svg class="chart" role="img" aria-label="{said}" viewBox="0 0 {width} {height}"'
+        ' preserveAspectRatio="none"><path class="axis" d="M0 {height}h{width}"/>{shapes}</svg>'
+    ).format(said=summary, width=width, height=_HEIGHT, shapes=Markup("").join(shapes))
+
+
+def _hover(left: int, text: str) -> Markup:
+    """Where a pointer shows a text, over the whole height."""
+    return Markup(
+        '<rect x="{}" y="0" width="{}" height="{}" fill-opacity="0"><title>{}</title></rect>'
+    ).format(left, _BAR + _GAP, _HEIGHT, text)
 
 
 def trendline(values: Sequence[float], *, label: str) -> Markup:

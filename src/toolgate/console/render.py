@@ -15,7 +15,7 @@ from markupsafe import Markup
 import toolgate
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.console import safe_text
-from toolgate.console.charts import sparkline, trendline
+from toolgate.console.charts import bars, lines, trendline
 from toolgate.console.navigation import WITHIN, MenuPage, menu_of
 from toolgate.console.request import SAID, Visit
 from toolgate.settings import redact
@@ -63,7 +63,12 @@ class Renderer:
             "when": safe_text.when,
         }
         self._templates.filters.update(filters)  # pyright: ignore[reportUnknownMemberType]
-        helpers = {"sparkline": sparkline, "trendline": trendline, "version": toolgate.__version__}
+        helpers = {
+            "bars": bars,
+            "lines": lines,
+            "trendline": trendline,
+            "version": toolgate.__version__,
+        }
         self._templates.globals.update(helpers)  # pyright: ignore[reportUnknownMemberType]
 
     def page(self, visit: Visit, template: str, values: Mapping[str, object]) -> str:

@@ -34,14 +34,15 @@ from toolgate.store.repositories.approvals import (
     StoredProgram,
 )
 from toolgate.store.repositories.audit import (
+    DURATION_BOUNDS_MS,
     AuditAnchor,
     AuditChainEnds,
     AuditChainLink,
     AuditFilter,
     AuditRepository,
     AuditWriterRow,
+    CallCount,
     ConversationCost,
-    MinuteCount,
     ToolUsage,
 )
 from toolgate.store.repositories.catalog import (
@@ -106,6 +107,7 @@ from toolgate.store.repositories.usage import (
 from toolgate.types import PluginSpec
 
 __all__ = [
+    "DURATION_BOUNDS_MS",
     "AccessRepository",
     "ApprovalFilter",
     "ApprovalRepository",
@@ -117,6 +119,7 @@ __all__ = [
     "AuditRepository",
     "AuditWriterRow",
     "BatchWriter",
+    "CallCount",
     "CallGrant",
     "CatalogRepository",
     "ConversationCost",
@@ -131,7 +134,6 @@ __all__ = [
     "Fingerprint",
     "FullLimit",
     "IntegrityReport",
-    "MinuteCount",
     "PassageSource",
     "ProgramRepository",
     "ProjectRepository",

@@ -1,49 +1,91 @@
-"""The Home page: server states, calls of the last hour, what needs attention."""
+"""The Home page: what needs attention, activity over time, busiest tools and servers."""
 
-from collections import Counter
-from datetime import UTC, datetime, timedelta
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import anyio.to_thread
 from starlette.responses import Response
 
-from toolgate.base.ids import utc_now, utc_text
+from toolgate.base.ids import utc_now
+from toolgate.console.activity import RANGES, activity_of, range_asked
+from toolgate.console.pages.servers import clients_on_this_machine
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.gateway.execution import RunningCall
-from toolgate.store import MinuteCount
+from toolgate.store import ToolUsage
 from toolgate.telemetry.cost import CostReport, cost_report
 from toolgate.types import ServerStatus
 
 __all__ = ["ROUTES"]
 
-_MINUTES = 60
 _SOON_S = 7 * 86_400
+"""Seconds before its end from which on a token is named; chosen: time to rotate it."""
+
 _RUNNING = 20
+"""Running calls that are shown; chosen: more are not read."""
+
+_BUSIEST = 8
+"""Tools and servers that are shown; chosen: both lists fit beside each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """Something that needs a person."""
+
+    text: str
+    """What it is."""
+
+    button: str
+    """Label of its link."""
+
+    link: str
+    """Where something can be done about it."""
+
+    is_urgent: bool = False
+    """Whether somebody waits, or something does not work."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerUse:
+    """How much a server was used."""
+
+    name: str
+    """Its name."""
+
+    calls: int
+    """How often."""
+
+    failed: int
+    """Of these, how often it failed."""
+
+    mean_ms: float
+    """How long a call took, on average."""
 
 
 async def _show(visit: Visit) -> Response:
     servers = visit.gateway.servers.statuses(visit.caller)
-    states: dict[str, int] = {}
-    for server in servers:
-        states[server.state] = states.get(server.state, 0) + 1
-    troubled = [server for server in servers if server.state in {"down", "degraded", "connecting"}]
-    troubled.sort(key=lambda server: ("down", "degraded", "connecting").index(server.state))
-    tools = sum(server.tools for server in servers)
-    minutes = await _last_hour(visit) if visit.manages else []
+    span = range_asked(visit)
+    activity = await activity_of(visit, span) if visit.manages else None
     saved = await _saved(visit) if visit.manages else None
+    is_first_run = visit.manages and not servers
     response = visit.page(
         "home.html",
         servers=servers,
-        states=states,
-        troubled=troubled,
-        tools=tools,
-        minutes=minutes,
-        calls=sum(whole for whole, _ in minutes or ()),
-        errors=sum(failed for _, failed in minutes or ()),
+        states=Counter(server.state for server in servers),
+        tools=sum(server.tools for server in servers),
+        ranges=RANGES.values(),
+        span=span,
+        activity=activity,
+        busiest_tools=activity.tools[:_BUSIEST] if activity else (),
+        busiest_servers=_by_server(activity.tools)[:_BUSIEST] if activity else (),
+        state_of={server.name: server.state for server in servers},
         running=await _calls(visit),
-        wanted=await _attention(visit, servers),
+        notices=await _notices(visit, servers),
         saved=saved,
+        clients=await anyio.to_thread.run_sync(clients_on_this_machine) if is_first_run else {},
     )
-    if visit.manages and (minutes is None or saved is None):
+    if visit.manages and servers and (activity is None or saved is None):
         response.headers["refresh"] = "2"  # without scripts, too
     return response
 
@@ -57,65 +99,86 @@ async def _saved(visit: Visit) -> CostReport | None:
     return figures.value if figures is not None else None
 
 
-async def _last_hour(visit: Visit) -> list[tuple[int, int]] | None:
-    """Calls and failed ones of each of the last minutes, oldest first; None: being counted."""
-    current_time = datetime.now(UTC)
-    since = (current_time - timedelta(minutes=_MINUTES - 1)).replace(second=0, microsecond=0)
-    text = utc_text(since)
-    counted = await visit.figures.get(
-        "hour", text, lambda: visit.app.store.audit.minute_counts(text)
-    )
-    if counted is None:
-        return None
-    by_minute = {count.minute: count for count in counted.value}
-    none = MinuteCount(minute="", calls=0, errors=0)
-    counts: list[tuple[int, int]] = []
-    for number in range(_MINUTES):
-        minute = utc_text(since + timedelta(minutes=number))[:16]
-        bucket = by_minute.get(minute, none)
-        counts.append((bucket.calls, bucket.errors))
-    return counts
+def _by_server(tools: Sequence[ToolUsage]) -> list[ServerUse]:
+    """The use of servers, the most used first."""
+    by_server: defaultdict[str, list[ToolUsage]] = defaultdict(list)
+    for use in tools:
+        by_server[use.tool.partition(":")[0]].append(use)
+    servers: list[ServerUse] = []
+    for name, uses in by_server.items():
+        calls = sum(use.calls for use in uses)
+        servers.append(
+            ServerUse(
+                name=name,
+                calls=calls,
+                failed=sum(use.failed for use in uses),
+                mean_ms=sum(use.calls * use.mean_ms for use in uses) / calls,
+            )
+        )
+    return sorted(servers, key=lambda server: -server.calls)
 
 
-async def _attention(visit: Visit, servers: list[ServerStatus]) -> list[tuple[str, str, str]]:
-    """What needs attention: text, label of its link, address of its link."""
+async def _notices(visit: Visit, servers: Sequence[ServerStatus]) -> list[Notice]:
+    """What needs attention, each kind once."""
     if not visit.manages:
         return []
-    notices: list[tuple[str, str, str]] = []
-    waiting = await visit.gateway.approvals.search(visit.caller, state="waiting")
-    if waiting:
-        text = f"{len(waiting)} calls await" if len(waiting) > 1 else "1 call awaits"
-        notices.append((f"{text} approval.", "Review", visit.url("approvals")))
-    by_server = Counter(
-        entry.server
-        for entry in await visit.gateway.manage.quarantine.entries(visit.caller)
-        if entry.state == "held"
-    )
-    for server, count in by_server.items():
-        text = f"{count} definitions" if count > 1 else "1 definition"
-        link = visit.url("server", name=server) + "#held"
-        notices.append((f"{text} of {server} in quarantine.", "Review", link))
-    ended = [login for login in await visit.app.logins.list(visit.caller) if login.state == "ended"]
-    if ended:
-        names = ", ".join(sorted({login.server for login in ended})[:3])
-        text = "Logins have" if len(ended) > 1 else "A login has"
-        notices.append((f"{text} expired: {names}.", "Log in", visit.url("logins")))
-    down = [server.name for server in servers if server.state == "down"]
+    notices: list[Notice] = []
+    if waiting := len(await visit.gateway.approvals.search(visit.caller, state="waiting")):
+        text = f"{_counted(waiting, 'call')} await{'s' if waiting == 1 else ''} approval."
+        link = visit.url("approvals")
+        notices.append(Notice(text=text, button="Review", link=link, is_urgent=True))
+    down = {server.name: server.last_error or "" for server in servers if server.state == "down"}
     if down:
-        names = ", ".join(down[:3]) + (f" and {len(down) - 3} more" if len(down) > 3 else "")
-        is_single = len(down) == 1
-        link = (
-            visit.url("server", name=down[0]) if is_single else visit.url("servers", state="down")
-        )
-        notices.append((f"{names} {'is' if is_single else 'are'} down.", "Details", link))
+        notices.append(_of_down(visit, down))
+    quarantined = [server for server in servers if server.held]
+    if quarantined:
+        held = _counted(sum(server.held for server in quarantined), "definition")
+        names = _names([server.name for server in quarantined])
+        link = visit.url("servers", state="held")
+        if len(quarantined) == 1:
+            link = visit.url("server", name=quarantined[0].name) + "#held"
+        notices.append(Notice(text=f"{held} in quarantine: {names}.", button="Review", link=link))
+    ended = {
+        login.server
+        for login in await visit.app.logins.list(visit.caller)
+        if login.state == "ended"
+    }
+    if ended:
+        text = f"Expired logins: {_names(sorted(ended))}."
+        notices.append(Notice(text=text, button="Log in", link=visit.url("logins")))
     current_time, soon = utc_now(), utc_now(plus_s=_SOON_S)
-    tokens = await visit.gateway.admin.tokens(visit.caller)
-    notices += [
-        (f"The token {token.name} expires soon.", "Rotate", visit.url("token", name=token.name))
-        for token in tokens
+    expiring = [
+        token.name
+        for token in await visit.gateway.admin.tokens(visit.caller)
         if token.revoked_at is None and token.expires_at and current_time < token.expires_at < soon
     ]
+    if expiring:
+        text = f"Tokens that expire within a week: {_names(expiring)}."
+        link = visit.url("token", name=expiring[0]) if len(expiring) == 1 else visit.url("tokens")
+        notices.append(Notice(text=text, button="Rotate", link=link))
     return notices
+
+
+def _of_down(visit: Visit, down: Mapping[str, str]) -> Notice:
+    """Servers that are down; of a single one, also why."""
+    if len(down) > 1:
+        text = f"{len(down)} servers are down: {_names(list(down))}."
+        return Notice(
+            text=text, button="Show", link=visit.url("servers", state="down"), is_urgent=True
+        )
+    [(name, error)] = down.items()
+    link = visit.url("server", name=name)
+    return Notice(text=f"{name} is down. {error}", button="Show", link=link, is_urgent=True)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _names(names: Sequence[str]) -> str:
+    """The first names, and how many there are besides."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 async def _running(visit: Visit) -> Response:
@@ -130,4 +193,17 @@ async def _calls(visit: Visit) -> list[tuple[RunningCall, str]]:
     return [(call, names.get(call.caller_id, call.caller_id)) for call in calls]
 
 
-ROUTES = (Route(path="", show=_show), Route(path="running", show=_running))
+async def _connect(visit: Visit) -> Response:
+    """How clients are connected to this gateway."""
+    named = visit.app.settings.authn.resource
+    address = named or f"{str(visit.request.base_url).rstrip('/')}/mcp"
+    return visit.page(
+        "connect.html", address=address, requires_token=visit.gateway.admission.required
+    )
+
+
+ROUTES = (
+    Route(path="", show=_show),
+    Route(path="running", show=_running),
+    Route(path="connect", show=_connect),
+)

@@ -11,11 +11,14 @@ import orjson
 from starlette.responses import Response
 
 from toolgate.app.server_check import try_server
-from toolgate.console.pages.credentials import may_log_in
+from toolgate.console.activity import RANGES, activity_of, range_asked
+from toolgate.console.known_servers import KNOWN_SERVERS
+from toolgate.console.pages.access.credentials import may_log_in
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.console.sorting import order_of
 from toolgate.errors import ArgumentError, StoreError, ToolgateError, UnknownServerError
+from toolgate.search import signature
 from toolgate.settings import (
     parse_document,
     redact,
@@ -27,7 +30,7 @@ from toolgate.settings import (
 from toolgate.settings.clients.supported import Machine, find
 from toolgate.types import EntryKind, Json, ServerStatus, json_object
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "clients_on_this_machine"]
 
 _STATES = ("ready", "degraded", "asleep", "connecting", "down", "disabled")
 _ORDERS: Mapping[str, Callable[[ServerStatus], Any]] = {
@@ -167,6 +170,7 @@ def _status(visit: Visit, name: str) -> ServerStatus:
 
 async def _show(visit: Visit) -> Response:
     server = _status(visit, visit.typed("name"))
+    span = range_asked(visit)
     entries = [
         tool for tool in visit.gateway.visible.tools(visit.caller) if tool.server == server.name
     ]
@@ -189,12 +193,25 @@ async def _show(visit: Visit) -> Response:
         more=max(0, len(entries) - _MOST_TOOLS),
         off=off,
         held=quarantined,
+        ranges=RANGES.values(),
+        span=span,
+        activity=await activity_of(visit, span, server=server.name) if visit.manages else None,
+        signatures={
+            tool.key: signature(tool.name, json_object(tool.definition.get("inputSchema")))
+            for tool in entries[:_MOST_TOOLS]
+        },
         is_stored=server.source == "store",
         may_log_in=any(
             spec.name == server.name and may_log_in(visit, spec)
             for spec in visit.app.logins.specs(visit.caller)
         ),
     )
+
+
+async def _log(visit: Visit) -> Response:
+    """What a server wrote last to its standard error, for pages that show it live."""
+    visit.gateway.visible.must_manage(visit.caller)
+    return visit.page("server_log.html", server=_status(visit, visit.asked("name")))
 
 
 async def _act(visit: Visit) -> Response:
@@ -233,6 +250,8 @@ async def _add_page(visit: Visit) -> Response:
         found=candidates,
         looked=bool(visit.asked("found")),
         known=existing,
+        gallery=KNOWN_SERVERS,
+        picked=next((known for known in KNOWN_SERVERS if known.name == visit.asked("pick")), None),
         projects=[project.name for project in await visit.gateway.admin.projects(visit.caller)],
         can_save=visit.app.settings.config_file is not None,
     )
@@ -371,6 +390,16 @@ def _from_text(text: str) -> list[Candidate]:
     return candidates
 
 
+def clients_on_this_machine() -> dict[str, int]:
+    """How many servers the clients on this machine have configured, by the client's title."""
+    counts: dict[str, int] = {}
+    for file in find(Machine.this()):
+        if servers := [server for server in file.servers if not server.is_toolgate]:
+            title = file.client.title
+            counts[title] = counts.get(title, 0) + len(servers)
+    return counts
+
+
 def _servers_of_clients() -> list[Candidate]:
     """The servers of the clients on this machine."""
     candidates: list[Candidate] = []
@@ -411,6 +440,7 @@ async def _tried(visit: Visit, candidate: Candidate) -> Candidate:
 ROUTES = (
     Route(path="servers", show=_list, act=_act_on_several),
     Route(path="server", show=_show, act=_act),
+    Route(path="server/log", show=_log),
     Route(path="servers/add", show=_add_page),
     Route(path="servers/check", show=_add_page, act=_check),
     Route(path="servers/save", show=_add_page, act=_save),

@@ -7,14 +7,15 @@ from typing import Literal, Protocol
 from toolgate.types import AuditRecord
 
 __all__ = [
+    "DURATION_BOUNDS_MS",
     "AuditAnchor",
     "AuditChainEnds",
     "AuditChainLink",
     "AuditFilter",
     "AuditRepository",
     "AuditWriterRow",
+    "CallCount",
     "ConversationCost",
-    "MinuteCount",
     "ToolUsage",
 ]
 
@@ -52,6 +53,13 @@ class AuditFilter:
 
     phase: str | None = None
     """`intent` or `outcome`."""
+
+    conversation: str | None = None
+    """What it belongs to."""
+
+    text: str = ""
+    """Words of which each stands somewhere in a record: its target, query, caller, client, action,
+    status or detail, whatever the case; empty: any."""
 
     oldest_first: bool = False
     """The order; newest first by default."""
@@ -144,18 +152,38 @@ class AuditWriterRow:
     """When it was last known to run; UTC, ISO 8601."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class MinuteCount:
-    """The calls of one minute."""
+DURATION_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000)
+"""Upper bounds of the classes in which durations of calls are counted; the last class has none.
 
-    minute: str
-    """UTC, `2026-07-28T09:30`."""
+Chosen: each is about twice the one before, so that a percentile is off by less than that.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallCount:
+    """The calls and searches of one period whose durations are of one class."""
+
+    period: str
+    """UTC, the beginning of its times, such as `2026-07-28T09:30`."""
+
+    duration_class: int
+    """Number of the first of `DURATION_BOUNDS_MS` that the calls do not exceed; as many as there
+    are bounds where they exceed all. Searches are in class 0."""
 
     calls: int
-    """How many ended."""
+    """Calls that ended."""
 
     errors: int
     """How many of them failed."""
+
+    searches: int
+    """Searches and descriptions."""
+
+    search_tokens: int
+    """Estimated tokens of their answers."""
+
+    call_bytes: int
+    """Of arguments and results of the calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +249,9 @@ class ToolUsage:
     last_at: str
     """When last; UTC, ISO 8601."""
 
+    total_bytes: int = 0
+    """Of all arguments and results."""
+
 
 class AuditRepository(Protocol):
     """The audit. Each method is one transaction."""
@@ -265,8 +296,17 @@ class AuditRepository(Protocol):
         """Intents since a time that no outcome follows, at most 1,000."""
         ...
 
-    async def minute_counts(self, since: str) -> list[MinuteCount]:
-        """Calls of each minute since a time, without minutes that had none."""
+    async def call_counts(
+        self, since: str, *, period_chars: int = 16, server: str | None = None
+    ) -> list[CallCount]:
+        """Calls and searches of each period since a time, without periods that had none.
+
+        Args:
+            since: UTC, ISO 8601, inclusive.
+            period_chars: How many characters of a time name its period: 16 are minutes, 15 ten
+                minutes, 13 hours, 10 days.
+            server: Only calls of this server; None: all.
+        """
         ...
 
     async def related(self, record_id: str) -> list[AuditRecord]:

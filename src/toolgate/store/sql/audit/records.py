@@ -14,8 +14,8 @@ from toolgate.store.repositories.audit import (
     AuditChainLink,
     AuditFilter,
     AuditWriterRow,
+    CallCount,
     ConversationCost,
-    MinuteCount,
     ToolUsage,
 )
 from toolgate.store.sql import row_mapping
@@ -102,9 +102,13 @@ class SqlAudit:
         """Intents since a time that no outcome follows, at most 1,000."""
         return await self._database.read(lambda opened: search.open_intents(opened, since))
 
-    async def minute_counts(self, since: str) -> list[MinuteCount]:
-        """Calls of each minute since a time, without minutes that had none."""
-        return await self._database.read(lambda opened: reports.minutes(opened, since))
+    async def call_counts(
+        self, since: str, *, period_chars: int = 16, server: str | None = None
+    ) -> list[CallCount]:
+        """Calls and searches of each period since a time, without periods that had none."""
+        return await self._database.read(
+            lambda opened: reports.call_counts(opened, since, period_chars, server)
+        )
 
     async def related(self, record_id: str) -> list[AuditRecord]:
         """A record with all that it belongs to, oldest first."""

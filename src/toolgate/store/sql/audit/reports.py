@@ -10,14 +10,22 @@ from toolgate.base.ids import utc_text
 from toolgate.errors import StoreError
 from toolgate.store.engine import tables
 from toolgate.store.engine.text import escape_text, unescape_text
-from toolgate.store.repositories.audit import ConversationCost, MinuteCount, ToolUsage
+from toolgate.store.repositories.audit import (
+    DURATION_BOUNDS_MS,
+    CallCount,
+    ConversationCost,
+    ToolUsage,
+)
 from toolgate.store.sql import row_mapping
 from toolgate.types import AuditRecord
 
-__all__ = ["SUCCEEDED", "costs", "count", "minutes", "related", "tool_usage"]
+__all__ = ["SUCCEEDED", "call_counts", "costs", "count", "related", "tool_usage"]
 
 SUCCEEDED = ("ok", "input_required")
 """How calls end that did not fail."""
+
+_SLOWEST = len(DURATION_BOUNDS_MS)
+"""Class of the calls that exceed all bounds."""
 
 _RELATED_WITHIN = timedelta(hours=1)
 """How long after its search a call still belongs to it; chosen."""
@@ -29,21 +37,58 @@ _MAX_PARENTS = 4
 """Parents that are followed from a record to its first one; more than calls ever have."""
 
 
-def minutes(opened: Connection, since: str) -> list[MinuteCount]:
-    """Calls of each minute since a time, without minutes that had none."""
+def call_counts(
+    opened: Connection, since: str, period_chars: int, server: str | None
+) -> list[CallCount]:
+    """Calls and searches of each period and class of durations since a time."""
     table = tables.audit
-    minute = func.substr(table.c.at, 1, 16)
-    failed = func.sum(case((table.c.status.in_(SUCCEEDED), 0), else_=1))
-    query = (
-        select(minute, func.count(), failed)
-        .where(table.c.at >= since, table.c.action == "call", table.c.phase == "outcome")
-        .group_by(minute)
-        .order_by(minute)
-    )
-    return [
-        MinuteCount(minute=at, calls=int(calls), errors=int(errors))
-        for at, calls, errors in opened.execute(query)
+    period = func.substr(table.c.at, 1, period_chars)
+    is_call = table.c.action == "call"
+    slower = [
+        (table.c.duration_ms <= bound, number) for number, bound in enumerate(DURATION_BOUNDS_MS)
     ]
+    kind = case((~is_call, 0), (table.c.duration_ms.is_(None), 0), *slower, else_=_SLOWEST)
+    size = func.coalesce(table.c.request_bytes, 0) + func.coalesce(table.c.response_bytes, 0)
+    query = (
+        select(
+            period.label("period"),
+            kind.label("duration_class"),
+            func.sum(case((is_call, 1), else_=0)).label("calls"),
+            func.sum(case((is_call & table.c.status.not_in(SUCCEEDED), 1), else_=0)).label(
+                "errors"
+            ),
+            func.sum(case((is_call, 0), else_=1)).label("searches"),
+            func.coalesce(func.sum(case((~is_call, _tokens(opened)))), 0).label("search_tokens"),
+            func.sum(case((is_call, size), else_=0)).label("call_bytes"),
+        )
+        .where(table.c.at >= since, tables.audit_outcome())
+        .group_by(period, kind)
+        .order_by(period, kind)
+    )
+    if server is None:
+        query = query.where(table.c.action.in_(("call", "discover", "describe")))
+    else:
+        query = query.where(is_call, table.c.server == escape_text(server))
+    return [
+        CallCount(
+            period=row.period,
+            duration_class=int(row.duration_class),
+            calls=int(row.calls),
+            errors=int(row.errors),
+            searches=int(row.searches),
+            search_tokens=int(row.search_tokens),
+            call_bytes=int(row.call_bytes),
+        )
+        for row in opened.execute(query)
+    ]
+
+
+def _tokens(opened: Connection) -> ColumnElement[Any]:
+    """The tokens of an answer, as the detail of its record says."""
+    detail = tables.audit.c.detail
+    if opened.dialect.name == "sqlite":
+        return func.json_extract(detail, "$.tokens")
+    return cast(cast(detail, JSONB)["tokens"].astext, Integer)
 
 
 def count(opened: Connection, since: str, limit: int) -> int:
@@ -58,10 +103,7 @@ def costs(
 ) -> list[ConversationCost]:
     """What conversations cost since a time, the most recent first."""
     table = tables.audit
-    if opened.dialect.name == "sqlite":
-        tokens: ColumnElement[Any] = func.json_extract(table.c.detail, "$.tokens")
-    else:
-        tokens = cast(cast(table.c.detail, JSONB)["tokens"].astext, Integer)
+    tokens = _tokens(opened)
     is_call = table.c.action == "call"
     is_search = table.c.action.in_(("discover", "describe"))
     # What a model is sent in a turn of a chat is known, menu and all: it is no estimate of this.
@@ -125,6 +167,10 @@ def tool_usage(
             func.sum(case((table.c.status.in_(SUCCEEDED), 0), else_=1)).label("failed"),
             func.coalesce(func.avg(table.c.duration_ms), 0.0).label("mean_ms"),
             func.max(table.c.at).label("last_at"),
+            (
+                func.coalesce(func.sum(table.c.request_bytes), 0)
+                + func.coalesce(func.sum(table.c.response_bytes), 0)
+            ).label("total_bytes"),
         )
         .where(
             table.c.at >= since,
@@ -147,6 +193,7 @@ def tool_usage(
             failed=int(row.failed),
             mean_ms=float(row.mean_ms),
             last_at=row.last_at,
+            total_bytes=int(row.total_bytes),
         )
         for row in opened.execute(query)
     ]

@@ -10,7 +10,18 @@ which of them has the fewest.
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, func, literal, literal_column, select, tuple_
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Text,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    tuple_,
+)
+from sqlalchemy import cast as sql_cast
 
 from toolgate.store.engine import tables
 from toolgate.store.engine.text import escape_text
@@ -55,6 +66,10 @@ def search(connection: Connection, query: AuditFilter) -> list[AuditRecord]:
         statement = statement.where(indexed[best])
     elif indexed:
         statement = statement.where(*indexed.values())
+    if query.conversation is not None:
+        statement = statement.where(table.c.conversation == escape_text(query.conversation))
+    for word in query.text.lower().split():
+        statement = statement.where(or_(*(_contains(column, word) for column in _searched())))
     if query.failed:
         statement = statement.where(table.c.status.not_in(SUCCEEDED))
     if query.since is not None:
@@ -88,6 +103,18 @@ def _indexed(query: AuditFilter) -> dict[str, ColumnElement[bool]]:
             if value is not None:
                 conditions[name] = (table.c[name] == escape_text(value)) & tables.audit_outcome()
     return conditions
+
+
+def _searched() -> list[ColumnElement[Any]]:
+    """The columns in which words are looked for."""
+    table = tables.audit
+    names = ("target", "query", "action", "status", "caller_id", "client", "server", "detail")
+    return [table.c[name] for name in names]
+
+
+def _contains(column: ColumnElement[Any], word: str) -> ColumnElement[bool]:
+    text = func.lower(sql_cast(column, Text))
+    return text.contains(escape_text(word), autoescape=True)
 
 
 def _of_failures(query: AuditFilter) -> bool:

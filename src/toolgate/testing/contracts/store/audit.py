@@ -1,5 +1,6 @@
 """The store contract for audit records: written, filtered, counted and removed."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from toolgate.base.ids import new_id
 from toolgate.errors import StoreError
 from toolgate.store import (
+    DURATION_BOUNDS_MS,
     AuditFilter,
     AuditWriterRow,
     PrunedCounts,
@@ -40,6 +42,48 @@ class AuditContract(StoreFixtures):
         records = await store.audit.select(AuditFilter(project_id=record.project_id, limit=10_000))
 
         assert record in records
+
+    async def test_calls_are_counted_by_period_and_duration(self, store: Store) -> None:
+        """What charts are made of: calls, failures, searches, tokens and bytes."""
+        records = [
+            sample_record(0, action="call", server="git", duration_ms=3.0, request_bytes=10),
+            sample_record(0, action="call", server="git", duration_ms=4.0, status="tool_error"),
+            sample_record(1, action="call", server="time", duration_ms=90_000.0, response_bytes=7),
+            sample_record(1, action="discover", detail={"tokens": 120}),
+            sample_record(1, action="token_create"),
+        ]
+        await store.audit.append([replace(record, record_id=new_id()) for record in records])
+        since = records[0].at
+
+        counts = await store.audit.call_counts(since)
+
+        seen = [(c.duration_class, c.calls, c.errors, c.searches, c.search_tokens) for c in counts]
+        slowest = len(DURATION_BOUNDS_MS)
+        assert seen == [(2, 2, 1, 0, 0), (0, 0, 0, 1, 120), (slowest, 1, 0, 0, 0)]
+        assert [count.period for count in counts] == [records[0].at[:16], *[records[2].at[:16]] * 2]
+        assert sum(count.call_bytes for count in counts) == 17
+        of_day = await store.audit.call_counts(since, period_chars=10, server="git")
+        assert [(count.period, count.calls) for count in of_day] == [(since[:10], 2)]
+
+    async def test_records_are_found_by_words_and_by_conversation(self, store: Store) -> None:
+        """Words stand anywhere in a record; signs of the search language mean themselves."""
+        records = [
+            sample_record(0, target="git:log_100%", conversation="a"),
+            sample_record(1, query="Read the FILE", conversation="b"),
+            sample_record(2, detail={"token": "anna"}, conversation="b"),
+        ]
+        await store.audit.append(records)
+
+        async def ids(**criteria: str) -> list[str]:
+            rows = await store.audit.select(AuditFilter(oldest_first=True, **criteria))  # pyright: ignore[reportArgumentType]
+            return [row.record_id for row in rows]
+
+        first, second, third = (record.record_id for record in records)
+        assert await ids(text="file read") == [second]
+        assert await ids(text="LOG_100%") == [first]
+        assert await ids(text="log%100") == []
+        assert await ids(text="anna") == [third]
+        assert await ids(conversation="b") == [second, third]
 
     async def test_odd_details_do_not_cost_the_record(self, store: Store) -> None:
         """Values that JSON does not know are kept as text, endless nesting not at all."""

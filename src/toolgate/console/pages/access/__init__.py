@@ -1,0 +1,1 @@
+"""Pages about who may use what: projects, tokens, permissions, guards, credentials."""

@@ -160,3 +160,27 @@ def test_a_log_file_that_cannot_be_written_is_named_with_what_to_do(tmp_path: Pa
 
 def test_the_tail_of_a_missing_log_is_empty(tmp_path: Path) -> None:
     assert logs.tail(tmp_path / "absent.log") == []
+
+
+def test_lines_of_a_worker_name_it() -> None:
+    stream = io.StringIO()
+    logs.set_up(LogSettings(), stream=stream, worker=3)
+    log.warning("slow")
+    assert stream.getvalue().endswith(" worker=3\n")
+
+
+def test_processes_that_share_a_file_lose_no_line_when_it_is_put_aside(tmp_path: Path) -> None:
+    """Each has the file open; whoever finds it full puts it aside, and the others follow."""
+    path = tmp_path / "log"
+    handlers = [
+        logs.PrivateFile(path, maxBytes=200, backupCount=50, encoding="utf-8") for _ in range(3)
+    ]
+    lines = [f"line {number:04} {'x' * 20}" for number in range(120)]
+    for number, line in enumerate(lines):
+        handlers[number % 3].emit(logging.makeLogRecord({"msg": line}))
+    for handler in handlers:
+        handler.close()
+    files = sorted(tmp_path.iterdir())
+    assert len(files) > 10
+    assert sorted("".join(file.read_text("utf-8") for file in files).splitlines()) == lines
+    assert all(file.stat().st_size <= 200 for file in files)

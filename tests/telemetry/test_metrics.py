@@ -20,6 +20,7 @@ from toolgate.server.http import build_app
 from toolgate.settings import LogSettings, MetricSettings, SearchSettings, Settings
 from toolgate.store import SqlAccess
 from toolgate.telemetry import METRICS, Metrics
+from toolgate.telemetry.prometheus_format import join_workers
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller
 
@@ -193,3 +194,24 @@ async def test_numbers_need_the_right_to_manage_unless_they_are_open(
         assert (await client.get("/metrics")).status_code == 200
     async with opened(Settings(metrics=MetricSettings(enabled=False))) as (_, client):
         assert (await client.get("/metrics")).status_code == 404
+
+
+def test_metrics_of_several_workers_are_one_text_with_a_label_for_each() -> None:
+    text = (
+        "# HELP calls_total Calls.\n# TYPE calls_total counter\n"
+        'calls_total{{server="a\\"}}{{"}} {calls}\n# HELP up Up.\n# TYPE up gauge\nup 1.0\n'
+    )
+    joined = join_workers({2: text.format(calls=5.0), 1: text.format(calls=3.0)})
+    families = {family.name: family for family in text_string_to_metric_families(joined)}
+    samples = {
+        (sample.name, *sample.labels.items()): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+    assert samples == {
+        ("calls_total", ("server", 'a"}{'), ("worker", "1")): 3.0,
+        ("calls_total", ("server", 'a"}{'), ("worker", "2")): 5.0,
+        ("up", ("worker", "1")): 1.0,
+        ("up", ("worker", "2")): 1.0,
+    }
+    assert joined.count("# TYPE calls_total") == 1

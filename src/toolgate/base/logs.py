@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TextIO
@@ -65,13 +66,16 @@ class LogOptions(Protocol):
         ...
 
 
-def set_up(settings: LogOptions, *, verbose: int = 0, stream: TextIO | None = None) -> Path | None:
+def set_up(
+    settings: LogOptions, *, verbose: int = 0, stream: TextIO | None = None, worker: int = 0
+) -> Path | None:
     """Send the log where the settings say; gives the file, None for standard error.
 
     Args:
         settings: Table `[log]`.
         verbose: 1 and more lower the level to debug.
         stream: Where to write when there is no file; standard error by default.
+        worker: Number that all lines name, for one of several processes of a gateway; 0: none.
 
     Raises:
         SettingError: The file cannot be written.
@@ -82,6 +86,8 @@ def set_up(settings: LogOptions, *, verbose: int = 0, stream: TextIO | None = No
     handler.setFormatter(JsonLines() if settings.format == "json" else TextLines())
     by_server = {name: _LEVELS.get(word, level) for name, word in settings.servers.items()}
     handler.addFilter(ByServer(level, by_server))
+    if worker:
+        handler.addFilter(partial(_name_worker, worker))
 
     root = logging.getLogger()
     for old in root.handlers[:]:
@@ -144,8 +150,47 @@ class ByServer(logging.Filter):
         return record.levelno >= level
 
 
+def _name_worker(number: int, record: logging.LogRecord) -> bool:
+    record.worker = number
+    return True
+
+
 class PrivateFile(logging.handlers.RotatingFileHandler):
-    """A log file that its user alone may read: it names servers, programs and paths."""
+    """A log file that its user alone may read: it names servers, programs and paths.
+
+    Several processes may write to it: one puts it aside, the others follow.
+    """
+
+    def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - name of the library
+        """Whether the file is full; the one that is there now, if another process put one aside."""
+        if self.stream is not None and self._is_replaced(self.stream):
+            self.stream.close()
+            self.stream = self._open()
+        return super().shouldRollover(record)
+
+    def doRollover(self) -> None:  # noqa: N802 - name of the library
+        """Put the file aside, unless another process has just done so."""
+        if sys.platform == "win32" or self.stream is None:
+            super().doRollover()
+            return
+        import fcntl  # noqa: PLC0415 - POSIX only
+
+        full = os.dup(self.stream.fileno())  # holds the lock while the stream is closed
+        try:
+            fcntl.flock(full, fcntl.LOCK_EX)
+            if not self._is_replaced(self.stream):
+                super().doRollover()
+        finally:
+            os.close(full)
+
+    def _is_replaced(self, stream: TextIOWrapper) -> bool:
+        """Whether another file has the name by now, or none."""
+        try:
+            named = Path(self.baseFilename).stat()
+        except OSError:
+            return True
+        ours = os.fstat(stream.fileno())
+        return (named.st_ino, named.st_dev) != (ours.st_ino, ours.st_dev)
 
     def _open(self) -> TextIOWrapper:
         def private(path: str, flags: int) -> int:

@@ -10,16 +10,33 @@ import json
 import os
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit, urlunsplit
 
 from toolgate.base.processes.liveness import is_running
 
-__all__ = ["RunFile", "find", "find_all", "read_all", "remove", "write"]
+__all__ = ["RunFile", "WorkerState", "find", "find_all", "new_key", "read_all", "remove", "write"]
 
 _PREFIX = "gateway-"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerState:
+    """A worker of a gateway that consists of several processes."""
+
+    number: int
+    """Its place among them, from 1."""
+
+    pid: int
+    """Its process id; 0: it does not run."""
+
+    state: str
+    """`starting`, `serving`, or `waiting` until it is started again."""
+
+    restarts: int
+    """How often it ended unasked and was started again."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +67,20 @@ class RunFile:
     runs_in: str = ""
     """Whole path of its working folder; empty in files of versions that did not write it."""
 
+    workers: tuple[WorkerState, ...] = ()
+    """Its workers; empty for a gateway in one process."""
+
     path: Path
     """Where the run file lies."""
 
     def is_alive(self) -> bool:
         """Whether its process still runs; another program may have taken the number since."""
         return is_running(self.pid)
+
+
+def new_key() -> str:
+    """A key for a run file."""
+    return secrets.token_urlsafe(32)
 
 
 def write(
@@ -67,8 +92,12 @@ def write(
     started_at: str,
     version: str,
     runs_in: str = "",
+    key: str = "",
+    workers: Sequence[WorkerState] = (),
 ) -> RunFile:
     """Announce this process in `folder`; the file appears whole or not at all.
+
+    What this process announced before is replaced.
 
     Args:
         folder: Run folder; made with access for its user alone.
@@ -79,17 +108,20 @@ def write(
         started_at: UTC, ISO 8601.
         version: Version of Toolgate.
         runs_in: Whole path of the folder where it runs.
+        key: What shows that a sender may read the file; empty: a new one.
+        workers: Its workers; empty for a gateway in one process.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     run = RunFile(
         address=address,
         pid=os.getpid(),
-        key=secrets.token_urlsafe(32),
+        key=key or new_key(),
         store=without_password(store),
         configuration=tuple(configuration),
         started_at=started_at,
         version=version,
         runs_in=runs_in,
+        workers=tuple(workers),
         path=folder / f"{_PREFIX}{_store_id(store)}-{os.getpid()}.json",
     )
     body = {
@@ -101,6 +133,7 @@ def write(
         "started_at": run.started_at,
         "version": run.version,
         "runs_in": run.runs_in,
+        "workers": [asdict(worker) for worker in run.workers],
     }
     draft = run.path.with_suffix(".new")
     with contextlib.suppress(FileNotFoundError):
@@ -200,6 +233,7 @@ def _read(path: Path) -> RunFile | None:
             started_at=str(fields["started_at"]),
             version=str(fields.get("version", "")),
             runs_in=str(fields.get("runs_in", "")),
+            workers=tuple(WorkerState(**worker) for worker in fields.get("workers", ())),
             path=path,
         )
     except (KeyError, TypeError, ValueError):

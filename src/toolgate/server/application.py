@@ -8,6 +8,7 @@ its callers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ from toolgate.server.asgi.api_gate import ApiGate
 from toolgate.server.asgi.authentication import METADATA_PATH, path_project, presented_credentials
 from toolgate.server.asgi.cors import Cors
 from toolgate.server.asgi.endpoints.console import ConsoleEndpoint
-from toolgate.server.asgi.endpoints.metrics import MetricsEndpoint
+from toolgate.server.asgi.endpoints.metrics import MetricsEndpoint, OtherWorkers
 from toolgate.server.asgi.errors import send_error
 from toolgate.server.asgi.forwarded_headers import ForwardedHeaders
 from toolgate.server.asgi.host_check import HostCheck
@@ -57,13 +58,16 @@ __all__ = ["HttpApplication"]
 class HttpApplication:
     """Sends each request to its endpoint."""
 
-    def __init__(self, app: App, *, host: str, key: str = "") -> None:
+    def __init__(
+        self, app: App, *, host: str, key: str = "", others: OtherWorkers | None = None
+    ) -> None:
         """Build the chain of handlers.
 
         Args:
             app: The opened gateway.
             host: Address that is listened on, for the check of `Host`.
             key: Presented by relays of the same user; empty: nobody can be one.
+            others: The other workers on the same port, whose metrics are shown too.
         """
         settings = app.settings.serve
         self._app = app
@@ -95,7 +99,7 @@ class HttpApplication:
         self._chat = ApiGate(ChatApi(app), host_check, self._requests)
         self._search = ApiGate(self._catalog_search, host_check, self._requests)
         self._console = ConsoleEndpoint(app, host_check, self._requests)
-        self._metrics_endpoint = MetricsEndpoint(app, host_check)
+        self._metrics_endpoint = MetricsEndpoint(app, host_check, others)
         self._metrics: Metrics | None = None
         self._handler = self._in_context(self._route)
         self._handler_of_pages = self._in_context(Cors(self._route, host_check))
@@ -119,6 +123,7 @@ class HttpApplication:
         """Run what serves requests; needed around any of them."""
         telemetry = record_telemetry(self._app, running=lambda: len(self._requests))
         async with telemetry as self._metrics, anyio.create_task_group() as tasks:
+            self._metrics_endpoint.use(self._metrics)
             tasks.start_soon(self._sdk.run)
             forget = self._app.gateway.changes.on_access_change(self._streams.check_soon)
             try:
@@ -147,6 +152,10 @@ class HttpApplication:
         self._sdk.end_streams()
         self._console.end_streams()
         return await self._requests.wait_until_idle(within_s)
+
+    async def wait_until_idle(self) -> None:
+        """Wait until no request is being answered, however long that takes."""
+        await self._requests.wait_until_idle(math.inf)
 
     def end(self) -> None:
         """Cancel what still runs, with an answer that says so, and end all sessions."""
@@ -192,7 +201,7 @@ class HttpApplication:
         elif api := self._api_of(path):
             await api(scope, receive, send)
         elif path == "/metrics" and self._metrics is not None:
-            await self._metrics_endpoint(self._metrics, scope, send)
+            await self._metrics_endpoint(scope, send)
         elif path == "/" and "text/html" in (header(scope, b"accept") or ""):
             await send_redirect(send, f"{scope.get('root_path', '')}/console")
         else:

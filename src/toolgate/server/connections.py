@@ -82,6 +82,10 @@ class ClientConnection(Protocol):
         """Close the connection at once."""
         ...
 
+    def close_after_answer(self) -> None:
+        """Close the connection after the answer that its client waits for."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
@@ -122,6 +126,8 @@ class ClientConnections:
         self._counts: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._logged_at = -_LOG_INTERVAL_S
+        self.is_retiring = False
+        """Whether each connection closes after its next answer."""
 
     def __len__(self) -> int:
         return len(self._connections)
@@ -165,6 +171,16 @@ class ClientConnections:
         """The system gave no descriptor for a connection: close one that waits, if there is one."""
         self._refuse(error.strerror or str(error), "")
         return self._make_room()
+
+    def retire(self) -> None:
+        """Close each connection after its next answer."""
+        self.is_retiring = True
+        for connection in list(self._connections):
+            connection.close_after_answer()
+
+    def has_waiting(self) -> bool:
+        """Whether a client may still send a request over a connection that is open."""
+        return any(connection.waits_since is not None for connection in self._connections)
 
     def time_out_slow(self) -> None:
         """Close the connections of clients that are too slow."""
@@ -228,7 +244,13 @@ class Acceptor:
         accepted = 0
         while True:
             try:
-                client, address = await loop.sock_accept(listener)
+                # Accepted at once and not by a task that waits: a client that was accepted in the
+                # moment of a cancellation would be lost.
+                client, address = listener.accept()
+                client.setblocking(False)
+            except BlockingIOError:
+                await anyio.wait_readable(listener)
+                continue
             except OSError as error:
                 pause_s = 0.0  # the client was gone before it was accepted
                 if error.errno in _EXHAUSTED:
@@ -289,6 +311,9 @@ class _OpeningConnection:
         """Shut the socket down, which ends the handshake."""
         with suppress(OSError):
             self._client.shutdown(socket.SHUT_RDWR)
+
+    def close_after_answer(self) -> None:
+        """Leave it to the protocol that takes over."""
 
 
 def only_health_checks(app: Any) -> Any:

@@ -5,47 +5,66 @@ others wait for the fraction of a second that the import takes.
 """
 
 import asyncio
-import errno
 import logging
 import signal
 import socket
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 
 from toolgate.app.app import App
-from toolgate.errors import PortTakenError, SettingError
+from toolgate.errors import SettingError
 from toolgate.server.application import HttpApplication
 from toolgate.server.asgi.authentication import public_address
+from toolgate.server.asgi.endpoints.metrics import OtherWorkers
 from toolgate.server.asgi.parsing.http_parser import HttpParser
 from toolgate.server.connections import Acceptor, ClientConnections, connection_limits
+from toolgate.server.listener import bind, listen
 from toolgate.server.signals import received
 from toolgate.settings import TlsSettings
 
-__all__ = ["HttpApplication", "build_app", "serve"]
+__all__ = ["HttpApplication", "Worker", "build_app", "serve"]
 
 log = logging.getLogger(__name__)
 
 CLOSE_S = 2.0
 """Seconds that responses get to be written once all calls are over; chosen."""
 
-_BACKLOG = 2048
-"""ClientConnections that the system accepts before the process does; uvicorn's default."""
+_POLL_S = 0.05
+"""Seconds between two looks at the connections of a gateway that retires (chosen)."""
 
 
-def build_app(app: App, *, host: str | None = None, key: str = "") -> HttpApplication:
+class Worker(OtherWorkers, Protocol):
+    """This process, where it is one of several gateways on a port of one machine."""
+
+    @property
+    def listener(self) -> socket.socket:
+        """Socket on the port of all workers."""
+        ...
+
+    @property
+    def retirement(self) -> anyio.Event:
+        """Set when another process takes the place of this one, on the same socket."""
+        ...
+
+
+def build_app(
+    app: App, *, host: str | None = None, key: str = "", others: OtherWorkers | None = None
+) -> HttpApplication:
     """The ASGI application over an opened gateway.
 
     Args:
         app: The opened gateway.
         host: Address that is listened on, for the check of `Host`; by default that of the settings.
         key: Shown by relays of the same user; empty: nobody can be one.
+        others: The other workers on the same port, whose metrics are shown too.
     """
-    return HttpApplication(app, host=host or app.settings.serve.host, key=key)
+    return HttpApplication(app, host=host or app.settings.serve.host, key=key, others=others)
 
 
 async def serve(
@@ -56,6 +75,7 @@ async def serve(
     on_ready: Callable[[str], str | None] | None = None,
     on_loaded: Callable[[], None] | None = None,
     on_reload: Callable[[], Awaitable[None]] | None = None,
+    worker: Worker | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT; running calls get `serve.drain_s` then.
 
@@ -69,6 +89,7 @@ async def serve(
             connect; gives the key that relays of the same user show, if there is one.
         on_loaded: Called once nothing is left to import and clients of both eras are answered.
         on_reload: Awaited at SIGHUP.
+        worker: What this process is among several on the port; None: it is alone.
 
     Raises:
         PortTakenError: Another program listens there.
@@ -78,8 +99,9 @@ async def serve(
     tls = app.settings.tls
     if tls.cert:
         check_certificate(tls)
-    listener = _listen(host, port)
-    application = build_app(app, host=host)
+    listener = worker.listener if worker else bind(host, port)
+    listen(listener)
+    application = build_app(app, host=host, others=worker)
     config = uvicorn.Config(
         application,
         http=HttpParser,
@@ -103,6 +125,8 @@ async def serve(
     async with application.running(), anyio.create_task_group() as tasks:
         stopper = _SignalHandler(application, server, drain_s=settings.drain_s, on_reload=on_reload)
         tasks.start_soon(stopper.run)
+        if worker is not None:
+            tasks.start_soon(stopper.retire, worker.retirement)
         server.open()
         tasks.start_soon(server.accept, listener)
         address = _address(host, listener, is_safe=bool(tls.cert))
@@ -156,6 +180,20 @@ class _Server(uvicorn.Server):
         finally:
             self._has_stopped_accepting.set()
 
+    async def finish_connections(self) -> None:
+        """Accept no more, and wait until clients have an answer to all that they send meanwhile.
+
+        Each connection closes after its next answer, or once its client has been idle for the
+        usual time.
+        """
+        self._accepting.cancel()
+        await self._has_stopped_accepting.wait()
+        self._open_connections.retire()
+        while True:
+            if not self._open_connections.has_waiting():
+                return
+            await anyio.sleep(_POLL_S)
+
     async def close(self, listener: socket.socket) -> None:
         """Accept no more, and end all connections."""
         self._accepting.cancel()
@@ -201,6 +239,18 @@ class _SignalHandler:
                         self._application.end()
                         self._server.should_exit = True
 
+    async def retire(self, begin: anyio.Event) -> None:
+        """Leave new connections to another process from then on, and stop without losing a call.
+
+        Calls run to their end, however long that takes.
+        """
+        await begin.wait()
+        await self._server.finish_connections()
+        await self._application.wait_until_idle()
+        if not self._stop_signals:
+            self._stop_signals += 1
+            await self._stop()
+
     async def _stop(self) -> None:
         log.info("shutting down", extra={"drain_s": self._drain_s})
         if not await self._application.drain(self._drain_s):
@@ -215,36 +265,6 @@ class _SignalHandler:
             await self._on_reload()
         except Exception:
             log.exception("reload failed; the old settings stay")
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    """A socket that listens; raises `PortTakenError` where that is impossible."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, or asyncio does not switch Nagle's delay off for what it accepts.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if sys.platform != "win32":
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host.strip("[]"), port))
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        raise _no_listener(host, port, error) from error
-    listener.setblocking(False)
-    return listener
-
-
-def _no_listener(host: str, port: int, error: OSError) -> PortTakenError:
-    if error.errno == errno.EADDRINUSE:
-        return PortTakenError(
-            f"Port {port} on {host} is taken by another program.",
-            hint="Stop it, or choose another port with --port or serve.port; 0 takes a free one.",
-        )
-    return PortTakenError(
-        f"Cannot listen on {host}, port {port}: {error.strerror or error}.",
-        hint="Set serve.host and serve.port, or --host and --port, to an address of this machine"
-        " and a port that you may use.",
-    )
 
 
 def check_certificate(tls: TlsSettings) -> None:

@@ -1,6 +1,7 @@
 """The metrics in Prometheus' text format."""
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 import prometheus_client
@@ -25,7 +26,33 @@ from toolgate.telemetry.metrics import (
 )
 from toolgate.types import json_array, json_object
 
-__all__ = ["PrometheusCollector"]
+__all__ = ["PrometheusCollector", "join_workers"]
+
+_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?( .*)", re.ASCII)
+"""A sample in the text format: its name, its labels if it has any, and its value."""
+
+
+def join_workers(texts: Mapping[int, str]) -> str:
+    """Metrics of several workers in one text; each sample has its worker in the label `worker`.
+
+    Args:
+        texts: Metrics in Prometheus' text format by the number of the worker.
+    """
+    families: dict[str, list[str]] = {}
+    for number, text in sorted(texts.items()):
+        samples: list[str] = []
+        is_new = False
+        for line in text.splitlines():
+            if line.startswith("# HELP "):
+                name = line.split(" ", 3)[2]
+                is_new = name not in families
+                samples = families.setdefault(name, [])
+            if not line.startswith("#") and (sample := _SAMPLE.fullmatch(line)):
+                labels = f'{sample[2]},worker="{number}"' if sample[2] else f'worker="{number}"'
+                samples.append(f"{sample[1]}{{{labels}}}{sample[3]}")
+            elif is_new:
+                samples.append(line)
+    return "".join(f"{line}\n" for lines in families.values() for line in lines)
 
 
 class PrometheusCollector(Collector):

@@ -3,14 +3,15 @@
 import contextlib
 import json
 import logging
-import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from time import monotonic
 
 import anyio
+from anyio.abc import TaskGroup
 
 from toolgate import __version__, settings
 from toolgate.app.app import App, open_app
@@ -21,17 +22,22 @@ from toolgate.base.run_file import RunFile
 from toolgate.cli.client._http_exchange import working_folder
 from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.client._open_gateway import configuration_of
+from toolgate.cli.serving.workers.worker import SupervisedWorker
 from toolgate.cli.terminal._context import shared_options
-from toolgate.cli.terminal._ports import can_listen, gateway_on, is_loopback, local_address
+from toolgate.cli.terminal._ports import (
+    local_address,
+    refuse_open_access,
+    refuse_port_of_gateway,
+)
 from toolgate.cli.terminal._sanitize import one_line, sanitize
-from toolgate.cli.terminal._shutdown import interrupt_on_sigterm
-from toolgate.errors import PortTakenError, SettingError, ToolgateError
+from toolgate.cli.terminal._shutdown import ends_with_terminal, interrupt_on_sigterm
+from toolgate.errors import SettingError, ToolgateError
 from toolgate.server import http
 from toolgate.server import stdio as pipe
 from toolgate.settings import Settings
 from toolgate.types import Caller, ServerStatus
 
-__all__ = ["serve", "serve_pipe"]
+__all__ = ["serve", "serve_as_worker", "serve_pipe"]
 
 log = logging.getLogger(__name__)
 
@@ -48,12 +54,20 @@ _STORE_WAIT_OF_CLIENT_S = 5.0
 """The same where a client waits for the answer to `initialize` (chosen)."""
 
 
-def serve(host: str | None, port: int | None) -> int:
+def serve(loaded: Settings, host: str | None, port: int | None) -> int:
     """Serve over HTTP until SIGINT or SIGTERM."""
-    loaded = load_settings()
     logs.set_up(loaded.log, verbose=shared_options().verbose)
     with interrupt_on_sigterm():
         anyio.run(_serve, loaded, host, port)
+    return 0
+
+
+def serve_as_worker(host: str, worker: SupervisedWorker) -> int:
+    """Serve on the port of all workers until the supervisor says otherwise."""
+    loaded = load_settings()
+    logs.set_up(loaded.log, verbose=shared_options().verbose, worker=worker.number)
+    with interrupt_on_sigterm():
+        anyio.run(_serve_as_worker, loaded, host, worker)
     return 0
 
 
@@ -61,16 +75,12 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
     run: RunFile | None = None
     began = utc_now()
     listen_host = host or loaded.serve.host
-    _refuse_port_of_gateway(listen_host, loaded.serve.port if port is None else port)
+    refuse_port_of_gateway(listen_host, loaded.serve.port if port is None else port)
 
-    _refuse_open_access(listen_host, loaded)
+    refuse_open_access(listen_host, loaded)
     other_gateways = run_file.find_all(settings.run_dir(), store_url(loaded))
 
-    _limit_memory()
-    async with (
-        open_app(loaded, hold=True, store_wait_s=_STORE_WAIT_S) as app,
-        anyio.create_task_group() as tasks,
-    ):
+    async with _opened(loaded) as (app, tasks):
 
         def ready(address: str) -> str:
             nonlocal run
@@ -95,14 +105,14 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
             return run.key
 
         async def reload() -> None:
-            _stop_without_terminal(had_terminal)
+            if ends_with_terminal(had_terminal):
+                signal.raise_signal(signal.SIGTERM)
             try:
                 await _apply_settings(app, load_settings())
             except SettingError as error:
                 await _apply_settings(app, error)
 
         had_terminal = sys.stderr.isatty()
-        tasks.start_soon(_watch_configuration, app)
         try:
             await http.serve(
                 app, host=host, port=port, on_ready=ready, on_loaded=app.connect, on_reload=reload
@@ -110,6 +120,43 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
         finally:
             if run is not None:
                 run_file.remove(run)
+
+
+async def _serve_as_worker(loaded: Settings, host: str, worker: SupervisedWorker) -> None:
+    began = utc_now()
+    other_gateways = run_file.find_all(settings.run_dir(), store_url(loaded))
+    async with _opened(loaded) as (app, tasks):
+
+        def ready(address: str) -> str:
+            address = local_address(address)
+            if worker.reports_start:
+                tasks.start_soon(_report_start, app, address, began, other_gateways, worker.count)
+            tasks.start_soon(_finish_start, app)
+            tasks.start_soon(worker.report_serving, address)
+            return worker.key
+
+        await worker.connect()
+        tasks.start_soon(worker.follow)
+        if not worker.listens_at_once:
+            # Another serves meanwhile: its clients must not come to servers that still start.
+            app.connect()
+            with anyio.move_on_after(_STARTUP_TIMEOUT_S):
+                await _wait_settled(app, began)
+        await http.serve(app, host=host, on_ready=ready, on_loaded=app.connect, worker=worker)
+
+
+@asynccontextmanager
+async def _opened(loaded: Settings) -> AsyncGenerator[tuple[App, TaskGroup]]:
+    """A gateway that connects to no server yet and follows its files, and tasks beside it."""
+    _limit_memory()
+    async with (
+        open_app(loaded, hold=True, store_wait_s=_STORE_WAIT_S) as app,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(_watch_configuration, app)
+        try:
+            yield app, tasks
+        finally:
             tasks.cancel_scope.cancel()
 
 
@@ -157,7 +204,7 @@ async def _apply_settings(app: App, fresh: Settings | SettingError) -> None:
 
 
 async def _report_start(
-    app: App, address: str, since: str, other_gateways: Sequence[RunFile]
+    app: App, address: str, since: str, other_gateways: Sequence[RunFile], workers: int = 1
 ) -> None:
     """Print where to connect, and the state of each server as soon as it is known.
 
@@ -166,6 +213,7 @@ async def _report_start(
         address: Where it listens.
         since: Start time in ISO 8601; servers listed since then are ready.
         other_gateways: Gateways that run over the same store.
+        workers: Processes that serve the address.
     """
     began = monotonic()
     output = app.settings.log
@@ -178,6 +226,8 @@ async def _report_start(
     entry = {"mcpServers": {"toolgate": {"url": f"{address}/mcp"}}}
     _print(f"  other clients {json.dumps(entry)}")
     _print(f"  web console   {address}/console")
+    if workers > 1:
+        _print(f"  workers       {workers}, each with its own connections to the servers below")
     if app.store_problem:
         _print(f"  WARNING: nothing is kept until a restart, the store fails: {app.store_problem}")
     for notice in app.settings.notices:
@@ -203,6 +253,15 @@ async def _report_start(
                 reported.add(server.name)
                 _print(f"  {server.name:<{width}}  {_outcome(server)}  {monotonic() - began:.1f} s")
         if all(server.name in reported for server in statuses):
+            return
+        await anyio.sleep(_POLL_S)
+
+
+async def _wait_settled(app: App, since: str) -> None:
+    """Wait until each server was listed since then, or it is known that it cannot be."""
+    while True:
+        statuses = app.gateway.servers.statuses(Caller.local())
+        if all(_is_settled(server, since) for server in statuses):
             return
         await anyio.sleep(_POLL_S)
 
@@ -247,44 +306,3 @@ def _outcome(server: ServerStatus) -> str:
 def _print(text: str) -> None:
     with contextlib.suppress(OSError):  # standard error is closed
         print(sanitize(text), file=sys.stderr, flush=True)
-
-
-def _refuse_open_access(host: str, loaded: Settings) -> None:
-    """Refuse to listen for other machines without authentication.
-
-    Raises:
-        SettingError: They could connect without a token.
-    """
-    if loaded.auth == "local" and not is_loopback(host):
-        where = loaded.config_file or "toolgate.toml"
-        raise SettingError(
-            f"{host} is open to other machines, which could use all tools without a token.",
-            allowed='With auth = "local": only addresses of this machine, 127.0.0.1 and ::1.',
-            hint=f'To require tokens, write at the top of {where}:\n  auth = "required"\n'
-            "and create a token for each client:\n"
-            "  toolgate tokens create NAME --role member",
-        )
-
-
-def _refuse_port_of_gateway(host: str, port: int) -> None:
-    """Refuse a port that another gateway of this user has, and name that gateway."""
-    run = gateway_on(host, port)
-    if run is None or can_listen(host, port):
-        return
-    since = datetime.fromisoformat(run.started_at).astimezone().isoformat(" ", "seconds")
-    raise PortTakenError(
-        f"Port {port} on {host} is taken by the Toolgate gateway with process id {run.pid},"
-        f" running since {since} with the store {run.store}.",
-        hint=f"Connect to it at {run.address}/mcp, stop it (kill {run.pid}), or choose"
-        " another port with --port.",
-    )
-
-
-def _stop_without_terminal(had_terminal: bool) -> None:
-    """SIGHUP also comes from a closed terminal: end then, instead of reloading."""
-    if not had_terminal:
-        return
-    try:
-        os.tcgetpgrp(sys.stderr.fileno())
-    except OSError:
-        signal.raise_signal(signal.SIGTERM)

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from importlib import import_module
 
+from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.terminal._context import DEV_HELP, set_shared_options, shared_options
 from toolgate.cli.terminal._plain_command import Option, PlainCommand
 
@@ -14,6 +15,7 @@ def serve(
     port: int | None = None,
     auth: str | None = None,
     log_file: str | None = None,
+    workers: int | None = None,
     dev: bool = False,
 ) -> int:
     """Serve until SIGINT or SIGTERM."""
@@ -21,7 +23,12 @@ def serve(
     set_shared_options(
         replace(options, dev=options.dev or dev, auth=auth or "", log_file=log_file or "")
     )
-    return int(import_module("toolgate.cli.serving._process").serve(host, port))
+    loaded = load_settings()
+    count = workers or loaded.serve.workers
+    if count > 1:
+        supervisor = import_module("toolgate.cli.serving.workers.supervisor")
+        return int(supervisor.supervise(loaded, host, port, count))
+    return int(import_module("toolgate.cli.serving._process").serve(loaded, host, port))
 
 
 command = PlainCommand(
@@ -29,7 +36,8 @@ command = PlainCommand(
     help="""Serve the gateway over HTTP.
 
     MCP clients connect to http://HOST:PORT/mcp, programs to http://HOST:PORT/api/v1. Ctrl-C
-    and SIGTERM stop it once active calls have finished; SIGHUP reloads the configuration.
+    and SIGTERM stop it once active calls have finished; SIGHUP reloads the configuration, or
+    restarts several workers one by one without losing a call.
     """,
     options=(
         Option(
@@ -54,6 +62,14 @@ command = PlainCommand(
             metavar="FILE",
             help="Write the log to this file. Default: the setting log.file; without one, standard"
             " error.",
+        ),
+        Option(
+            flags=("--workers",),
+            metavar="NUMBER",
+            kind=int,
+            maximum=64,
+            help="Processes that serve the port, to use more cores; needs Linux and PostgreSQL."
+            " Default: serve.workers, which is 1.",
         ),
         Option(flags=("--dev",), kind=bool, help=DEV_HELP),
     ),

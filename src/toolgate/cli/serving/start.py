@@ -40,6 +40,16 @@ def start(
             "--port", "-p", metavar="NUMBER", min=0, max=65_535, help="Port to listen on."
         ),
     ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers",
+            metavar="NUMBER",
+            min=1,
+            max=64,
+            help="Processes that serve the port; more than one needs Linux and PostgreSQL.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
     """Start the gateway in the background.
@@ -50,6 +60,8 @@ def start(
     arguments = ["--host", host] if host else []
     if port is not None:
         arguments += ["--port", str(port)]
+    if workers is not None:
+        arguments += ["--workers", str(workers)]
     return anyio.run(_start, arguments, as_json)
 
 

@@ -1,6 +1,7 @@
 """`toolgate status`: show whether the gateway runs, and how its servers are."""
 
 from collections import Counter
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import anyio
 import typer
 
 from toolgate.base import run_file
-from toolgate.base.run_file import RunFile
+from toolgate.base.run_file import RunFile, WorkerState
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.client._http_exchange import over_http
 from toolgate.cli.client._load_settings import load_settings, store_url
@@ -59,6 +60,7 @@ async def _status(as_json: bool) -> int:
                 "started_at": run.started_at,
                 "store": run_file.without_password(store_url(loaded)),
                 "log": str(log_file(loaded)),
+                "workers": [asdict(worker) for worker in run.workers],
                 "servers": [
                     {
                         "name": server["name"],
@@ -74,6 +76,8 @@ async def _status(as_json: bool) -> int:
         return SUCCESS
     print_text(f"Toolgate {run.version} runs at {run.address}/mcp")
     print_text(f"  process {run.pid}, for {in_words(_age_s(run))}; log {log_file(loaded)}")
+    for worker in run.workers:
+        print_text(f"  {_worker_line(worker)}")
     print_text(f"  {_summary(servers)}")
     for server in servers:
         if server["state"] not in {"ready", "disabled", "asleep"}:
@@ -86,6 +90,16 @@ async def _status(as_json: bool) -> int:
 
 def _age_s(run: RunFile) -> float:
     return (datetime.now(UTC) - datetime.fromisoformat(run.started_at)).total_seconds()
+
+
+def _worker_line(worker: WorkerState) -> str:
+    """`worker 2: serving, process 4711, restarted 3 times after it had ended`."""
+    parts = [worker.state]
+    if worker.pid:
+        parts.append(f"process {worker.pid}")
+    if worker.restarts:
+        parts.append(f"restarted {plural(worker.restarts, 'time')} after it had ended")
+    return f"worker {worker.number}: {', '.join(parts)}"
 
 
 def _summary(servers: list[Json]) -> str:

@@ -3,13 +3,23 @@
 import ipaddress
 import socket
 import sys
+from datetime import datetime
 from urllib.parse import urlsplit
 
 from toolgate import settings
 from toolgate.base import run_file
 from toolgate.base.run_file import RunFile
+from toolgate.errors import PortTakenError, SettingError
+from toolgate.settings import Settings
 
-__all__ = ["can_listen", "gateway_on", "is_loopback", "local_address"]
+__all__ = [
+    "can_listen",
+    "gateway_on",
+    "is_loopback",
+    "local_address",
+    "refuse_open_access",
+    "refuse_port_of_gateway",
+]
 
 _ALL_INTERFACES = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - for comparison only
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -53,6 +63,41 @@ def local_address(address: str) -> str:
         return address
     host = "[::1]" if ":" in (parts.hostname or "") else "127.0.0.1"
     return f"{parts.scheme}://{host}:{parts.port}"
+
+
+def refuse_open_access(host: str, loaded: Settings) -> None:
+    """Refuse to listen for other machines without authentication.
+
+    Raises:
+        SettingError: They could connect without a token.
+    """
+    if loaded.auth == "local" and not is_loopback(host):
+        where = loaded.config_file or "toolgate.toml"
+        raise SettingError(
+            f"{host} is open to other machines, which could use all tools without a token.",
+            allowed='With auth = "local": only addresses of this machine, 127.0.0.1 and ::1.',
+            hint=f'To require tokens, write at the top of {where}:\n  auth = "required"\n'
+            "and create a token for each client:\n"
+            "  toolgate tokens create NAME --role member",
+        )
+
+
+def refuse_port_of_gateway(host: str, port: int) -> None:
+    """Refuse a port that another gateway of this user has, and name that gateway.
+
+    Raises:
+        PortTakenError: One listens there.
+    """
+    run = gateway_on(host, port)
+    if run is None or can_listen(host, port):
+        return
+    since = datetime.fromisoformat(run.started_at).astimezone().isoformat(" ", "seconds")
+    raise PortTakenError(
+        f"Port {port} on {host} is taken by the Toolgate gateway with process id {run.pid},"
+        f" running since {since} with the store {run.store}.",
+        hint=f"Connect to it at {run.address}/mcp, stop it (kill {run.pid}), or choose"
+        " another port with --port.",
+    )
 
 
 def _overlap(host: str, other: str) -> bool:

@@ -1,10 +1,12 @@
 """Clean shutdown on SIGTERM while a gateway still starts."""
 
 import contextlib
+import os
 import signal
+import sys
 from collections.abc import Generator
 
-__all__ = ["interrupt_on_sigterm"]
+__all__ = ["ends_with_terminal", "interrupt_on_sigterm"]
 
 
 @contextlib.contextmanager
@@ -19,3 +21,14 @@ def interrupt_on_sigterm() -> Generator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def ends_with_terminal(had_terminal: bool) -> bool:
+    """Whether a SIGHUP came from a terminal that was closed, and not to reload."""
+    if not had_terminal:
+        return False
+    try:
+        os.tcgetpgrp(sys.stderr.fileno())
+    except OSError:
+        return True
+    return False

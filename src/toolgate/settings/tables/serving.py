@@ -17,6 +17,10 @@ class ServeSettings:
     port: int = between(7420, 0, 65_535)
     """Port to listen on, 0 to 65,535; 0 takes a free one."""
 
+    workers: int = between(1, 1, 64)
+    """Processes that serve the port, 1 to 64; more than one needs Linux and PostgreSQL. See
+    [operations.md](operations.md#several-workers)."""
+
     allowed_hosts: tuple[str, ...] = ()
     """Further values of the `Host` header to accept, such as `gateway.example.org:*`."""
 

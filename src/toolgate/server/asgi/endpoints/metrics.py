@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol
 
 from toolgate.app.app import App
 from toolgate.errors import AccessError
@@ -19,18 +21,43 @@ from toolgate.server.asgi.response import send_text
 if TYPE_CHECKING:
     from toolgate.telemetry import Metrics
 
-__all__ = ["MetricsEndpoint"]
+__all__ = ["MetricsEndpoint", "OtherWorkers"]
+
+
+class OtherWorkers(Protocol):
+    """The other gateways on the port of this one, which any scrape may reach."""
+
+    @property
+    def number(self) -> int:
+        """Number of this worker, from 1."""
+        ...
+
+    def offer_metrics(self, give: Callable[[], Awaitable[str]]) -> None:
+        """Let the others ask for the metrics of this one."""
+        ...
+
+    async def metrics(self) -> Mapping[int, str]:
+        """Metrics of the others by their numbers, without those that do not answer in time."""
+        ...
 
 
 class MetricsEndpoint:
     """Answers a scrape."""
 
-    def __init__(self, app: App, host_check: HostCheck) -> None:
+    def __init__(self, app: App, host_check: HostCheck, others: OtherWorkers | None = None) -> None:
         self._app = app
         self._host_check = host_check
+        self._others = others
+        self._metrics: Metrics | None = None
 
-    async def __call__(self, metrics: Metrics, scope: Scope, send: Send) -> None:
-        """Answer with all metrics."""
+    def use(self, metrics: Metrics | None) -> None:
+        """Show these metrics from now on; None: none are counted."""
+        self._metrics = metrics
+        if self._others is not None and metrics is not None:
+            self._others.offer_metrics(self._own_text)
+
+    async def __call__(self, scope: Scope, send: Send) -> None:
+        """Answer with all metrics; those of several workers have the label `worker`."""
         refusal = self._host_check.check(scope)
         if refusal is not None:
             await send_text(send, refusal.status, refusal.message)
@@ -45,7 +72,19 @@ class MetricsEndpoint:
                 body = {"error": {"code": error.code, "message": str(error)}}
                 await send_json(send, refusal_status(error), body, headers=headers)
                 return
-        content_type, body = await metrics.text()
+        assert self._metrics is not None
+        content_type = self._metrics.collector.content_type
+        if self._others is None:
+            body = (await self._own_text()).encode()
+        else:
+            texts = {**await self._others.metrics(), self._others.number: await self._own_text()}
+            prometheus: Any = import_module("toolgate.telemetry.prometheus_format")
+            body = prometheus.join_workers(texts).encode()
         headers = [(b"content-type", content_type.encode())]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    async def _own_text(self) -> str:
+        assert self._metrics is not None
+        _, body = await self._metrics.text()
+        return body.decode()

@@ -114,6 +114,11 @@ class HttpParser(HttpToolsProtocol):
         """Close the connection at once, whatever is under way."""
         self.transport.abort()
 
+    def close_after_answer(self) -> None:
+        """Close the connection after the answer that is under way, and tell the client so."""
+        if self._is_answering and not self.cycle.response_started:
+            self.cycle.keep_alive = False
+
     def data_received(self, data: bytes) -> None:
         """Take what came, unless it is no request or its head is too long."""
         self._unset_keepalive_if_required()
@@ -164,6 +169,8 @@ class HttpParser(HttpToolsProtocol):
             self._is_in_body = True
             self._open_window(monotonic())
             super().on_headers_complete()
+            if self._open_connections.is_retiring:
+                self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
         """The request is whole."""

@@ -1,0 +1,63 @@
+"""Messages between the supervisor and a worker: JSON objects over a pair of sockets, one a line."""
+
+import asyncio
+import contextlib
+import json
+import socket
+
+from toolgate.types import Json, json_object
+
+__all__ = ["WorkerChannel"]
+
+_MAX_LINE_BYTES = 2**26
+"""Longest line; the metrics of a gateway with 200 servers have some 2**18 bytes (chosen)."""
+
+
+class WorkerChannel:
+    """One end of the pair."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    def read_first(self) -> Json:
+        """The first message, before there is an event loop.
+
+        Raises:
+            EOFError: The other end is closed.
+        """
+        with self._socket.makefile("rb", buffering=0) as file:
+            line = file.readline()
+        if not line:
+            raise EOFError("The supervisor has ended.")
+        return json_object(json.loads(line))
+
+    async def open(self) -> None:
+        """Make it usable in this event loop."""
+        self._reader, self._writer = await asyncio.open_connection(
+            sock=self._socket, limit=_MAX_LINE_BYTES
+        )
+
+    async def send(self, kind: str, **fields: object) -> None:
+        """Send a message; without effect once the other end is closed."""
+        assert self._writer is not None
+        with contextlib.suppress(OSError):
+            self._writer.write(json.dumps({"kind": kind, **fields}).encode() + b"\n")
+            await self._writer.drain()
+
+    async def receive(self) -> Json | None:
+        """The next message; None once the other end is closed."""
+        assert self._reader is not None
+        try:
+            line = await self._reader.readline()
+        except OSError:
+            return None
+        return json_object(json.loads(line)) if line.endswith(b"\n") else None
+
+    def close(self) -> None:
+        """Close this end."""
+        if self._writer is not None:
+            self._writer.close()
+        else:
+            self._socket.close()

@@ -1,0 +1,125 @@
+"""A worker as its supervisor sees it: a process, and the messages to and from it."""
+
+import contextlib
+import signal
+import socket
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from time import monotonic
+
+import anyio
+from anyio.abc import Process
+
+from toolgate.cli.serving.workers.channel import WorkerChannel
+from toolgate.cli.terminal._context import shared_options
+from toolgate.types import Json
+
+__all__ = ["WorkerOrders", "WorkerProcess"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerOrders:
+    """What a worker is told when it starts."""
+
+    number: int
+    """Its number, from 1."""
+
+    count: int
+    """How many workers there are."""
+
+    reports_start: bool
+    """Whether it prints where the gateway serves and how its servers are."""
+
+    listens_at_once: bool
+    """Whether clients may connect before its servers are connected."""
+
+    host: str
+    """Address that all of them listen on."""
+
+    key: str
+    """Shown by relays and commands of the same user."""
+
+
+class WorkerProcess:
+    """A worker that was started."""
+
+    def __init__(self, orders: WorkerOrders, process: Process, channel: WorkerChannel) -> None:
+        self.number = orders.number
+        """Its number, from 1."""
+        self.address = ""
+        """Where clients reach it; empty until it serves."""
+        self.settled = anyio.Event()
+        """Set once it serves, or has ended before."""
+        self.ended = anyio.Event()
+        """Set once the process has ended."""
+        self._process = process
+        self._channel = channel
+        self._serves_since: float | None = None
+
+    @classmethod
+    async def start(cls, orders: WorkerOrders, listener: socket.socket) -> "WorkerProcess":
+        """Start a worker that serves what connects to `listener`.
+
+        Raises:
+            OSError: The process cannot be started.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = await anyio.open_process(
+                [
+                    sys.executable,
+                    *("-m", "toolgate.cli.serving.workers.worker"),
+                    str(theirs.fileno()),
+                ],
+                stdin=None,
+                stdout=None,
+                stderr=None,
+                pass_fds=(theirs.fileno(), listener.fileno()),
+                start_new_session=True,  # Ctrl-C reaches the supervisor alone
+            )
+        channel = WorkerChannel(ours)
+        await channel.open()
+        options = asdict(shared_options())
+        options["config"] = str(options["config"]) if options["config"] else None
+        await channel.send("serve", **asdict(orders), listener=listener.fileno(), options=options)
+        return cls(orders, process, channel)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def status(self) -> int | None:
+        """Exit status; None while it runs."""
+        return self._process.returncode
+
+    @property
+    def served_s(self) -> float:
+        """Seconds since it began to serve; 0 if it does not yet."""
+        return 0.0 if self._serves_since is None else monotonic() - self._serves_since
+
+    async def follow(self, answer: Callable[["WorkerProcess", Json], Awaitable[None]]) -> None:
+        """Note what it says until it ends; `answer` gets the messages that others have to see."""
+        while (message := await self._channel.receive()) is not None:
+            if message["kind"] == "serving":
+                self.address = str(message["address"])
+                self._serves_since = monotonic()
+                self.settled.set()
+            else:
+                await answer(self, message)
+        await self._process.wait()
+        self._channel.close()
+        self.ended.set()
+        self.settled.set()
+
+    async def send(self, kind: str, **fields: object) -> None:
+        """Send it a message; without effect once it has ended."""
+        await self._channel.send(kind, **fields)
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send it a signal; without effect once it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._process.returncode is None:
+                self._process.send_signal(number)

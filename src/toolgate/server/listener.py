@@ -1,0 +1,67 @@
+"""The socket that a gateway listens on."""
+
+import errno
+import socket
+import sys
+
+from toolgate.errors import PortTakenError
+
+__all__ = ["bind", "listen"]
+
+_BACKLOG = 2048
+"""Connections that the system accepts before the process does; uvicorn's default."""
+
+
+def bind(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
+    """A socket with this address, which does not listen yet.
+
+    Args:
+        host: Address of this machine.
+        port: Port, 0 for a free one.
+        is_shared: Several processes of this user listen on the port, and the system spreads new
+            connections over them (`SO_REUSEPORT`, Linux).
+
+    Raises:
+        PortTakenError: Another program has the port, or this user may not use it.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With its protocol named, or asyncio does not switch Nagle's delay off for what it accepts.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        if sys.platform != "win32":
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if is_shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        listener.bind((host.strip("[]"), port))
+    except OSError as error:
+        listener.close()
+        raise _no_listener(host, port, error) from error
+    listener.setblocking(False)
+    return listener
+
+
+def listen(listener: socket.socket) -> None:
+    """Let clients connect from now on.
+
+    Raises:
+        PortTakenError: Another program has begun to listen there.
+    """
+    host, port = listener.getsockname()[:2]
+    try:
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise _no_listener(host, port, error) from error
+
+
+def _no_listener(host: str, port: int, error: OSError) -> PortTakenError:
+    if error.errno == errno.EADDRINUSE:
+        return PortTakenError(
+            f"Port {port} on {host} is taken by another program.",
+            hint="Stop it, or choose another port with --port or serve.port; 0 takes a free one.",
+        )
+    return PortTakenError(
+        f"Cannot listen on {host}, port {port}: {error.strerror or error}.",
+        hint="Set serve.host and serve.port, or --host and --port, to an address of this machine"
+        " and a port that you may use.",
+    )

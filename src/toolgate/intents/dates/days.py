@@ -1,13 +1,12 @@
 """Days, months and times of day that a message names: by digits, by a weekday, by a month."""
 
-import re
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from toolgate.intents.dates import calendar
 from toolgate.intents.dates import vocabulary as words
 from toolgate.intents.dates.calendar import Period
-from toolgate.intents.dates.tokens import DateText
+from toolgate.intents.dates.clock import DateClock
 from toolgate.intents.dates.values import (
     Connector,
     Moment,
@@ -22,11 +21,6 @@ __all__ = ["PAIR_SIGNS", "DateDays"]
 
 PAIR_SIGNS: Final = frozenset({"-", "\u2013"})
 """Between two days of a month."""
-
-_HOUR: Final = re.compile(r"(\d{1,2})(?:([ap])m|h(\d\d)?)")
-
-# May stand between a day and a time of day.
-_AT: Final = frozenset({"at", "um", "a", "as", "om", "las", "@", ","})
 
 # Before digits with dots these announce a version or an address, never a day.
 _VERSION: Final = frozenset({"version", "v", "build", "release", "port", "id", "ip", "rev"})
@@ -55,7 +49,7 @@ _NOT_TOMORROW: Final = frozenset(
 """Before `morgen` and `manana`, which then mean the morning."""
 
 
-class DateDays(DateText):
+class DateDays(DateClock):
     """Reads days and months of the calendar."""
 
     def _written(self, at: int, kind: str, connector: Connector) -> Name | None:
@@ -295,50 +289,3 @@ class DateDays(DateText):
             month=month,
             day=day == last,
         )
-
-    def _timed(self, name: Name) -> Name:
-        """A day with the time of day that follows it."""
-        at = name.next
-        while self._word(at) in _AT:
-            at += 1
-        clock = self._clock(at)
-        if clock is None or isinstance(name.since, datetime):
-            return name
-        moment, zulu, beyond = clock
-        if self._word(beyond) in {"uhr", "h", "hours"}:
-            beyond += 1
-        if self._word(beyond) in {"utc", "gmt"}:
-            zulu, beyond = True, beyond + 1
-        zone = UTC if zulu else self.zone
-        since = datetime.combine(name.since, moment, zone).astimezone(UTC)
-        return Name(since, since + timedelta(seconds=1), beyond)
-
-    def _clock(self, at: int) -> tuple[time, bool, int] | None:
-        """A time of day, whether it is UTC, and what follows."""
-        word = digits(self._word(at))
-        half, zulu = "", False
-        parts: list[int]
-        if self._kind(at) == "clock":
-            zulu = word.endswith("z")
-            half = word[-2] if word.endswith("m") else ""
-            parts = [int(part) for part in word.rstrip("apmz").split(":")]
-        elif self._kind(at) == "mixed" and (match := _HOUR.fullmatch(word)):
-            half = match[2] or ""
-            parts = [int(match[1]), int(match[3] or 0)]
-        elif self._number(at, 0, 24) >= 0 and self._word(at + 1) in {"am", "pm", "uhr"}:
-            half = {"am": "a", "pm": "p"}.get(self._word(at + 1), "")
-            parts = [int(word), 0]
-            at += bool(half)
-        else:
-            return None
-        if not half and self._word(at + 1) in {"am", "pm"}:
-            half, at = self._word(at + 1)[0], at + 1
-        hour = parts[0]
-        # 12 am is midnight, 12 pm is noon.
-        if half:
-            if not 1 <= hour <= 12:
-                return None
-            hour = hour % 12 + (12 if half == "p" else 0)
-        if hour > 23 or any(part > 59 for part in parts[1:]):
-            return None
-        return time(hour, parts[1], parts[2] if len(parts) > 2 else 0), zulu, at + 1

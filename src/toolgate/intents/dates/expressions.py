@@ -1,15 +1,33 @@
 """Everything that names a date, whatever it begins with."""
 
 import re
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Final
 
 from toolgate.intents.dates import calendar
 from toolgate.intents.dates import vocabulary as words
+from toolgate.intents.dates.holidays import HOLIDAYS
 from toolgate.intents.dates.periods import DateUnits
-from toolgate.intents.dates.values import Connector, Moment, Name, as_day, part_of_year
+from toolgate.intents.dates.tokens import tokens_of
+from toolgate.intents.dates.values import (
+    Connector,
+    Moment,
+    Name,
+    as_day,
+    day_of,
+    part_of_year,
+)
 
-__all__ = ["CONNECTORS", "STARTERS", "DateNames"]
+__all__ = ["CONNECTORS", "HOLIDAY_NAMES", "STARTERS", "DateNames"]
+
+_GERMAN: Final = frozenset(
+    [
+        *("dem", "den", "der", "vom", "zum", "seit", "ab", "bis", "nach", "vor", "zwischen"),
+        *("und", "im", "am"),
+    ]
+)
+"""Words before a day that is written as in German, with a dot behind day and month."""
 
 _QUARTER: Final = re.compile(r"([qths])([1-4])|([1-4])([qt])")
 
@@ -31,6 +49,14 @@ for _connector, _phrases in (
 for _entries in CONNECTORS.values():
     _entries.sort(key=lambda entry: -len(entry[0]))
 
+HOLIDAY_NAMES: Final[dict[str, list[tuple[tuple[str, ...], Callable[[int], date]]]]] = {}
+"""Holidays by the first token of their names: all tokens, and the day by year; longest first."""
+for _name, _day_in in HOLIDAYS.items():
+    _tokens = tokens_of(_name)
+    HOLIDAY_NAMES.setdefault(_tokens[0], []).append((_tokens, _day_in))
+for _names in HOLIDAY_NAMES.values():
+    _names.sort(key=lambda named: -len(named[0]))
+
 STARTERS: Final = frozenset(
     [
         *CONNECTORS,
@@ -49,7 +75,11 @@ STARTERS: Final = frozenset(
         *words.ARTICLES,
         *words.EDGES,
         *words.TO_DATE,
+        *words.CLOCK_WORDS,
+        *words.MIDDLES,
+        *(word for name in words.NUMBERS for word in name.split()[:1]),
         *(phrase[0] for phrase in words.AGO_BEFORE),
+        *HOLIDAY_NAMES,
         *("kw", "calendar", "an", "pasado", "antes", "kalenderwoche", "a", "il", "half"),
     ]
 )
@@ -62,6 +92,8 @@ class DateNames(DateUnits):
     def _name(self, at: int, connector: Connector, after: Moment | None = None) -> Name | None:
         """What is named at `at`, with a time of day if one follows."""
         kind = self._kind(at)
+        if (clock := self._clock_alone(at, connector)) is not None:
+            return self._clock_on_day(clock)
         if kind in {"word", "elided"}:
             name = self._worded(at, connector, after)
         elif kind == "number":
@@ -74,6 +106,80 @@ class DateNames(DateUnits):
             name = None
         return self._timed(name) if name is not None and name.day else name
 
+    def _clock_on_day(self, clock: Name) -> Name:
+        """A time with the day that follows it: `3pm yesterday`, `14:30 on Monday`."""
+        at = clock.next
+        at += self._word(at) in {"on", "of", "am", "le", "el", "op", ","}
+        day = self._name(self._past_articles(at), "since")
+        if day is None or not day.day or clock.clock is None or isinstance(day.since, datetime):
+            return clock
+        return self._on_day(day.since, clock.clock, day.next)
+
+    def _holiday(self, at: int, connector: Connector) -> Name | None:
+        """`since Christmas`, `Easter 2025`: the latest one unless a year follows."""
+        for tokens, day_in in HOLIDAY_NAMES.get(self._word(at), ()):
+            if not self._phrase(at, tokens):
+                continue
+            year, beyond = self._year_after(at + len(tokens))
+            if year > 0:
+                return Name(*calendar.day(day_in(year)), beyond, day=True)
+            # Alone it is no date: `christmas cards` are none, and `easter` may be a name.
+            if connector not in {"since", "after", "newer", "before", "until", "pair"}:
+                return None
+            this_year = day_in(self.today.year)
+            past = connector not in {"until", "before"} and this_year > self.today
+            later = connector in {"until", "before"} and this_year < self.today
+            day = day_in(self.today.year + later - past)
+            return Name(*calendar.day(day), beyond, day=True)
+        return None
+
+    def _middle(self, at: int, connector: Connector) -> Name | None:
+        """`since mid-September`, `seit Mitte September`: its fifteenth."""
+        first, _, rest = self._word(at).partition("-")
+        if first not in words.MIDDLES or connector in {"", "in"}:
+            return None
+        if rest:
+            number, beyond = words.MONTHS.get(rest), at + 1
+        else:
+            month_at = at + 1 + (self._word(at + 1) in words.OF)
+            number, beyond = words.MONTHS.get(self._word(month_at)), month_at + 1
+        if number is None:
+            return None
+        year, beyond = self._year_after(beyond)
+        month = date(year if year > 0 else self.today.year, number, 15)
+        if year < 0 and month > self.today and connector in {"since", "after"}:
+            month = month.replace(year=month.year - 1)
+        return Name(*calendar.day(month), beyond, day=True)
+
+    def _bare_day(self, at: int, connector: Connector) -> Name | None:
+        """`after the 15th`: of this month, or of the last one where that is still to come."""
+        if self._kind(at) != "mixed" or connector in {"", "in"}:
+            return None
+        if self._word(at - 1) not in words.ARTICLES:
+            return None
+        number, beyond = self._day_number(at)
+        if number < 0 or not self._ends_here(beyond):
+            return None
+        month = self.today.replace(day=1)
+        if connector in {"since", "after", "newer"} and number > self.today.day:
+            month = calendar.add_months(month, -1)
+        return Name(*calendar.day(month.replace(day=number)), beyond, month=month.month, day=True)
+
+    def _week_of_month(self, at: int) -> Name | None:
+        """`the first week of September`: its days 1 to 7; `the last week`: its last seven."""
+        number = words.ORDINALS.get(self._word(at), 0)
+        is_last = words.ADJECTIVES.get(self._word(at)) == -1
+        if words.UNITS.get(self._word(at + 1)) != "week" or not (number or is_last):
+            return None
+        month_at = self._past_articles(at + 2 + (self._word(at + 2) in {"of", "in", "im"}))
+        month = self._month(month_at, "pair") if month_at > at + 2 else None
+        if month is None or month.day or not month.month:
+            return None
+        if is_last:
+            return Name(as_day(month.until) - timedelta(days=7), month.until, month.next)
+        since = as_day(month.since) + timedelta(days=7 * (number - 1))
+        return Name(since, since + timedelta(days=7), month.next)
+
     def _numbered(self, at: int, connector: Connector) -> Name | None:
         year = self._year(at)
         if year > 0:
@@ -83,7 +189,22 @@ class DateNames(DateUnits):
             return ago
         if self._word(at + 1) == "." and self._word(at + 2) in words.UNITS:
             return self._ordinal_part(self._number(at, 1, 4), at + 2)
-        return self._day_first(at, connector) or self._counted(at)
+        return (
+            self._day_first(at, connector) or self._short_german(at, connector) or self._counted(at)
+        )
+
+    def _short_german(self, at: int, connector: Connector) -> Name | None:
+        """`seit dem 3.10.`: the year is that of today, unless that is still to come."""
+        if connector in {"", "in"} or not {self._word(at - 1), self._word(at - 2)} & _GERMAN:
+            return None
+        day, month = self._number(at, 1, 31), self._number(at + 2, 1, 12)
+        tokens = self.words[at + 1], self._word(at + 3)
+        if min(day, month) < 1 or tokens != (".", ".") or self.starts[at + 3] > self.starts[at] + 5:
+            return None
+        period = calendar.day(date(self.today.year, month, day))
+        if connector in {"since", "after", "newer"} and period[0] > self.today:
+            period = calendar.day(date(self.today.year - 1, month, day))
+        return Name(*period, at + 4, in_year=day_of(month, day), month=month, day=True)
 
     def _from_year(self, at: int, year: int, connector: Connector) -> Name | None:
         """A year, alone only where nothing but a year fits; or with its quarter."""
@@ -113,18 +234,28 @@ class DateNames(DateUnits):
                 return None
         return (
             self._ago(at)
+            or self._week_of_month(at)
             or self._ordinal_part(words.ORDINALS.get(word, -1), at + 1)
             or self._day_first(at, connector)
+            or self._bare_day(at, connector)
         )
 
     def _worded(self, at: int, connector: Connector, after: Moment | None) -> Name | None:
         word = self._word(at)
+        if connector == "pair" and word in words.NOW:
+            return Name(*calendar.day(self.today), at + 1, day=True)
+        if "-" in word and (middle := self._middle(at, connector)) is not None:
+            return middle
         if word not in STARTERS:
             return None
         # From the most specific reading to the loosest: the first that fits is taken.
         return (
-            self._day_word(at)
+            self._holiday(at, connector)
+            or self._day_word(at)
+            or self._week_of_month(at)
+            or self._middle(at, connector)
             or self._edge(at, connector)
+            or self._weekday_of_week(at, connector)
             or self._weekday(at, connector, after)
             or self._month(at, connector)
             or self._ago(at)

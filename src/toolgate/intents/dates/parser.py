@@ -13,7 +13,12 @@ from typing import Final
 from toolgate.intents.dates import calendar
 from toolgate.intents.dates import vocabulary as words
 from toolgate.intents.dates.days import PAIR_SIGNS
-from toolgate.intents.dates.expressions import CONNECTORS, STARTERS, DateNames
+from toolgate.intents.dates.expressions import (
+    CONNECTORS,
+    HOLIDAY_NAMES,
+    STARTERS,
+    DateNames,
+)
 from toolgate.intents.dates.values import Connector, Moment, Name, as_day, day_of
 from toolgate.intents.text import Folded, fold
 
@@ -83,7 +88,9 @@ _CORES: Final = frozenset(
         *words.WEEKDAYS,
         *words.SEASONS,
         *words.TO_DATE,
-        *("kw", "kalenderwoche", "morning", "afternoon", "evening", "night"),
+        *words.CLOCK_WORDS,
+        *HOLIDAY_NAMES,
+        *("kw", "kalenderwoche", "morning", "afternoon", "evening", "night", "am", "pm", "uhr"),
     ]
 )
 """Every date has one of these, or digits."""
@@ -126,15 +133,24 @@ class _DateParser(DateNames):
         """For each word, where the next one is that a date cannot do without."""
         near, last = [0] * len(self.words), len(self.words)
         for at in range(last - 1, -1, -1):
-            kind, word = self.kinds[at], self.words[at]
-            if kind == "word":
-                # `jan-mar` is one token, so its first part is looked at.
-                if word in _CORES or ("-" in word and word.partition("-")[0] in words.MONTHS):
-                    last = at
-            elif kind in _WRITTEN or kind == "mixed" or (kind == "number" and len(word) == 4):
+            if self._is_core(at):
                 last = at
             near[at] = last
         return near
+
+    def _is_core(self, at: int) -> bool:
+        kind, word = self.kinds[at], self.words[at]
+        if kind == "word":
+            # `jan-mar` and `mid-march` are one token each, so their parts are looked at.
+            is_month = "-" in word and not words.MONTHS.keys().isdisjoint(word.split("-"))
+            return word in _CORES or is_month
+        if kind == "number":
+            return len(word) == 4 or self._is_dotted(at)
+        return kind in _WRITTEN or kind in {"mixed", "clock"}
+
+    def _is_dotted(self, at: int) -> bool:
+        """Whether it is the day of `3.10.`."""
+        return self._word(at + 1) == "." and self._kind(at + 2) == "number"
 
     @staticmethod
     def _may_begin(word: str) -> bool:
@@ -191,6 +207,10 @@ class _DateParser(DateNames):
                 name = self._name(at, "")  # the word begins the name itself
         else:
             name = self._name(at, "")
+        if name is None and word in words.WEEKDAYS and self._word(at + 1) in words.TO:
+            name = self._name(at, "pair")
+            last = None if name is None else self._end_of_pair(name)
+            return None if name is None or last is None else self._pair(name, last)
         if name is None:
             return self._month_to_month(at)
         return self._to_something(name)
@@ -198,6 +218,10 @@ class _DateParser(DateNames):
     def _to_something(self, name: Name) -> tuple[Moment, Moment, int]:
         """A name, or the pair that it begins."""
         at = name.next
+        if name.day and self._word(at) in words.BETWEEN | words.FROM:
+            times = self._times_of_day(name, at)
+            if times is not None:
+                return times
         if self._word(at) == "/" and self._kind(at + 1) in {"isoday", "moment", "isomonth"}:
             last = self._name(at + 1, "pair")
             if last is not None:
@@ -205,16 +229,31 @@ class _DateParser(DateNames):
         last = self._end_of_pair(name)
         return self._pair(name, last) if last is not None else (name.since, name.until, at)
 
+    def _times_of_day(self, day: Name, at: int) -> tuple[Moment, Moment, int] | None:
+        """`yesterday between 9:00 and 17:00`."""
+        first = self._name(at + 1, "pair")
+        joins = words.AND if self._word(at) in words.BETWEEN else words.TO
+        if first is None or first.clock is None or self._word(first.next) not in joins:
+            return None
+        last = self._name(first.next + 1, "pair")
+        if last is None or last.clock is None:
+            return None
+        since = self._on_day(as_day(day.since), first.clock, first.next)
+        return self._pair(since, self._on_day(as_day(day.since), last.clock, last.next))
+
     def _end_of_pair(self, first: Name) -> Name | None:
         at = first.next
         if self._word(at) not in words.TO and not any(
             self._phrase(at, phrase) for phrase in (("up", "to"), ("jusqu", "a"), ("jusqu", "au"))
         ):
             return None
-        at += 1
+        return self._second(self._past_joints(at + 1), first)
+
+    def _past_joints(self, at: int) -> int:
+        """What follows the other words of `bis zum`, `tot en met`, `up to and including`."""
         while self._word(at) in {"to", "and", "including", "zum", "zur", "en", "met", "au", "a"}:
             at += 1
-        return self._second(self._past_articles(at), first)
+        return self._past_articles(at)
 
     def _second(self, at: int, first: Name) -> Name | None:
         """The second name of a pair."""
@@ -232,6 +271,12 @@ class _DateParser(DateNames):
 
     def _pair(self, first: Name, last: Name) -> tuple[Moment, Moment, int]:
         """From the first moment of one to the end of the other."""
+        first, last = self._same_day(first, last)
+        if first.weekday is not None and last.weekday is not None:
+            # `Monday to Wednesday of last week`: the Monday is that of the same week.
+            gap = timedelta(days=(last.weekday - first.weekday) % 7)
+            if self._before(last.since, first.since):
+                first.since = as_day(last.since) - gap
         since, until = first.since, last.until
         # A year that only the last name has counts for the first one too, or the year before it
         # where the range would otherwise be empty.
@@ -252,13 +297,36 @@ class _DateParser(DateNames):
         return first < second
 
     def _between(self, at: int) -> tuple[Moment, Moment, int] | None:
+        shared = self._days_of_one_month(self._past_articles(at + 1), words.AND)
+        if shared is not None:
+            return shared
         first = self._name(self._past_articles(at + 1), "pair")
         if first is None or self._word(first.next) not in words.AND | PAIR_SIGNS:
             return None
         last = self._second(self._past_articles(first.next + 1), first)
         return None if last is None else self._pair(first, last)
 
+    def _days_of_one_month(
+        self, at: int, joins: frozenset[str]
+    ) -> tuple[Moment, Moment, int] | None:
+        """`3 and 7 October`, `dem 3. und dem 7. Oktober`: only the second day names the month."""
+        day, beyond = self._day_number(at)
+        beyond += self._word(beyond) == "."
+        if day < 0 or self._word(beyond) not in joins:
+            return None
+        last = self._day_first(self._past_joints(beyond + 1), "pair")
+        if last is None or not last.month:
+            return None
+        month = as_day(last.since).replace(day=1)
+        # `between 28 and 3 October` begins in the month before.
+        if day > as_day(last.since).day:
+            month = calendar.add_months(month, -1)
+        return month.replace(day=day), last.until, last.next
+
     def _from(self, at: int) -> tuple[Moment, Moment | None, int] | None:
+        shared = self._days_of_one_month(self._past_articles(at + 1), words.TO)
+        if shared is not None:
+            return shared
         first = self._name(self._past_articles(at + 1), "pair")
         if first is None:
             return None

@@ -6,7 +6,7 @@ from toolgate.intents.dates import calendar
 from toolgate.intents.dates import vocabulary as words
 from toolgate.intents.dates.calendar import Unit
 from toolgate.intents.dates.days import DateDays
-from toolgate.intents.dates.values import Connector, Name, part_of_year
+from toolgate.intents.dates.values import Connector, Name, as_day, part_of_year
 
 __all__ = ["DateUnits"]
 
@@ -126,6 +126,17 @@ class DateUnits(DateDays):
                 return None
             return self._rolled(-1 if shift < 0 else 1, times, unit, 0, after)
         return self._shifted(unit, shift, after, connector)
+
+    def _weekday_of_week(self, at: int, connector: Connector) -> Name | None:
+        """`Wednesday of last week`."""
+        number = words.WEEKDAYS.get(self._word(at))
+        if number is None or self._word(at + 1) not in words.OF or connector == "in":
+            return None
+        week = self._this_unit(self._past_articles(at + 2), "pair")
+        if week is None or as_day(week.until) - as_day(week.since) != timedelta(weeks=1):
+            return None
+        day = as_day(week.since) + timedelta(days=number)
+        return Name(*calendar.day(day), week.next, day=True, weekday=number)
 
     def _shifted(self, unit: Unit, shift: int, after: int, connector: Connector) -> Name | None:
         if shift < 0 and self._word(after) in words.OF:

@@ -10,7 +10,7 @@ from toolgate.intents.dates.calendar import Unit
 from toolgate.intents.dates.values import Moment
 from toolgate.intents.text import Folded
 
-__all__ = ["DateText"]
+__all__ = ["DateText", "tokens_of"]
 
 _TOKEN: Final = re.compile(
     r"""
@@ -49,6 +49,11 @@ _ENDINGS: Final = frozenset(
     ]
 )
 """Words that begin something new, so that what stands before them is whole."""
+
+
+def tokens_of(text: str) -> tuple[str, ...]:
+    """The tokens of a folded text."""
+    return tuple(match[str(match.lastgroup)] for match in _TOKEN.finditer(text))
 
 
 class DateText:
@@ -155,19 +160,21 @@ class DateText:
     def _count(self, at: int) -> tuple[int, int]:
         """How many, and what follows it; or (-1, at)."""
         if self._word(at) in {"a", "an"}:
-            if self._word(at + 1) == "couple":
+            if self._word(at + 1) in {"couple", "hundred", "dozen"}:
                 at += 1
             elif self._word(at) == "a" or self._word(at + 1) in words.TIME_UNITS:
                 return 1, at + 1
         value = self._number(at, 1, 9999)
         if value > 0:
             return value, at + 1
-        value = words.NUMBERS.get(self._word(at), -1)
-        if value > 0:
-            at += 1
-            if self._word(at - 1) == "couple" and self._word(at) == "of":
-                at += 1
-            return value, at
+        # Compounds have up to three words: `treinta y cinco`, `twenty five`.
+        for length in (3, 2, 1):
+            value = words.NUMBERS.get(" ".join(self.words[at : at + length]), -1)
+            if value > 0:
+                at += length
+                if self._word(at - 1) == "couple" and self._word(at) == "of":
+                    at += 1
+                return value, at
         return -1, at
 
     def _unit(self, at: int) -> tuple[Unit | None, int, int]:

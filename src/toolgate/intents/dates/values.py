@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from typing import Literal, TypeAlias
 
 from toolgate.intents.dates import calendar
@@ -41,6 +41,8 @@ class Name:
     """Whether it names a single day."""
     weekday: int | None = None
     """0 (Monday) to 6; None: no weekday was named."""
+    clock: time | None = None
+    """A time of day whose day was not named, so that it may belong to the other end of a pair."""
 
 
 def as_day(moment: Moment) -> date:

@@ -7,6 +7,7 @@ does (`hier`, `morgen`, `a`), the grammar asks for more around it.
 from typing import Final
 
 from toolgate.intents.dates.calendar import Unit
+from toolgate.intents.dates.number_words import NUMBERS
 
 __all__ = [
     "ADJECTIVES",
@@ -17,6 +18,7 @@ __all__ = [
     "ARTICLES",
     "BEFORE",
     "BETWEEN",
+    "CLOCK_WORDS",
     "COUNTED_FIRST",
     "DAYS",
     "EDGES",
@@ -28,9 +30,11 @@ __all__ = [
     "INSIDE",
     "LATER_ADJECTIVES",
     "LOOSE_EDGES",
+    "MIDDLES",
     "MONTHS",
     "NEVER_AGO",
     "NOT_FRENCH",
+    "NOW",
     "NUMBERS",
     "OF",
     "ON",
@@ -126,24 +130,17 @@ TIME_UNITS: Final[dict[str, float]] = {
 }
 """Units shorter than a day, with their seconds."""
 
-NUMBERS: Final[dict[str, int]] = {
-    **_table(
-        "",
-        "one ein eine einem einer einen un une uno una een",
-        "two zwei deux dos twee",
-        "three drei trois tres drie",
-        "four vier quatre cuatro",
-        "five funf fuenf cinq cinco vijf",
-        "six sechs seis zes",
-        "seven sieben sept siete zeven",
-        "eight acht huit ocho",
-        "nine neun neuf nueve negen",
-        "ten zehn dix diez tien",
-        "eleven elf onze once",
-        "twelve zwolf zwoelf douze doce twaalf",
-    ),
-    "couple": 2,
+NOW: Final = frozenset(_words("now date present jetzt heutzutage maintenant ahora nu heden"))
+"""At the end of a pair: up to and with today."""
+
+MIDDLES: Final = frozenset(_words("mid mitte mi mediados midden"))
+"""Before a month: its fifteenth."""
+
+CLOCK_WORDS: Final[dict[str, int]] = {
+    **dict.fromkeys(_words("noon midday mittag mittags midi mediodia"), 12),
+    **dict.fromkeys(_words("midnight mitternacht minuit medianoche middernacht"), 0),
 }
+"""Hours that have a name."""
 
 ORDINALS: Final[dict[str, int]] = _table(
     "",

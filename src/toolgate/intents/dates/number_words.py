@@ -1,0 +1,96 @@
+"""Number words from one to a hundred in English, German, French, Spanish and Dutch, as folded."""
+
+from collections.abc import Iterator
+from typing import Final
+
+__all__ = ["NUMBERS"]
+
+
+def _table(*rows: str) -> dict[str, int]:
+    """Each word of the n-th row stands for n."""
+    return {word: number for number, row in enumerate(rows) for word in row.split()}
+
+
+_SMALL: Final[dict[str, int]] = _table(
+    "",
+    "one ein eine einem einer einen un une uno una een",
+    "two zwei deux dos twee",
+    "three drei trois tres drie",
+    "four vier quatre cuatro",
+    "five funf fuenf cinq cinco vijf",
+    "six sechs seis zes",
+    "seven sieben sept siete zeven",
+    "eight acht huit ocho",
+    "nine neun neuf nueve negen",
+    "ten zehn dix diez tien",
+    "eleven elf onze once",
+    "twelve zwolf zwoelf douze doce twaalf",
+    "thirteen dreizehn treize trece dertien",
+    "fourteen vierzehn quatorze catorce veertien",
+    "fifteen funfzehn fuenfzehn quinze quince vijftien",
+    "sixteen sechzehn seize dieciseis zestien",
+    "seventeen siebzehn dix-sept diecisiete zeventien",
+    "eighteen achtzehn dix-huit dieciocho achttien",
+    "nineteen neunzehn dix-neuf diecinueve negentien",
+)
+
+# English, German, French, Spanish, Dutch, for 20 to 90. French counts 70 and 90 from 60 and 80.
+_TENS: Final[dict[int, tuple[str, str, str, str, str]]] = {
+    20: ("twenty", "zwanzig", "vingt", "veinte", "twintig"),
+    30: ("thirty", "dreissig", "trente", "treinta", "dertig"),
+    40: ("forty", "vierzig", "quarante", "cuarenta", "veertig"),
+    50: ("fifty", "funfzig", "cinquante", "cincuenta", "vijftig"),
+    60: ("sixty", "sechzig", "soixante", "sesenta", "zestig"),
+    70: ("seventy", "siebzig", "soixante-dix", "setenta", "zeventig"),
+    80: ("eighty", "achtzig", "quatre-vingts", "ochenta", "tachtig"),
+    90: ("ninety", "neunzig", "quatre-vingt-dix", "noventa", "negentig"),
+}
+
+_ENGLISH: Final = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+_GERMAN: Final = ["ein", "zwei", "drei", "vier", "funf", "sechs", "sieben", "acht", "neun"]
+_FRENCH: Final = [
+    *("un", "deux", "trois", "quatre", "cinq", "six", "sept", "huit", "neuf", "dix", "onze"),
+    *("douze", "treize", "quatorze", "quinze", "seize", "dix-sept", "dix-huit", "dix-neuf"),
+]
+_SPANISH: Final = ["uno", "dos", "tres", "cuatro", "cinco", "seis", "siete", "ocho", "nueve"]
+_DUTCH: Final = ["een", "twee", "drie", "vier", "vijf", "zes", "zeven", "acht", "negen"]
+
+
+def _compounds() -> Iterator[tuple[str, int]]:
+    for tens, (english, german, french, spanish, dutch) in _TENS.items():
+        yield from ((word, tens) for word in (english, german, french, spanish, dutch))
+        # Before a noun `uno` is `un`.
+        yield f"{spanish} y un", tens + 1
+        for ones in range(1, 10):
+            yield f"{english}-{_ENGLISH[ones - 1]}", tens + ones
+            yield f"{english} {_ENGLISH[ones - 1]}", tens + ones
+            yield f"{_GERMAN[ones - 1]}und{german}", tens + ones
+            yield f"{spanish} y {_SPANISH[ones - 1]}", tens + ones
+            # `tweeentwintig`: folding takes the diaeresis of the second e away.
+            yield f"{_DUTCH[ones - 1]}en{dutch}", tens + ones
+            if tens == 20:
+                yield f"veinti{_SPANISH[ones - 1]}", tens + ones
+    for base, word in (
+        (20, "vingt"),
+        (30, "trente"),
+        (40, "quarante"),
+        (50, "cinquante"),
+        (60, "soixante"),
+        (80, "quatre-vingt"),
+    ):
+        for ones in range(1, 20 if base >= 60 else 10):
+            yield f"{word}-{_FRENCH[ones - 1]}", base + ones
+            if ones in {1, 11} and base < 80:
+                yield f"{word} et {_FRENCH[ones - 1]}", base + ones
+                yield f"{word}-et-{_FRENCH[ones - 1]}", base + ones
+
+
+NUMBERS: Final[dict[str, int]] = {
+    **_SMALL,
+    **dict(_compounds()),
+    "couple": 2,
+    "dozen": 12,
+    "veintiun": 21,
+    **dict.fromkeys(["hundred", "hundert", "cent", "cien", "honderd"], 100),
+}
+"""Numbers by word; compounds such as `treinta y cinco` have one blank between their words."""

@@ -135,3 +135,64 @@ def test_a_link_to_a_pack_is_no_second_pack(tmp_path: Path) -> None:
     (tmp_path / "packs" / "zales").symlink_to(folder)
 
     assert len(find_packs([str(folder)], cwd=tmp_path, local=True)) == 1
+
+
+def test_prompts_and_rules_next_to_each_other_are_an_intent_everywhere(tmp_path: Path) -> None:
+    pair = {"refunds.txt": "money back", "refunds.md": "# Refunds"}
+    write_files(tmp_path / "packs" / "flat", pair)
+    write_files(tmp_path / "packs" / "named", {"pack.toml": "", **pair})
+    write_files(
+        tmp_path / "packs" / "folders",
+        {"pack.toml": "", **{f"intents/{name}": line for name, line in pair.items()}},
+    )
+    write_files(tmp_path / "here" / "packs", pair)
+    write_files(tmp_path / "set", pair)
+
+    for packs in (
+        found(PackSettings(disable=("schema", "named", "folders")), tmp_path),
+        found(PackSettings(disable=("schema", "flat", "folders")), tmp_path),
+        found(PackSettings(disable=("schema", "flat", "named")), tmp_path),
+        found(PackSettings(disable=("schema",)), tmp_path / "here"),
+        found(PackSettings(disable=("schema",), paths=(str(tmp_path / "set"),)), tmp_path / "no"),
+    ):
+        (pack,) = packs.packs
+        assert pack.rules_of("refunds") == "# Refunds"
+        assert [intent.name for intent in pack.intents] == ["refunds"]
+        assert packs.problems == ()
+        assert pack.skipped == ()
+
+
+def test_each_skipped_file_and_folder_is_named_with_the_reason(tmp_path: Path) -> None:
+    packs_folder = tmp_path / "packs"
+    write_files(
+        packs_folder,
+        {
+            "README.md": "about",
+            "notes/x.md": "no pack",
+            "todo.rst": "no pack",
+            "sales/pack.toml": "",
+            "sales/intents/offer.txt": "make an offer",
+            "sales/intents/offer.docx": "?",
+            "sales/intents/gone.md": "# Rules of nothing",
+            "sales/intents/old.txt": "old",
+            "sales/intents/embeddings.list": "offer.txt",
+            "sales/rules/offer.text": "# Rules",
+            "sales/embeddings/x.txt": "x",
+            "sales/lost.txt": "lost",
+            "sales/README.md": "about",
+        },
+    )
+
+    packs = found(PackSettings(), tmp_path)
+
+    assert packs.problems == ()
+    assert [reason.removeprefix(f"{packs_folder}/") for reason in packs.skipped] == [
+        "sales/intents/gone.md is not read: there is no gone.txt beside it.",
+        "sales/intents/offer.docx is not read: intents are files .txt, .toml and .md.",
+        "sales/intents/old.txt is not read: embeddings.list does not name it, or it is unusable.",
+        "sales/embeddings is not read: there is a folder intents already.",
+        "sales/lost.txt is not read: prompts belong into intents/.",
+        "sales/rules/offer.text is not read: rules are files .md.",
+        "notes has no pack.toml, no folder intents, rules or tools, and no x.txt beside x.md.",
+        "todo.rst is a file; a pack is a folder.",
+    ]

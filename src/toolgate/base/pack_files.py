@@ -18,10 +18,12 @@ __all__ = [
     "Trying",
     "files_in",
     "files_named",
+    "intents_home",
     "is_pack",
     "pack_table",
     "packs_at",
     "packs_in",
+    "skipped_beside",
 ]
 
 MOST_BYTES: Final = 5_000_000
@@ -34,6 +36,9 @@ _PARTS: Final = (
     *("intents", "embeddings", "rules", "tools", "prompts", "resources", "proxies"),
     "servers.json",
 )
+
+_ABOUT: Final = frozenset({"README", "LICENSE", "LICENCE", "CHANGELOG", "CONTRIBUTING", "NOTICE"})
+"""Files about a folder, which nobody takes for a pack or an intent."""
 
 _T = TypeVar("_T")
 
@@ -224,7 +229,7 @@ class PackTable:
 
 def is_pack(folder: Path) -> bool:
     """Whether a folder looks like a pack."""
-    return (folder / "pack.toml").is_file() or _has_parts(folder)
+    return (folder / "pack.toml").is_file() or _has_parts(folder) or _has_pair(folder)
 
 
 def packs_in(folder: Path) -> list[Path]:
@@ -239,8 +244,51 @@ def packs_in(folder: Path) -> list[Path]:
 
 def packs_at(folder: Path) -> list[Path]:
     """The packs of whoever works in a folder: itself with a `pack.toml`, and those in `packs`."""
-    packs = [folder] if (folder / "pack.toml").is_file() and _has_parts(folder) else []
-    return [*packs, *packs_in(folder / "packs")]
+    is_itself = (folder / "pack.toml").is_file() and (_has_parts(folder) or _has_pair(folder))
+    home = folder / "packs"
+    flat = [home] if _has_pair(home) and not (home / "pack.toml").is_file() else []
+    return [*([folder] if is_itself else []), *flat, *packs_in(home)]
+
+
+def skipped_beside(folder: Path) -> list[tuple[Path, str]]:
+    """What a folder of packs holds that is no pack, each with the reason; sorted."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:
+        return []
+    skipped: list[tuple[Path, str]] = []
+    is_flat = _has_pair(folder)
+    for path in entries:
+        if path.name[0] in "._" or path.stem.upper() in _ABOUT or is_pack(path):
+            continue
+        if path.is_dir():
+            reason = "has no pack.toml, no folder intents, rules or tools, and no x.txt beside x.md"
+            skipped.append((path, reason))
+        elif not is_flat:
+            skipped.append((path, "is a file; a pack is a folder"))
+    return skipped
+
+
+def intents_home(folder: Path) -> Path:
+    """Where the files of a pack's intents are: a folder that has nothing but prompts is a pack too.
+
+    Args:
+        folder: The pack's folder.
+    """
+    for name in ("intents", "embeddings"):
+        if (folder / name).is_dir():
+            return folder / name
+    is_flat = (folder / "embeddings.list").is_file() or not (folder / "pack.toml").is_file()
+    return folder if is_flat or _has_pair(folder) else folder / "intents"
+
+
+def _has_pair(folder: Path) -> bool:
+    """Whether `x.txt` and `x.md` are next to each other: an intent with its rules."""
+    try:
+        names = {path.name for path in folder.iterdir() if path.suffix in {".txt", ".md"}}
+    except OSError:
+        return False
+    return any(f"{name.removesuffix('.txt')}.md" in names for name in names if name.endswith("txt"))
 
 
 def _has_parts(folder: Path) -> bool:

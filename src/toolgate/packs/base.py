@@ -89,6 +89,9 @@ class Pack:
     problems: tuple[str, ...] = ()
     """What was left out and why, each with file, line and reason."""
 
+    skipped: tuple[str, ...] = ()
+    """Files and folders that are no part of the pack, each with the reason; nothing is wrong."""
+
     @property
     def has_server(self) -> bool:
         """Whether it offers anything to clients itself."""

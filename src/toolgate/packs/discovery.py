@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from toolgate.base.pack_files import is_pack, packs_at, packs_in
+from toolgate.base.pack_files import is_pack, packs_at, packs_in, skipped_beside
 from toolgate.errors import PackError
 from toolgate.intents import builtin_pack_folder
 
@@ -43,6 +43,9 @@ class PackLocation:
     problem: str = ""
     """Why there is no pack; empty when there is one."""
 
+    skipped: str = ""
+    """Why what is here is not taken for a pack; empty where it is one."""
+
 
 def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[PackLocation]:
     """All places of packs, each once, in their order.
@@ -55,6 +58,7 @@ def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[
     """
     places = [location for path in paths for location in _of_path(Path(path))]
     places += [PackLocation(folder=folder, origin="working folder") for folder in packs_at(cwd)]
+    places += _skipped(cwd / "packs", "working folder")
     if not local:
         places += _installed()
         places += [
@@ -84,9 +88,10 @@ def _of_path(path: Path) -> list[PackLocation]:
     elif not any((folder / "pack.toml").is_file() for folder in inside):
         is_flat = any(path.glob("*.txt")) or (path / "embeddings.list").is_file()
         if is_pack(path) or (is_flat and not inside):
-            inside = [path]
+            inside = [path, *inside] if inside else [path]
     if inside:
-        return [PackLocation(folder=folder, origin="setting") for folder in inside]
+        packs = [PackLocation(folder=folder, origin="setting") for folder in inside]
+        return packs if inside == [path] else [*packs, *_skipped(path, "setting")]
     reason = "is no folder" if not path.is_dir() else "is no pack and holds none"
     problem = PackError(
         f"{path} {reason}.",
@@ -94,6 +99,13 @@ def _of_path(path: Path) -> list[PackLocation]:
         hint="Correct packs.paths, or make one with: toolgate pack new NAME",
     )
     return [PackLocation(folder=path, origin="setting", problem=str(problem))]
+
+
+def _skipped(folder: Path, origin: Origin) -> list[PackLocation]:
+    return [
+        PackLocation(folder=path, origin=origin, skipped=f"{path} {reason}.")
+        for path, reason in skipped_beside(folder)
+    ]
 
 
 def _installed() -> list[PackLocation]:

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -17,11 +17,13 @@ from toolgate.base.pack_files import (
     Trying,
     files_in,
     files_named,
+    intents_home,
     pack_table,
 )
 from toolgate.errors import PackError
 from toolgate.intents import read_intents
 from toolgate.packs.base import Pack
+from toolgate.packs.skipped_files import skipped_files
 from toolgate.types import Json, json_object
 
 __all__ = [
@@ -79,7 +81,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
     manifest = _manifest(table, folder)
     read = read_intents(folder, report=report, table=table)
     trying = Trying(report)
-    rules = _rules(folder, trying)
+    rules = _rules(folder, trying, read.files)
     texts = _texts(folder, trying)
     servers = _servers(folder, trying)
     intents = tuple(intent for intent in read.intents if dev or not intent.dev)
@@ -108,6 +110,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
         servers=servers,
         code=fingerprint(folder, but=_NO_CODE),
         problems=tuple(problems),
+        skipped=tuple(skipped_files(folder, read.files, {path for path, _ in rules.values()})),
     )
 
 
@@ -185,12 +188,19 @@ def _manifest(table: PackTable, folder: Path) -> PackManifest:
     )
 
 
-def _rules(folder: Path, trying: Trying) -> dict[str, tuple[Path, str]]:
-    """File and text of the rules by intent, without case."""
+def _rules(folder: Path, trying: Trying, intents: Collection[str]) -> dict[str, tuple[Path, str]]:
+    """File and text of the rules by intent, without case.
+
+    They are in `rules`, or beside the prompts of the intent: `x.md` next to `x.txt`.
+    """
     home = folder / "rules"
     rules: dict[str, tuple[Path, str]] = {}
+    names = {name.casefold() for name in intents}
     with trying:
-        for path in _rule_files(folder, home, trying):
+        beside = [
+            path for path in files_in(intents_home(folder), ".md") if path.stem.casefold() in names
+        ]
+        for path in [*_rule_files(folder, home, trying), *beside]:
             with trying:
                 name = path.stem.casefold()
                 if name in rules:

@@ -62,6 +62,9 @@ class PackState:
     problems: tuple[str, ...] = ()
     """What is wrong with its files, each with file, line and reason."""
 
+    skipped: tuple[str, ...] = ()
+    """What is not read of it, or why it is no pack; nothing is wrong with that."""
+
     def to_json(self) -> Json:
         """As JSON, for REST and the command line."""
         intents = self.pack.intents if self.pack is not None else ()
@@ -77,6 +80,7 @@ class PackState:
             "prompts": sum(len(lines) for intent in intents for lines in intent.prompts.values()),
             "rules": len(self.pack.rules) if self.pack is not None else 0,
             "problems": list(self.problems),
+            "skipped": list(self.skipped),
         }
 
 
@@ -99,6 +103,11 @@ class PackSet:
     def problems(self) -> tuple[str, ...]:
         """What is wrong with any of them."""
         return tuple(problem for state in self.states for problem in state.problems)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What is not read, each with the reason."""
+        return tuple(reason for state in self.states for reason in state.skipped)
 
     def pack(self, name: str) -> Pack | None:
         """The pack of this name, if it is in use."""
@@ -324,6 +333,9 @@ class Packs:
             for problem in state.problems:
                 if problem not in before.problems:
                     log.error("pack %s: %s%s", state.name, problem, suffix)
+        for reason in pack_set.skipped:
+            if reason not in before.skipped:
+                log.warning("skipped: %s", reason)
         changed = self._hosted()
         for listener in list(self._listeners):
             await listener(pack_set)
@@ -373,9 +385,13 @@ def _scan(
 ) -> tuple[PackSet, dict[Path, _LoadedFolder]]:
     read: dict[Path, _LoadedFolder] = {}
     states: list[PackState] = []
+    skipped: list[PackState] = []
     for location in find_packs(settings.paths, cwd=cwd):
         if location.problem:
             states.append(_missing(location))
+            continue
+        if location.skipped:
+            skipped.append(_missing(location))
             continue
         loaded = _read(location, earlier.get(location.folder), settings)
         read[location.folder] = loaded
@@ -383,7 +399,7 @@ def _scan(
     states = _settled(states)
     missing = {*settings.enable, *settings.disable} - {state.name for state in states}
     states += [_unknown(name, states) for name in sorted(missing)]
-    return _set_of(states), read
+    return _set_of([*states, *skipped]), read
 
 
 def _read(
@@ -447,6 +463,7 @@ def _state(location: PackLocation, read: _LoadedFolder, settings: PackSettings) 
         pack=read.pack,
         is_kept=read.is_kept,
         problems=read.problems,
+        skipped=read.pack.skipped if read.pack is not None else (),
     )
 
 
@@ -492,7 +509,8 @@ def _missing(location: PackLocation) -> PackState:
         folder=location.folder,
         origin=location.origin,
         on=False,
-        problems=(location.problem,),
+        problems=(location.problem,) if location.problem else (),
+        skipped=(location.skipped,) if location.skipped else (),
     )
 
 
@@ -512,5 +530,8 @@ def _watched(settings: PackSettings, cwd: Path) -> Stamps:
     return tuple(
         stamp
         for location in find_packs(settings.paths, cwd=cwd, local=not settings.dev)
-        for stamp in ((str(location.folder), 0, 0, 0), *stamps_of(location.folder))
+        for stamp in (
+            (str(location.folder), 0, 0, 0),
+            *(() if location.skipped else stamps_of(location.folder)),
+        )
     )

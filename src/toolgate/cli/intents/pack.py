@@ -106,7 +106,7 @@ def list_packs(as_json: AsJson = False) -> int:
     """List all packs and their problems.
 
     JSON: [{"name", "version", "description", "origin", "folder", "on", "is_kept", "intents",
-    "prompts", "rules", "problems"}]
+    "prompts", "rules", "problems", "skipped"}]
     """
     return anyio.run(_list, as_json)
 
@@ -118,12 +118,19 @@ async def _list(as_json: bool) -> int:
     else:
         print_table(
             ("Pack", "Version", "Enabled", "Origin", "Intents", "Prompts", "Rules", "Folder"),
-            [_row(row) for row in rows],
+            [_row(row) for row in rows if not _is_skipped(row)],
             spare=("Version", "Origin"),
         )
         for problem in (problem for row in rows for problem in row["problems"]):
             note(problem)
+        for reason in (reason for row in rows for reason in row.get("skipped", ())):
+            note(f"Skipped: {reason}")
     return SUCCESS if rows else NO_RESULT
+
+
+def _is_skipped(pack: Json) -> bool:
+    """Whether it is no pack at all, and nothing is wrong with that."""
+    return bool(pack.get("skipped")) and not pack["on"] and not pack["problems"]
 
 
 def _row(pack: Json) -> list[str]:

@@ -26,6 +26,8 @@ async def check_packs(loaded: Settings, remote: GatewayClient | None) -> AsyncIt
                 found=f"{problem}{note}",
                 hint=f"See: toolgate pack lint {pack['folder']}",
             )
+        for reason in pack.get("skipped", ()):
+            yield Check(name=f"pack {pack['name']}", state="ok", found=f"Skipped: {reason}")
     used = [str(pack["name"]) for pack in packs if pack["on"]]
     if used and not any(pack["problems"] for pack in packs):
         names = ", ".join(used)

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, cast, get_args
 
-from toolgate.base.pack_files import PackFile, PackTable, Trying, files_in, files_named, pack_table
+from toolgate.base.pack_files import (
+    PackFile,
+    PackTable,
+    Trying,
+    files_in,
+    files_named,
+    intents_home,
+    pack_table,
+)
 from toolgate.errors import PackError
 from toolgate.intents.base import (
     NONE,
@@ -48,9 +56,10 @@ _WORD_KEYS: Final = frozenset(
 _ARGUMENT_KEYS: Final = frozenset(
     [
         *("name", "kind", "part", "inclusive", "past", "values", "patterns", "stop", "case"),
-        *("words", "default", "minimum", "maximum"),
+        *("words", "default", "minimum", "maximum", "tools", "writes"),
     ]
 )
+_PARTS: Final = ("since", "until", "day", "from", "to", "from-column", "to-column")
 _GUARD_KEYS: Final = frozenset({"home", "before", "between", "verbs", "pronouns", "own"})
 _LANGUAGE: Final = re.compile(r"[a-z]{2,3}(?:-[A-Za-z0-9]{2,8})?")
 _IN_LANGUAGE: Final = re.compile(rf"(.+)\.({_LANGUAGE.pattern})")
@@ -173,7 +182,7 @@ class _IntentFileReader:
         self.limits = _limits(table, DetectionLimits())
         self.own_limits: dict[str, DetectionLimits] = {}
         self._folder = folder
-        self._home = _home(folder)
+        self._home = intents_home(folder)
         self._trying = trying
         self._pack = table.take("name", str, folder.name)
         self._lists = {name: tuple(lists.strings(name)) for name in lists.content}
@@ -278,15 +287,6 @@ def _taken(path: Path, name: str, where: Path) -> None:
     )
 
 
-def _home(folder: Path) -> Path:
-    """Where the files of intents are: a folder that has nothing but prompts is a pack too."""
-    for name in ("intents", "embeddings"):
-        if (folder / name).is_dir():
-            return folder / name
-    is_flat = (folder / "embeddings.list").is_file() or not (folder / "pack.toml").is_file()
-    return folder if is_flat else folder / "intents"
-
-
 def _limits(table: PackTable, common: DetectionLimits) -> DetectionLimits:
     alarms, threshold = table.share("false_alarms"), table.share("threshold")
     return DetectionLimits(
@@ -359,7 +359,7 @@ def with_list_entries(intent: Intent, name: str, more: Mapping[str, tuple[str, .
         if words:
             added[entry] = tuple(words)
     arguments = tuple(
-        replace(spec, values={**spec.values, **added})
+        replace(spec, values={**spec.values, **added}, live=spec.live | added.keys())
         if spec.values and set(spec.values) == set(entries)
         else spec
         for spec in intent.arguments
@@ -418,7 +418,7 @@ def _argument(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Argumen
     return ArgumentSpec(
         name=name,
         kind=kind,
-        part=table.choice("part", ("since", "until", "day"), "since"),
+        part=table.choice("part", _PARTS, "since"),
         inclusive=table.take("inclusive", bool, False),
         past=table.take("past", bool, False),
         values=values,
@@ -426,6 +426,8 @@ def _argument(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Argumen
         stop=frozenset(lowered(word) for word in table.strings("stop")),
         case=table.choice("case", ("", "lower", "upper", "title"), ""),
         words=tuple(table.strings("words")),
+        tools=frozenset(table.strings("tools")),
+        writes=table.take("writes", bool, False),
         default=table.content.get("default"),
         minimum=table.number("minimum"),
         maximum=table.number("maximum"),

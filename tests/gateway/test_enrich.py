@@ -13,7 +13,7 @@ import pytest
 from toolgate.app.app import App
 from toolgate.errors import ArgumentError
 from toolgate.gateway.meta_tools import read_discover
-from toolgate.intents import Intent, IntentSet, Keywords
+from toolgate.intents import ArgumentSpec, Intent, IntentSet, Keywords
 from toolgate.intents.rules import CALL_FIRST, CLOSING, PackRules
 from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.rest.api import RestApi
@@ -364,12 +364,45 @@ async def test_the_rules_before_are_named_as_no_longer_valid() -> None:
     assert gone in switched.partition("USER REQUEST")[0]
 
 
+async def test_rules_are_given_once_in_a_conversation_until_they_change() -> None:
+    async with app_with() as app:
+        await asked(app, A_RELATION)
+        second = await asked(app, A_RELATION)
+        knowledge = text(await call(app, "getKnowledge", queries=["create a relation"]))
+        unknown = Caller.local(client="ide")
+        guessed = [await asked(app, A_RELATION, unknown) for _ in range(2)]
+        app.rulebook.replace_rules([replace(PACK, rules={"relations": "=== NEW RULES ==="})])
+        changed = await asked(app, A_RELATION)
+
+    assert "RELATIONS OPERATIONS" not in second
+    assert "those of RELATIONS that were given earlier in this conversation still apply" in second
+    assert A_RELATION in second
+    assert second.endswith(CLOSING)
+    assert "RELATIONS OPERATIONS" in knowledge
+    assert all("RELATIONS OPERATIONS" in answer for answer in guessed)
+    assert "=== NEW RULES ===" in changed
+
+
+async def test_a_period_that_was_not_understood_is_told_to_the_model() -> None:
+    since = ArgumentSpec(name="since", kind="date")
+    intents = tuple(replace(intent, arguments=(since,)) for intent in INTENTS)
+    async with app_with(intents=intents) as app:
+        answer = await call(
+            app, "processPrompt", prompt="show me all relations since the last release"
+        )
+        clear = await asked(app, "show me all relations since yesterday")
+
+    context = text(answer).partition("USER REQUEST")[0]
+    assert '**Not understood:** "since the last release" was not read as a date' in context
+    assert "Not understood" not in clear
+
+
 async def test_the_same_again_has_the_intent_of_the_message_before() -> None:
     async with app_with() as app:
         await asked(app, A_RELATION)
 
         again = "now do the same for clouds"
-        assert "RELATIONS OPERATIONS" in await asked(app, again)
+        assert "those of RELATIONS that were given earlier" in await asked(app, again)
         assert await asked(app, again, replace(ME, conversation="")) == "PASS_THROUGH"
 
 

@@ -301,3 +301,154 @@ def test_pieces_of_forms_can_be_read(text: str) -> None:
 )
 def test_long_messages_are_read_to_their_end(piece: str) -> None:
     read(piece * (40_000 // len(piece)))
+
+
+LINKS = ArgumentReader(
+    [
+        ArgumentSpec(name="first", kind="link", part="from", stop=frozenset({"inner"})),
+        ArgumentSpec(name="second", kind="link", part="to", stop=frozenset({"inner"})),
+        ArgumentSpec(name="left", kind="link", part="from-column"),
+        ArgumentSpec(name="right", kind="link", part="to-column"),
+    ]
+)
+BOTH = {"first": "orders", "second": "customers"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a relation from orders to customers", BOTH),
+        ("between the orders table and the customers table", BOTH),
+        ('from "orders" to "customers"', BOTH),
+        ("orders -> customers", BOTH),
+        ("verbinde orders mit customers", BOTH),
+        ("von der Tabelle orders zu customers", BOTH),
+        ("entre orders et customers", BOTH),
+        ("conecta orders con customers", BOTH),
+        ("van orders naar customers", BOTH),
+        (
+            "between orders.customer_id and customers.id",
+            {**BOTH, "left": "customer_id", "right": "id"},
+        ),
+        (
+            "link orders to customers on customer_id = id",
+            {**BOTH, "left": "customer_id", "right": "id"},
+        ),
+        (
+            "orders -> customers (customer_id -> id)",
+            {**BOTH, "left": "customer_id", "right": "id"},
+        ),
+        ("connect orders with customers via customer_id", {**BOTH, "left": "customer_id"}),
+        (
+            "from db:/shop/orders to db:/shop/customers",
+            {"first": "db:/shop/orders", "second": "db:/shop/customers"},
+        ),
+        ("change it from inner to left outer", {}),
+        ("list all relations", {}),
+    ],
+)
+def test_what_a_message_links_is_read(text: str, expected: dict[str, str]) -> None:
+    assert read(text, LINKS) == expected
+
+
+VALUES = ArgumentReader([ArgumentSpec(name="values", kind="list", words=("with", "values", "mit"))])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a list with Active, Inactive and Pending", ["Active", "Inactive", "Pending"]),
+        ("with the values New, Paid, Shipped please", ["New", "Paid", "Shipped please"]),
+        ("with Yes/No/Maybe called answers", ["Yes", "No", "Maybe"]),
+        ('values: "Very high", "high" and "low"', ["Very high", "high", "low"]),
+        ("mit Offen, Bezahlt und Storniert", ["Offen", "Bezahlt", "Storniert"]),
+        ('with "Only"', ["Only"]),
+        ("with a blank line", None),
+        ("with everything that I told you about it yesterday, and more of the same", None),
+    ],
+)
+def test_a_list_of_values_is_read(text: str, expected: list[str] | None) -> None:
+    assert read(text, VALUES).get("values") == expected
+
+
+TABLES = ArgumentReader(
+    [
+        ArgumentSpec(
+            name="table",
+            kind="name",
+            values={"customers": ("customer",), "order_items": ("order items",), "Person": ()},
+            live=frozenset({"customers", "order_items"}),
+            patterns=("table {name}",),
+            stop=frozenset({"has"}),
+        )
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("what is in customers?", "customers"),
+        ("describe public.customers", "customers"),
+        ("the `order_items` layout", "order_items"),
+        ("fields of the order items", "order_items"),
+        ("columns of orderitems", "order_items"),
+        ("columns of custmers", "customers"),
+        ("which table has customers?", "customers"),
+        ("describe table zebra", "zebra"),
+        # What is not there now is found by phrases alone.
+        ("a person told me", None),
+        ("what is the weather", None),
+    ],
+)
+def test_what_exists_now_is_found_anywhere(text: str, expected: str | None) -> None:
+    assert read(text, TABLES).get("table") == expected
+
+
+PERIOD = ArgumentReader([ArgumentSpec(name="since", kind="date")])
+
+
+@pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        ("changes since the last release", ("since the last release",)),
+        ("changes between the merge and today", ("between the merge and today",)),
+        ("since the migration, show the top 3", ("since the migration",)),
+        ("Änderungen seit dem Umzug", ("seit dem Umzug",)),
+        ("changes since 2025-13-45", ("since 2025-13-45",)),
+        ("changes since yesterday", ()),
+        ("changes between 2025-01-01 and 2025-02-01", ()),
+        ("all changes", ()),
+    ],
+)
+def test_a_period_that_is_no_date_is_reported(text: str, unread: tuple[str, ...]) -> None:
+    assert PERIOD.unread(text, today=TODAY) == unread
+    if unread:
+        assert read(text, PERIOD) == {}
+
+
+def test_only_tools_with_a_period_report_one() -> None:
+    assert VALUES.unread("since the last release", today=TODAY) == ()
+
+
+def test_an_argument_is_for_the_tools_that_it_names_and_not_for_a_mere_look() -> None:
+    intent = Intent(
+        name="LINKS",
+        tool="openLink",
+        tools=("openLink", "deleteLink"),
+        keywords={"en": Keywords(exact=("link",))},
+        arguments=(
+            ArgumentSpec(name="name", kind="name", patterns=("link {identifier}",)),
+            ArgumentSpec(
+                name="start", kind="link", part="from", tools=frozenset({"openLink"}), writes=True
+            ),
+        ),
+    )
+    detector = IntentDetector([intent])
+
+    def arguments(text: str) -> object:
+        return detector.detect(text, today=TODAY).arguments
+
+    assert arguments("create the link a_b from a to b") == {"name": "a_b", "start": "a"}
+    assert arguments("delete the link a_b from a to b") == {"name": "a_b"}
+    assert arguments("show the link a_b from a to b") == {"name": "a_b"}

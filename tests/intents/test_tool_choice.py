@@ -1,10 +1,11 @@
 """Which tool of an intent a message asks for."""
 
+from dataclasses import replace
 from datetime import date
 
 import pytest
 
-from toolgate.intents import Intent, IntentDetector, Keywords
+from toolgate.intents import ArgumentSpec, Intent, IntentDetector, Keywords
 
 RELATIONS = Intent(
     name="RELATIONS",
@@ -44,6 +45,8 @@ def tool_of(intent: Intent, text: str) -> str | None:
         ("zeige mir alle Relationen", "listRelations"),
         ("elimina las relaciones", "deleteRelation"),
         ("change the relation so that deleted rows stay", "openRelation"),
+        ("remove the key customer_id from the relation", "openRelation"),
+        ("relation: undo the last change", "openRelation"),
     ],
 )
 def test_the_verb_chooses_the_tool(text: str, tool: str) -> None:
@@ -70,3 +73,29 @@ def test_a_tool_that_may_do_everything_stays() -> None:
 def test_an_intent_with_one_tool_suggests_that() -> None:
     only = Intent(name="X", tool="x", tools=("x",), keywords=PRICES.keywords)
     assert tool_of(only, "delete the price of tea") == "x"
+
+
+@pytest.mark.parametrize(
+    ("text", "tool"),
+    [
+        ("undo the last change", "undo"),
+        ("which tables are there?", "listTables"),
+        ("link the tables orders and customers", "openRelation"),
+        ("what does the table orders look like?", "openRelation"),
+    ],
+)
+def test_a_message_that_names_another_tool_gets_it(text: str, tool: str) -> None:
+    keywords = {"en": Keywords(exact=("undo", "tables", "table"))}
+    assert tool_of(replace(RELATIONS, keywords=keywords), text) == tool
+
+
+def test_an_intent_that_only_shows_suggests_nothing_for_a_new_object() -> None:
+    forms = Intent(
+        name="FORMS",
+        tool="openForm",
+        tools=("openForm", "listForms"),
+        keywords={"en": Keywords(exact=("form",))},
+        arguments=(ArgumentSpec(name="name", kind="name", patterns=("form {name}",)),),
+    )
+    assert tool_of(forms, "create a form for orders") is None
+    assert tool_of(forms, "open the form orders") == "openForm"

@@ -40,6 +40,8 @@ ArgumentKind: TypeAlias = Literal[
     "date",
     "email",
     "integer",
+    "link",
+    "list",
     "name",
     "number",
     "path",
@@ -95,8 +97,9 @@ class ArgumentSpec:
     kind: ArgumentKind
     """Which reader looks for it."""
 
-    part: Literal["since", "until", "day"] = "since"
-    """For `date`: the first moment, the end, or the day itself of what was said."""
+    part: Literal["since", "until", "day", "from", "to", "from-column", "to-column"] = "since"
+    """For `date`: the first moment, the end, or the day itself of what was said. For `link`: one of
+    the two things that are linked, or the column of it that links them."""
 
     inclusive: bool = False
     """For `date` with `part = "until"`: the tool wants the last day, not the day after it."""
@@ -110,11 +113,15 @@ class ArgumentSpec:
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """For `choice` and `name`: the known values and other words for each."""
 
+    live: frozenset[str] = frozenset()
+    """For `name`: those of `values` that exist right now, such as tables of a database; they are
+    found anywhere in a message."""
+
     patterns: tuple[str, ...] = ()
-    """For `name`: phrases with `{name}` where the value stands, best first."""
+    """For `name` and `link`: phrases with `{name}` where the value stands, best first."""
 
     stop: frozenset[str] = frozenset()
-    """For `name`: words that are never a value, in lower case."""
+    """For `name` and `link`: words that are never a value, in lower case."""
 
     case: Literal["", "lower", "upper", "title"] = ""
     """For `name`: how an unknown value is written; empty keeps it. `title` raises one letter."""
@@ -122,6 +129,13 @@ class ArgumentSpec:
     words: tuple[str, ...] = ()
     """Words that announce the value; empty means the name of the parameter. For `count`: what is
     counted, as `changes`; for `period`: its unit, as `days`."""
+
+    tools: frozenset[str] = frozenset()
+    """Tools of the intent that take it; empty: all."""
+
+    writes: bool = False
+    """Whether the tool changes something when it gets this: left out of messages that only ask to
+    see something."""
 
     default: object = None
     """Given when the message says nothing; None leaves the argument out."""
@@ -359,6 +373,9 @@ class Detection:
     intents: tuple[str, ...] = ()
     """All intents that the message asks for, best first: more than one if it holds several."""
 
+    unread: tuple[str, ...] = ()
+    """What the message says of a period and was not read as a date: `since the last release`."""
+
     question: str = ""
     """What to ask back when the best candidates are too close; else empty."""
 
@@ -383,6 +400,7 @@ class Detection:
                 }
                 for candidate in self.candidates
             ],
+            "not_understood": list(self.unread),
             "question": self.question or None,
         }
 

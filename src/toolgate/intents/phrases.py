@@ -5,9 +5,10 @@
 | `last|top` | one of these words |
 | `[the|our]` | one of these words, or none |
 | `...` | up to three words of the same sentence |
-| `{number}` | digits, or a word from two to twelve |
+| `{number}` | digits, or a word from two to a hundred |
 | `{date}` | a date or range of dates |
 | `{name}` | a word or a quoted text; its value is what is read |
+| `{identifier}` | a quoted text, or a word with an underscore or a digit: no word of a sentence |
 | `{types}` | an entry of the pack's list `types`; its value is what is read |
 | `$` | the end of a clause |
 
@@ -38,6 +39,10 @@ _CLOSE = "[\"'`\u201c\u201d\u00bb]"
 _NAME = (
     f"(?:{_OPEN}(?P<quoted>[^\"'`\u201c\u201d\u201e\u00ab\u00bb\\n]{{1,80}}){_CLOSE}"
     r"|(?P<name>\w+(?:[.-]\w+)*+))"
+)
+_IDENTIFIER = (
+    f"(?:{_OPEN}(?P<quoted>[^\"'`\u201c\u201d\u201e\u00ab\u00bb\\n]{{1,80}}){_CLOSE}"
+    r"|(?P<name>(?=\w*[_\d])\w+(?:[.-]\w+)*+))"
 )
 _ONE_WORD = rf"{_OPEN}?(?P<listed>\w+(?:[.-]\w+)*+){_CLOSE}?"
 _NUMBER = (
@@ -138,10 +143,12 @@ def _piece(piece: str, lists: Mapping[str, Iterable[str]]) -> tuple[str, frozens
         return r"(?P<date>\S)\S*+", frozenset(), True
     if piece == "{name}":
         return _NAME, frozenset(), False
+    if piece == "{identifier}":
+        return _IDENTIFIER, frozenset(), False
     if piece.startswith("{"):
         name = piece[1:-1]
         if name not in lists:
-            placeholders = ", ".join(sorted([*lists, "date", "name", "number"]))
+            placeholders = ", ".join(sorted([*lists, "date", "identifier", "name", "number"]))
             raise ValueError(f"'{piece}' is none of: {placeholders}")
         choices = [fold(entry).text for entry in lists[name]]
     else:

@@ -134,7 +134,8 @@ async def _look_for_intent(turn: Turn, question: str) -> list[str]:
         enrichment = await turn.gateway.intents.enrich(turn.caller, question)
     detection = enrichment.detection
     if enrichment.text != PASS_THROUGH and enrichment.rules:
-        rules = "\n\n".join(rule.text for rule in enrichment.rules)
+        # Every request to a model has all rules again, but their notes are of this message.
+        rules = "\n\n".join([*enrichment.notes, *(rule.text for rule in enrichment.rules)])
         turn.rules = await turn.services.prompts.render(
             turn.caller.project_id, "rules", {"rules": rules}
         )
@@ -156,7 +157,7 @@ async def _look_for_intent(turn: Turn, question: str) -> list[str]:
 
 async def _is_meant(turn: Turn, question: str, detection: Detection) -> bool:
     """Whether the example prompts of an intent agree with its keywords, and nothing is declined."""
-    if detection.asked_text:
+    if detection.asked_text or detection.unread:
         return False
     return await turn.gateway.intents.agrees(question, detection.intent)
 

@@ -263,6 +263,8 @@ def _show(asked: DetectSession, detection: Detection, why: Reasons | None) -> No
     else:
         print_text("none")
         note(one_line(detection.reason))
+    for said in detection.unread:
+        print_text(f"  not understood: {json.dumps(said, ensure_ascii=False)} was read as no date")
     if detection.question:
         print_text(one_line(detection.question))
     if why is not None:

@@ -8,9 +8,12 @@ from toolgate.intents.arguments.expressions import CLOSERS, QUOTED, URL
 from toolgate.intents.dates.parser import DateMatch, dates_in
 from toolgate.intents.text import Folded, fold
 
-__all__ = ["ArgumentMessage", "Offsets"]
+__all__ = ["ArgumentMessage", "Offsets", "ReadValue"]
 
 Offsets: TypeAlias = tuple[int, int]
+
+ReadValue: TypeAlias = tuple[object, Offsets]
+"""A value and where it was read, in offsets of the source."""
 
 
 class ArgumentMessage:

@@ -69,7 +69,8 @@ def prepare_spec(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> Prep
     """
     value_of: dict[str, str] = {}
     for value, synonyms in spec.values.items():
-        for word in (value, value.replace("_", " "), value.replace("-", " "), *synonyms):
+        split = (value.replace(sign, blank) for sign in "_-" for blank in (" ", ""))
+        for word in (value, *split, *synonyms):
             folded = fold(word).text.strip()
             if folded:
                 # The first value that claims a word keeps it, so the order in the file decides.

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 from toolgate.intents.arguments.expressions import CLOSERS, NAMED, NO_WORDS, PAIR, YES_WORDS
-from toolgate.intents.arguments.message import ArgumentMessage
+from toolgate.intents.arguments.lists import list_items
+from toolgate.intents.arguments.message import ArgumentMessage, ReadValue
+from toolgate.intents.arguments.names import cased, known_value
+from toolgate.intents.arguments.periods import unread_periods
 from toolgate.intents.arguments.prepared_spec import PreparedSpec, name_words, prepare_spec
 from toolgate.intents.arguments.value_readers import (
     READERS,
-    ReadValue,
-    cased,
     date_value,
-    known_value,
     within_limits,
 )
 from toolgate.intents.base import Argument, ArgumentSpec, MessageSpan
@@ -38,11 +38,31 @@ class ArgumentReader:
         self.specs = tuple(specs)
         self._ready = [prepare_spec(spec, lists or {}) for spec in self.specs]
 
+    @property
+    def reads_dates(self) -> bool:
+        """Whether any argument is a date."""
+        return any(spec.kind == "date" for spec in self.specs)
+
+    def unread(self, text: str, *, today: date, zone: str = "UTC") -> tuple[str, ...]:
+        """What a message says of a period and is no date that can be read, in its order."""
+        if not self.reads_dates:
+            return ()
+        spans = unread_periods(ArgumentMessage(text, today, zone))
+        return tuple(text[start:end].strip() for start, end in spans)
+
     def read(self, text: str, *, today: date, zone: str = "UTC") -> tuple[Argument, ...]:
         """The arguments that a message has, and defaults, in the order of the specs."""
         if not self.specs:
             return ()
         message = ArgumentMessage(text, today, zone)
+        if self.reads_dates:
+            # A date inside of "between the merge and today" is one end of what was not understood.
+            unread = unread_periods(message)
+            message.dates = [
+                dated
+                for dated in message.dates
+                if not any(start < dated.start < end for start, end in unread)
+            ]
         pairs = _pairs(message, self._ready)
         # Values given by name are taken first, so that no reader uses the same characters again.
         message.paired = [span for _, span in pairs.values()]
@@ -87,7 +107,9 @@ def _pairs(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[str,
         dashed = match[0].startswith("--")
         # `limit 5` without dashes is left to the readers: a blank alone binds nothing. The search
         # goes on right after the key, since the value may be a key itself.
-        if prepared is None or (match["blank"] and not dashed):
+        # What follows the colon of a list is more than one word.
+        is_list = prepared is not None and prepared.spec.kind == "list" and match["sign"] == ":"
+        if prepared is None or is_list or (match["blank"] and not dashed):
             at = match.end("key")
             continue
         at = match.end()
@@ -124,6 +146,8 @@ def _coerced(prepared: PreparedSpec, text: str, message: ArgumentMessage) -> obj
         return known_value(prepared, word)
     if spec.kind == "name":
         return known_value(prepared, word) or cased(text, spec) or None
+    if spec.kind == "list":
+        return list_items(text) or None
     return text or None
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, time
-from typing import Final, TypeAlias
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from toolgate.intents.arguments.expressions import (
@@ -20,17 +20,16 @@ from toolgate.intents.arguments.expressions import (
     UNIT_FOLLOWS,
     YES_WORDS,
 )
-from toolgate.intents.arguments.message import ArgumentMessage, Offsets
+from toolgate.intents.arguments.links import read_link
+from toolgate.intents.arguments.lists import read_list
+from toolgate.intents.arguments.message import ArgumentMessage, ReadValue
+from toolgate.intents.arguments.names import known_value, read_name
 from toolgate.intents.arguments.prepared_spec import PreparedSpec, name_words
 from toolgate.intents.base import ArgumentKind, ArgumentSpec
 from toolgate.intents.dates.parser import DateMatch, Moment
 from toolgate.intents.dates.vocabulary import NUMBERS, TIME_UNITS, UNITS
-from toolgate.intents.spelling import LEAST_LETTERS, nearest_word
 
-__all__ = ["READERS", "ReadValue", "cased", "date_value", "known_value", "within_limits"]
-
-ReadValue: TypeAlias = tuple[object, Offsets]
-"""A value and where it was read, in offsets of the source."""
+__all__ = ["READERS", "date_value", "within_limits"]
 
 
 # Readers
@@ -153,42 +152,6 @@ def _read_number(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | N
     return None
 
 
-def _read_name(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    for phrase in ready.phrases:
-        for match in phrase.matches(message.folded.text):
-            groups = match.groupdict()
-            for group in ("quoted", "name", "listed"):
-                if groups.get(group) is None:
-                    continue
-                word = groups[group].strip("\"'`\u201c\u201d\u201e\u00ab\u00bb ")
-                if not word or word in ready.spec.stop or word.isdecimal():
-                    continue
-                start = match.start(group) + groups[group].index(word)
-                span = message.span_of(start, start + len(word))
-                value = known_value(ready, word) or cased(message.text(span), ready.spec)
-                return value, span
-    return None
-
-
-def known_value(ready: PreparedSpec, word: str) -> str | None:
-    """The known value that a word stands for, also with one typing error."""
-    if word in ready.value_of:
-        return ready.value_of[word]
-    if len(word) < LEAST_LETTERS - 1 or len(word) > 100:
-        return None
-    near = nearest_word(
-        word, [value_word for value_word in ready.value_of if len(value_word) >= LEAST_LETTERS]
-    )
-    return None if near is None else ready.value_of[near]
-
-
-def cased(text: str, spec: ArgumentSpec) -> str:
-    """An unknown name, written as its parameter wants it."""
-    if spec.case == "title":
-        return text[:1].upper() + text[1:]
-    return {"lower": text.lower, "upper": text.upper, "": text.strip}[spec.case]()
-
-
 def _read_choice(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
     if ready.values is None:
         return None
@@ -284,7 +247,9 @@ READERS: Final[dict[ArgumentKind, Callable[[PreparedSpec, ArgumentMessage], Read
     "date": _read_date,
     "email": _read_email,
     "integer": _read_number,
-    "name": _read_name,
+    "link": read_link,
+    "list": read_list,
+    "name": read_name,
     "number": _read_number,
     "path": _read_path,
     "period": _read_period,

@@ -12,7 +12,8 @@ from toolgate.intents.arguments.schemas import specs_of_schema
 from toolgate.intents.base import NONE, Detection, Intent, StageRequest
 from toolgate.intents.detection.intent_files import builtin_pack_folder, load_intents
 from toolgate.intents.detection.keyword import KeywordStage
-from toolgate.intents.detection.tool_choice import tool_for_message
+from toolgate.intents.detection.tool_choice import only_looks, tool_for_message
+from toolgate.types import json_object
 
 __all__ = ["IntentDetector", "detect", "supported_intents", "tool_for"]
 
@@ -118,27 +119,46 @@ class IntentDetector:
         if intent is None or detection.intent == NONE:
             return detection
         text = detection.asked_text or request.text
-        values = self._reader(intent).read(text, today=request.today, zone=request.zone)
+        tool = tool_for_message(intent, text)
+        reader = self._reader(intent, tool or intent.tool)
+        values = reader.read(text, today=request.today, zone=request.zone)
+        if only_looks(text):
+            changing = {spec.name for spec in reader.specs if spec.writes}
+            values = tuple(argument for argument in values if argument.name not in changing)
         arguments = {argument.name: argument.value for argument in values}
         return replace(
             detection,
-            tool=tool_for_message(intent, text),
+            tool=tool,
             arguments=arguments,
             read_arguments=values,
+            unread=reader.unread(text, today=request.today, zone=request.zone),
         )
 
-    def _reader(self, intent: Intent) -> ArgumentReader:
+    def _reader(self, intent: Intent, tool: str) -> ArgumentReader:
+        """Reads the arguments of a tool of an intent."""
         schema = None
-        # What a pack declares is better than what a schema suggests.
-        if not intent.arguments and intent.tool and self._schema_of is not None:
-            schema = self._schema_of(intent.tool)
-        cached = self._readers.get(intent.name)
+        # What a pack declares is better than what a schema suggests. Of several tools, each takes
+        # only what its schema has.
+        is_other = tool != intent.tool
+        if tool and (not intent.arguments or is_other) and self._schema_of is not None:
+            schema = self._schema_of(tool)
+        key = f"{intent.name}\n{tool}"
+        cached = self._readers.get(key)
         # Schemas are replaced and never changed in place, so identity shows a new one.
         if cached is not None and cached[0] is schema:
             return cached[1]
-        declared = intent.arguments or (() if schema is None else specs_of_schema(schema))
-        reader = ArgumentReader(declared, intent.names)
-        self._readers[intent.name] = schema, reader
+        specs = intent.arguments
+        if schema is not None:
+            derived = {spec.name: spec for spec in specs_of_schema(schema)}
+            declared = {spec.name: spec for spec in intent.arguments}
+            specs = tuple(
+                declared.get(name) or derived[name]
+                for name in json_object(schema.get("properties"))
+                if name in declared or name in derived
+            )
+        specs = tuple(spec for spec in specs if not spec.tools or tool in spec.tools)
+        reader = ArgumentReader(specs, intent.names)
+        self._readers[key] = schema, reader
         return reader
 
 

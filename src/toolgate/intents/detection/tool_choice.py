@@ -1,9 +1,10 @@
 """Chooses among the tools of an intent by what a message asks to do with its object.
 
 An intent is about an object, such as relations, and its tools do different things with it:
-`openRelation`, `listRelations`, `deleteRelation`. Verbs of deleting, listing and renaming are told
-apart in English, German, French, Spanish, Portuguese, Italian and Dutch; everything else is what
-the main tool of the intent is for.
+`openRelation`, `listRelations`, `deleteRelation`. Verbs of deleting, listing, renaming, creating
+and looking are told apart in English, German, French, Spanish, Portuguese, Italian and Dutch. Then
+come tools for something else whose name the message says: `undo`, `getTableColumns`. Everything
+else is what the main tool of the intent is for.
 """
 
 import re
@@ -12,7 +13,7 @@ from typing import Final
 
 from toolgate.intents.base import Intent
 
-__all__ = ["tool_for_message"]
+__all__ = ["only_looks", "tool_for_message"]
 
 _ASKED: Final[Mapping[str, re.Pattern[str]]] = {
     "rename": re.compile(
@@ -42,6 +43,33 @@ _ASKED: Final[Mapping[str, re.Pattern[str]]] = {
 }
 """What messages ask for; the first that matches counts."""
 
+_PART: Final = re.compile(
+    r"\b(?:delet(?:e|ing)|remov(?:e|ing)|drop|erase)\s+(.{1,80}?)\s+from\s+(.{1,80})", re.IGNORECASE
+)
+_LOOKS: Final = re.compile(
+    r"""^\W*(?:(?:please|can\ you|could\ you|i\ want\ to|i'd\ like\ to|let\ me|bitte|por\ favor)
+      \s+)*
+      (?: show | open | view | see | look | display | describe | list | get | find | tell
+        | explain | which | what | how | where | is | are | do | does | zeig\w* | öffne\w*
+        | welche\w* | was | wie | gibt | nenne\w* | montre\w* | affiche\w* | ouvre\w* | quel\w*
+        | muestra\w* | abre | abrir | qué | cuál\w* | mostr\w+ | quais | qual | apri | mostra\w*
+        | quali | toon | welke | wat )\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_CREATES: Final = re.compile(
+    r"""\b(?: creat(?:e|ing) | mak(?:e|ing) | add(?:ing)? | build | insert | set\ up | need
+      | want\ a | new | set | edit | chang(?:e|ing) | connect
+      | (?<!the\ )(?<!a\ )(?:link|join|update)
+      | generate | register | erstell\w* | anleg\w* | lege | hinzufüg\w* | brauch\w* | änder\w*
+      | neue[nrsm]? | verbind\w* | crée\w* | créer | ajout\w* | modifi\w+ | besoin | nouve\w+
+      | crea\w* | añad\w+ | agreg\w+ | necesit\w+ | nuev\w+ | cri[ae]r? | adicion\w+ | preciso
+      | nov[oa] | aggiung\w+ | nuov\w+ | maak | voeg | nieuwe | wijzig\w* )\b""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_LOOK_VERBS: Final = frozenset(
+    {"get", "list", "find", "search", "show", "query", "read", "view", "describe", "discover"}
+)
+
 _TOOL_VERBS: Final[Mapping[str, frozenset[str]]] = {
     "rename": frozenset({"rename"}),
     "delete": frozenset({"delete", "remove", "drop", "erase"}),
@@ -66,8 +94,16 @@ def tool_for_message(intent: Intent, text: str) -> str | None:
     if not intent.tool or len(intent.tools) < 2:
         return intent.tool or None
     asked = next((kind for kind, verbs in _ASKED.items() if verbs.search(text)), "")
-    verbs = _TOOL_VERBS.get(asked, frozenset())
+    # `remove Pending from the list`: what is removed is a part of the object.
     main_verb, *objects = _words(intent.tool)
+    if asked == "delete" and _removes_a_part(text, objects):
+        asked = ""
+    verbs = _TOOL_VERBS.get(asked, frozenset())
+    if (named := _named_tool(intent, text, objects)) is not None:
+        return named
+    can_write = any(spec.writes for spec in intent.arguments)
+    if intent.arguments and not can_write and not asked and _CREATES.search(text):
+        return None if main_verb in _CREATES_OR_SHOWS else intent.tool
     if not asked or not objects or main_verb in verbs:
         return intent.tool
     fitting = [
@@ -79,6 +115,44 @@ def tool_for_message(intent: Intent, text: str) -> str | None:
     if _ALL.search(text):
         return next((tool for tool in fitting if tool.endswith("s")), fitting[0])
     return fitting[0]
+
+
+def _removes_a_part(text: str, objects: list[str]) -> bool:
+    match = _PART.search(text)
+    if match is None or not objects:
+        return False
+    part, whole = match[1].lower(), match[2].lower()
+    return objects[-1] in whole and objects[-1] not in part
+
+
+def only_looks(text: str) -> bool:
+    """Whether a message asks to see something, and nothing of it asks for a change."""
+    return bool(_LOOKS.search(text)) and not _CREATES.search(text)
+
+
+def _named_tool(intent: Intent, text: str, objects: list[str]) -> str | None:
+    """The tool for something else than the intent's object that a message names."""
+    words = set(re.findall(r"\w+", text.lower()))
+    said = {_stem(word) for word in words}
+    if {_stem(noun) for noun in objects} & said:
+        return None
+    best: tuple[int, str] | None = None
+    for tool in intent.tools:
+        verb, *nouns = _words(tool)
+        is_look = verb in _LOOK_VERBS
+        stems = {_stem(word) for word in (nouns if nouns and is_look else [verb, *nouns])}
+        if not stems <= said or tool == intent.tool or (is_look and not only_looks(text)):
+            continue
+        # `listTables` is for `which tables`, and not for what is in one table.
+        if verb == "list" and not set(nouns) <= words:
+            continue
+        if best is None or len(stems) > best[0]:
+            best = (len(stems), tool)
+    return best[1] if best else None
+
+
+def _stem(word: str) -> str:
+    return word.removesuffix("s")
 
 
 def _is_about(tool: str, verbs: frozenset[str], objects: list[str]) -> bool:

@@ -1,7 +1,7 @@
 """Remembers per conversation which intents were detected and whose rules were sent."""
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -27,6 +27,9 @@ class ConversationState:
 
     given_intents: tuple[str, ...] = ()
     """Intents whose rules the model was given last."""
+
+    given_rules: frozenset[tuple[str, int]] = frozenset()
+    """Of these, each with a hash of its rules, so that changed ones are given again."""
 
     intents: tuple[str, ...] = ()
     """Intents of the last request; none when no rules belonged to it."""
@@ -67,7 +70,13 @@ class ConversationContext:
         return talk
 
     def record_request(
-        self, caller: Caller, request: str, *, intent: str | None, intents: tuple[str, ...]
+        self,
+        caller: Caller,
+        request: str,
+        *,
+        intent: str | None,
+        intents: tuple[str, ...],
+        rules: Collection[tuple[str, int]] = (),
     ) -> None:
         """Remember a request.
 
@@ -76,11 +85,13 @@ class ConversationContext:
             request: The request.
             intent: What it is about; None: nothing that is known.
             intents: Those whose rules were given for it.
+            rules: These, each with a hash of its rules.
         """
         before = self.state(caller)
         previous = (*before.previous, *(() if intent is None else (intent,)))
         talk = ConversationState(
             given_intents=intents or before.given_intents,
+            given_rules=frozenset(rules) if intents else before.given_rules,
             intents=intents,
             previous=previous[-_PREVIOUS:],
             request=request[:_REQUEST_CHARS],

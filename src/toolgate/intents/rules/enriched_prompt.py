@@ -76,8 +76,9 @@ def build_enriched_prompt(
     context: str, prompt: str, rules: Sequence[RenderedRules], endings: Sequence[str] = ()
 ) -> str:
     """The enriched prompt; the prompt stands in it unchanged."""
-    texts = "\n\n".join([*(rule.text for rule in rules), *endings])
-    return f"{context}\n\nUSER REQUEST:\n{prompt}\n\n{texts}\n\n{CLOSING}"
+    return "\n\n".join(
+        [context, f"USER REQUEST:\n{prompt}", *(rule.text for rule in rules), *endings, CLOSING]
+    )
 
 
 def knowledge_text(

@@ -28,6 +28,12 @@ class Enrichment:
     rules: tuple[RenderedRules, ...] = ()
     """The rules in the text, best first."""
 
+    notes: tuple[str, ...] = ()
+    """What the model has to ask or to know, such as a question where two intents are close."""
+
+    given_before: tuple[str, ...] = ()
+    """Intents of `rules` whose text the conversation has already, so that it is not repeated."""
+
     left_out: tuple[RenderedRules, ...] = ()
     """Rules that belong to the request too and are over the budget."""
 
@@ -69,6 +75,8 @@ class Enrichment:
             "rules": [_rule_json(rule) for rule in self.rules],
             "left_out": [_rule_json(rule) for rule in self.left_out],
             "no_longer_valid": list(self.no_longer_valid),
+            "given_before": list(self.given_before),
+            "not_understood": list(detection.unread),
             "tokens": self.tokens,
         }
 

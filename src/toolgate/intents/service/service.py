@@ -133,7 +133,10 @@ class IntentService:
         named = {name: self.rulebook.rule(name) for name in _intents(detection)}
         with_rules = {name: rule for name, rule in named.items() if rule is not None}
         intent = None if detection.intent == NONE else detection.intent
-        self._conversations.record_request(caller, prompt, intent=intent, intents=tuple(with_rules))
+        hashes = {name: hash(rule.template.text) for name, rule in with_rules.items()}
+        self._conversations.record_request(
+            caller, prompt, intent=intent, intents=tuple(with_rules), rules=hashes.items()
+        )
         if not with_rules:
             return Enrichment(text=PASS_THROUGH, detection=detection)
         with observe("rules", intents=len(with_rules)):
@@ -142,13 +145,20 @@ class IntentService:
             )
             # Rules from earlier that this request does not need: the model is told to drop them.
             ended = tuple(name for name in before.given_intents if name not in with_rules)
-            notes = [*_ended(ended), *_unclear(detection), *_left_out(left_out)]
+            # A client that is only known by its name may have begun a new talk that lacks them.
+            given = frozenset[tuple[str, int]]() if caller.is_guess else before.given_rules
+            repeated = [rule for rule in rendered if (rule.intent, hashes[rule.intent]) in given]
+            asks = [*_unclear(detection), *_not_understood(detection)]
+            notes = [*_ended(ended), *asks, *_left_out(left_out), *_given_before(repeated)]
             if self._settings().show_detection:
                 notes.append(_detected(detection))
             context = context_block(rendered[0].pack, values, notes)
+            fresh = [rule for rule in rendered if rule not in repeated]
             return Enrichment(
-                text=build_enriched_prompt(context, prompt, rendered, self._endings(rendered)),
+                text=build_enriched_prompt(context, prompt, fresh, self._endings(fresh)),
                 detection=detection,
+                notes=tuple(asks),
+                given_before=tuple(rule.intent for rule in repeated),
                 rules=tuple(rendered),
                 left_out=tuple(left_out),
                 no_longer_valid=ended,
@@ -158,12 +168,14 @@ class IntentService:
         """The rules for short actions, those of each intent once."""
         query_intents: list[tuple[str, str, float]] = []
         best: dict[str, Detection] = {}
+        asks: list[str] = []
         queries_of: dict[str, list[str]] = {}
         with observe("intent", queries=len(queries)):
             for query in queries:
                 remembered = self.recognizer.remembers(query)
                 detection = await self._detect(query, ())
                 self._record(caller, query, detection, "knowledge", remembered=remembered)
+                asks += [*_unclear(detection), *_not_understood(detection)]
                 shares = {
                     candidate.intent: candidate.confidence for candidate in detection.candidates
                 }
@@ -183,7 +195,8 @@ class IntentService:
         conversation = self._conversations.state(caller)
         if conversation.intents:  # the model may now use the tools of these, too
             self._conversations.add_intents(caller, tuple(rule.intent for rule in rendered))
-        context = context_block(rendered[0].pack, values, _left_out(left_out))
+        notes = [*dict.fromkeys(asks), *_left_out(left_out)]
+        context = context_block(rendered[0].pack, values, notes)
         answered = {query for name in rules for query in queries_of[name]}
         return Knowledge(
             text=knowledge_text(
@@ -477,6 +490,27 @@ def _ended(intents: Sequence[str]) -> list[str]:
 def _unclear(detection: Detection) -> list[str]:
     """What the model has to ask the user, where two intents are too close to tell."""
     return [f"**Unclear:** ask the user: {detection.question}"] if detection.question else []
+
+
+def _not_understood(detection: Detection) -> list[str]:
+    """What limits a period and was not read: dropped in silence, the answer would be too wide."""
+    if not detection.unread:
+        return []
+    said = " and ".join(f'"{" ".join(text.split())}"' for text in detection.unread)
+    return [
+        f"**Not understood:** {said} was not read as a date; find out which day is meant, or ask "
+        "the user, before you call a tool with a period."
+    ]
+
+
+def _given_before(rules: Sequence[RenderedRules]) -> list[str]:
+    if not rules:
+        return []
+    names = " and ".join(rule.intent for rule in rules)
+    return [
+        f"**Rules:** those of {names} that were given earlier in this conversation still apply; "
+        "getKnowledge gives them again."
+    ]
 
 
 def _left_out(rules: Sequence[RenderedRules]) -> list[str]:

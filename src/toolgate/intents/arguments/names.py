@@ -1,0 +1,114 @@
+"""Reads names: by the phrases of a pack, and what exists right now anywhere in a message."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from toolgate.intents.arguments.message import ArgumentMessage, Offsets, ReadValue
+from toolgate.intents.arguments.prepared_spec import PreparedSpec
+from toolgate.intents.base import ArgumentSpec
+from toolgate.intents.spelling import LEAST_LETTERS, nearest_word
+
+__all__ = ["cased", "known_value", "read_name"]
+
+_WORD: Final = re.compile(r"\w+(?:[.-]\w+)*")
+_QUOTES: Final = "\"'`\u201c\u201d\u201e\u00ab\u00bb "
+
+_MOST_WORDS: Final = 4
+"""Words of a name that is written with blanks, as `order line item types`; chosen."""
+
+_BEFORE: Final = frozenset(
+    [
+        *(
+            "table",
+            "tables",
+            "tabelle",
+            "tabellen",
+            "tabla",
+            "tablas",
+            "tabel",
+            "tabela",
+            "tabella",
+        ),
+        *("of", "in", "for", "from", "on", "about", "von", "der", "aus", "fur", "zu", "de", "du"),
+        *("la", "del", "en", "van", "voor", "do", "da", "di", "des", "dans"),
+    ]
+)
+"""A name after one of these is rather what the message is about than one elsewhere in it."""
+
+
+def read_name(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    """The first name that a phrase finds, or a live one that the message has anywhere."""
+    unknown: ReadValue | None = None
+    for value, span in _by_phrase(ready, message):
+        known = known_value(ready, value)
+        if known is not None:
+            return known, span
+        unknown = unknown or (cased(message.text(span), ready.spec), span)
+        if not ready.spec.live:
+            break
+    return _live_anywhere(ready, message) or unknown
+
+
+def _by_phrase(ready: PreparedSpec, message: ArgumentMessage) -> Iterator[tuple[str, Offsets]]:
+    for phrase in ready.phrases:
+        for match in phrase.matches(message.folded.text):
+            groups = match.groupdict()
+            for group in ("quoted", "name", "listed"):
+                if groups.get(group) is None:
+                    continue
+                word = groups[group].strip(_QUOTES)
+                if not word or word in ready.spec.stop or word.isdecimal():
+                    continue
+                start = match.start(group) + groups[group].index(word)
+                yield word, message.span_of(start, start + len(word))
+
+
+def _live_anywhere(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
+    """What exists and is named: after a word that announces it, else the longest, else near it."""
+    live = ready.spec.live
+    if not live:
+        return None
+    text = message.folded.text
+    words = [match.span() for match in _WORD.finditer(text)]
+    best: tuple[bool, int, ReadValue] | None = None
+    for at, (start, _) in enumerate(words):
+        for length in range(min(_MOST_WORDS, len(words) - at), 0, -1):
+            end = words[at + length - 1][1]
+            said = text[start:end]
+            # A sentence end between two words belongs to no name.
+            value = ready.value_of.get(said) or ready.value_of.get(said.rpartition(".")[2])
+            if value in live and not message.is_taken(message.span_of(start, end)):
+                announced = at > 0 and text[slice(*words[at - 1])] in _BEFORE
+                read: ReadValue = (value, message.span_of(start, end))
+                if best is None or (announced, length) > best[:2]:
+                    best = (announced, length, read)
+                break
+    if best is not None:
+        return best[2]
+    for start, end in words:
+        said = text[start:end].rpartition(".")[2]
+        if len(said) >= LEAST_LETTERS and said not in ready.spec.stop:
+            value = known_value(ready, said)
+            if value in live:
+                return value, message.span_of(start, end)
+    return None
+
+
+def known_value(ready: PreparedSpec, word: str) -> str | None:
+    """The known value that a word stands for, also with one typing error."""
+    if word in ready.value_of:
+        return ready.value_of[word]
+    if len(word) < LEAST_LETTERS - 1 or len(word) > 100:
+        return None
+    near = nearest_word(
+        word, [value_word for value_word in ready.value_of if len(value_word) >= LEAST_LETTERS]
+    )
+    return None if near is None else ready.value_of[near]
+
+
+def cased(text: str, spec: ArgumentSpec) -> str:
+    """An unknown name, written as its parameter wants it."""
+    if spec.case == "title":
+        return text[:1].upper() + text[1:]
+    return {"lower": text.lower, "upper": text.upper, "": text.strip}[spec.case]()

@@ -1,0 +1,33 @@
+"""Finds what a message says of a period and is no date that can be read."""
+
+import re
+from typing import Final
+
+from toolgate.intents.arguments.message import ArgumentMessage, Offsets
+
+__all__ = ["unread_periods"]
+
+_OPENS: Final = re.compile(
+    r"(?<![\w-])(?:since|seit(?:dem)?|depuis|desde|sinds|sedert|between|zwischen|entre|tussen)"
+    # Up to eight words of the same clause, chosen: more is hardly the name of a moment.
+    r"(?P<said>(?:\s+[^\s.,;:!?()]+){1,8})"
+)
+
+_ENDS: Final = re.compile(
+    r"\s(?:show|list|give|tell|what|which|please|limit|top|and\s+(?:show|list|what|which)|was|zeig\w*"
+    r"|bitte|montre\w*|muestra\w*|toon)\b.*"
+)
+
+
+def unread_periods(message: ArgumentMessage) -> list[Offsets]:
+    """What follows "since" or "between" and is no date, with that word, in its order."""
+    unread: list[Offsets] = []
+    for match in _OPENS.finditer(message.folded.text):
+        end = match.end()
+        if (rest := _ENDS.search(match[0])) is not None:
+            end = match.start() + rest.start()
+        start, end = message.span_of(match.start(), end)
+        is_read = any(dated.start <= start < dated.end for dated in message.dates)
+        if not is_read and end > start + len(match[0].split()[0]):
+            unread.append((start, end))
+    return unread

@@ -57,7 +57,9 @@ ToolgateError
 Knows no wire format: `serve` maps `code` to what its protocol wants.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 __all__ = [
@@ -551,6 +553,10 @@ class ProgramError(ToolgateError):
 
     is_waiting: bool = False
     """Whether it goes on once a person has approved its calls."""
+
+    waiting: Mapping[str, Any] = MappingProxyType({})
+    """What it waits for: its `id`, and `calls` with `approval_id`, `function`, `arguments`, `text`.
+    """
 
 
 class ThreadBusyError(ToolgateError):

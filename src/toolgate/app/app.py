@@ -374,6 +374,7 @@ def _pack_services(parts: _Parts) -> Callable[[Pack], ToolServices]:
             store=parts.storage.store,
             documents=parts.gateway.documents,
             prompts=parts.gateway.prompts,
+            run_program=parts.gateway.programs.run_saved,
             chat=lambda: parts.models.registry.usual,
             may=lambda caller, right: policy.decide(caller, "right", right).allowed,
         )

@@ -33,7 +33,7 @@ _MOST_TABLE_BYTES: Final = 1_000_000
 """Bytes; chosen: a table of rules that people write by hand is far smaller."""
 
 _PARTS: Final = (
-    *("intents", "embeddings", "rules", "tools", "prompts", "resources", "proxies"),
+    *("intents", "embeddings", "rules", "tools", "programs", "prompts", "resources", "proxies"),
     "servers.json",
 )
 

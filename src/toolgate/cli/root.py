@@ -81,6 +81,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "search": CommandEntry(USE, "tools", "Search for tools."),
     "describe": CommandEntry(USE, "tools", "Show what tools do and which arguments they take."),
     "call": CommandEntry(USE, "tools", "Call a tool."),
+    "run": CommandEntry(USE, "tools", "Run a program over tools."),
     "chat": CommandEntry(USE, "chat", "Chat with a model that can use your tools."),
     "servers": CommandEntry(SETUP, "tools", "List, add, change, test and remove servers."),
     "config": CommandEntry(SETUP, "setup", "Check and migrate the configuration."),

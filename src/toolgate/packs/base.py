@@ -74,6 +74,9 @@ class Pack:
     """Python files that register something, in their order: those of `tools`, `proxies`, `prompts`,
     `resources`, without names that begin with `_`."""
 
+    programs: tuple[Path, ...] = ()
+    """Programs over tools that are tools themselves: `programs/NAME.py`."""
+
     texts: Mapping[str, str] = field(default_factory=dict[str, str])
     """Prompts for clients by name: `prompts/NAME.md`."""
 
@@ -95,7 +98,7 @@ class Pack:
     @property
     def has_server(self) -> bool:
         """Whether it offers anything to clients itself."""
-        return bool(self.modules or self.texts or self.resources)
+        return bool(self.modules or self.programs or self.texts or self.resources)
 
     def rules_of(self, intent: str) -> str:
         """The rules of an intent, found without case; empty where there are none."""

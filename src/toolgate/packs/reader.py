@@ -105,6 +105,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
         protected=manifest.protected,
         protection=manifest.protection,
         modules=_modules(folder, trying),
+        programs=_programs(folder, trying),
         texts=texts,
         resources=_resources(folder),
         servers=servers,
@@ -229,6 +230,13 @@ def _modules(folder: Path, trying: Trying) -> tuple[Path, ...]:
                 path for path in files_in(folder / name, ".py") if not path.name.startswith("_")
             ]
     return tuple(paths)
+
+
+def _programs(folder: Path, trying: Trying) -> tuple[Path, ...]:
+    with trying:
+        paths = files_in(folder / "programs", ".py")
+        return tuple(path for path in paths if not path.name.startswith("_"))
+    return ()
 
 
 def _texts(folder: Path, trying: Trying) -> dict[str, str]:

@@ -17,6 +17,7 @@ from toolgate.base.installation import install_hint
 from toolgate.errors import PackError, SettingError, ToolgateError
 from toolgate.packs.base import Pack
 from toolgate.packs.modules import PackModules
+from toolgate.packs.saved_programs import program_tool
 from toolgate.settings import server_spec
 from toolgate.types import Json, ServerSpec
 from toolgate.upstream import (
@@ -149,6 +150,22 @@ class _PackLoader:
             except (Exception, SystemExit) as error:
                 log.debug("module of a pack not loaded", exc_info=True)
                 self._left_out(path, _reason(error, self._pack.folder), line=_line(error, path))
+        for path in self._pack.programs:
+            self._take_program(path)
+
+    def _take_program(self, path: Path) -> None:
+        try:
+            tool = program_tool(path, self._pack.version)
+            _ = tool.definition
+        except ToolgateError as error:
+            self._left_out(path, str(error))
+        except SyntaxError as error:
+            self._left_out(path, _reason(error, self._pack.folder), line=error.lineno)
+        else:
+            if tool.name in self._tools:
+                self._twice("tool", tool.name, path, self._tools[tool.name][1])
+            else:
+                self._tools[tool.name] = (tool, path)
 
     def parts(self) -> LocalParts:
         """All that was found."""

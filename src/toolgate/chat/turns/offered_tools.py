@@ -11,6 +11,7 @@ from toolgate.catalog import CatalogEntry
 from toolgate.chat.base import DOCUMENTS, SQL
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
+from toolgate.gateway.listing.program_offer import PROGRAM_TOOL
 from toolgate.gateway.meta_tools import DEFINITIONS, DiscoverRequest, ExecuteArguments
 from toolgate.intents.semantic import split_requests
 from toolgate.search import DiscoveryResult
@@ -208,7 +209,8 @@ async def find_tools(
             break
         room -= 1
         keys.append(key)
-    offers: dict[str, Offer] = {name: _meta_offer(name) for name in META} if with_meta else {}
+    meta = (*META, PROGRAM_TOOL) if gateway.programs.is_offered() else META
+    offers: dict[str, Offer] = {name: _meta_offer(name) for name in meta} if with_meta else {}
     within_limit: list[str] = []
     for key in dict.fromkeys([*before, *pinned, *keys]):
         entry = gateway.visible.tool_or_none(caller, key)

@@ -6,6 +6,7 @@ Each takes the turn and the state and gives what changes; none knows what runs i
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeAlias
 
 import anyio
@@ -23,12 +24,14 @@ from toolgate.chat.turns.turn import Turn
 from toolgate.errors import (
     ApprovalError,
     ArgumentError,
+    ProgramError,
     ToolgateError,
     UnknownApprovalError,
     UnknownToolError,
 )
 from toolgate.gateway.execution.result_shape import Shape
-from toolgate.gateway.meta_tools import read_discover, read_execute
+from toolgate.gateway.listing.program_offer import PROGRAM_TOOL
+from toolgate.gateway.meta_tools import read_discover, read_execute, read_program
 from toolgate.intents import Detection
 from toolgate.intents.rules import PASS_THROUGH
 from toolgate.models.llm import Message, ToolCall
@@ -287,6 +290,8 @@ def _is_destructive(turn: Turn, call: ToolCall) -> bool:
     """Whether a call may destroy; what `tool_execute` runs counts as what it names."""
     offer = turn.offer(call.name)
     if offer is not None and offer.source == "meta":
+        if call.name == PROGRAM_TOOL:
+            return True  # it may do anything
         if call.name != "tool_execute":
             return False
         try:
@@ -321,6 +326,8 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
         if offer.source == "meta" and call.name == "tool_discovery":
             discovery = await turn.gateway.discovery.discover(turn.caller, read_discover(arguments))
             return _result(turn, call, discovery.text)
+        if offer.source == "meta" and call.name == PROGRAM_TOOL:
+            return await _program(turn, call, arguments)
         if offer.source == "meta":
             request = read_execute(arguments)
             key, arguments, shape = request.key, request.arguments, request.shape
@@ -344,6 +351,55 @@ async def _answered(turn: Turn, call: ToolCall) -> Message | None:
         log.exception("tool failed", extra={"turn": turn.turn_id, "tool": key or call.name})
         first = str(error).partition("\n")[0][:300]
         return _result(turn, call, f"Error executing {call.name}: {first}", is_error=True, key=key)
+
+
+async def _program(turn: Turn, call: ToolCall, arguments: Json) -> Message:
+    """The result of a program; where people decide while the turn waits, it goes on at once."""
+    _tool_event(turn, "started", PROGRAM_TOOL, arguments)
+    request = read_program(arguments)
+    while True:
+        try:
+            result = await turn.gateway.programs.run(
+                turn.caller, request, {}, None, prepare=partial(_sent, turn)
+            )
+        except ProgramError as error:
+            if not error.is_waiting or not await _all_decided(turn, error.waiting):
+                _tool_event(turn, "failed", PROGRAM_TOOL, arguments, result=str(error))
+                raise
+            request = read_program({"resume": error.waiting["id"]})
+            continue
+        except ToolgateError as error:
+            _tool_event(turn, "failed", PROGRAM_TOOL, arguments, result=str(error))
+            raise
+        break
+    text = text_of(result, most_chars=turn.settings.result_tokens * 4)
+    _tool_event(turn, "completed", PROGRAM_TOOL, arguments, result=text)
+    return _result(turn, call, text)
+
+
+async def _all_decided(turn: Turn, waiting: Mapping[str, Any]) -> bool:
+    """Show the calls of a program that wait, and whether all are decided within the wait."""
+    calls = [
+        {
+            "call_id": f"{waiting['id']}.{number}",
+            "tool": waiting_call["function"],
+            "name": PROGRAM_TOOL,
+            "arguments": waiting_call["arguments"],
+            "approval_id": waiting_call["approval_id"],
+        }
+        for number, waiting_call in enumerate(waiting["calls"])
+    ]
+    for shown in calls:
+        turn.emit({"approval": {**shown, "status": "waiting"}})
+    with anyio.move_on_after(turn.settings.approval_wait_s) as scope:
+        for shown in calls:
+            decided = await turn.gateway.approvals.wait(
+                shown["approval_id"], within_s=turn.settings.approval_wait_s
+            )
+            if decided.state == "waiting":
+                return False
+            turn.emit({"approval": {**shown, "status": decided.state}})
+    return not scope.cancelled_caught
 
 
 async def _executed(turn: Turn, call: ToolCall, key: str, arguments: Json, shape: Shape) -> Message:

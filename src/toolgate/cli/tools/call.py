@@ -16,7 +16,7 @@ from toolgate.cli.terminal._output import note, print_data, print_json, spinner
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
-__all__ = ["app", "read_arguments"]
+__all__ = ["app", "pair_of", "read_arguments", "read_json_object", "show"]
 
 app = typer.Typer(add_completion=False)
 
@@ -58,8 +58,8 @@ def call(
     as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
 ) -> int:
     """Call a tool."""
-    arguments = _parse_json_object(args)
-    pairs = [_pair(text) for text in arg or []]
+    arguments = read_json_object(args, "--args")
+    pairs = [pair_of(text, "--arg") for text in arg or []]
     shape: Json = {"select": select} if select else {}
     if form is not None:
         shape["format"] = form
@@ -150,7 +150,12 @@ async def _schema(gateway: GatewayClient, key: str) -> Json:
     return json_object(json_object(tools[0]).get("inputSchema")) if tools else {}
 
 
-def _parse_json_object(text: str) -> Json:
+def read_json_object(text: str, option: str) -> Json:
+    """The JSON object that an option gives: as text, as `@FILE`, or as `-` for standard input.
+
+    Raises:
+        ArgumentError: It is none.
+    """
     if not text:
         return {}
     if text == "-":
@@ -160,23 +165,28 @@ def _parse_json_object(text: str) -> Json:
             text = Path(text[1:]).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise ArgumentError(
-                f"The file {text[1:]!r} of --args cannot be read: {error}.",
+                f"The file {text[1:]!r} of {option} cannot be read: {error}.",
                 hint="Use a file with a JSON object.",
             ) from error
     value = _parsed(text)
     if not isinstance(value, dict):
         raise ArgumentError(
-            f"--args got {text[:80]!r}.",
+            f"{option} got {text[:80]!r}.",
             allowed="Allowed: a JSON object, @FILE, or - for standard input.",
-            hint='Quote it for the shell: --args \'{"path": "/tmp"}\'',
+            hint=f'Quote it for the shell: {option} \'{{"path": "/tmp"}}\'',
         )
     return cast("Json", value)
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair_of(text: str, option: str) -> tuple[str, str]:
+    """Name and value of `NAME=VALUE`.
+
+    Raises:
+        ArgumentError: It is no such pair.
+    """
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise ArgumentError(f"--arg got {text!r}.", allowed="Allowed: NAME=VALUE.")
+        raise ArgumentError(f"{option} got {text!r}.", allowed="Allowed: NAME=VALUE.")
     return name, value
 
 

@@ -7,8 +7,8 @@ from hashlib import sha256
 
 __all__ = ["function_names", "words_of"]
 
-_HELPERS = ("search", "describe", "store", "load")
-"""Functions of every program that are no tools."""
+_HELPERS = ("search", "describe", "select", "store", "load", "main")
+"""Functions of programs that are no tools."""
 
 _RESERVED = frozenset(
     {

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -23,11 +24,12 @@ from toolgate.errors import (
 )
 from toolgate.gateway.calls import CallService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
-from toolgate.gateway.meta_tools import ProgramArguments
+from toolgate.gateway.meta_tools import ProgramArguments, read_program
 from toolgate.gateway.parts import ResultParts
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
 from toolgate.gateway.programs.names import function_names, words_of
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
+from toolgate.gateway.programs.saved import calls_main
 from toolgate.gateway.programs.stubs import host_function, named_arguments
 from toolgate.gateway.results.paged_results import PagedResults
 from toolgate.gateway.visible_catalog import VisibleCatalog
@@ -46,12 +48,30 @@ from toolgate.settings import ProgramSettings
 from toolgate.store import StoredProgram
 from toolgate.types import Caller, Json, Peer, json_array, json_object
 
-__all__ = ["ProgramService", "answer_of"]
+__all__ = ["PrepareArguments", "ProgramService", "answer_of"]
 
 _MAX_LOG_CHARS = 2_000
 """Characters of what a program printed that its answer has (chosen)."""
 
+_WHOLE_RESULT_TOKENS = 1_000_000
+"""A result that is not cut here: who calls the tool cuts it."""
+
+_MAX_SHOWN = 50
+"""Calls that a message names (chosen)."""
+
 _PURPOSE = "program"
+
+_NESTED: ContextVar[bool] = ContextVar("toolgate_nested", default=False)
+"""Whether a program runs: one that ran another could use up all processes of the sandbox."""
+
+
+PrepareArguments: TypeAlias = Callable[[str, Json], Json]
+"""Gives the arguments of a call of a tool by its key and those that the program gave."""
+
+
+def _unchanged(key: str, arguments: Json) -> Json:
+    del key
+    return arguments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +84,9 @@ class _Run:
     peer: Peer | None
     continuations: Mapping[int, Json]
     """What calls that were parked go on with."""
+
+    prepare: PrepareArguments
+    """Changes the arguments of a call, given its key, before they are checked."""
 
     n_calls: int = 0
     """Calls that it made before it was parked."""
@@ -101,15 +124,33 @@ class ProgramService:
     def _rules(self) -> ProgramSettings:
         return self._offer.rules
 
+    def is_offered(self) -> bool:
+        """Whether a model that finds tools by searching gets programs, too."""
+        tools = len(self._catalog.snapshot.tools)
+        return self._offer.is_listed(lists_all=False, tools=tools)
+
     async def aclose(self) -> None:
         """End the processes of the sandbox."""
         if self._sandbox is not None:
             await self._sandbox.aclose()
 
     async def run(
-        self, caller: Caller, request: ProgramArguments, params: Json, peer: Peer | None
+        self,
+        caller: Caller,
+        request: ProgramArguments,
+        params: Json,
+        peer: Peer | None,
+        *,
+        prepare: PrepareArguments = _unchanged,
     ) -> Json:
         """Run a program, or let one go on that waited.
+
+        Args:
+            caller: Whose program it is.
+            request: The program.
+            params: Parameters of the request, with what a client sends back to questions.
+            peer: The client; None: it can neither be asked nor notified.
+            prepare: Changes the arguments of its calls.
 
         Returns:
             The `tools/call` result: what the program gave and printed; with `input_required`,
@@ -126,17 +167,53 @@ class ProgramService:
                 if self._offer.is_installed()
                 else 'Install the extra "programs", or run tools with tool_execute.',
             )
+        if _NESTED.get():
+            raise ProgramError(
+                "A program cannot run another one.", hint="Call the tools of that one in it."
+            )
+        token = _NESTED.set(True)
+        try:
+            return await self._run(caller, request, params, peer, prepare)
+        finally:
+            _NESTED.reset(token)
+
+    async def run_saved(self, caller: Caller, code: str, inputs: Json) -> Json:
+        """Run a program that is a tool; an object is structured content, as tools give it.
+
+        Raises:
+            ProgramError: As `run`.
+        """
+        whole: Json = {"code": code, "inputs": inputs, "maxResultTokens": _WHOLE_RESULT_TOKENS}
+        request = read_program(whole)
+        result = await self.run(caller, request, {}, None)
+        answer = answer_of(result)
+        value = json_object(answer.value) if isinstance(answer, CallValue) else {}
+        return {**result, "structuredContent": value} if value else result
+
+    async def _run(
+        self,
+        caller: Caller,
+        request: ProgramArguments,
+        params: Json,
+        peer: Peer | None,
+        prepare: PrepareArguments,
+    ) -> Json:
         state = params.get("requestState")
         program_id = request.resume
         if state is not None:
             program_id = str(self._signer.check(_PURPOSE, str(state)).get("id"))
         if program_id:
-            return await self._resume(caller, request, program_id, params, peer)
+            return await self._resume(caller, request, program_id, params, peer, prepare)
         program = self._program(caller, request)
         if request.dry_run:
             return self._dry_run(caller, program)
         run = _Run(
-            caller=caller, program_id=new_id(), names=self._all_names(), peer=peer, continuations={}
+            caller=caller,
+            program_id=new_id(),
+            names=self._all_names(),
+            peer=peer,
+            continuations={},
+            prepare=prepare,
         )
         detail: Json = {"code_sha256": hashlib.sha256(request.code.encode()).hexdigest()}
         receipt = self._receipts.around(
@@ -156,6 +233,7 @@ class ProgramService:
         program_id: str,
         params: Json,
         peer: Peer | None,
+        prepare: PrepareArguments,
     ) -> Json:
         stored = await self._store.approvals.programs.get(program_id)
         is_own = stored is not None and (stored.project_id, stored.caller_id) == (
@@ -187,6 +265,7 @@ class ProgramService:
             peer=peer,
             continuations={call.call_id: _continuation(call, responses) for call in parked},
             n_calls=int(body["n_calls"]),
+            prepare=prepare,
         )
         again = {
             call.call_id: HostCall(
@@ -269,7 +348,7 @@ class ProgramService:
         continuation = run.continuations.get(call.call_id, {})
         with self._receipts.refusals(run.caller, "call", key):
             authorized = self._visible.authorize(run.caller, key)
-            arguments = self._named(run, call)
+            arguments = run.prepare(authorized.entry.key, self._named(run, call))
             if not continuation:
                 await self._calls.check_arguments(run.caller, authorized.entry, arguments)
         params: Json = {**continuation, "arguments": arguments}
@@ -304,8 +383,9 @@ class ProgramService:
             if entry is not None:
                 functions.append(host_function(name, entry.definition, entry.digest))
         rules = self._rules
+        code = request.code
         return Program(
-            code=request.code,
+            code=f"{code}\nreturn await main(**inputs)" if calls_main(code) else code,
             inputs=request.inputs,
             modules=tuple(HostModule(name=n, functions=tuple(f)) for n, f in modules.items()),
             functions=HELPER_FUNCTIONS,
@@ -410,9 +490,10 @@ class _Deadline:
 
 
 def _waiting(program_id: str, calls: tuple[ParkedCall, ...]) -> ProgramError:
+    texts = [_call_text(call) for call in calls]
     shown = "\n".join(
-        f"* {call.function}({json_text.dumps(call.arguments).decode()[:200]}): {call.approval_id}"
-        for call in calls[:50]
+        f"* {text}: {call.approval_id}"
+        for text, call in zip(texts[:_MAX_SHOWN], calls[:_MAX_SHOWN], strict=True)
     )
     count = f"{len(calls)} call{'' if len(calls) == 1 else 's'}"
     error = ProgramError(
@@ -421,8 +502,25 @@ def _waiting(program_id: str, calls: tuple[ParkedCall, ...]) -> ProgramError:
         hint=f'Once that is done, let it go on with tool_program {{"resume": "{program_id}"}}.',
     )
     error.is_waiting = True
+    error.waiting = {
+        "id": program_id,
+        "calls": [
+            {
+                "approval_id": call.approval_id,
+                "function": call.function,
+                "arguments": call.arguments,
+                "text": text,
+            }
+            for text, call in zip(texts, calls, strict=True)
+        ],
+    }
     error.retryable = True
     return error
+
+
+def _call_text(call: ParkedCall) -> str:
+    """A call, for people."""
+    return f"{call.function}({json_text.dumps(call.arguments).decode()[:200]})"
 
 
 def _continuation(call: ParkedCall, responses: Json) -> Json:

@@ -65,9 +65,13 @@ _PROGRAMS_PER_PROCESS = 200
 _RECURSION = 200
 """Depth of calls within a program (chosen)."""
 
-_TYPING = """from typing import Any, Literal, NotRequired, TypedDict
+_TYPING = """from typing import NotRequired, TypedDict
+from typing import Any as Any, Literal as Literal, Optional as Optional
 from asyncio import gather as gather
 """
+_ANNOTATIONS = "from typing import Any, Literal, Optional"
+"""What programs write annotations with, without an import."""
+
 _UNKNOWN_PARAMETER = re.compile(
     r"'(\w+)' does not match any known parameter of function '([\w.]+)'"
 )
@@ -237,7 +241,8 @@ class MontyExecution:
         self._step = _step(self._snapshot)
 
     def _begin(self, program: Program, *, is_checked: bool) -> SyncSnapshot:
-        names = ["from asyncio import gather", *(f"import {m.name}" for m in program.modules)]
+        modules = (f"import {module.name}" for module in program.modules)
+        names = ["from asyncio import gather", _ANNOTATIONS, *modules]
         prelude = self._session.feed_start("\n".join(names), skip_type_check=True)
         while not isinstance(prelude, MontyComplete):
             prelude = prelude.resume_auto()
@@ -356,9 +361,7 @@ def _advised(message: str, program: Program) -> str:
     text = re.sub(r"bound method '_(\w+)_\.", r"function '\1.", text)
     if "did you mean" in text:
         return f"{text}?"
-    if match := re.search(
-        r"'(\w+)' does not match any known parameter of function '([\w.]+)'", text
-    ):
+    if match := _UNKNOWN_PARAMETER.search(text):
         parameters = re.findall(r"(\w+):", _parameters_of(match[2], program))
         if near := get_close_matches(match[1], parameters, 1):
             return f"{text}, did you mean '{near[0]}'?"

@@ -1,16 +1,14 @@
 """What a tool of this process may use while it runs: its caller, its client, its pack."""
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from pydantic_core import to_jsonable_python
 
-from toolgate.errors import (
-    CannotAskError,
-)
+from toolgate.errors import CannotAskError, ProgramError
 from toolgate.types import Caller, Json, Peer
 from toolgate.upstream.base import CallSink
 
@@ -34,6 +32,9 @@ def acting_for(caller: Caller, peer: Peer | None = None) -> Generator[None]:
         yield
     finally:
         _actor.reset(token)
+
+
+RunProgram: TypeAlias = Callable[[Caller, str, Json], Awaitable[Json]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +63,16 @@ class ToolServices:
     documents: object = None
     """The verbs about documents, a `DocumentService`; None where there are none."""
 
+    run_program: RunProgram = field(default_factory=lambda: _no_programs)
+    """Runs a program for a caller, given its code and inputs; gives a `tools/call` result."""
+
     prompts: object = None
     """The prompt service, a `toolgate.gateway.prompts.PromptService`; None where there is none."""
+
+
+async def _no_programs(caller: Caller, code: str, inputs: Json) -> Json:
+    del caller, code, inputs
+    raise ProgramError("There is no gateway that could run programs.")
 
 
 class ToolContext:
@@ -140,6 +149,14 @@ class ToolContext:
     def prompts(self) -> Any:
         """The verbs about prompts; None where there are none."""
         return self._services.prompts
+
+    async def run_program(self, code: str, inputs: Json) -> Json:
+        """Run a program over the tools of the gateway for the caller; a `tools/call` result.
+
+        Raises:
+            ProgramError: It cannot be run, failed, or waits for a person.
+        """
+        return await self._services.run_program(self.caller, code, inputs)
 
     def may(self, right: str) -> bool:
         """Whether the caller has a right: `manage`, `internal`, `approve`."""

@@ -6,7 +6,7 @@ from typing import Any, Literal, cast
 
 from pydantic import Field
 
-from toolgate.errors import ArgumentError
+from toolgate.errors import ArgumentError, ProgramError
 from toolgate.gateway.listing import ToolView
 from toolgate.gateway.meta_tools import (
     CallsArguments,
@@ -141,14 +141,30 @@ class RunProgram(ProgramArguments, Body):
     """A program, or one that waited: the arguments of `tool_program`."""
 
 
+class ProgramResult(CallResult):
+    """The result of a program."""
+
+    waiting: Json | None = None
+    """While a person has to approve calls: the `id` to resume it with, and the `calls`."""
+
+
 @routes.post(
     "program",
-    answer=CallResult,
+    answer=ProgramResult,
     example={"code": "await github.list_issues(owner='acme')"},
 )
 async def program(call: Call, body: RunProgram) -> Json:
-    """Run a program over tools, or let one go on that waited for a person."""
-    return await call.gateway.programs.run(call.caller, body.checked(), {}, None)
+    """Run a program over tools, or let one go on that waited for a person.
+
+    While its calls await approval the answer has `waiting`.
+    """
+    try:
+        return await call.gateway.programs.run(call.caller, body.checked(), {}, None)
+    except ProgramError as error:
+        if not error.is_waiting:
+            raise
+        text = {"type": "text", "text": str(error)}
+        return {"content": [text], "waiting": dict(error.waiting)}
 
 
 class ToolQuery(Query):

@@ -1,0 +1,108 @@
+"""`toolgate run`: run a program over tools."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated, cast
+
+import anyio
+import typer
+
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import Connect, open_gateway
+from toolgate.cli.terminal._exit import FAILED, SUCCESS
+from toolgate.cli.terminal._output import note, print_json, spinner
+from toolgate.cli.tools.call import pair_of, read_arguments, read_json_object, show
+from toolgate.errors import ArgumentError
+from toolgate.types import Json, json_object
+
+__all__ = ["app"]
+
+app = typer.Typer(add_completion=False)
+
+_WHOLE_RESULT_TOKENS = 1_000_000
+"""A result is for the terminal, and not cut."""
+
+
+@app.command(help="Run a program over tools.")
+def run(
+    file: Annotated[
+        str, typer.Argument(metavar="[FILE]", help="Python file of the program; - reads it.")
+    ] = "",
+    entry: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=VALUE", help="One input. Repeatable."),
+    ] = None,
+    inputs: Annotated[
+        str,
+        typer.Option(
+            "--inputs", metavar="JSON", help="All inputs as a JSON object; @FILE or - to read them."
+        ),
+    ] = "",
+    timeout_s: Annotated[
+        float, typer.Option("--timeout", metavar="S", help="Seconds with all calls.")
+    ] = 0.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only list the tools that the program names.")
+    ] = False,
+    resume: Annotated[
+        str, typer.Option("--resume", metavar="ID", help="Let a program go on that waited.")
+    ] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
+) -> int:
+    """Run a program over tools."""
+    if bool(file) == bool(resume):
+        raise ArgumentError(
+            "There is " + ("a file and a program that waited." if file else "no program."),
+            allowed="Allowed: FILE, or --resume with the id of a program that waits.",
+        )
+    body: Json = {"maxResultTokens": _WHOLE_RESULT_TOKENS}
+    if timeout_s:
+        body["timeout_s"] = timeout_s
+    if resume:
+        return anyio.run(_run, {**body, "resume": resume}, "all", as_json)
+    code = _read(file)
+    body |= {"code": code, "inputs": read_json_object(inputs, "--inputs")}
+    body["inputs"] |= read_arguments([pair_of(text, "--input") for text in entry or []], {})
+    if dry_run:
+        body["dryRun"] = True
+    return anyio.run(_run, body, _servers_in(code), as_json)
+
+
+async def _run(body: Json, connect: Connect, as_json: bool) -> int:
+    with spinner("Running the program"):
+        async with open_gateway(load_settings(), connect=connect) as gateway:
+            result = await gateway.request("POST", "program", body)
+    waiting = json_object(result.get("waiting"))
+    if as_json:
+        print_json(result)
+    elif waiting:
+        _show_waiting(waiting)
+    else:
+        show({**result, "structuredContent": None})  # the text says the same
+    return FAILED if waiting or result.get("isError") else SUCCESS
+
+
+def _show_waiting(waiting: Json) -> None:
+    calls = cast("list[Json]", waiting.get("calls") or [])
+    note(f"The program waits: a person has to approve {len(calls)} of its calls.")
+    for call in calls:
+        note(f"  {call.get('approval_id')}  {call.get('text')}")
+    note("Decide with: toolgate approvals approve ID")
+    note(f"Then let it go on: toolgate run --resume {waiting.get('id')}")
+
+
+def _read(file: str) -> str:
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentError(
+            f"The program {file!r} cannot be read: {error}.", hint="Use a Python file in UTF-8."
+        ) from error
+
+
+def _servers_in(code: str) -> frozenset[str]:
+    """Names of servers that a program may mean, as far as its words can tell."""
+    words = set(re.findall(r"[^\W\d]\w*", code))
+    words |= {word.removesuffix("_") for word in words}
+    return frozenset(words | {word.replace("_", mark) for word in words for mark in "-."})

@@ -1,0 +1,144 @@
+"""Programs that people have saved: a file whose function `main` is the program.
+
+Such a file is never run by Python itself. Its signature is read from the syntax tree, and only what
+is listed here is understood in it.
+"""
+
+import ast
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Optional, Union
+
+from toolgate.errors import PackError
+
+__all__ = ["SavedProgram", "calls_main", "read_saved"]
+
+_PLAIN: Final[Mapping[str, Any]] = {
+    "str": str,
+    "int": int,
+    "float": float,
+    "bool": bool,
+    "list": list[Any],
+    "dict": dict[str, Any],
+    "Any": Any,
+    "None": None,
+}
+"""Annotations that are a name."""
+
+_ALLOWED: Final = (
+    "Allowed: str, int, float, bool, list[…], dict[str, …], Literal[…], Any, and unions of them."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedProgram:
+    """A program that can be a tool."""
+
+    code: str
+    """Its source."""
+
+    signature: inspect.Signature
+    """The parameters of `main`, with types and defaults."""
+
+    description: str
+    """The docstring of `main`."""
+
+
+def calls_main(code: str) -> bool:
+    """Whether a program ends with `async def main`, which is called with its inputs then."""
+    if "def main" not in code:
+        return False
+    try:
+        body = ast.parse(code).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False  # the sandbox says what is wrong with it
+    return bool(body) and isinstance(body[-1], ast.AsyncFunctionDef) and body[-1].name == "main"
+
+
+def read_saved(code: str) -> SavedProgram:
+    """The program in a file.
+
+    Raises:
+        SyntaxError: The text is no Python.
+        PackError: It has no function `main`, or one with parameters that cannot be described.
+    """
+    body = ast.parse(code).body
+    main = body[-1] if body else None
+    if not isinstance(main, ast.AsyncFunctionDef) or main.name != "main":
+        raise PackError(
+            "The program does not end with a function `main`.",
+            allowed="Expected at its end: async def main(…), with a docstring.",
+        )
+    description = inspect.cleandoc(ast.get_docstring(main) or "")
+    if not description:
+        raise PackError(
+            "`main` has no docstring, which models choose the tool by.",
+            hint="Say in one sentence what the program does.",
+        )
+    return SavedProgram(code=code, signature=_signature(main), description=description)
+
+
+def _signature(main: ast.AsyncFunctionDef) -> inspect.Signature:
+    arguments = main.args
+    if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
+        raise PackError(
+            "`main` has parameters without a name of their own.",
+            allowed="Allowed: parameters that are passed by name.",
+        )
+    positional = [*arguments.args]
+    first_default = len(positional) - len(arguments.defaults)
+    defaults: list[ast.expr | None] = [None] * first_default + [*arguments.defaults]
+    pairs = [*zip(positional, defaults, strict=True)]
+    pairs += zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    parameters = [_parameter(argument, default) for argument, default in pairs]
+    returns = Any if main.returns is None else _type(main.returns)
+    return inspect.Signature(parameters, return_annotation=returns)
+
+
+def _parameter(argument: ast.arg, default: ast.expr | None) -> inspect.Parameter:
+    value: Any = inspect.Parameter.empty
+    if default is not None:
+        try:
+            value = ast.literal_eval(default)
+        except (ValueError, TypeError, MemoryError, RecursionError) as error:
+            raise PackError(
+                f"The default of the parameter {argument.arg!r} is no plain value.",
+                allowed="Allowed: texts, numbers, true and false, None, lists and dicts of them.",
+            ) from error
+    return inspect.Parameter(
+        argument.arg,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=value,
+        annotation=Any if argument.annotation is None else _type(argument.annotation),
+    )
+
+
+def _type(node: ast.expr) -> Any:
+    """What an annotation means; nothing of the file is run for that."""
+    match node:
+        case ast.Constant(value=None):
+            return None
+        case ast.Name(id=name) if name in _PLAIN:
+            return _PLAIN[name]
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            return Union[_type(left), _type(right)]  # noqa: UP007 - made of values
+        case ast.Subscript(value=ast.Name(id="Optional"), slice=inner):
+            return Optional[_type(inner)]  # noqa: UP045 - made of values
+        case ast.Subscript(value=ast.Name(id="list"), slice=inner):
+            return list[_type(inner)]
+        case ast.Subscript(
+            value=ast.Name(id="dict"), slice=ast.Tuple(elts=[ast.Name(id="str"), inner])
+        ):
+            return dict[str, _type(inner)]
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=choices):
+            nodes = choices.elts if isinstance(choices, ast.Tuple) else [choices]
+            values = [choice.value for choice in nodes if isinstance(choice, ast.Constant)]
+            if len(values) == len(nodes):
+                return Literal[tuple(values)]
+        case _:
+            pass
+    raise PackError(
+        f"Line {node.lineno}: the annotation {ast.unparse(node)[:60]!r} is not understood.",
+        allowed=_ALLOWED,
+    )

@@ -1,0 +1,95 @@
+"""Programs in turns of a chat: offered where they save, with what is set here, and approved."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.chat.chat_gateway import chatting
+from toolgate.settings import GuardTable, Settings
+from toolgate.settings.tables import ProgramSettings
+from toolgate.testing import FakeUpstream, text_result
+from toolgate.types import Caller, Json
+
+pytest.importorskip("pydantic_monty")
+pytestmark = pytest.mark.anyio
+
+ME = Caller.local()
+ANY: Json = {"type": "object", "properties": {"n": {"type": "integer"}}}
+
+
+def shop(count: int = 20) -> FakeUpstream:
+    tools = {f"tool_{n}": lambda params: text_result("1") for n in range(count)}
+    tools["double"] = lambda params: text_result(str(2 * params["arguments"]["n"]))
+    return FakeUpstream(tools, definitions={name: {"inputSchema": ANY} for name in tools})
+
+
+def program(**arguments: Any) -> Json:
+    return {"tool_calls": [{"name": "tool_program", "arguments": arguments}]}
+
+
+def offered(request: Json) -> list[str]:
+    return [tool["function"]["name"] for tool in request["tools"]]
+
+
+def answers(request: Json) -> list[str]:
+    return [message["content"] for message in request["messages"] if message["role"] == "tool"]
+
+
+async def test_a_program_runs_in_a_turn_and_only_its_result_comes_back() -> None:
+    upstream = shop()
+    code = "sum(int(n) for n in await gather(*[shop.double(n=n) for n in range(5)]))"
+    step = program(code=code)
+    async with chatting(step, {"text": "20"}, servers={"shop": upstream}) as place:
+        await place.say("Add the doubles")
+        assert answers(place.model.last) == ["20"]
+    assert len(upstream.calls("double")) == 5
+
+
+@pytest.mark.parametrize(
+    ("count", "offer", "expected"),
+    [(20, "auto", True), (3, "auto", False), (3, "on", True), (20, "off", False)],
+)
+async def test_programs_are_offered_where_they_save(count: int, offer: Any, expected: bool) -> None:
+    settings = Settings(programs=ProgramSettings(offer=offer))
+    async with chatting(
+        {"text": "Hello."}, servers={"shop": shop(count)}, settings=settings
+    ) as place:
+        await place.say("Hello")
+        assert ("tool_program" in offered(place.model.last)) is expected
+
+
+async def test_what_is_set_here_replaces_what_a_program_says() -> None:
+    schema = {"type": "object", "properties": {"thread_id": {"type": "string"}}}
+    definitions = {"remember": {"inputSchema": schema}}
+    notes = FakeUpstream({"remember": lambda params: text_result("kept")}, definitions=definitions)
+    step = program(code="await notes.remember(thread_id='forged')")
+    settings = Settings(programs=ProgramSettings(offer="on"))
+    async with chatting(
+        step, {"text": "Kept."}, servers={"notes": notes}, settings=settings
+    ) as place:
+        await place.say("Remember this", thread="mine")
+    assert notes.calls("remember")[0]["arguments"] == {"thread_id": "mine"}
+
+
+async def test_a_program_that_waits_for_a_person_goes_on_in_a_later_turn() -> None:
+    settings = Settings(guard=(GuardTable(tools=("shop:double",), approver="user"),))
+    upstream = shop()
+    step = program(code="await shop.double(n=4)")
+    async with chatting(
+        step, {"text": "It waits."}, servers={"shop": upstream}, settings=settings
+    ) as place:
+        await place.say("Double 4", thread="t")
+        (told,) = answers(place.model.last)
+        assert "a person has to approve 1 call" in told
+        (waiting,) = await place.app.gateway.approvals.search(ME, state="waiting")
+        assert json.loads(waiting.arguments) == {"n": 4}
+        assert upstream.calls("double") == []
+        await place.app.gateway.approvals.decide(
+            ME, waiting.approval_id, approve=True, via="console"
+        )
+        program_id = told.split('"resume": "')[1].split('"')[0]
+        place.model.script(program(resume=program_id), {"text": "8"})
+        await place.say("I have approved it", thread="t")
+        assert answers(place.model.last)[-1] == "8"
+    assert len(upstream.calls("double")) == 1

@@ -1,0 +1,187 @@
+"""Saved programs: `programs/NAME.py` of a pack is a tool, whose code runs in the sandbox alone."""
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.limits import HANG_S
+from tests.packs.pack_files import write_files
+from toolgate.app.app import App
+from toolgate.settings import GuardTable, PackSettings, Settings
+from toolgate.store import AuditFilter
+from toolgate.testing import FakeUpstream, memory_app, text_result
+from toolgate.types import Caller, Json
+
+pytest.importorskip("pydantic_monty")
+pytestmark = pytest.mark.anyio
+
+ME = Caller.local(client="tester", conversation="talk")
+LATE = '''\
+"""Notes for people."""
+
+
+async def main(days: int = 14, status: Literal["open", "done"] = "open") -> dict[str, Any]:
+    """List the orders that are late.
+
+    Args:
+        days: Days from which on an order is late.
+    """
+    orders = await shop.list_orders(status=status)
+    return {"late": [order["number"] for order in orders if order["days"] >= days]}
+'''
+ORDERS = [{"number": 1, "days": 20}, {"number": 2, "days": 3}]
+STATUS: Json = {"type": "object", "properties": {"status": {"type": "string"}}}
+
+
+def shop() -> FakeUpstream:
+    tools = {
+        "list_orders": lambda params: text_result(json.dumps(ORDERS)),
+        "refund": lambda params: text_result("refunded"),
+    }
+    return FakeUpstream(tools, definitions={name: {"inputSchema": STATUS} for name in tools})
+
+
+@asynccontextmanager
+async def gateway(
+    folder: Path, files: dict[str, str], upstream: FakeUpstream | None = None, **settings: Any
+) -> AsyncIterator[App]:
+    write_files(folder, {"pack.toml": 'name = "sales"\nversion = "3"\n', **files})
+    packs = PackSettings(paths=(str(folder),), disable=("schema",))
+    wanted = Settings(packs=packs, **settings)
+    async with memory_app({"shop": upstream or shop()}, wanted, wait_s=HANG_S) as app:
+        yield app
+
+
+async def call(app: App, tool: str, **arguments: Any) -> Json:
+    with anyio.fail_after(HANG_S):
+        params = {"name": "tool_execute", "arguments": {"toolKey": tool, "arguments": arguments}}
+        return await app.gateway.call(ME, params, None)
+
+
+def definition(app: App, key: str) -> Json:
+    entry = app.gateway.visible.tool_or_none(ME, key)
+    assert entry is not None
+    return entry.definition
+
+
+async def test_a_program_of_a_pack_is_a_tool_with_a_schema_from_its_annotations(
+    tmp_path: Path,
+) -> None:
+    async with gateway(tmp_path, {"programs/late_orders.py": LATE}) as app:
+        assert app.packs.current.problems == ()
+        tool = definition(app, "sales:late_orders")
+        assert tool["description"] == "List the orders that are late."
+        properties = tool["inputSchema"]["properties"]
+        assert properties["days"] == {
+            "default": 14,
+            "description": "Days from which on an order is late.",
+            "type": "integer",
+        }
+        assert properties["status"]["enum"] == ["open", "done"]
+        assert tool["_meta"]["toolgate/program"]["version"] == "3"
+        result = await call(app, "sales:late_orders", days=10)
+        assert result["structuredContent"] == {"late": [1]}
+        assert (await call(app, "sales:late_orders"))["structuredContent"] == {"late": [1]}
+        refused = await call(app, "sales:late_orders", days="many")
+        assert refused["isError"] is True
+        assert "days" in refused["content"][0]["text"]
+
+
+async def test_its_calls_are_recorded_below_the_call_of_the_tool(tmp_path: Path) -> None:
+    async with gateway(tmp_path, {"programs/late_orders.py": LATE}) as app:
+        await call(app, "sales:late_orders")
+        await app.recorder.flush()
+        records = await app.store.audit.select(AuditFilter(phase="intent"))
+        by_target = {record.target: record for record in records}
+        program = by_target["tool_program"]
+        assert by_target["shop:list_orders"].parent_id == program.record_id
+        assert by_target["sales:late_orders"].action == "call"
+
+
+async def test_another_program_is_another_definition_that_the_quarantine_withholds(
+    tmp_path: Path,
+) -> None:
+    store = f"sqlite:///{tmp_path}/store.db"
+    pack = tmp_path / "sales"
+    write_files(pack, {"pack.toml": 'name = "sales"', "programs/late.py": LATE})
+    packs = PackSettings(paths=(str(pack),), disable=("schema",))
+    settings = Settings(packs=packs, quarantine="changed")
+    async with memory_app({"shop": shop()}, settings, wait_s=HANG_S, store_url=store) as app:
+        assert app.gateway.visible.tool_or_none(ME, "sales:late") is not None
+    write_files(pack, {"programs/late.py": LATE.replace(">= days", "> days")})
+    async with memory_app({"shop": shop()}, settings, wait_s=HANG_S, store_url=store) as app:
+        with anyio.fail_after(HANG_S):  # the last listing is shown until there is a new one
+            while app.gateway.visible.tool_or_none(ME, "sales:late") is not None:
+                await anyio.sleep(0.01)
+        held = await app.gateway.manage.quarantine.entries(ME)
+        assert [item.key for item in held] == ["sales:late"]
+
+
+async def test_a_program_whose_calls_need_a_person_waits_and_goes_on(tmp_path: Path) -> None:
+    code = 'async def main() -> str:\n    """Refund."""\n    return await shop.refund(status="x")\n'
+    guard = GuardTable(tools=("shop:refund",), approver="user")
+    upstream = shop()
+    files = {"programs/give_back.py": code}
+    async with gateway(tmp_path, files, upstream, guard=(guard,)) as app:
+        told = (await call(app, "sales:give_back"))["content"][0]["text"]
+        assert "a person has to approve 1 call" in told
+        (waiting,) = await app.gateway.approvals.search(ME, state="waiting")
+        await app.gateway.approvals.decide(ME, waiting.approval_id, approve=True, via="console")
+        program = told.split('"resume": "')[1].split('"')[0]
+        params = {"name": "tool_program", "arguments": {"resume": program}}
+        result = await app.gateway.call(ME, params, None)
+        assert result["content"][0]["text"] == "refunded"
+        assert len(upstream.calls("refund")) == 1
+
+
+async def test_programs_do_not_run_each_other(tmp_path: Path) -> None:
+    """Each holds a process while it waits for the other, and there are few of them."""
+    again = 'async def main() -> Any:\n    """Again."""\n    return await sales.again()\n'
+    async with gateway(tmp_path, {"programs/again.py": again}) as app:
+        told = (await call(app, "sales:again"))["content"][0]["text"]
+        assert "A program cannot run another one" in told
+
+
+async def test_nothing_of_a_program_runs_in_the_gateway(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    touch = f"__import__('pathlib').Path({str(mark)!r}).touch()"
+    files = {
+        "programs/default.py": f'async def main(a: str = {touch}) -> str:\n    """D."""\n',
+        "programs/note.py": f'async def main(a: {touch}) -> str:\n    """N."""\n',
+        "programs/top.py": f'{touch}\nasync def main(a: str = "") -> str:\n    """T."""\n',
+        "programs/decorated.py": f'@{touch}\nasync def main() -> str:\n    """T."""\n',
+    }
+    async with gateway(tmp_path, files) as app:
+        assert (await call(app, "sales:top"))["isError"] is True
+        assert not mark.exists()
+        problems = " ".join(app.packs.current.problems)
+        assert "The default of the parameter 'a' is no plain value" in problems
+        assert "is not understood" in problems
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [
+        ("1 +", "SyntaxError"),
+        ("x = 1", "does not end with a function `main`"),
+        ("async def other(): ...", "does not end with a function `main`"),
+        ("async def main(): ...", "has no docstring"),
+        ('async def main(*all):\n    """A."""', "parameters without a name of their own"),
+        ('async def main(a: Order):\n    """A."""', "annotation 'Order' is not understood"),
+        ('async def main(a: dict[int, str]):\n    """A."""', "is not understood"),
+    ],
+)
+async def test_a_file_that_is_no_program_is_left_out_and_named(
+    code: str, problem: str, tmp_path: Path
+) -> None:
+    async with gateway(tmp_path, {"programs/odd.py": code, "programs/late.py": LATE}) as app:
+        assert app.gateway.visible.tool_or_none(ME, "sales:late") is not None
+        assert app.gateway.visible.tool_or_none(ME, "sales:odd") is None
+        (told,) = app.packs.current.problems
+        assert "programs/odd.py" in told
+        assert problem in told

@@ -278,3 +278,15 @@ def test_a_file_that_is_cut_off_never_raises_something_else(value: dict[str, Any
 
     with suppress(NotationError):
         parse_text(text[:at])
+
+
+def test_a_bare_key_may_hold_blanks() -> None:
+    """Old forms have such keys; they are read and written as they are."""
+    text = 'items:[\n{\nold key:1,\ntypeid:7\n}\n],\nname:"orders",\nwhat a name : "x"'
+
+    read = parse_text(text)
+
+    assert isinstance(read.root, dict)
+    assert read.root["what a name"] == "x"
+    assert format_file(read).replace(" ", "") == text.replace(" ", "")
+    assert "old key:1" in format_file(read)

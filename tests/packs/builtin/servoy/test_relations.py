@@ -15,6 +15,7 @@ from tests.packs.builtin.servoy.workspaces import (
     put,
     uuids_hidden,
 )
+from toolgate.packs.builtin.servoy.files.notation import parse_text
 
 pytestmark = pytest.mark.anyio
 
@@ -77,11 +78,11 @@ async def test_a_new_relation_is_written_in_the_dialect_of_its_solution(
     assert said.structured["path"] == str(root / "shop/relations/orders_to_employees.rel")
 
 
-async def test_one_that_exists_is_opened_whatever_the_data_sources_say(tmp_path: Path) -> None:
+async def test_one_that_exists_is_opened_by_its_name(tmp_path: Path) -> None:
     root = make(tmp_path)
     before = files(root)
 
-    said = await call(root, "openRelation", **{**NEW, "name": "orders_to_customers"})
+    said = await call(root, "openRelation", name="orders_to_customers")
 
     assert said.first == "Relation 'orders_to_customers' opened in editor."
     assert said.structured["keys"] == ["customerid = customerid", "shipcountry #= country"]
@@ -106,8 +107,8 @@ async def test_one_that_exists_is_opened_whatever_the_data_sources_say(tmp_path:
             "'foreignDataSource'.",
         ),
         (
-            {**NEW, "primaryDataSource": "orders"},
-            "Invalid primaryDataSource format: 'orders'. Please provide format "
+            {**NEW, "primaryDataSource": "nowhere"},
+            "Invalid primaryDataSource format: 'nowhere'. Please provide format "
             "'db:/server_name/table_name' or 'server_name/table_name'",
         ),
         (
@@ -308,6 +309,121 @@ async def test_nothing_is_written_where_nothing_changes(tmp_path: Path) -> None:
     )
 
     assert "Nothing had to be changed." in said.text
+    assert files(root) == before
+
+
+def items_in(root: Path) -> dict[str, str]:
+    """The UUID of each pair of keys by its columns, and that of the relation by its name."""
+    said = (root / "shop/relations/orders_to_customers.rel").read_text()
+    fields = parse_text(said).root
+    assert isinstance(fields, dict)
+    items = fields["items"]
+    assert isinstance(items, list)
+    pairs: dict[str, str] = {}
+    for item in items:
+        assert isinstance(item, dict)
+        operator = item.get("operator", 0)
+        columns = f"{item['primaryDataProviderID']} {operator} {item['foreignColumnName']}"
+        pairs[columns] = str(item["uuid"])
+    return {"": str(fields["uuid"]), **pairs}
+
+
+@pytest.mark.parametrize("dialect", ["plain", "json"])
+async def test_keys_of_one_that_exists_are_changed_and_what_stays_keeps_its_uuid(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    root = make(tmp_path, dialect)
+    before = items_in(root)
+
+    said = await call(
+        root,
+        "openRelation",
+        name="orders_to_customers",
+        keys=[
+            {"primaryColumn": "customerid", "foreignColumn": "customerid", "operator": "!="},
+            {"primaryColumn": "shipcountry", "foreignColumn": "companyname"},
+        ],
+    )
+
+    after = items_in(root)
+    assert "Changed: keys." in said.text
+    assert said.structured["keys"] in (
+        ["customerid != customerid", "shipcountry = companyname"],
+        ["shipcountry = companyname", "customerid != customerid"],
+    )
+    assert after[""] == before[""]
+    assert after["customerid 5 customerid"] == before["customerid 0 customerid"]
+    assert len(after) == 3
+
+
+async def test_data_sources_of_one_that_exists_are_changed(tmp_path: Path) -> None:
+    root = make(tmp_path)
+    before = items_in(root)
+    path = root / "shop/relations/orders_to_customers.rel"
+
+    refused = await call(
+        root, "openRelation", name="orders_to_customers", foreignDataSource="employees"
+    )
+    unchanged = items_in(root)
+    said = await call(
+        root,
+        "openRelation",
+        name="orders_to_customers",
+        foreignDataSource="employees",
+        keys=[{"primaryColumn": "employeeid", "foreignColumn": "employeeid"}],
+    )
+
+    assert "Column 'customerid' not found in table 'employees'" in refused.text
+    assert unchanged == before
+    assert "Changed: keys, data sources." in said.text
+    assert said.structured["foreignDataSource"] == "db:/example_data/employees"
+    assert items_in(root)[""] == before[""]
+    assert "employees" in path.read_text()
+
+
+async def test_one_pair_for_a_relation_with_several_is_refused(tmp_path: Path) -> None:
+    root = make(tmp_path)
+    before = files(root)
+
+    said = await call(
+        root,
+        "openRelation",
+        name="orders_to_customers",
+        primaryColumn="orderid",
+        foreignColumn="country",
+    )
+
+    assert said.is_error
+    assert "has 2 pairs of keys" in said.text
+    assert files(root) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"keys": [{"primaryColumn": "customerid"}]}, "Each needs primaryColumn and foreignColumn"),
+        (
+            {"keys": [{"primaryColumn": "a", "foreignColumn": "b", "operator": "between"}]},
+            "There is no operator 'between'",
+        ),
+        (
+            {"keys": [{"primaryColumn": "a", "foreignColumn": "b", "operator": "#>"}]},
+            "There is no operator '#>'",
+        ),
+        ({"properties": {"initialSort": "nothing asc"}}, "Column 'nothing' not found"),
+        ({"properties": {"initialSort": "country up"}}, "The sort 'country up' is none"),
+    ],
+)
+async def test_a_change_that_cannot_be_is_refused(
+    tmp_path: Path, given: dict[str, Any], reason: str
+) -> None:
+    root = make(tmp_path)
+    before = files(root)
+
+    said = await call(root, "openRelation", name="orders_to_customers", **given)
+
+    assert said.is_error
+    assert reason in said.text
     assert files(root) == before
 
 

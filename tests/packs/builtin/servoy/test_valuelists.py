@@ -177,8 +177,8 @@ async def test_custom_properties_are_an_object_in_the_json_dialect(tmp_path: Pat
     [
         ({"name": ""}, "The 'name' argument is required."),
         (
-            {"dataSource": "employees", "displayColumn": "x"},
-            "Invalid dataSource format: 'employees'.",
+            {"dataSource": "nowhere", "displayColumn": "x"},
+            "Invalid dataSource format: 'nowhere'.",
         ),
         ({"dataSource": "example_data/nope", "displayColumn": "x"}, "Table 'nope' not found"),
         ({"dataSource": "example_data/employees", "displayColumn": "x"}, "Column 'x' not found"),
@@ -229,7 +229,7 @@ async def test_one_that_exists_is_opened(tmp_path: Path) -> None:
     root = make(tmp_path)
     before = files(root)
 
-    said = await call(root, "openValueList", name="order_status", customValues=["x"])
+    said = await call(root, "openValueList", name="order_status")
 
     assert said.first == "Value list 'order_status' opened in editor."
     assert said.structured["values"] == ["Active", "Inactive|0", "Pending"]
@@ -247,6 +247,75 @@ async def test_properties_of_one_that_exists_are_changed(tmp_path: Path) -> None
 
     assert "Changed: addEmptyValue." in said.text
     assert path.read_text() == before.replace("addEmptyValue:1,\n", "")
+
+
+async def changed(root: Path, **given: Any) -> tuple[str, dict[str, Any]]:
+    said = await call(root, "openValueList", name="order_status", **given)
+    assert not said.is_error, said.text
+    return said.text, said.structured["properties"]
+
+
+@pytest.mark.parametrize("dialect", ["plain", "json"])
+async def test_values_of_one_that_exists_are_changed_and_it_keeps_its_uuid(
+    tmp_path: Path, dialect: Dialect
+) -> None:
+    root = make(tmp_path, dialect)
+
+    text, replaced = await changed(root, customValues=["New", "Old"])
+    _, added = await changed(root, addValues=["Archived", "old"], removeValues=["New"])
+    _, table = await changed(
+        root, dataSource="employees", displayColumn="lastname", returnColumn="employeeid"
+    )
+    _, sorted_list = await changed(root, sortOptions="lastname desc", separator=" - ")
+    _, other = await changed(root, displayColumn="employeeid")
+
+    assert "Changed: customValues." in text
+    assert replaced == {**VALUE_LIST, "customValues": "New\nOld"}
+    assert added["customValues"] == "Old\nArchived"
+    assert "customValues" not in table
+    assert table["dataSource"] == "db:/example_data/employees"
+    assert (table["showDataProviders"], table["returnDataProviders"]) == (1, 2)
+    assert (sorted_list["sortOptions"], sorted_list["separator"]) == ("lastname desc", " - ")
+    assert other["dataProviderID1"] == "employeeid"
+    assert other["uuid"] == table["uuid"] == VALUE_LIST["uuid"]
+    assert other["addEmptyValue"] == VALUE_LIST["addEmptyValue"]
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"removeValues": ["Nothing"]}, "The list has no value 'Nothing'"),
+        ({"addValues": ["x"], "customValues": ["y"]}, "not together with 'customValues'"),
+        ({"displayColumn": "lastname"}, "takes its values from no table"),
+        ({"dataSource": "example_data/nope", "displayColumn": "x"}, "Table 'nope' not found"),
+    ],
+)
+async def test_a_change_that_cannot_be_is_refused(
+    tmp_path: Path, given: dict[str, Any], reason: str
+) -> None:
+    root = make(tmp_path)
+    before = files(root)
+
+    said = await call(root, "openValueList", name="order_status", **given)
+
+    assert said.is_error
+    assert reason in said.text
+    assert files(root) == before
+
+
+async def test_what_is_given_and_not_used_is_named(tmp_path: Path) -> None:
+    root = make(tmp_path)
+
+    said = await call(
+        root,
+        "openValueList",
+        name="people",
+        dataSource="example_data/employees",
+        displayColumn="lastname",
+        customValues=["x"],
+    )
+
+    assert "Not used, since 'dataSource' was given: customValues." in said.text
 
 
 async def test_value_lists_are_listed_as_the_original_lists_them(tmp_path: Path) -> None:

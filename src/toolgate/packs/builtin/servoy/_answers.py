@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import wraps
-from typing import Annotated, Any, ParamSpec, TypeAlias
+from typing import Annotated, Any, ParamSpec, TypeAlias, cast
 
 from pydantic import BeforeValidator
 
@@ -12,6 +12,7 @@ from toolgate.packs.builtin.servoy.files.notation import Fields, Items, Value
 __all__ = [
     "Answer",
     "Columns",
+    "Keys",
     "Properties",
     "Text",
     "Texts",
@@ -44,6 +45,12 @@ def _properties(value: object) -> object:
     return {} if value is None else value
 
 
+def _entries(value: object) -> object:
+    if value is None:
+        return []
+    return [cast("object", value)] if isinstance(value, dict) else value
+
+
 Text = Annotated[str, BeforeValidator(_text)]
 """A text; null counts as absent."""
 
@@ -52,6 +59,9 @@ Texts = Annotated[list[Text], BeforeValidator(_texts)]
 
 Columns = Annotated[str | list[str], BeforeValidator(_text)]
 """One name or several; null counts as absent."""
+
+Keys = Annotated[list[dict[str, Any]], BeforeValidator(_entries)]
+"""Objects; null counts as absent, and a single one is taken as a list of it."""
 
 Properties = Annotated[dict[str, Any], BeforeValidator(_properties)]
 """Settings by name; null counts as absent."""

@@ -6,6 +6,13 @@ from functools import cached_property
 from typing import Final, Protocol
 
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
+from toolgate.packs.builtin.servoy.database.likely_keys import potential_keys
+from toolgate.packs.builtin.servoy.database.table import (
+    DbColumn,
+    DbTable,
+    ReferringColumn,
+    group_of,
+)
 from toolgate.packs.builtin.servoy.files.notation import Fields, Items
 from toolgate.packs.builtin.servoy.files.workspace import Workspace, number_of, read_file, text_of
 
@@ -19,84 +26,6 @@ __all__ = [
     "keys_of",
     "parse_source",
 ]
-
-_GROUPS: Final[dict[str, frozenset[int]]] = {
-    "text": frozenset({-9, -1, 1, 12, -15, -16, 2005, 2011}),
-    "integer": frozenset({4, 5, -5, -6, -7, 16}),
-    "number": frozenset({2, 3, 6, 7, 8}),
-    "date": frozenset({91, 92, 93, 2013, 2014}),
-    "media": frozenset({-2, -3, -4, 2004}),
-}
-"""Types of java.sql.Types that can be compared with each other."""
-
-_PRIMARY: Final = 1
-"""Flag of a primary key in Servoy's .dbi files."""
-_ROW_ID: Final = 2
-"""Flag of a row identifier in Servoy's .dbi files."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class DbColumn:
-    """A column of a table."""
-
-    name: str
-    """As the database has it."""
-
-    sql_type: int
-    """A number of java.sql.Types: 12 is text, 4 an integer, 93 a moment."""
-
-    length: int = 0
-    """Characters, or digits in all."""
-
-    scale: int = 0
-    """Digits after the point."""
-
-    subtype: int = 0
-    """Servoy's own addition to the type; 0 is none."""
-
-    flags: int = 0
-    """1 primary key, 2 identifies a row, 4 UUID."""
-
-    references: str = ""
-    """Name of the table that it points to; empty where nothing says so."""
-
-    @property
-    def type(self) -> tuple[int, int, int, int]:
-        """What has to be equal for two columns to have the same type."""
-        return (self.sql_type, self.length, self.scale, self.subtype)
-
-    @property
-    def shown_type(self) -> str:
-        """`<12,50,0>`."""
-        return f"<{self.sql_type},{self.length},{self.scale}>"
-
-
-@dataclass(frozen=True, kw_only=True)
-class DbTable:
-    """A table or a view."""
-
-    name: str
-    """As the database has it."""
-
-    columns: tuple[DbColumn, ...]
-    """In the order of their source."""
-
-    is_view: bool = False
-    """Whether it is a view."""
-
-    @cached_property
-    def keys(self) -> tuple[DbColumn, ...]:
-        """The columns that identify a row, by name."""
-        for flag in (_PRIMARY, _ROW_ID):
-            columns = [column for column in self.columns if column.flags & flag]
-            if columns:
-                return tuple(sorted(columns, key=lambda column: column.name))
-        return ()
-
-    def column(self, name: str) -> DbColumn | None:
-        """A column, found without case as databases do; None where there is none."""
-        folded = name.casefold()
-        return next((column for column in self.columns if column.name.casefold() == folded), None)
 
 
 class Server(Protocol):
@@ -120,21 +49,8 @@ class Server(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReferringColumn:
-    """A column that points to a table."""
-
-    table: str
-    """Where the column is."""
-
-    column: str
-    """Its name."""
-
-    target: str
-    """The table that it points to."""
-
-    target_column: str = ""
-    """The key there; empty where only the table is known."""
+MOST_POTENTIAL: Final = 500
+"""Likely keys of one answer, chosen: 20 kB of text."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,7 +61,10 @@ class TableKeys:
     """Said by the definitions."""
 
     potential: tuple[ReferringColumn, ...]
-    """Guessed: the same name and type as a primary key elsewhere; keys of one column first."""
+    """Guessed from names and types, at most `MOST_POTENTIAL`; the surest first."""
+
+    left_out: int = 0
+    """How many more were guessed."""
 
 
 def keys_of(tables: Sequence[DbTable]) -> TableKeys:
@@ -156,40 +75,12 @@ def keys_of(tables: Sequence[DbTable]) -> TableKeys:
         for column in table.columns
         if column.references
     ]
-    by_name: dict[str, list[tuple[DbTable, DbColumn]]] = {}
-    for table in tables:
-        for column in table.columns:
-            by_name.setdefault(column.name.casefold(), []).append((table, column))
-    potential: list[tuple[int, ReferringColumn]] = []
-    for target in tables:
-        for key in target.keys:
-            potential += [
-                (
-                    len(target.keys),
-                    ReferringColumn(
-                        table=table.name,
-                        column=column.name,
-                        target=target.name,
-                        target_column=key.name,
-                    ),
-                )
-                for table, column in by_name.get(key.name.casefold(), ())
-                if table.name.casefold() != target.name.casefold()
-                and column.type == key.type
-                and not column.references
-            ]
-    potential.sort(key=lambda entry: entry[0] > 1)  # keys of several columns pair with far too much
-    return TableKeys(explicit=tuple(explicit), potential=tuple(key for _, key in potential))
-
-
-def group_of(column: DbColumn) -> str:
-    """What its values are: `text`, `integer`, `number`, `date`, `media`, or the type itself."""
-    if column.sql_type in {2, 3} and not column.scale:
-        return "integer"
-    for name, types in _GROUPS.items():
-        if column.sql_type in types:
-            return name
-    return str(column.sql_type)
+    potential = potential_keys(tables)
+    return TableKeys(
+        explicit=tuple(explicit),
+        potential=tuple(potential[:MOST_POTENTIAL]),
+        left_out=max(0, len(potential) - MOST_POTENTIAL),
+    )
 
 
 def parse_source(text: str) -> str:
@@ -267,6 +158,16 @@ class Databases:
         if table is None:
             raise table_not_found(server, table_name)
         return table
+
+    def source_of(self, table: str) -> str:
+        """The data source of a table that only one known server has; empty otherwise."""
+        if not _is_plain(table) or "/" in table:
+            return ""
+        folded = table.casefold()
+        sources = [
+            source for source in self.sources() if source.rpartition("/")[2].casefold() == folded
+        ]
+        return sources[0] if len(sources) == 1 else ""
 
     def sources(self) -> list[str]:
         """The data sources of the definitions, `db:/server/table`; nothing is read or connected."""

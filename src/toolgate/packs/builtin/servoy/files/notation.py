@@ -205,6 +205,8 @@ def _refuse_conflict(text: str) -> None:
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _TEXT: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|\'[^\'\\]*(?:\\.[^\'\\]*)*\'', re.DOTALL)
 _WORD: Final = re.compile(r"[^,:\[\]{}\s\"']+")
+_WORD_KEY: Final = re.compile(r"[^,:\[\]{}\s\"']+(?:[ \t]+[^,:\[\]{}\s\"']+)*(?=[ \t]*:)")
+"""A key without quotes; in forms of old solutions it may hold blanks."""
 _ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|\r?\n|(.))|\r", re.DOTALL)
 _BARE_KEY: Final = re.compile(r"[^,:\[\]{}\s\"'\\/]+")
 _JSON_ARRAY: Final = re.compile(r"\[\s*\{\s*\"")
@@ -338,7 +340,7 @@ class _NotationParser:
             raw = self._raw_text()
             value = self._unescaped(raw)
         else:
-            match = _WORD.match(self._text, self._at)
+            match = _WORD_KEY.match(self._text, self._at) or _WORD.match(self._text, self._at)
             if match is None:
                 self._fail(f"a key is expected, not {self._here()}")
             self._at = match.end()

@@ -1,14 +1,15 @@
 """Relations: how records of one table refer to records of another."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from toolgate.packs.builtin.servoy._call_context import ServoyCall
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy.database.tables import DbColumn, DbTable, group_of, parse_source
-from toolgate.packs.builtin.servoy.files.notation import Fields, Items, Value
+from toolgate.packs.builtin.servoy.database.table import DbColumn, DbTable, group_of
+from toolgate.packs.builtin.servoy.database.tables import parse_source
+from toolgate.packs.builtin.servoy.files.notation import Fields, Items, Value, insert_member
 from toolgate.packs.builtin.servoy.files.workspace import StoredObject, number_of, text_of
 from toolgate.packs.builtin.servoy.objects.changes import (
     ENCAPSULATIONS,
@@ -26,11 +27,14 @@ from toolgate.packs.builtin.servoy.objects.changes import (
 
 __all__ = [
     "PROPERTIES",
+    "KeyPair",
+    "RelationChange",
     "RelationEnds",
     "create_relation",
     "ends_of",
     "normalized_source",
     "pairs_of",
+    "read_keys",
     "relation_not_found",
     "set_properties",
     "update_relation",
@@ -63,6 +67,10 @@ _FLAGS: Final[dict[str, bool]] = {
 
 _OPERATORS: Final = ("=", ">", "<", ">=", "<=", "!=", "in", "like", "not in", "not like")
 _MODIFIERS: Final = ((0x100, "^||"), (0x200, "#"), (0x1000, "^!"))
+_NO_CASE: Final = frozenset({"=", "!=", "like", "not like"})
+"""Operators that may ignore the case of letters."""
+_FOR_RELATIONS: Final = tuple(name for name in _OPERATORS if name != "not in")
+_SIDES: Final = ("primaryColumn", "foreignColumn")
 _SCOPE_VARIABLE: Final = re.compile(r"(?:globals|scopes\.[\w$]+)\.[\w$]+")
 
 
@@ -82,9 +90,100 @@ class RelationEnds:
     foreign_column: str = ""
     """With what it is compared."""
 
+    operator: int = 0
+    """As files have it; 0 is `=`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyPair:
+    """Two columns that are compared."""
+
+    primary: str
+    """Column of the primary table, or what stands for one."""
+
+    foreign: str
+    """Column of the foreign table."""
+
+    operator: str = "="
+    """As people write it: `>=`, `#=`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RelationChange:
+    """What of a relation is to be another; empty and None: it stays."""
+
+    primary: str = ""
+    """Its primary data source."""
+
+    foreign: str = ""
+    """Its foreign data source."""
+
+    keys: Sequence[KeyPair] | None = None
+    """All pairs of keys that it has from now on."""
+
+    pair: KeyPair | None = None
+    """The one pair that it has from now on; refused where it has several."""
+
+    properties: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Properties to set."""
+
+
+def read_keys(raw: Sequence[Mapping[str, Any]]) -> list[KeyPair]:
+    """The pairs of keys of an argument.
+
+    Raises:
+        ToolRefusedError: One is incomplete, or has a member that there is not.
+    """
+    pairs: list[KeyPair] = []
+    for entry in raw:
+        unknown = entry.keys() - {"primaryColumn", "foreignColumn", "operator"}
+        left, right = (str(entry.get(side) or "").strip() for side in _SIDES)
+        if unknown or not left or not right:
+            raise ToolRefusedError(
+                f"The key {dict(entry)!r} cannot be used. Each needs primaryColumn and "
+                "foreignColumn, and may have an operator. Nothing was changed."
+            )
+        operator = str(entry.get("operator") or "=").strip()
+        _operator_number(operator)
+        pairs.append(KeyPair(primary=left, foreign=right, operator=operator))
+    return pairs
+
+
+def _operator_number(text: str) -> int:
+    """An operator as files have it.
+
+    Raises:
+        ToolRefusedError: There is no such operator for relations.
+    """
+    bits, rest = 0, text
+    for bit, mark in (*_MODIFIERS[:1], *_MODIFIERS[2:], _MODIFIERS[1]):
+        if mark in rest:
+            bits, rest = bits | bit, rest.replace(mark, "", 1)
+    rest = " ".join(rest.lower().split()) or "="
+    if rest not in _FOR_RELATIONS or (bits & _MODIFIERS[1][0] and rest not in _NO_CASE):
+        raise ToolRefusedError(
+            f"There is no operator {text!r} for relations. Allowed: {', '.join(_FOR_RELATIONS)}; "
+            "'#' before =, !=, like and not like ignores case, '^||' adds \"or null\", '^!' leaves "
+            "the key out when its value is null. Nothing was changed."
+        )
+    return bits | _OPERATORS.index(rest)
+
+
+def _with_pair(ends: RelationEnds, pair: KeyPair) -> RelationEnds:
+    return replace(
+        ends,
+        primary_column=pair.primary,
+        foreign_column=pair.foreign,
+        operator=_operator_number(pair.operator),
+    )
+
 
 def create_relation(
-    call: ServoyCall, name: str, ends: RelationEnds, properties: Mapping[str, Any]
+    call: ServoyCall,
+    name: str,
+    ends: RelationEnds,
+    properties: Mapping[str, Any],
+    keys: Sequence[KeyPair] = (),
 ) -> None:
     """Write a new relation. Needs an exclusive call.
 
@@ -97,8 +196,13 @@ def create_relation(
     primary = call.databases.column_table(ends.primary)
     foreign = call.databases.column_table(ends.foreign)
     items = Items()
-    if ends.primary_column and ends.foreign_column:
-        items.append(_item(call, ends, primary, foreign))
+    pairs = keys or (
+        [KeyPair(primary=ends.primary_column, foreign=ends.foreign_column)]
+        if ends.primary_column and ends.foreign_column
+        else []
+    )
+    for pair in pairs:
+        items.append(_item(call, _with_pair(ends, pair), primary, foreign))
     fields = Fields()
     fields["allowCreationRelatedRecords"] = True
     fields["foreignDataSource"] = ends.foreign
@@ -109,7 +213,7 @@ def create_relation(
     fields["primaryDataSource"] = ends.primary
     fields["typeid"] = RELATION
     fields["uuid"] = new_uuid()
-    set_properties(fields, properties)
+    set_properties(fields, properties, foreign)
     create_object(call, "relation", fields)
 
 
@@ -133,6 +237,8 @@ def _item(
     item = Fields()
     item.inline = call.target.style.dialect == "plain"
     item["foreignColumnName"] = right.name if right else ends.foreign_column
+    if ends.operator:
+        item["operator"] = ends.operator
     item["primaryDataProviderID"] = left.name if left else ends.primary_column
     item["typeid"] = ITEM
     item["uuid"] = new_uuid()
@@ -171,7 +277,9 @@ def _is_computed(call: ServoyCall, ends: RelationEnds) -> bool:
     return False
 
 
-def set_properties(fields: Fields, properties: Mapping[str, Any]) -> list[str]:
+def set_properties(
+    fields: Fields, properties: Mapping[str, Any], foreign: DbTable | None = None
+) -> list[str]:
     """Set what is given and leave the rest; gives the names of what changed.
 
     Raises:
@@ -185,6 +293,8 @@ def set_properties(fields: Fields, properties: Mapping[str, Any]) -> list[str]:
                 set_property(fields, name, choice_property(name, value, _JOINS), 0)
             case "encapsulation":
                 set_property(fields, name, choice_property(name, value, ENCAPSULATIONS), 0)
+            case "initialSort":
+                set_property(fields, name, _sort(text_property(name, value), foreign), "")
             case _ if name in _FLAGS:
                 set_property(fields, name, boolean_property(name, value), _FLAGS[name])
             case _:
@@ -192,18 +302,144 @@ def set_properties(fields: Fields, properties: Mapping[str, Any]) -> list[str]:
     return [name for name in properties if before.get(name) != fields.get(name)]
 
 
-def update_relation(
-    call: ServoyCall, stored: StoredObject, properties: Mapping[str, Any]
-) -> list[str]:
-    """Set properties of a relation; gives the names of what changed. Needs an exclusive call.
+def _sort(text: str, foreign: DbTable | None) -> str:
+    """An initial sort, checked against the table that is sorted.
 
     Raises:
-        ToolRefusedError: One cannot be set; nothing was written.
+        ToolRefusedError: It is no list of columns, or one is not in the table.
+    """
+    for part in text.split(",") if text else ():
+        name, _, order = part.strip().partition(" ")
+        if not name or order.strip().lower() not in {"", "asc", "desc"}:
+            raise ToolRefusedError(
+                f"The sort {text!r} is none. Write it as 'name asc, city desc'. "
+                "Nothing was changed."
+            )
+        # `a_to_b.name` sorts by a column that another relation leads to.
+        if foreign is not None and "." not in name:
+            _column(foreign, name)
+    return text
+
+
+def update_relation(call: ServoyCall, stored: StoredObject, change: RelationChange) -> list[str]:
+    """Change a relation; gives the names of what changed. Needs an exclusive call.
+
+    It keeps its UUID, and so does each pair of keys that stays.
+
+    Raises:
+        ToolRefusedError: Something cannot be had; nothing was written.
     """
     stored = stored.editable()
-    changed = set_properties(stored.fields, properties)
+    fields = stored.fields
+    before_ends, before_pairs = ends_of(fields), pairs_of(fields)
+    for side, source in (("primary", change.primary), ("foreign", change.foreign)):
+        if source and source != before_ends[side == "foreign"]:
+            _set_source(fields, side, source)
+    ends = RelationEnds(primary=ends_of(fields)[0], foreign=ends_of(fields)[1])
+    is_moved = ends_of(fields) != before_ends
+    needs_tables = is_moved or change.keys is not None or change.pair is not None
+    needs_tables = needs_tables or "initialSort" in change.properties
+    primary = call.databases.column_table(ends.primary) if needs_tables else None
+    foreign = call.databases.column_table(ends.foreign) if needs_tables else None
+    keys = _keys_after(fields, change, is_moved=is_moved)
+    if keys is not None:
+        _set_keys(call, fields, ends, keys, (primary, foreign))
+    changed = set_properties(fields, change.properties, foreign)
+    if is_moved:
+        changed = ["data sources", *changed]
+    if pairs_of(fields) != before_pairs:
+        changed = ["keys", *changed]
     save_object(call, stored, f"Relation '{stored.name}' changed: {', '.join(changed)}")
     return changed
+
+
+def _set_source(fields: Fields, side: str, source: str) -> None:
+    """Set a data source; one that was written as server and table becomes one text."""
+    for old in (f"{side}ServerName", f"{side}TableName"):
+        fields.pop(old, None)
+    set_property(fields, f"{side}DataSource", source, "")
+
+
+def _keys_after(
+    fields: Fields, change: RelationChange, *, is_moved: bool
+) -> Sequence[KeyPair] | None:
+    """The pairs that the relation has from now on; None: those that it has.
+
+    Raises:
+        ToolRefusedError: One pair is given, and it has several others.
+    """
+    present = _present_keys(fields)
+    if change.keys is not None:
+        return change.keys
+    if change.pair is None:
+        # In other tables the columns may be others: the present pairs are checked against them.
+        return present if is_moved else None
+    pair = change.pair
+    same = [key for key in present if (key.primary, key.foreign) == (pair.primary, pair.foreign)]
+    if same:
+        return None
+    if len(present) > 1:
+        raise ToolRefusedError(
+            f"The relation has {len(present)} pairs of keys: {', '.join(pairs_of(fields))}. Give "
+            "all that it is to have in 'keys'. Nothing was changed."
+        )
+    return [replace(pair, operator=present[0].operator) if present else pair]
+
+
+def _present_keys(fields: Fields) -> list[KeyPair]:
+    return [
+        KeyPair(
+            primary=text_of(item, "primaryDataProviderID"),
+            foreign=text_of(item, "foreignColumnName"),
+            operator=_operator(number_of(item, "operator")),
+        )
+        for item in _items_of(fields)
+    ]
+
+
+def _items_of(fields: Fields) -> list[Fields]:
+    items = fields.get("items")
+    return [
+        item
+        for item in (items if isinstance(items, Items) else ())
+        if isinstance(item, Fields) and number_of(item, "typeid") == ITEM
+    ]
+
+
+def _set_keys(
+    call: ServoyCall,
+    fields: Fields,
+    ends: RelationEnds,
+    keys: Sequence[KeyPair],
+    tables: tuple[DbTable | None, DbTable | None],
+) -> None:
+    """Replace the pairs of keys; items that stay keep their UUIDs and all else that they have."""
+    left = _items_of(fields)
+    items = Items()
+    fresh = [_item(call, _with_pair(ends, pair), *tables) for pair in keys]
+    for item in fresh:
+        columns = ("primaryDataProviderID", "foreignColumnName")
+        same = next(
+            (old for old in left if all(text_of(old, c) == text_of(item, c) for c in columns)), None
+        )
+        # A single pair that becomes another is the same item with other columns.
+        old = same or (left[0] if len(left) == len(fresh) == 1 else None)
+        if old is None:
+            items.append(item)
+            continue
+        left.remove(old)
+        for column in columns:
+            set_property(old, column, text_of(item, column), "")
+        set_property(old, "operator", number_of(item, "operator"), 0)
+        items.append(old)
+    if items:
+        insert_member(fields, "items", Items(sorted(items, key=_uuid_of)))
+    else:
+        fields.pop("items", None)
+
+
+def _uuid_of(item: Value) -> str:
+    return text_of(item, "uuid") if isinstance(item, Fields) else ""
 
 
 def ends_of(fields: Fields) -> tuple[str, str]:

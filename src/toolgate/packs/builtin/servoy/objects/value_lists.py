@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from toolgate.packs.builtin.servoy._answers import as_json
 from toolgate.packs.builtin.servoy._call_context import ServoyCall
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
-from toolgate.packs.builtin.servoy.database.tables import DbTable, parse_source
-from toolgate.packs.builtin.servoy.files.notation import Fields, Value
+from toolgate.packs.builtin.servoy.database.table import DbTable
+from toolgate.packs.builtin.servoy.database.tables import parse_source
+from toolgate.packs.builtin.servoy.files.notation import Fields, Value, insert_member
 from toolgate.packs.builtin.servoy.files.workspace import StoredObject, number_of, text_of
 from toolgate.packs.builtin.servoy.objects.changes import (
     ENCAPSULATIONS,
@@ -87,13 +88,13 @@ class ValueListSource:
     source: str = ""
     """`db:/server/table`."""
 
-    display: Sequence[str] = ()
+    display: Sequence[str] = field(default_factory=list[str])
     """Columns that are shown, three at most."""
 
-    returned: Sequence[str] = ()
+    returned: Sequence[str] = field(default_factory=list[str])
     """Columns whose values are stored; by default those that are shown."""
 
-    values: Sequence[str] = ()
+    values: Sequence[str] = field(default_factory=list[str])
     """The values themselves, `display|real` where both differ."""
 
     separator: str = ""
@@ -114,25 +115,50 @@ def create_value_list(call: ServoyCall, name: str, source: ValueListSource) -> s
     """
     refuse_name(call, "value list", name)
     check_properties(source.properties, PROPERTIES)
-    note = ""
     fields = Fields(name=name, typeid=VALUE_LIST, uuid=new_uuid())
-    if source.method:
-        fields["valueListType"] = METHOD
-        fields["customValues"], note = _method(call, source.method)
-    elif source.relation:
-        fields["valueListType"] = DATABASE
-        fields["relationName"] = source.relation
-        _set_columns(fields, source, _table_of_relation(call, source.relation))
-    elif source.source:
-        fields["valueListType"] = DATABASE
-        fields["dataSource"] = source.source
-        _set_columns(fields, source, call.databases.column_table(source.source))
-    elif values := _values(source.values):
-        fields["customValues"] = "\n".join(values)
+    note = _set_source(call, fields, source)
     set_properties(call, fields, source.properties)
     ordered = Fields((key, fields[key]) for key in sorted(fields))
     create_object(call, "value list", ordered)
     return note
+
+
+def _set_source(call: ServoyCall, fields: Fields, source: ValueListSource) -> str:
+    """Where the values come from, in a file that says nothing of it; gives a note."""
+    note = ""
+    if source.method:
+        insert_member(fields, "valueListType", METHOD)
+        stored, note = _method(call, source.method)
+        insert_member(fields, "customValues", stored)
+    elif source.relation:
+        insert_member(fields, "valueListType", DATABASE)
+        insert_member(fields, "relationName", source.relation)
+        _set_columns(fields, source, _table_of_relation(call, source.relation))
+    elif source.source:
+        insert_member(fields, "valueListType", DATABASE)
+        insert_member(fields, "dataSource", source.source)
+        _set_columns(fields, source, call.databases.column_table(source.source))
+    elif values := _values(source.values):
+        insert_member(fields, "customValues", "\n".join(values))
+    unused = [name for name, given in _given(source)[1:] if given]
+    if unused:
+        used = _given(source)[0][0]
+        note = f"{note} Not used, since '{used}' was given: {', '.join(unused)}.".strip()
+    return note
+
+
+def _given(source: ValueListSource) -> list[tuple[str, bool]]:
+    """What a call gives as the origin of values: that which counts first."""
+    order = (
+        ("globalMethod", bool(source.method)),
+        ("relationName", bool(source.relation)),
+        ("dataSource", bool(source.source)),
+        ("customValues", bool(source.values)),
+        ("displayColumn", bool(source.display) and not (source.relation or source.source)),
+        ("returnColumn", bool(source.returned) and not (source.relation or source.source)),
+    )
+    used = next((at for at, (_, given) in enumerate(order) if given), len(order) - 1)
+    return list(order[used:])
 
 
 def _values(lines: Sequence[str]) -> list[str]:
@@ -172,14 +198,14 @@ def _set_columns(fields: Fields, source: ValueListSource, table: DbTable | None)
             f"{', '.join(columns)}. Nothing was changed."
         )
     for number, column in enumerate(columns, 1):
-        fields[f"dataProviderID{number}"] = column
+        insert_member(fields, f"dataProviderID{number}", column)
     mask = _mask(columns, display or returned)
-    fields["showDataProviders"] = mask
-    fields["returnDataProviders"] = _mask(columns, returned) if returned else mask
+    insert_member(fields, "showDataProviders", mask)
+    insert_member(fields, "returnDataProviders", _mask(columns, returned) if returned else mask)
     if source.separator:
-        fields["separator"] = source.separator
+        insert_member(fields, "separator", source.separator)
     if sort := _sort(source.sort, columns[0], table):
-        fields["sortOptions"] = sort
+        insert_member(fields, "sortOptions", sort)
 
 
 def _mask(columns: Sequence[str], meant: Sequence[str]) -> int:
@@ -340,18 +366,103 @@ def _set_lazy(call: ServoyCall, fields: Fields, *, on: bool) -> None:
         set_property(fields, "customProperties", f"lazyLoading:{str(on).lower()}", "")
 
 
+_ORIGIN: Final = (
+    *("customValues", "dataSource", "relationName", "serverName", "tableName", "valueListType"),
+    *("dataProviderID1", "dataProviderID2", "dataProviderID3"),
+    *("showDataProviders", "returnDataProviders"),
+)
+"""What a file says of where the values come from."""
+
+
 def update_value_list(
-    call: ServoyCall, stored: StoredObject, properties: Mapping[str, Any]
-) -> list[str]:
-    """Set properties of a value list; gives the names of what changed. Needs an exclusive call.
+    call: ServoyCall,
+    stored: StoredObject,
+    source: ValueListSource,
+    *,
+    added: Sequence[str] = (),
+    removed: Sequence[str] = (),
+) -> tuple[list[str], str]:
+    """Change a value list; gives the names of what changed, and a note. Needs an exclusive call.
+
+    It keeps its UUID and everything that is not given.
 
     Raises:
-        ToolRefusedError: One cannot be set; nothing was written.
+        ToolRefusedError: Something cannot be had; nothing was written.
     """
     stored = stored.editable()
-    changed = set_properties(call, stored.fields, properties)
-    save_object(call, stored, f"Value list '{stored.name}' changed: {', '.join(changed)}")
-    return changed
+    fields = stored.fields
+    before: dict[str, Any] = as_json(fields)
+    source = _completed(fields, source, added, removed)
+    note = ""
+    if source.method or source.relation or source.source or source.values:
+        for key in _ORIGIN:
+            fields.pop(key, None)
+        note = _set_source(call, fields, source)
+    elif source.display or source.returned:
+        raise ToolRefusedError(
+            f"Value list '{stored.name}' takes its values from no table, so it has no columns. "
+            "Give a 'dataSource' too. Nothing was changed."
+        )
+    else:
+        if source.separator:
+            set_property(fields, "separator", source.separator, "")
+        if source.sort:
+            set_property(fields, "sortOptions", _sort_of(call, fields, source.sort), "")
+    set_properties(call, fields, source.properties)
+    after: dict[str, Any] = as_json(fields)
+    changed = sorted(key for key in {*before, *after} if before.get(key) != after.get(key))
+    if changed:
+        save_object(call, stored, f"Value list '{stored.name}' changed: {', '.join(changed)}")
+    return changed, note
+
+
+def _sort_of(call: ServoyCall, fields: Fields, text: str) -> str:
+    table = call.databases.column_table(source_in(fields)) if source_in(fields) else None
+    return _sort(text, next(iter(columns_of(fields)), ""), table)
+
+
+def _completed(
+    fields: Fields, source: ValueListSource, added: Sequence[str], removed: Sequence[str]
+) -> ValueListSource:
+    """What was given, with what the list has already where only a part of it is to change.
+
+    Raises:
+        ToolRefusedError: Values are added to a list that has none of its own, or one that is to be
+            removed is not there.
+    """
+    if added or removed:
+        if type_of(fields) != CUSTOM or source.values:
+            raise ToolRefusedError(
+                "Values can be added to and removed from a list of custom values only, and not "
+                "together with 'customValues'. Nothing was changed."
+            )
+        present = values_of(fields)
+        shown = {line.split("|")[0].strip().casefold(): line for line in present}
+        gone = [value.strip() for value in removed]
+        missing = [value for value in gone if value.split("|")[0].casefold() not in shown]
+        if missing:
+            raise ToolRefusedError(
+                f"The list has no value {', '.join(map(repr, missing))}. Its values: "
+                f"{', '.join(present)}. Nothing was changed."
+            )
+        drop = {shown[value.split("|")[0].casefold()] for value in gone}
+        new = [v for v in added if v.split("|")[0].strip().casefold() not in shown]
+        return replace(source, values=[*(line for line in present if line not in drop), *new])
+    has_origin = source.method or source.relation or source.source or source.values
+    if has_origin or not (source.display or source.returned) or type_of(fields) != DATABASE:
+        return source
+    columns = columns_of(fields)
+    shown_mask = number_of(fields, "showDataProviders")
+    kept_mask = number_of(fields, "returnDataProviders")
+    return replace(
+        source,
+        relation=text_of(fields, "relationName"),
+        source="" if text_of(fields, "relationName") else source_in(fields),
+        display=source.display or [c for at, c in enumerate(columns) if shown_mask >> at & 1],
+        returned=source.returned or [c for at, c in enumerate(columns) if kept_mask >> at & 1],
+        separator=source.separator or text_of(fields, "separator"),
+        sort=source.sort or text_of(fields, "sortOptions"),
+    )
 
 
 def source_in(fields: Fields) -> str:

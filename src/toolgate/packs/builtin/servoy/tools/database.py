@@ -6,9 +6,8 @@ from toolgate import Context, tool
 from toolgate.packs.builtin.servoy._answers import Text, answer, refusals_as_answers, require_text
 from toolgate.packs.builtin.servoy._call_context import ServoyCall, servoy_call
 from toolgate.packs.builtin.servoy._errors import ToolRefusedError
+from toolgate.packs.builtin.servoy.database.table import DbTable, ReferringColumn
 from toolgate.packs.builtin.servoy.database.tables import (
-    DbTable,
-    ReferringColumn,
     Server,
     keys_of,
     table_not_found,
@@ -28,7 +27,8 @@ def query_database_schema(context: Context, serverName: Text = "", tableName: Te
     """Show the tables of a database server and what connects them, all in one call.
 
     Without tableName: all tables, the foreign keys that are declared, and those that are likely
-    (columns with the name and type of another table's primary key). With it: the table's primary
+    (columns called like another table's primary key, or like that table, with a type that can be
+    compared), the surest first. With it: the table's primary
     key and the columns of other tables that point to it.
 
     Args:
@@ -74,6 +74,8 @@ def _keys(tables: list[DbTable]) -> tuple[list[str], dict[str, Any]]:
         lines.append(f"{number}. {key.table}.{key.column} → {target} (PK match)")
     if not keys.potential:
         lines.append("(No potential relations found)")
+    if keys.left_out:
+        lines.append(f"and {keys.left_out} more that are less likely")
     return lines, {
         "explicit": [_key(key) for key in keys.explicit],
         "potential": [_key(key) for key in keys.potential],

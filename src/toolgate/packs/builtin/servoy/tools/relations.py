@@ -5,6 +5,7 @@ from typing import Any
 from toolgate import Context, tool
 from toolgate.packs.builtin.servoy._answers import (
     Answer,
+    Keys,
     Properties,
     Text,
     Texts,
@@ -29,11 +30,14 @@ from toolgate.packs.builtin.servoy.objects.changes import (
     unreadable_files,
 )
 from toolgate.packs.builtin.servoy.objects.relations import (
+    KeyPair,
+    RelationChange,
     RelationEnds,
     create_relation,
     ends_of,
     normalized_source,
     pairs_of,
+    read_keys,
     relation_not_found,
     update_relation,
 )
@@ -52,9 +56,13 @@ def open_relation(
     foreignDataSource: Text = "",
     primaryColumn: Text = "",
     foreignColumn: Text = "",
+    keys: Keys = [],
     properties: Properties = {},
 ) -> object:
-    """Open a relation, or create it when there is none of that name and data sources are given.
+    """Open a relation, create it, or change it; it keeps its identity when it is changed.
+
+    One that is not there is created when data sources are given. Of one that exists, only the name
+    is needed to see it; whatever else is given becomes its data source, keys or properties.
 
     A relation says which records of a foreign table belong to a record of a primary table. It is
     created in the solution or module that is the present context (see setContext), as a left outer
@@ -63,11 +71,15 @@ def open_relation(
     Args:
         name: Name of the relation, such as orders_to_customers; no blanks.
         primaryDataSource: Where the relation starts, "server_name/table_name" or
-            "db:/server_name/table_name". Needed to create one.
+            "db:/server_name/table_name", or the table alone where only one server has it. Needed
+            to create one.
         foreignDataSource: The table whose records are found, in the same form; needed as well.
         primaryColumn: Column of the primary table, or a calculation of it, scopes.NAME.VARIABLE, or
             LITERAL: and an expression. The pair of keys is made when both columns are given.
         foreignColumn: Column of the foreign table with the same type.
+        keys: Several pairs, or one with an operator, instead of the two columns: objects with
+            primaryColumn, foreignColumn and operator (=, >, <, >=, <=, !=, in, like, not like; "#"
+            before it ignores case). All pairs that the relation is to have.
         properties: joinType ("left outer" or "inner"), allowCreationRelatedRecords,
             allowParentDeleteWhenHavingRelatedRecords, deleteRelatedRecords (true or false),
             initialSort ("name asc, city desc"), encapsulation (public, hide or module), deprecated,
@@ -76,32 +88,58 @@ def open_relation(
     require_text("The 'name' argument is required.", name)
     name = name.strip()
     call = servoy_call(context)
+    pairs = read_keys(keys)
+    change = RelationChange(
+        primary=_source(call, "primaryDataSource", primaryDataSource),
+        foreign=_source(call, "foreignDataSource", foreignDataSource),
+        keys=pairs or None,
+        pair=_one_pair(primaryColumn, foreignColumn, has_keys=bool(pairs)),
+        properties=properties,
+    )
     if call.workspace.find_objects("relation", name):
-        return _opened(call, name, properties)
+        return _opened(call, name, change)
     if not primaryDataSource.strip() or not foreignDataSource.strip():
         raise relation_not_found(call, name)
     ends = RelationEnds(
-        primary=normalized_source("primaryDataSource", primaryDataSource),
-        foreign=normalized_source("foreignDataSource", foreignDataSource),
+        primary=change.primary,
+        foreign=change.foreign,
         primary_column=primaryColumn.strip(),
         foreign_column=foreignColumn.strip(),
     )
     with call.exclusive() as alone:
         if alone.workspace.find_objects("relation", name):
-            return _opened(alone, name, properties)
-        create_relation(alone, name, ends, properties)
+            return _opened(alone, name, change)
+        create_relation(alone, name, ends, properties, pairs)
     after = call.reloaded()
     created = after.workspace.find_objects("relation", name)
     text = f"Relation '{name}' created successfully (from {ends.primary} to {ends.foreign})"
-    return _relation_answer(after, text, created, _about_keys(call, ends))
+    return _relation_answer(after, text, created, _about_keys(call, ends, pairs))
 
 
-def _about_keys(call: ServoyCall, ends: RelationEnds) -> str:
+def _source(call: ServoyCall, side: str, text: str) -> str:
+    """A data source; a table that only one server has needs no server."""
+    if not text.strip():
+        return ""
+    whole = call.databases.source_of(text.strip())
+    return normalized_source(side, whole or text)
+
+
+def _one_pair(primary: str, foreign: str, *, has_keys: bool) -> KeyPair | None:
+    if (primary.strip() or foreign.strip()) and has_keys:
+        raise ToolRefusedError(
+            "Give either 'keys' or 'primaryColumn' and 'foreignColumn'. Nothing was changed."
+        )
+    if not primary.strip() or not foreign.strip():
+        return None
+    return KeyPair(primary=primary.strip(), foreign=foreign.strip())
+
+
+def _about_keys(call: ServoyCall, ends: RelationEnds, keys: list[KeyPair]) -> str:
     notes: list[str] = []
-    if bool(ends.primary_column) != bool(ends.foreign_column):
+    if not keys and bool(ends.primary_column) != bool(ends.foreign_column):
         missing = "foreignColumn" if ends.primary_column else "primaryColumn"
         notes.append(f"No pair of keys was made, since '{missing}' is missing.")
-    elif not ends.primary_column:
+    elif not keys and not ends.primary_column:
         notes.append("No pair of keys was made, since no columns were given.")
     if not call.databases.names:
         notes.append(
@@ -110,17 +148,17 @@ def _about_keys(call: ServoyCall, ends: RelationEnds) -> str:
     return " ".join(notes)
 
 
-def _opened(call: ServoyCall, name: str, properties: dict[str, Any]) -> Answer:
+def _opened(call: ServoyCall, name: str, change: RelationChange) -> Answer:
     relations = call.workspace.find_objects("relation", name)
     note = ""
-    if properties:
+    if change != RelationChange():
         if outside := object_outside_target(call, relations):
             return answer(approval_question(call, "update", "relation", outside))
         with call.exclusive() as alone:
             stored = alone.preferred(alone.workspace.find_objects("relation", name))
             if stored is None:
                 raise ToolRefusedError(f"Relation '{name}' not found.")
-            changed = update_relation(alone, stored, properties)
+            changed = update_relation(alone, stored, change)
         call = call.reloaded()
         relations = call.workspace.find_objects("relation", name)
         note = f"Changed: {', '.join(changed)}." if changed else "Nothing had to be changed."

@@ -1,5 +1,6 @@
 """Tools for value lists."""
 
+from dataclasses import replace
 from typing import Any
 
 from toolgate import Context, tool
@@ -66,13 +67,17 @@ def open_value_list(
     returnColumn: Columns = "",
     separator: Text = "",
     sortOptions: Text = "",
+    addValues: Texts = [],
+    removeValues: Texts = [],
     properties: Properties = {},
 ) -> object:
-    r"""Open a value list, or create it when there is none of that name.
+    r"""Open a value list, create it, or change it; it keeps its identity when it is changed.
 
-    A value list holds the choices of a field. Its values come from the first that is given of
-    globalMethod, relationName, dataSource, customValues. It is created in the solution or module
-    that is the present context (see setContext). Answers the value list and its file.
+    One that is not there is created. Of one that exists, only the name is needed to see it;
+    whatever else is given replaces what it has. A value list holds the choices of a field. Its
+    values come from the first that is given of globalMethod, relationName, dataSource,
+    customValues. It is created in the solution or module that is the present context (see
+    setContext). Answers the value list and its file.
 
     Args:
         name: Name of the value list, such as order_status; no blanks.
@@ -87,6 +92,8 @@ def open_value_list(
         returnColumn: The column whose value is kept; the same as displayColumn when not given.
         separator: Between several columns that are shown; a blank when not given.
         sortOptions: "name asc, city desc".
+        addValues: Values to put at the end of a list of custom values that exists.
+        removeValues: Values to take out of one.
         properties: addEmptyValue (true, false or "on creation"), separator, sortOptions,
             useTableFilter, realValueType and displayValueType (text, integer, number or date),
             fallbackValueList (a name), lazyLoading, encapsulation (public, hide or module),
@@ -95,43 +102,60 @@ def open_value_list(
     require_text("The 'name' argument is required.", name)
     name = name.strip()
     call = servoy_call(context)
-    if call.workspace.find_objects("value list", name):
-        return _opened(call, name, properties)
     from_table = not globalMethod.strip() and not relationName.strip() and dataSource.strip()
     source = ValueListSource(
         method=globalMethod.strip(),
         relation=relationName.strip(),
-        source=normalized_source(dataSource) if from_table else "",
-        display=[displayColumn] if isinstance(displayColumn, str) else displayColumn,
-        returned=[returnColumn] if isinstance(returnColumn, str) else returnColumn,
+        source=normalized_source(call.databases.source_of(dataSource.strip()) or dataSource)
+        if from_table
+        else "",
+        display=_columns(displayColumn),
+        returned=_columns(returnColumn),
         values=customValues or values,
         separator=separator if separator.strip() else "",
         sort=sortOptions,
         properties=properties,
     )
+    if call.workspace.find_objects("value list", name):
+        return _opened(call, name, source, addValues, removeValues)
+    if removeValues:
+        raise ToolRefusedError(f"Value list '{name}' not found. Nothing was changed.")
+    source = replace(source, values=[*source.values, *addValues])
     with call.exclusive() as alone:
         if alone.workspace.find_objects("value list", name):
-            return _opened(alone, name, properties)
+            return _opened(alone, name, source, [], [])
         note = create_value_list(alone, name, source)
     after = call.reloaded()
     created = after.workspace.find_objects("value list", name)
     return _value_list_answer(after, f"Value list '{name}' created successfully", created, note)
 
 
-def _opened(call: ServoyCall, name: str, properties: dict[str, Any]) -> Answer:
+def _columns(given: str | list[str]) -> list[str]:
+    columns = [given] if isinstance(given, str) else given
+    return [column for column in columns if column.strip()]
+
+
+def _opened(
+    call: ServoyCall,
+    name: str,
+    source: ValueListSource,
+    added: list[str],
+    removed: list[str],
+) -> Answer:
     lists = call.workspace.find_objects("value list", name)
     note = ""
-    if properties:
+    if source != ValueListSource(properties={}) or added or removed:
         if outside := object_outside_target(call, lists):
             return answer(approval_question(call, "update", "value list", outside))
         with call.exclusive() as alone:
             stored = alone.preferred(alone.workspace.find_objects("value list", name))
             if stored is None:
                 raise ToolRefusedError(f"Value list '{name}' not found.")
-            changed = update_value_list(alone, stored, properties)
+            changed, note = update_value_list(alone, stored, source, added=added, removed=removed)
         call = call.reloaded()
         lists = call.workspace.find_objects("value list", name)
-        note = f"Changed: {', '.join(changed)}." if changed else "Nothing had to be changed."
+        said = f"Changed: {', '.join(changed)}." if changed else "Nothing had to be changed."
+        note = f"{said} {note}".strip()
     return _value_list_answer(call, f"Value list '{name}' opened in editor.", lists, note)
 
 

@@ -1,14 +1,14 @@
 """Finds packs: in settings, the working folder, installed packages and the built-in ones."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from toolgate.base.pack_files import is_pack, packs_at, packs_in, skipped_beside
+from toolgate.base.pack_files import intents_home, is_pack, packs_at, packs_in, skipped_beside
 from toolgate.errors import PackError
 from toolgate.intents import builtin_pack_folder
 
@@ -19,6 +19,7 @@ __all__ = [
     "builtin_pack_names",
     "find_packs",
     "is_on_by_default",
+    "skipped_files",
 ]
 
 Origin: TypeAlias = Literal["setting", "working folder", "installed", "shipped"]
@@ -28,6 +29,15 @@ GROUP: Final = "toolgate.packs"
 """Entry points of installed packs: `NAME = "package"`, whose folder is the pack."""
 
 _ALWAYS: Final = frozenset({"schema"})
+
+
+_READ_HERE: Final = frozenset({"pack.toml", "unsupported.txt", "embeddings.list", "rules.list"})
+_PARTS: Final = frozenset(
+    [
+        *("intents", "embeddings", "rules", "tools", "prompts", "resources", "proxies"),
+        *("servers.json", "variables.py", "tests.jsonl", "__init__.py", "commands.py"),
+    ]
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,3 +153,70 @@ def _may_be_installed() -> bool:
         except OSError:
             continue
     return False
+
+
+def skipped_files(
+    folder: Path, intents: Mapping[str, Path], rules: Collection[Path]
+) -> Iterator[str]:
+    """What a pack's folder holds and nothing reads, one sentence each.
+
+    Args:
+        folder: The pack's folder.
+        intents: The file that each intent was read from first, by its name.
+        rules: The files that rules were read from.
+    """
+    home = intents_home(folder)
+    names = {name.casefold() for name in intents} | {
+        path.stem.casefold() for path in intents.values()
+    }
+    for path in _entries(home):
+        if path.name in _READ_HERE or (home == folder and path.name in _PARTS):
+            continue
+        if (reason := _reason_at_home(path, names, rules)) and (
+            home != folder or path.suffix in {".txt", ".toml", ".md"}
+        ):
+            yield f"{path} is not read: {reason}."
+    if home != folder:
+        yield from _beside_intents(folder, home)
+    for path in _entries(folder / "rules"):
+        if path.name not in _READ_HERE and path not in rules:
+            reason = (
+                "rules are files .md" if path.suffix != ".md" else "rules.list does not name it"
+            )
+            yield f"{path} is not read: {reason}."
+
+
+def _reason_at_home(path: Path, names: Collection[str], rules: Collection[Path]) -> str:
+    stem = path.stem.casefold()
+    # `refunds.de.txt` has the German prompts of `refunds`.
+    is_known = stem in names or stem.rpartition(".")[0] in names
+    match path.suffix:
+        case _ if path.is_dir():
+            return "intents are files, not folders"
+        case ".md":
+            return "" if path in rules else f"there is no {path.stem}.txt beside it"
+        case ".txt" | ".toml":
+            return "" if is_known else "embeddings.list does not name it, or it is unusable"
+        case _:
+            return "intents are files .txt, .toml and .md"
+
+
+def _beside_intents(folder: Path, home: Path) -> Iterator[str]:
+    """Files that belong into a folder of the pack, and the folder that another one replaces."""
+    for path in _entries(folder):
+        if path.name == "embeddings" and path != home and path.is_dir():
+            yield f"{path} is not read: there is a folder intents already."
+        elif path.suffix == ".txt" and path.name not in _READ_HERE:
+            yield f"{path} is not read: prompts belong into {home.name}/."
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError:
+        return []
+    return [
+        path
+        for path in paths
+        if path.name[0] not in "._" and path.stem.upper() not in {"README", "LICENSE", "NOTICE"}
+    ]

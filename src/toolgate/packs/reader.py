@@ -23,7 +23,7 @@ from toolgate.base.pack_files import (
 from toolgate.errors import PackError
 from toolgate.intents import read_intents
 from toolgate.packs.base import Pack
-from toolgate.packs.skipped_files import skipped_files
+from toolgate.packs.discovery import skipped_files
 from toolgate.types import Json, json_object
 
 __all__ = [

@@ -36,6 +36,10 @@ SUITE = "0.2.0-alpha.12"
 """Version of the official conformance suite; its place is where `conformance.sh` looks for it."""
 
 
+PGLAST = "pglast==8.8"
+"""PostgreSQL's own grammar, which the SQL guard uses where it is installed."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Installed:
     """Everything that is there."""
@@ -104,6 +108,29 @@ def _chromium(say: Callable[[str], None]) -> str:
     raise AssertionError("No Chromium. On Debian and Ubuntu: apt-get install chromium")
 
 
+def ensure_pglast(say: Callable[[str], None]) -> Path:
+    """A folder with `pglast`, installed where it is missing.
+
+    Apart from the development environment: its licence, GPL-3, is not that of this project.
+    """
+    CACHE.mkdir(parents=True, exist_ok=True)
+    place = CACHE / "pglast"
+    stamp = place / ".installed"
+    with (CACHE / ".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.is_file() or stamp.read_text(encoding="utf-8") != PGLAST:
+            say("installing pglast (PyPI) …")
+            shutil.rmtree(place, ignore_errors=True)
+            command = (sys.executable, "-m", "pip", "--disable-pip-version-check", "install")
+            options = ("--quiet", "--no-deps", "--only-binary", ":all:", "--target", str(place))
+            done = subprocess.run(
+                [*command, *options, PGLAST], capture_output=True, text=True, check=False
+            )
+            assert done.returncode == 0, done.stderr
+            stamp.write_text(PGLAST, encoding="utf-8")
+    return place
+
+
 def ensure(say: Callable[[str], None]) -> Installed:
     """Install what is missing; several test processes may ask at once, one does it."""
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -154,3 +181,4 @@ if __name__ == "__main__":
 
     ensure(_say)
     ensure_browser(_say)
+    ensure_pglast(_say)

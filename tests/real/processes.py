@@ -178,8 +178,20 @@ def gateway(
     servers: Mapping[str, Json],
     settings: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
+    *,
+    prelude: Sequence[str] = (),
+    on_start: Callable[[subprocess.Popen[bytes], Path], None] | None = None,
 ) -> Iterator[RunningGateway]:
-    """A gateway process in front of `servers`, with everything it keeps below `folder`."""
+    """A gateway process in front of `servers`, with everything it keeps below `folder`.
+
+    Args:
+        folder: Where it runs and keeps its files.
+        servers: By name.
+        settings: Tables of its configuration.
+        env: Further variables.
+        prelude: Options of the interpreter, such as a program that goes on with the rest.
+        on_start: Called with the process and its log before it is known to serve.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "toolgate.toml"
     document = dict(settings or {}) | {"serve": {"port": 0}, "server": dict(servers)}
@@ -195,8 +207,10 @@ def gateway(
                     return run
         return None
 
-    command = (sys.executable, "-m", "toolgate", "serve", "--config", str(config))
+    command = (sys.executable, *prelude, "-m", "toolgate", "serve", "--config", str(config))
     with running(command, log=log, env=env, cwd=folder) as process:
+        if on_start is not None:
+            on_start(process, log)
         run = wait_until(announced, within_s=HANG_S, what="announcing the gateway")
         yield RunningGateway(url=f"{run.address}/mcp", run=run, log=log, config=config, env=env)
         children = psutil.Process(process.pid).children(recursive=True)

@@ -137,7 +137,7 @@ class Permissions:
         try:
             await self._data.refresh()
         except StoreError as error:  # tried again while the gateway runs
-            log.warning("projects cannot be written", extra={"error": str(error)})
+            log.warning("projects cannot be read", extra={"error": error.full_text})
         self._refresh()
 
     def project(self, name: str) -> ProjectTable:

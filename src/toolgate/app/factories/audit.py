@@ -48,15 +48,16 @@ class AuditParts:
     """This process, as its intents name it; empty if nobody could close them."""
 
 
-async def open_audit(stack: AsyncExitStack, settings: Settings, store: Store) -> AuditParts:
+def open_audit(
+    stack: AsyncExitStack, settings: Settings, store: Store, installation_key: bytes
+) -> AuditParts:
     """The audit of a gateway; closing the stack writes, signs and ends it.
 
     Raises:
         SettingError: A place for records is not said, or does not exist; or the key is none.
         MissingExtraError: A library for a place is not installed.
-        StoreError: The store cannot be read.
     """
-    signer = _signer(settings, await store.secret(INSTALLATION_KEY))
+    signer = _signer(settings, installation_key)
     recorder = _recorder(settings.audit, store)
     is_memory = _is_memory(settings)
     writer = AuditWriter(store, recorder, folder=None if is_memory else run_dir())

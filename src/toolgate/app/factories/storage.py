@@ -89,7 +89,7 @@ async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: flo
     """
     problem = ""
     try:
-        store = await _open(settings.store.url or default_store_url(), wait_s)
+        store, key = await _open(settings.store.url or default_store_url(), wait_s)
     except StoreError as error:
         if not wait_s or not error.retryable or settings.audit.on_failure == "closed":
             raise
@@ -99,27 +99,31 @@ async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: flo
             extra={"error": problem},
         )
         settings = replace(settings, store=StoreSettings(url=_IN_MEMORY))
-        store = await _open(_IN_MEMORY, 0.0)
+        store, key = await _open(_IN_MEMORY, 0.0)
     stack.push_async_callback(store.close)
     vectors = VectorStores(store)
     stack.push_async_callback(vectors.aclose)
     return Storage(
         store=store,
         vectors=vectors,
-        signer=Signer(await store.secret(INSTALLATION_KEY)),
-        audit=await open_audit(stack, settings, store),
+        signer=Signer(key),
+        audit=open_audit(stack, settings, store, key),
         problem=problem,
     )
 
 
-async def _open(url: str, wait_s: float) -> Store:
-    """An open store; what may pass by itself (an outage, a full disk, a lock) is retried."""
+async def _open(url: str, wait_s: float) -> tuple[Store, bytes]:
+    """An open store and its installation key, which a new store has to be able to keep.
+
+    What may pass by itself (an outage, a full disk, a lock) is retried.
+    """
     until = monotonic() + wait_s
     is_reported = False
     while True:
         store = make_store(url)
         try:
             await store.open()
+            key = await store.secret(INSTALLATION_KEY)
         except BaseException as error:
             await store.close()
             if not isinstance(error, StoreError) or not error.retryable or monotonic() >= until:
@@ -132,4 +136,4 @@ async def _open(url: str, wait_s: float) -> Store:
                 is_reported = True
             await anyio.sleep(min(_RETRY_S, max(0.0, until - monotonic())))
         else:
-            return store
+            return store, key

@@ -64,6 +64,7 @@ class AccessData:
         self._used: dict[str, str] = {}
         self._references: frozenset[str] = frozenset()
         self._has_written_references = False
+        self._is_write_failing = False
         self._listeners: list[Callable[[], None]] = []
         self._reading = anyio.Lock()
 
@@ -94,8 +95,7 @@ class AccessData:
             version = await self._store.access.version()
             # Also after a change: another process may have deleted them, or restored a backup.
             if not self._has_written_references or version != self.snapshot.version:
-                await self._store.projects.add_references(self._references)
-                self._has_written_references = True
+                self._has_written_references = await self._write_references()
             if version == self.snapshot.version:
                 return
             tokens = await self._store.access.tokens()
@@ -112,6 +112,21 @@ class AccessData:
             )
         for listener in list(self._listeners):
             listener()
+
+    async def _write_references(self) -> bool:
+        """Let rows refer to projects of files; False: tried again later.
+
+        A store that can be read is used although it cannot be written.
+        """
+        try:
+            await self._store.projects.add_references(self._references)
+        except StoreError as error:
+            if not self._is_write_failing:
+                log.warning("projects cannot be written", extra={"error": error.full_text})
+            self._is_write_failing = True
+            return False
+        self._is_write_failing = False
+        return True
 
     async def watch(self) -> None:
         """Follow the store until cancelled, and record when tokens were used."""

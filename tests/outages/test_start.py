@@ -1,0 +1,270 @@
+"""`toolgate serve` started against a store that is full, read-only or not there yet."""
+
+import json
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+import pytest
+
+from tests.limits import HANG_S
+from tests.outages import ledger_server
+from tests.outages.load import Load, until_metric
+from tests.postgres import PostgresServer
+from tests.real.processes import RunningGateway, gateway, isolated, wait_until
+from tests.server.http_gateway import headers_for, modern
+from toolgate.store import AuditFilter, make_store
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.real,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux takes rights from root"),
+]
+
+RETRYING = "the store cannot be opened, retrying"
+WITHOUT_OVERRIDE = """
+import ctypes, os, sys
+PR_CAPBSET_DROP, CAP_DAC_OVERRIDE = 24, 1  # linux/prctl.h, linux/capability.h
+if os.getuid() == 0:  # who may write to read-only files otherwise
+    assert ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0) == 0
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+SMALL_FILES = """
+import os, resource, sys
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, hard))  # SQLite's index of its log fits
+os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outage:
+    """A store that cannot be opened until `end` is called."""
+
+    url: str
+    reason: str
+    """Words of the log that say what is wrong."""
+    end: Callable[[psutil.Process], None]
+    prelude: Sequence[str] = ()
+    """What the process starts with, before `-m toolgate`."""
+
+
+def full(folder: Path, _: pytest.FixtureRequest | None) -> Outage:
+    """A disk that takes no file of more than 40 KB; the database has to be made."""
+
+    def end(process: psutil.Process) -> None:
+        _, hard = process.rlimit(psutil.RLIMIT_FSIZE)
+        process.rlimit(psutil.RLIMIT_FSIZE, (hard, hard))
+
+    url = f"sqlite:///{folder / 'toolgate.db'}"
+    return Outage(url=url, reason="full|disk I/O", end=end, prelude=("-c", SMALL_FILES))
+
+
+def read_only(folder: Path, _: pytest.FixtureRequest) -> Outage:
+    """A database that may only be read, and has not been served from yet."""
+    path = folder / "toolgate.db"
+    url = f"sqlite:///{path}"
+
+    async def create() -> None:
+        store = make_store(url)
+        await store.open()
+        await store.close()
+
+    anyio.run(create)
+    return unwritable(path)
+
+
+def unwritable(path: Path) -> Outage:
+    """A database that may only be read until the outage ends."""
+    path.chmod(0o444)
+
+    def end(_: psutil.Process) -> None:
+        for file in path.parent.glob(f"{path.name}*"):  # the log of SQLite has the same rights
+            file.chmod(0o600)
+
+    return Outage(
+        url=f"sqlite:///{path}", reason="readonly", end=end, prelude=("-c", WITHOUT_OVERRIDE)
+    )
+
+
+def unreachable(folder: Path, request: pytest.FixtureRequest) -> Outage:
+    """A PostgreSQL whose socket is not there yet."""
+    server: PostgresServer = request.getfixturevalue("postgres")
+    link = folder / "pg"
+    url = server.new_database().replace(server.folder, str(link))
+    return Outage(
+        url=url,
+        reason="No such file|could not connect|connection",
+        end=lambda _: link.symlink_to(server.folder),
+    )
+
+
+OUTAGES = pytest.mark.parametrize("outage", [full, read_only, unreachable])
+
+
+def starting(
+    folder: Path, outage: Outage, on_failure: str = "open", **more: Any
+) -> AbstractContextManager[RunningGateway]:
+    """A gateway that starts while its store has an outage."""
+    command = [ledger_server.__file__, str(folder / "ledger.txt")]
+    servers = {"ledger": {"command": sys.executable, "args": command}}
+    settings: dict[str, Any] = {
+        "mode": "all",
+        "auth": more.pop("auth", "local"),
+        "store": {"url": outage.url},
+        "audit": {"on_failure": on_failure},
+        "project": {"web": {"read_only": True}},
+    }
+    return gateway(folder, servers, settings, prelude=outage.prelude, **more)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    path = tmp_path / "gateway"
+    path.mkdir()
+    return path
+
+
+def log_has(log: Path, text: str) -> bool | None:
+    return True if text in log.read_text("utf-8", errors="replace") else None
+
+
+@OUTAGES
+@pytest.mark.parametrize("on_failure", ["open", "closed"])
+async def test_a_store_that_becomes_usable_is_opened(
+    outage: Callable[[Path, pytest.FixtureRequest], Outage],
+    on_failure: str,
+    folder: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    store = await anyio.to_thread.run_sync(outage, folder, request)
+
+    def repair(process: subprocess.Popen[bytes], log: Path) -> None:
+        wait_until(lambda: log_has(log, RETRYING), within_s=HANG_S, what="a retry")
+        store.end(psutil.Process(process.pid))
+
+    with starting(folder, store, on_failure, on_start=repair) as running:
+        running.wait_ready("ledger")
+        load = Load(address=running.run.address, key=running.run.key)
+        async with load.running():
+            await load.until_answered(5)
+        log = running.log.read_text("utf-8")
+        assert running.metric("toolgate_store_up") == 1
+    assert re.search(store.reason, log, re.IGNORECASE), log
+    assert "nothing is kept" not in log
+    opened = make_store(store.url)
+    await opened.open()
+    try:
+        assert {token.name for token in await opened.access.tokens()} >= set(load.tokens)
+    finally:
+        await opened.close()
+
+
+@OUTAGES
+async def test_with_open_a_gateway_without_its_store_runs_and_says_so(
+    outage: Callable[[Path, pytest.FixtureRequest], Outage],
+    folder: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    store = await anyio.to_thread.run_sync(outage, folder, request)
+    with starting(folder, store) as running:
+        running.wait_ready("ledger")
+        load = Load(address=running.run.address, key=running.run.key)
+        async with load.running():
+            await load.until_answered(5)
+        assert load.refused == []
+        assert running.metric("toolgate_store_up") == 0
+        wait_until(
+            lambda: log_has(running.log, "WARNING: nothing is kept until a restart"),
+            within_s=HANG_S,
+            what="a warning",
+        )
+    assert (folder / "ledger.txt").read_text().count("\n") >= 5
+
+
+@OUTAGES
+def test_with_closed_a_gateway_without_its_store_ends_with_the_reason(
+    outage: Callable[[Path, pytest.FixtureRequest], Outage],
+    folder: Path,
+    request: pytest.FixtureRequest,
+) -> None:
+    store = outage(folder, request)
+    config = folder / "toolgate.toml"
+    config.write_text(
+        f'[store]\nurl = "{store.url}"\n[audit]\non_failure = "closed"\n[serve]\nport = 0\n'
+    )
+    done = subprocess.run(
+        [sys.executable, *store.prelude, "-m", "toolgate", "serve", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        check=False,
+        env=isolated(folder),
+    )
+    assert done.returncode not in {0, -9, -25}, done.stderr
+    assert re.search(store.reason, done.stderr, re.IGNORECASE), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def call_as(running: RunningGateway, token: str, entry: str) -> str:
+    """What a call of the ledger answers to the owner of a token."""
+    message = modern("tools/call", {"name": "ledger__book", "arguments": {"entry": entry}})
+    request = urllib.request.Request(
+        running.url,
+        json.dumps(message).encode(),
+        {
+            "Accept": "application/json, text/event-stream",
+            "Content-Type": "application/json",
+            "Authorization": f"Bearer {token}",
+            **headers_for(message),
+        },
+    )
+    with urllib.request.urlopen(request, timeout=HANG_S) as answer:
+        return answer.read().decode()
+
+
+def disk_full(path: Path) -> Outage:
+    return replace(full(path.parent, None), url=f"sqlite:///{path}")
+
+
+@pytest.mark.parametrize("outage", [disk_full, unwritable])
+async def test_a_store_in_use_that_cannot_be_written_is_served_at_once_and_written_later(
+    outage: Callable[[Path], Outage], folder: Path
+) -> None:
+    """Its tokens keep working: a store in memory would know none of them."""
+    path = folder / "toolgate.db"
+    healthy = Outage(url=f"sqlite:///{path}", reason="", end=lambda _: None)
+    with starting(folder, healthy, auth="required") as running:
+        running.wait_ready("ledger")
+        body = json.dumps({"name": "anna", "allow": ["ledger"]}).encode()
+        headers = {"X-Toolgate-Key": running.run.key, "Content-Type": "application/json"}
+        request = urllib.request.Request(f"{running.run.address}/api/v1/tokens", body, headers)
+        with urllib.request.urlopen(request, timeout=HANG_S) as answer:
+            token = json.load(answer)["token"]
+    store = outage(path)
+    with starting(folder, store, auth="required") as running:
+        running.wait_ready("ledger")
+        while not await anyio.to_thread.run_sync(running.metric, "toolgate_audit_failing"):
+            answer = await anyio.to_thread.run_sync(call_as, running, token, "while broken")
+            assert "while broken" in answer
+        store.end(psutil.Process(running.run.pid))
+        await until_metric(running, "toolgate_audit_failing", 0)
+        await until_metric(running, "toolgate_audit_pending", 0)
+        log = running.log.read_text("utf-8")
+        assert running.metric("toolgate_audit_dropped_total") == 0
+    assert "nothing is kept" not in log
+    reopened = make_store(store.url)
+    await reopened.open()
+    try:
+        records = await reopened.audit.select(AuditFilter(action="call", limit=100))
+    finally:
+        await reopened.close()
+    assert {record.phase for record in records} == {"intent", "outcome"}

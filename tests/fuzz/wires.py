@@ -81,13 +81,16 @@ class Wires:
     async def fault_of_health(self) -> str:
         """Whether both still answer."""
         request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError as error:
+            return f"afterwards no connection can be opened: {error}"
         try:
             async with asyncio.timeout(ANSWER_S):
                 writer.write(request)
                 answer = await reader.read()
-        except TimeoutError:
-            return "afterwards no connection is answered"
+        except (TimeoutError, OSError) as error:
+            return f"afterwards no connection is answered: {error}"
         finally:
             writer.close()
         if not answer.startswith(b"HTTP/1.1 200"):

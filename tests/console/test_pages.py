@@ -3,6 +3,7 @@
 import io
 import re
 import zipfile
+from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from tests.console.console_client import HOSTILE, notes, open_console, visible_t
 from tests.limits import HANG_S
 from toolgate.base import plugins
 from toolgate.cli.evaluation._measure import read_labelled
+from toolgate.evaluation.answer_runs import runs_folder, save_run
+from toolgate.evaluation.answers import AnswerRun, JudgedAnswer, TurnVariant
 from toolgate.evaluation.results import evaluations_file, note_evaluations
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import AuditSettings, Settings
@@ -456,3 +459,42 @@ async def test_evaluations_are_shown_over_time(
         told = visible_text(page)
         assert "R@5 0.750 +0.250" in told
         assert "R@5 0.500 , MRR 0.400" in told
+
+
+async def test_answers_are_compared_question_by_question(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    async with open_console() as place:
+        assert "toolgate eval answers" in visible_text(await place.page("evaluation"))
+        assert "There is no such evaluation" in visible_text(
+            await place.page("evaluation/answers", 400, run="../x")
+        )
+        judged = JudgedAnswer(
+            id="q1",
+            question="<b>Who?</b>",
+            expected="IT",
+            answer="It is IT [1].",
+            sources=("vpn.md",),
+            rank=2,
+            correctness=0.5,
+            faithfulness=1.0,
+            tokens=1234,
+            cost=0.0,
+            seconds=0.5,
+        )
+        lost = replace(judged, answer="", rank=0, correctness=None, error="down")
+        runs = [
+            AnswerRun(variant=TurnVariant(name="settings"), answers=(judged,)),
+            AnswerRun(variant=TurnVariant(name="top_k=1"), answers=(lost,)),
+        ]
+        run_id = save_run(runs_folder(), "handbook", "main", runs)
+        assert f"evaluation/answers?run={run_id}" in await place.page("evaluation")
+        page = await place.page("evaluation/answers", run=run_id)
+        assert "<b>Who" not in page
+        assert 'aria-label="settings, hit@5: 1.000"' in page
+        told = visible_text(page)
+        assert "partly correct" in told
+        assert "The passage with the answer was number 2. The documents support the answer." in told
+        assert "was not among the first ten" in told
+        assert "No answer. down" in told

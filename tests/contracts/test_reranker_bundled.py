@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 
 from toolgate.base import plugins
-from toolgate.models.embedders import Embedder
 from toolgate.models.rerankers import CandidatePassage, Reranker, reranked
 from toolgate.testing.contracts.reranker import RerankerContract
 from toolgate.types import PluginSpec
@@ -15,8 +14,7 @@ pytestmark = pytest.mark.anyio
 
 def make() -> Reranker:
     spec = PluginSpec(name="bundled", options={}, setting="")
-    embedder = plugins.make("embedder", Embedder, spec, {})
-    return plugins.make("reranker", Reranker, spec, {"embedder": embedder})
+    return plugins.make("reranker", Reranker, spec, {})
 
 
 class TestBundled(RerankerContract):
@@ -36,3 +34,13 @@ async def test_one_good_sentence_counts_although_the_passage_is_about_more() -> 
     ]
     scores = await reranked(make(), "Who approves holidays?", candidates)
     assert scores.index(max(scores)) == 0
+
+
+async def test_a_rare_word_counts_although_no_sentence_is_like_the_question() -> None:
+    candidates = [
+        CandidatePassage(text="Ask at the desk how to enter the house. The house has a desk."),
+        CandidatePassage(text="Bring a passport. The guard looks at everything."),
+        CandidatePassage(text="Bring an umbrella. The weather changes all the time."),
+    ]
+    scores = await reranked(make(), "Do I need my passport to enter?", candidates)
+    assert scores.index(max(scores)) == 1

@@ -26,6 +26,7 @@ from toolgate.chat.turns.failure import friendly
 from toolgate.chat.turns.messages import clean_messages, repair, unanswered, without_internal
 from toolgate.chat.turns.sources import citations
 from toolgate.chat.turns.turn import Turn, TurnServices
+from toolgate.chat.turns.turn_settings import choices_from
 
 __all__ = [
     "DOCUMENTS",
@@ -48,6 +49,7 @@ __all__ = [
     "TurnState",
     "TurnStatus",
     "Update",
+    "choices_from",
     "citations",
     "clean_messages",
     "friendly",

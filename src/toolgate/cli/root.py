@@ -138,7 +138,7 @@ COMMANDS: dict[str, CommandEntry] = {
         "Replay past searches with different settings and show the differences.",
     ),
     "eval": CommandEntry(
-        ADMINISTRATION, "evaluation", "Measure the quality of search and intent detection."
+        ADMINISTRATION, "evaluation", "Measure the quality of search, intent detection and answers."
     ),
     "index": CommandEntry(
         ADMINISTRATION, "tools", "Show, recompute and remove the vectors of the tool search."

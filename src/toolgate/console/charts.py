@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-__all__ = ["bars", "lines", "trendline"]
+__all__ = ["bars", "lines", "share_bar", "trendline"]
 
 _HEIGHT = 40
 _BAR = 4
 _GAP = 1
 _LINE_WIDTH = 120
 _LINE_HEIGHT = 24
+_SHARE_HEIGHT = 8
 _ROUND = 3
 _LEAST_SPREAD = 0.1
 
@@ -129,6 +130,25 @@ def trendline(values: Sequence[float], *, label: str) -> Markup:
         x=places[-1][0],
         y=places[-1][1],
         r=_ROUND,
+    )
+
+
+def share_bar(value: float, *, label: str) -> Markup:
+    """A share of 1 as a bar from left to right, on the length of the whole.
+
+    Args:
+        value: In [0, 1].
+        label: What it shows, for who does not see it.
+    """
+    return Markup(
+        '<svg class="share" role="img" aria-label="{said}" viewBox="0 0 {width} {height}"'
+        ' preserveAspectRatio="none"><rect class="whole" width="{width}" height="{height}"/>'
+        '<rect class="part" width="{part}" height="{height}"/></svg>'
+    ).format(
+        said=f"{label}: {value:.3f}",
+        width=_LINE_WIDTH,
+        height=_SHARE_HEIGHT,
+        part=round(value * _LINE_WIDTH, 1),
     )
 
 

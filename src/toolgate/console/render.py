@@ -15,7 +15,7 @@ from markupsafe import Markup
 import toolgate
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.console import safe_text
-from toolgate.console.charts import bars, lines, trendline
+from toolgate.console.charts import bars, lines, share_bar, trendline
 from toolgate.console.navigation import WITHIN, MenuPage, menu_of
 from toolgate.console.request import SAID, Visit
 from toolgate.settings import redact
@@ -66,6 +66,7 @@ class Renderer:
         helpers = {
             "bars": bars,
             "lines": lines,
+            "share_bar": share_bar,
             "trendline": trendline,
             "version": toolgate.__version__,
         }

@@ -32,7 +32,12 @@ from toolgate.errors import (
 from toolgate.models.embedders import Embedder, embedded
 from toolgate.models.rerankers import Reranker
 from toolgate.settings import DocumentSettings
-from toolgate.store import DocumentRepository, StoredCollection, StoredDocument
+from toolgate.store import (
+    DocumentRepository,
+    StoredCollection,
+    StoredDocument,
+    StoredPassage,
+)
 from toolgate.store.vectors import METRICS, Metric
 
 __all__ = ["AddedDocument", "DocumentLibrary", "DocumentResources", "NewDocument", "PassageSearch"]
@@ -42,6 +47,9 @@ log = logging.getLogger(__name__)
 _NAME: Final = re.compile(r"[^\W_][\w.-]{0,63}")
 _CUT_VERSION: Final = 2
 """Grows when documents are read or cut differently: they are taken in anew then."""
+
+_PASSAGES_AT_ONCE: Final = 512
+"""Passages that are read at once when all of a collection are; chosen."""
 
 _FAILURES: Final = 3
 """Failures in a row after which a collection is left alone for a while."""
@@ -257,6 +265,45 @@ class DocumentLibrary:
         """
         row = await self._row(project_id, name)
         return await self._rows.documents(row.collection_id)
+
+    async def passages(
+        self, project_id: str, name: str, document_id: str | None = None
+    ) -> list[tuple[str, StoredPassage]]:
+        """The passages of a collection or of one of its documents, each with its document's ID.
+
+        They come document by document, in the order of the text.
+
+        Raises:
+            ArgumentError: There is no such collection.
+        """
+        row = await self._row(project_id, name)
+        passages: list[tuple[str, StoredPassage]] = []
+        after = -1
+        while page := await self._rows.passage_page(
+            row.collection_id, after=after, limit=_PASSAGES_AT_ONCE
+        ):
+            passages += [pair for pair in page if document_id in (None, pair[0])]
+            after = page[-1][1].passage_id
+        return passages
+
+    async def passage_texts(
+        self, project_id: str, name: str, passage_ids: Some[int]
+    ) -> dict[int, str]:
+        """Texts of passages by number; those that another collection has are left out.
+
+        Raises:
+            ArgumentError: There is no such collection.
+        """
+        row = await self._row(project_id, name)
+        documents = {
+            document.document_id for document in await self._rows.documents(row.collection_id)
+        }
+        sources = await self._rows.passages(list(passage_ids))
+        return {
+            number: source.passage.text
+            for number, source in sources.items()
+            if source.document_id in documents
+        }
 
     def kept_hash(self, sha256: str) -> str:
         """What a document is known by: its file, and how it is cut now."""

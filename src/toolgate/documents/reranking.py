@@ -16,7 +16,7 @@ __all__ = ["codes_in", "passages_worth_reading", "rerank_passages", "with_codes_
 
 log = logging.getLogger(__name__)
 
-_WORTH_READING: Final = 1.0
+_WORTH_READING: Final = 0.45
 """Deviations below the best passage down to which others are given to a model; chosen so that
 models get half of the tokens, on the tuned collections of `benchmarks.document_questions`."""
 

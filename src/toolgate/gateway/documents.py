@@ -33,7 +33,7 @@ from toolgate.documents import (
 from toolgate.errors import ArgumentError, StoreError, UnknownToolError
 from toolgate.gateway.visible_catalog import VisibleCatalog
 from toolgate.security.access import Access
-from toolgate.store import StoredDocument
+from toolgate.store import StoredDocument, StoredPassage
 from toolgate.types import Caller, Json
 
 __all__ = ["DocumentService", "Rendered"]
@@ -203,6 +203,33 @@ class DocumentService:
             )
             for row in rows
         ]
+
+    async def passages(
+        self, caller: Caller, name: str, document_id: str | None = None
+    ) -> list[tuple[str, StoredPassage]]:
+        """The passages of a collection or of one of its documents, each with its source.
+
+        They come document by document, in the order of the text.
+        """
+        collection = _named(await self.collections(caller, counted=False), [name])[0]
+        project_id = caller.project_id
+        sources = {
+            document.document_id: document.source
+            for document in await self._library.documents(project_id, collection.name)
+        }
+        passages = await self._library.passages(project_id, collection.name, document_id)
+        return [
+            (sources[owner], passage)
+            for owner, passage in passages
+            if owner in sources  # one that has just been removed
+        ]
+
+    async def passage_texts(
+        self, caller: Caller, name: str, passage_ids: Sequence[int]
+    ) -> dict[int, str]:
+        """Texts of passages of a collection by number, as far as they are still there."""
+        collection = _named(await self.collections(caller, counted=False), [name])[0]
+        return await self._library.passage_texts(caller.project_id, collection.name, passage_ids)
 
     async def make(self, caller: Caller, name: str, **settings: str | None) -> Collection:
         """Make a collection, or change alias and description of one; see `Library.make`."""

@@ -1,4 +1,4 @@
-"""`toolgate eval`: measure search and intent detection on labelled data."""
+"""`toolgate eval`: measure search, intent detection and answers on labelled data."""
 
 import json
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ import typer
 
 from toolgate.app.factories.search import Strategies
 from toolgate.base.installation import install_hint
+from toolgate.cli.evaluation._answers import answers
 from toolgate.cli.evaluation._intents import intents
 from toolgate.cli.evaluation._measure import (
     METRICS,
@@ -36,10 +37,11 @@ from toolgate.settings import Settings, load
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="Measure the quality of search and intent detection.",
+    help="Measure the quality of search, intent detection and answers.",
     no_args_is_help=True,
     add_completion=False,
 )
+app.command()(answers)
 app.command()(intents)
 
 _DEPTH = 20
@@ -54,7 +56,7 @@ _SAVED_METRICS = ("R@5", "R@1", "C@10", "MRR", "any@5")
 
 @app.callback()
 def group() -> None:
-    """Measure the quality of search and intent detection."""
+    """Measure the quality of search, intent detection and answers."""
 
 
 @app.command()

@@ -1,19 +1,26 @@
-"""The Evaluation page: results of `toolgate eval` over time, and ratings to export."""
+"""The Evaluation pages: results of `toolgate eval` over time, answers, and ratings to export."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
+from pathlib import Path
+from typing import TypeVar
 
 import anyio.to_thread
 from starlette.responses import Response
 
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
-from toolgate.errors import StoreError
+from toolgate.errors import ArgumentError, StoreError
+from toolgate.evaluation.answer_runs import SavedRun, read_run, recent_runs, runs_folder
 from toolgate.evaluation.labelled_requests import read_labelled_requests
 from toolgate.evaluation.results import Evaluation, evaluations_file, read_evaluations
+from toolgate.types import Json, json_array, json_object
 
 __all__ = ["ROUTES"]
+
+_T = TypeVar("_T")
 
 _RUNS = 30
 _TREND = 40
@@ -45,15 +52,11 @@ class Trend:
 
 async def _show(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
-    path = evaluations_file()
-    try:
-        rows = await anyio.to_thread.run_sync(read_evaluations, path)
-    except OSError as error:
-        raise StoreError(
-            f"{path} cannot be read: {error.strerror}.",
-            hint="Let the user that runs the gateway read it.",
-        ) from error
-    return visit.page("evaluation.html", trends=_trends(rows), runs=rows[::-1][:_RUNS])
+    rows = await _from_disk(read_evaluations, evaluations_file())
+    answers = await _from_disk(recent_runs)
+    return visit.page(
+        "evaluation.html", trends=_trends(rows), runs=rows[::-1][:_RUNS], answers=answers
+    )
 
 
 def _trends(rows: Sequence[Evaluation]) -> list[Trend]:
@@ -72,6 +75,45 @@ def _trends(rows: Sequence[Evaluation]) -> list[Trend]:
     return sorted(trends, key=lambda trend: trend.last.at, reverse=True)
 
 
+async def _answers(visit: Visit) -> Response:
+    """A comparison of settings, question by question."""
+    visit.gateway.visible.must_manage(visit.caller)
+    run = await _from_disk(partial(read_run, run_id=visit.asked("run")))
+    if run is None:
+        raise ArgumentError(
+            "There is no such evaluation.", hint="It may have been removed for newer ones."
+        )
+    return visit.page(
+        "answers.html", run=run, metrics=_metrics_of(run), questions=_by_question(run)
+    )
+
+
+def _metrics_of(run: SavedRun) -> list[str]:
+    """Names of the metrics that any variant has, in the order in which they were measured."""
+    return list(dict.fromkeys(name for variant in run.variants for name in variant["shares"]))
+
+
+def _by_question(run: SavedRun) -> list[list[tuple[str, Json]]]:
+    """Of each question the answers of all variants, with the names of these."""
+    answers = [
+        [(str(variant["name"]), json_object(answer)) for answer in json_array(variant["answers"])]
+        for variant in run.variants
+    ]
+    return [list(row) for row in zip(*answers, strict=False)]
+
+
+async def _from_disk(read: Callable[[Path], _T], path: Path | None = None) -> _T:
+    """What is read from a file or folder of evaluations, in a thread."""
+    path = path or runs_folder()
+    try:
+        return await anyio.to_thread.run_sync(read, path)
+    except OSError as error:
+        raise StoreError(
+            f"{path} cannot be read: {error.strerror}.",
+            hint="Let the user that runs the gateway read it.",
+        ) from error
+
+
 async def _marks(visit: Visit) -> Response:
     """The requests whose tools worked or were marked right, to measure with."""
     visit.gateway.visible.must_manage(visit.caller)
@@ -85,5 +127,6 @@ async def _marks(visit: Visit) -> Response:
 
 ROUTES = (
     Route(path="evaluation", show=_show),
+    Route(path="evaluation/answers", show=_answers),
     Route(path="evaluation/marks", show=_marks, is_long=True),
 )

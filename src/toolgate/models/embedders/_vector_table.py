@@ -107,6 +107,19 @@ class VectorTable:
         """The one row of `vectors` for a text."""
         return self.vectors([text])[0]
 
+    def rows(self, text: str) -> list[int]:
+        """The rows whose sum is the vector of a text, before it gets length 1."""
+        return self._rows(self._pieces(text))
+
+    def is_piece(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which rows are those of subwords; the others are those of pairs."""
+        return rows < self._first_pair
+
+    def decoded(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Shape `(len(rows), dim)`: the rows as they are added up; rare subwords are longer."""
+        codes = _halves(self._codes.whole()[rows]).astype(np.float32)
+        return (codes - 8) * self._scale[rows][:, None]
+
     def _sum(
         self,
         summed: NDArray[np.float32],

@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 from anyio import to_thread
+from numpy.typing import NDArray
 
 from toolgate.errors import EmbedderError
+from toolgate.models.embedders._late_interaction import compare_passages
 from toolgate.models.embedders._vector_table import VectorTable, read_table
 from toolgate.models.embedders._verified import NEAR
 from toolgate.models.embedders.base import Reads, TextKind, Vectors
@@ -85,6 +88,20 @@ class BundledEmbedder:
         if self._loaded is None:
             self._loaded = _shared(self._path)
         return self._loaded
+
+    async def compare(
+        self, question: str, passages: Sequence[Sequence[str]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """How near the sentences and the subwords of passages are to a question.
+
+        Args:
+            question: What somebody asks.
+            passages: Of each its heading, which may be empty, and its sentences.
+
+        Returns:
+            As `compare_passages`.
+        """
+        return await to_thread.run_sync(compare_passages, self._table, question, tuple(passages))
 
     def _compute(self, texts: Sequence[str]) -> Vectors:
         return self._table.vectors(texts)

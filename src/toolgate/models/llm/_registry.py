@@ -50,6 +50,7 @@ _TIMEOUTS_S: Mapping[Purpose, float] = {
     "classify": 15.0,
     "select": 30.0,
     "summary": 120.0,
+    "evaluate": 120.0,
 }
 
 _FIRST_PAUSE_S = 0.5

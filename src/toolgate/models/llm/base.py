@@ -47,7 +47,9 @@ Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
 """Why a model stopped: OpenAI's words."""
 
-Purpose: TypeAlias = Literal["answer", "rephrase", "grade", "classify", "select", "summary"]
+Purpose: TypeAlias = Literal[
+    "answer", "rephrase", "grade", "classify", "select", "summary", "evaluate"
+]
 """What a request is for; time limits, budgets and usage are kept by it."""
 
 

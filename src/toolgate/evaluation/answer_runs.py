@@ -1,0 +1,126 @@
+"""Runs of `toolgate eval answers` with every answer, in a folder of the data folder.
+
+The shares of each run are in the file of all evaluations too, from which trends are drawn.
+"""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from toolgate.base import json_text
+from toolgate.base.ids import new_id, utc_now
+from toolgate.evaluation.answers import AnswerRun
+from toolgate.settings import data_dir
+from toolgate.types import Json, json_array, json_object
+
+__all__ = ["RUNS_KEPT", "SavedRun", "read_run", "recent_runs", "runs_folder", "save_run"]
+
+RUNS_KEPT = 50
+"""Runs in the folder; older ones are removed; chosen."""
+
+_LONGEST_BYTES = 16 * 2**20
+"""Bytes of a run that are read; chosen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedRun:
+    """A comparison of variants on one set of questions."""
+
+    run_id: str
+    """Opaque; later runs sort behind earlier ones."""
+
+    at: str
+    """When; UTC, ISO 8601."""
+
+    subject: str
+    """The set of questions."""
+
+    judge: str
+    """The model that judged."""
+
+    questions: int
+    """How many."""
+
+    variants: tuple[Json, ...]
+    """Of each `name`, `choices`, `shares`, `means` and `answers`, as `JudgedAnswer` has them."""
+
+
+def runs_folder() -> Path:
+    """Where they are kept."""
+    return data_dir() / "answers"
+
+
+def save_run(folder: Path, subject: str, judge: str, runs: Sequence[AnswerRun]) -> str:
+    """Keep a comparison; gives its ID.
+
+    Raises:
+        OSError: The folder cannot be written.
+    """
+    run_id = new_id()
+    body: Json = {
+        "at": utc_now(),
+        "subject": subject,
+        "judge": judge,
+        "questions": max(len(run.answers) for run in runs),
+        "variants": [
+            {
+                "name": run.variant.name,
+                "choices": run.variant.choices,
+                "shares": run.shares(),
+                "means": run.means(),
+                "answers": [asdict(answer) for answer in run.answers],
+            }
+            for run in runs
+        ],
+    }
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = folder / f"{run_id}.{os.getpid()}"
+    try:
+        temporary.write_bytes(json_text.dumps(body))
+        temporary.replace(folder / f"{run_id}.json")
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+    for path in sorted(folder.glob("*.json"))[:-RUNS_KEPT]:
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+    return run_id
+
+
+def recent_runs(folder: Path) -> list[SavedRun]:
+    """All that are kept, newest first; files that are none are left out.
+
+    Raises:
+        OSError: The folder is there and cannot be read.
+    """
+    if not folder.is_dir():
+        return []
+    names = sorted((path.stem for path in folder.glob("*.json")), reverse=True)
+    return [run for name in names[:RUNS_KEPT] if (run := read_run(folder, name)) is not None]
+
+
+def read_run(folder: Path, run_id: str) -> SavedRun | None:
+    """One of them; None: there is none.
+
+    Raises:
+        OSError: It is there and cannot be read.
+    """
+    if not run_id.isalnum():
+        return None
+    try:
+        with (folder / f"{run_id}.json").open("rb") as file:
+            body = json_object(json_text.loads(file.read(_LONGEST_BYTES)))
+        return SavedRun(
+            run_id=run_id,
+            at=str(body["at"]),
+            subject=str(body["subject"]),
+            judge=str(body["judge"]),
+            questions=int(body["questions"]),
+            variants=tuple(map(json_object, json_array(body["variants"]))),
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError):
+        return None

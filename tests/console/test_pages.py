@@ -28,7 +28,7 @@ PAGES = (
     "", "servers", "server?name=notes", "servers/add", "tools", "tool?key=notes:add", "search",
     "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "guards", "logins",
     "why", "why?tool=notes:add", "approvals", "audit", "audit/verify", "sessions", "cost", "chat",
-    "evaluation",
+    "evaluation", "documents",
 )  # fmt: skip
 
 

@@ -81,6 +81,9 @@ class Choices:
     search_type: Literal["similarity", "similarity_score_threshold", "mmr", "hybrid"] = "hybrid"
     """How documents are searched."""
 
+    collections: tuple[str, ...] = ()
+    """Names or aliases of the collections that are looked up; empty: the model chooses from all."""
+
     inject: Literal["tail", "system"] = "tail"
     """Where documents are put."""
 

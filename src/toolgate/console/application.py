@@ -61,6 +61,8 @@ PAGES = (
     "audit",
     "cost",
     "chat",
+    "chat_turn",
+    "documents",
     "evaluation",
     "access.login",
 )

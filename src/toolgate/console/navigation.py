@@ -54,6 +54,7 @@ MENU = (
     MenuPage(path="audit", name="Audit", group="Activity", icon="audit", key="l", manages=True),
     MenuPage(path="cost", name="Cost", group="Activity", icon="cost", key="c", manages=True),
     MenuPage(path="chat", name="Chat", group="Models", icon="chat", key="m"),
+    MenuPage(path="documents", name="Documents", group="Models", icon="document", key="d"),
     MenuPage(
         path="evaluation",
         name="Evaluation",

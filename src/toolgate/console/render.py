@@ -24,6 +24,7 @@ from toolgate.types import json_object
 __all__ = ["STATIC", "Renderer", "static_file"]
 
 STATIC = {
+    "chat.js": "text/javascript",
     "console.css": "text/css",
     "console.js": "text/javascript",
     "favicon.svg": "image/svg+xml",

@@ -146,6 +146,10 @@ class Visit:
         """All values of a field that may come more than once."""
         return list(self._form.get(name, ()))
 
+    def has_field(self, name: str) -> bool:
+        """Whether the form that was sent has a field, be it empty."""
+        return name in self._form
+
     def sent_fields(self) -> list[tuple[str, str]]:
         """All fields of the form, but what only this session could send."""
         return [

@@ -161,6 +161,7 @@ async def _look_up(turn: Turn, messages: Sequence[Message], question: str) -> Re
     request = RetrieveRequest(
         question=question[:8000] or " ",
         history=_prior_messages(turn, messages) if turn.choices.history and is_first else (),
+        collections=turn.choices.collections,
         top_k=turn.choices.top_k,
         search_type=turn.choices.search_type,
         rephrase=turn.choices.rephrase and turn.choices.history and is_first,

@@ -37,6 +37,7 @@ def choices_from(
     stored = {**project, **thread}
     valid = {name: value for name, value in stored.items() if name in _TYPES}
     merged = {**of_file, **read_choices(valid), **read_choices(asked)}
+    merged["collections"] = tuple(merged["collections"])
     merged["tools_enabled"] = tuple(
         kind for kind in KINDS if kind in _kinds(merged["tools_enabled"])
     )
@@ -79,10 +80,11 @@ def _checked(name: str, value: object) -> object:
         if isinstance(value, str):
             return value
         raise _unfit(name, value, "a text")
+    allowed = "names of collections" if name == "collections" else ", ".join(KINDS)
     several = json_array(list(cast("Any", value)) if isinstance(value, tuple) else value)
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in several):
-        raise _unfit(name, cast("object", value), f"a list of {', '.join(KINDS)}")
-    return _kinds(several)
+        raise _unfit(name, cast("object", value), f"a list of {allowed}")
+    return tuple(map(str, several)) if name == "collections" else _kinds(several)
 
 
 def _kinds(values: object) -> tuple[str, ...]:

@@ -167,7 +167,7 @@ def _parse_setting(text: str) -> tuple[str, Any]:
         raise ArgumentError(f"--set is {text[:60]!r}.", allowed="Expected: KEY=VALUE.")
     if not value:
         return name, None
-    if name == "tools_enabled" and not value.startswith("["):
+    if name in {"tools_enabled", "collections"} and not value.startswith("["):
         return name, [tool.strip() for tool in value.split(",") if tool.strip() and tool != "none"]
     try:
         read: Json | Any = json.loads(value)

@@ -14,7 +14,7 @@ from toolgate.errors import ArgumentError, ForbiddenError
 from toolgate.store import StoredApproval
 from toolgate.types import Json, json_object
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "is_person"]
 
 _LATELY = 200
 
@@ -42,7 +42,7 @@ class WaitingApproval:
 async def _show(visit: Visit) -> Response:
     every = await visit.gateway.approvals.search(visit.caller, limit=_LATELY)
     decided = [approval for approval in every if approval.state != "waiting"]
-    is_person = _is_person(visit)
+    may_decide = is_person(visit)
     waiting = [
         _waiting(
             approval,
@@ -52,10 +52,10 @@ async def _show(visit: Visit) -> Response:
         for approval in every
         if approval.state == "waiting"
     ]
-    return visit.page("approvals.html", waiting=waiting if is_person else (), decided=decided[:40])
+    return visit.page("approvals.html", waiting=waiting if may_decide else (), decided=decided[:40])
 
 
-def _is_person(visit: Visit) -> bool:
+def is_person(visit: Visit) -> bool:
     """Whether a browser asks; only asked where nobody has to log in.
 
     An agent with a shell could otherwise decide with one request of `curl`. Browsers send the
@@ -102,7 +102,7 @@ async def _act(visit: Visit) -> Response:
     word = visit.typed("do")
     if word not in {"approve", "edit", "reject"}:
         raise ArgumentError(f"Unknown action {word[:40]!r}.")
-    if not _is_person(visit):
+    if not is_person(visit):
         raise ForbiddenError(
             "Calls are approved in a browser.", hint="Open this page in a browser."
         )

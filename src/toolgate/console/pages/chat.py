@@ -8,14 +8,17 @@ from starlette.responses import Response
 
 from toolgate.base import json_text
 from toolgate.chat import KINDS, ChatService, Choices
+from toolgate.console.pages.approvals import is_person
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import Json, json_array, json_object
 
-__all__ = ["ROUTES", "as_shown"]
+__all__ = ["ROUTES", "as_shown", "chat_of"]
 
 _PER_PAGE = 60
+_MOST_THREADS = 1_000
+"""Threads that are listed and searched, the last used first; chosen."""
 _EXECUTED = "\nExecuted: "
 """What tools for databases write in front of the statement that was run."""
 _NEITHER = "none"
@@ -28,6 +31,7 @@ _NAMES = {
     "grade": "Grade documents",
     "top_k": "Documents per turn",
     "search_type": "Document search type",
+    "collections": "Document collections",
     "inject": "Document placement",
     "call_before_model": "Call the intent's tool first",
     "thread_policy": "Concurrent turns",
@@ -55,7 +59,12 @@ class Setting:
     """What holds now."""
 
 
-def _chat(visit: Visit) -> ChatService:
+def chat_of(visit: Visit) -> ChatService:
+    """The chat of the gateway.
+
+    Raises:
+        SettingError: No chat model is configured.
+    """
     if visit.app.chat is None:
         raise SettingError(
             "No chat model is configured.",
@@ -65,21 +74,45 @@ def _chat(visit: Visit) -> ChatService:
 
 
 async def _list(visit: Visit) -> Response:
-    threads = await _chat(visit).threads.recent(visit.caller) if visit.app.chat is not None else []
-    return visit.page("chat.html", threads=threads, is_there=visit.app.chat is not None)
+    if visit.app.chat is None:
+        return visit.page("chat.html", threads=(), is_there=False, searched="", has_threads=False)
+    threads = await visit.app.chat.threads.recent(visit.caller, limit=_MOST_THREADS)
+    searched = visit.asked("q").strip()
+    matching = [thread for thread in threads if searched.casefold() in thread.name.casefold()]
+    return visit.page(
+        "chat.html",
+        threads=matching,
+        is_there=True,
+        searched=searched,
+        has_threads=bool(threads),
+        **await _pickers(visit, visit.app.chat, {}),
+    )
+
+
+async def _pickers(visit: Visit, chat: ChatService, chosen: Json) -> Json:
+    """Models and collections to choose from, and what is chosen."""
+    collections = await visit.gateway.documents.collections(visit.caller, counted=False)
+    return {
+        "models": list(chat.models.tables),
+        "collections": [collection.name for collection in collections if not collection.problem],
+        "chosen_model": str(chosen.get("model") or ""),
+        "chosen_collections": [str(name) for name in json_array(chosen.get("collections"))],
+    }
 
 
 async def _show(visit: Visit) -> Response:
-    chat, name = _chat(visit), visit.typed("name")
+    chat, name = chat_of(visit), visit.typed("name")
     before = visit.asked("before")
     history = await chat.threads.history(
         visit.caller, name, limit=_PER_PAGE, before=int(before) if before.isdecimal() else None
     )
-    if history is None:
+    run = chat.runs.find(visit.caller, visit.asked("run"))
+    if history is None and run is None:
         raise ArgumentError(
             f"No thread {name[:60]!r}.",
             hint="It may have been removed meanwhile.",
         )
+    history = history or {"messages": [], "has_more": False, "pending": []}
     spent = await chat.threads.spending(visit.caller, name)
     settings = await chat.threads.settings(visit.caller, name)
     return visit.page(
@@ -87,6 +120,10 @@ async def _show(visit: Visit) -> Response:
         name=name,
         messages=[as_shown(json_object(message)) for message in json_array(history["messages"])],
         has_more=history["has_more"],
+        pending=[json_object(call) for call in json_array(history["pending"])],
+        run=run if run is not None and run.ended is None else None,
+        may_decide=is_person(visit),
+        **await _pickers(visit, chat, json_object(settings["set"])),
         spent=spent,
         tokens=sum(row["prompt_tokens"] + row["completion_tokens"] for row in spent),
         price=sum(row["cost"] for row in spent),
@@ -96,7 +133,7 @@ async def _show(visit: Visit) -> Response:
 
 
 async def _change(visit: Visit) -> Response:
-    chat, name = _chat(visit), visit.typed("name")
+    chat, name = chat_of(visit), visit.typed("name")
     if await chat.threads.history(visit.caller, name, limit=1) is None:
         raise ArgumentError(
             f"No thread {name[:60]!r}.",
@@ -142,9 +179,9 @@ def _text(name: str, value: object) -> str:
     """A value of a setting as the form has it."""
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if name == "tools_enabled":
+    if name in {"tools_enabled", "collections"}:
         kinds = json_array(list(cast("Sequence[str]", value)))
-        return ", ".join(map(str, kinds)) or _NEITHER
+        return ", ".join(map(str, kinds)) or (_NEITHER if name == "tools_enabled" else "")
     return str(value)
 
 
@@ -156,6 +193,8 @@ def _value(name: str, text: str) -> object:
         return {"yes": True, "no": False}.get(text, text)
     if _TYPES[name] is int:
         return int(text) if text.isdecimal() and len(text) < 10 else text
+    if name == "collections":
+        return [part.strip() for part in text.split(",") if part.strip()]
     if name == "tools_enabled":
         return [] if text == _NEITHER else [part.strip() for part in text.split(",")]
     return text

@@ -116,6 +116,9 @@ class ChatSettings:
     search_type: Literal["similarity", "similarity_score_threshold", "mmr", "hybrid"] = "hybrid"
     """How documents are searched."""
 
+    collections: tuple[str, ...] = ()
+    """Names or aliases of the collections that are looked up; empty: the model chooses from all."""
+
     inject: Literal["tail", "system"] = "tail"
     """Where documents are put: at the end of the conversation, so that what was sent before is
     sent the same again and services have it in their cache, or in the system message."""

@@ -1,0 +1,136 @@
+"""What the Chat pages do: begin, follow and cancel a turn, and decide about calls that wait."""
+
+from collections.abc import AsyncGenerator
+
+from starlette.responses import Response, StreamingResponse
+
+from toolgate.base import json_text
+from toolgate.base.ids import new_id
+from toolgate.chat import Run, TurnRequest
+from toolgate.console.pages.approvals import is_person
+from toolgate.console.pages.chat import chat_of
+from toolgate.console.request import Visit
+from toolgate.console.route import Route
+from toolgate.errors import ArgumentError, ForbiddenError
+from toolgate.models.llm import Message
+from toolgate.types import Json, json_object
+
+__all__ = ["ROUTES"]
+
+_BEAT_S = 15.0
+"""Seconds of silence after which a comment is sent, so that proxies keep the stream; chosen."""
+
+_LONGEST_NAME = 200
+"""Characters of the name of a thread; chosen."""
+
+_SHOWN = (
+    "stream", "reasoning", "tools", "mcp_tool", "vs_metadata", "grade", "sources", "approval",
+    "retry", "compaction", "budget", "token_usage", "error",
+)  # fmt: skip
+"""Events that the page shows."""
+
+_LONGEST_SHOWN = 4_000
+"""Characters of the arguments and the result of a call that are shown while it runs; chosen."""
+
+
+async def _send(visit: Visit) -> Response:
+    """Begin a turn with a message, in a thread that may be new."""
+    chat = chat_of(visit)
+    text = visit.typed("text").strip()
+    if not text:
+        raise ArgumentError("The message is empty.", hint="Type what you want to ask.")
+    name = visit.typed("name").strip()[:_LONGEST_NAME] or f"console {new_id()}"
+    changes: Json = {}
+    if visit.has_field("model"):
+        changes["model"] = visit.typed("model") or None
+    if visit.has_field("collections"):
+        changes["collections"] = [item for item in visit.all_typed("collections") if item] or None
+    if changes:
+        await chat.threads.change_settings(visit.caller, name, changes)
+    run = chat.start(
+        TurnRequest(
+            caller=visit.caller, messages=(Message(role="user", content=text),), thread=name
+        )
+    )
+    return visit.go("thread", name=name, run=run.run_id)
+
+
+async def _cancel(visit: Visit) -> Response:
+    """End a turn; what was said so far is kept."""
+    run = _run_of(visit)
+    run.cancel()
+    await run.ended_event.wait()
+    return visit.go("thread", message="Stopped.", name=run.thread or "")
+
+
+async def _decide(visit: Visit) -> Response:
+    """Approve or reject a call, and go on with the turn once nothing else waits."""
+    chat, name = chat_of(visit), visit.typed("name")
+    word = visit.typed("do")
+    if word not in {"approve", "reject"}:
+        raise ArgumentError(f"Unknown action {word[:40]!r}.")
+    if not is_person(visit):
+        raise ForbiddenError(
+            "Calls are approved in a browser.", hint="Open this page in a browser."
+        )
+    waiting = {
+        str(json_object(call).get("approval_id"))
+        for call in await chat.threads.waiting(visit.caller, name)
+    }
+    approval_id = visit.typed("id")
+    if approval_id not in waiting:
+        raise ArgumentError("This call does not wait any more.", hint="Load the page again.")
+    await visit.gateway.approvals.decide(
+        visit.caller, approval_id, approve=word == "approve", via="console"
+    )
+    for other in waiting - {approval_id}:
+        if (await visit.gateway.approvals.wait(other, within_s=0)).state == "waiting":
+            return visit.go("thread", message="Decided. Another call waits.", name=name)
+    run = chat.start(TurnRequest(caller=visit.caller, messages=(), thread=name, resumes=True))
+    return visit.go("thread", name=name, run=run.run_id)
+
+
+async def _follow(visit: Visit) -> Response:
+    """What happens in a turn, as server-sent events."""
+    return StreamingResponse(_told(_run_of(visit)), media_type="text/event-stream")
+
+
+def _run_of(visit: Visit) -> Run:
+    run = chat_of(visit).runs.find(visit.caller, visit.typed("run"))
+    if run is None:
+        raise ArgumentError("There is no such turn.", hint="It may have ended some time ago.")
+    return run
+
+
+async def _told(run: Run) -> AsyncGenerator[bytes]:
+    after = 0
+    while True:
+        if not await run.wait(after, within_s=_BEAT_S):
+            yield b": still here\n\n"
+            continue
+        for number, event in run.since(after):
+            after = number
+            for kind, value in event.items():
+                if kind in _SHOWN:
+                    data = json_text.dumps(_shortened(value))
+                    yield b"event: %s\ndata: %s\n\n" % (kind.encode(), data)
+        if run.ended is not None and run.last <= after:
+            break
+    yield b"event: end\ndata: {}\n\n"
+
+
+def _shortened(value: object) -> object:
+    """What the page gets of an event: long results of tools are in the thread afterwards."""
+    fields = json_object(value)
+    result = fields.get("result")
+    if isinstance(result, str) and len(result) > _LONGEST_SHOWN:
+        return {**fields, "result": f"{result[:_LONGEST_SHOWN]}…"}
+    return value
+
+
+ROUTES = (
+    Route(path="chat/send", act=_send, acts_outside=True),
+    Route(path="chat/cancel", act=_cancel),
+    Route(path="chat/decide", act=_decide, acts_outside=True),
+    Route(path="chat/events", show=_follow),
+)

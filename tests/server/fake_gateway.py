@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from toolgate.base.processes.loop_monitor import LoopMonitor
 from toolgate.base.signing import Signer
 from toolgate.catalog import build_entries
 from toolgate.errors import (
@@ -69,6 +70,7 @@ class FakeGateway:
     release: asyncio.Event = field(default_factory=asyncio.Event)
     listeners: list[Callable[[Change], None]] = field(default_factory=list)
     enabled: dict[str, bool] = field(default_factory=dict)
+    loop_monitor: LoopMonitor = field(default_factory=LoopMonitor)
     admission: Admission = field(
         default_factory=lambda: Admission((), required=False, projects=lambda: ())
     )
@@ -296,6 +298,7 @@ def fake_app(gateway: FakeGateway, **serve_settings: Any) -> Any:
         settings=settings,
         store=None,
         signer=Signer(bytes(32)),
+        loop_monitor=gateway.loop_monitor,
         logins=SimpleNamespace(links=SimpleNamespace(base="", is_https=False)),
         recorder=SimpleNamespace(
             on_outcome=lambda listener: lambda: None,

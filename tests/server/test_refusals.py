@@ -11,7 +11,9 @@ import orjson
 import pytest
 
 from tests.limits import HANG_S
+from tests.server.fake_gateway import FakeGateway
 from tests.server.http_gateway import INITIALIZE, headers_for, listening, modern, post
+from toolgate.base.processes.loop_monitor import LoopMonitor
 
 pytestmark = pytest.mark.anyio
 
@@ -22,6 +24,69 @@ BOTH = "application/json, text/event-stream"
 async def open_session(url: str) -> dict[str, str]:
     opened = await post(url, INITIALIZE, {"Content-Type": "application/json"})
     return {"Mcp-Session-Id": opened.headers["Mcp-Session-Id"], **HANDSHAKE}
+
+
+class LateLoop(LoopMonitor):
+    """An event loop that is always five seconds late."""
+
+    @property
+    def lag_s(self) -> float:
+        return 5.0
+
+
+async def test_overload_is_refused_early_and_shared_fairly() -> None:
+    """Who has most of the running requests waits; another caller is answered."""
+    gateway = FakeGateway(loop_monitor=LateLoop())
+    running = 32
+    async with listening(gateway) as place, anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            await post(place.url, modern("tools/call", {"name": "slow"}))
+
+        for _ in range(running):
+            tasks.start_soon(call)
+        with anyio.fail_after(HANG_S):
+            while len(gateway.received) < running:
+                await anyio.sleep(0.01)
+        listing = modern("tools/list")
+        refused = await post(place.url, listing)
+        other = modern("tools/list", clientInfo={"name": "other", "version": "1"})
+        answered = await post(place.url, other)
+        gateway.release.set()
+        assert (refused.status, refused.headers["Retry-After"]) == (503, "5")
+        assert refused.error["data"] == {"code": "overloaded", "retryable": True}
+        assert "Nothing was sent to a server" in refused.error["message"]
+        assert answered.status == 200
+
+
+async def test_few_requests_are_never_refused_for_overload() -> None:
+    async with listening(FakeGateway(loop_monitor=LateLoop())) as place:
+        assert (await post(place.url, modern("tools/list"))).status == 200
+
+
+async def test_rest_requests_are_refused_in_their_form_when_overloaded() -> None:
+    gateway = FakeGateway(loop_monitor=LateLoop())
+    async with (
+        listening(gateway) as place,
+        aiohttp.ClientSession() as http,
+        anyio.create_task_group() as tasks,
+    ):
+
+        async def execute() -> None:
+            body = {"toolKey": "slow", "arguments": {}}
+            async with http.post(f"{place.url}/api/v1/execute", json=body) as response:
+                await response.read()
+
+        for _ in range(32):
+            tasks.start_soon(execute)
+        with anyio.fail_after(HANG_S):
+            while len(gateway.received) < 32:
+                await anyio.sleep(0.01)
+        async with http.get(f"{place.url}/api/v1/status") as response:
+            answer = await response.json()
+        gateway.release.set()
+        assert (response.status, response.headers["Retry-After"]) == (503, "5")
+        assert (answer["error"]["code"], answer["error"]["retryable"]) == ("overloaded", True)
 
 
 async def test_an_id_that_is_in_use_in_the_session_is_refused() -> None:

@@ -1,6 +1,7 @@
 """What operators read at `/metrics` is what happened, exactly."""
 
 import threading
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -215,3 +216,20 @@ def test_metrics_of_several_workers_are_one_text_with_a_label_for_each() -> None
         ("up", ("worker", "2")): 1.0,
     }
     assert joined.count("# TYPE calls_total") == 1
+
+
+@pytest.mark.anyio
+async def test_operators_see_how_late_the_event_loop_is_and_where_it_was() -> None:
+    async with opened() as (app, client):
+        with anyio.fail_after(HANG_S):
+            while app.loop_monitor.worst is None:
+                time.sleep(0.03)
+                await anyio.sleep(0.3)
+        values = await scraped(client)
+        answer = await client.get("/api/v1/diagnostics")
+    assert values["toolgate_event_loop_stalls_total",] >= 1
+    assert values["toolgate_event_loop_worst_stall_seconds",] >= 0.02
+    assert values["toolgate_overload_refusals_total",] == 0
+    worst = answer.json()["event_loop"]["worst_stall"]
+    assert worst["seconds"] >= 0.02
+    assert set(worst) == {"seconds", "cpu_s", "at", "stack"}

@@ -30,6 +30,7 @@ from toolgate.app.servers.server_registry import ServerRegistry
 from toolgate.app.servers.upstream_servers import UpstreamServers, open_upstream_servers
 from toolgate.audit import retention_of, run_housekeeping
 from toolgate.base.plugins import make
+from toolgate.base.processes.loop_monitor import LoopMonitor
 from toolgate.catalog import ConnectChoice
 from toolgate.chat import ChatService
 from toolgate.databases.connections import Connections, SchemaHistory
@@ -114,6 +115,8 @@ class App:
         self._configured_servers = configured_servers
         self._searches = searches
         self._chat = chat
+        self.loop_monitor = LoopMonitor()
+        """Watches the event loop while an endpoint serves."""
         self.connect: Callable[[], None] = parts.servers.fleet.allow_connections
         """Connects to the servers, if `open_app` was told to hold."""
 

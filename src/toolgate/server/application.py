@@ -80,7 +80,9 @@ class HttpApplication:
         self._local_key = LocalKey("")
         self.use_local_key(key)
         self._local_users = LocalUsers(app, self._local_key)
-        self._requests = RunningRequests()
+        self._requests = RunningRequests(
+            lambda: app.loop_monitor.lag_s, max_lag_s=settings.max_lag_s
+        )
         self._streams = OpenStreams(self._admission)
         self._memory = MemoryRelease()
         self._sdk = SdkLoader(app.gateway, max_body_bytes=settings.max_body_bytes)
@@ -121,13 +123,15 @@ class HttpApplication:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Run what serves requests; needed around any of them."""
-        telemetry = record_telemetry(self._app, running=lambda: len(self._requests))
+        telemetry = record_telemetry(self._app, requests=self._requests)
+        monitor = self._app.loop_monitor.watching(lambda: len(self._requests) > 0)
         async with telemetry as self._metrics, anyio.create_task_group() as tasks:
             self._metrics_endpoint.use(self._metrics)
             tasks.start_soon(self._sdk.run)
             forget = self._app.gateway.changes.on_access_change(self._streams.check_soon)
             try:
-                yield
+                with monitor:
+                    yield
             finally:
                 forget()
                 self._streams.stop_checking()

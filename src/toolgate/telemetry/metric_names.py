@@ -238,6 +238,26 @@ _ALL = (
         kind="gauge",
         description="Requests that are being answered.",
     ),
+    Metric(
+        name="toolgate_overload_refusals",
+        kind="counter",
+        description="Requests refused because the event loop was later than serve.max_lag_s.",
+    ),
+    Metric(
+        name="toolgate_event_loop_stalls",
+        kind="counter",
+        description="Times when the event loop ran nothing for more than 20 ms.",
+    ),
+    Metric(
+        name="toolgate_event_loop_lag_seconds",
+        kind="gauge",
+        description="How late the event loop is, as a mean of the last moments.",
+    ),
+    Metric(
+        name="toolgate_event_loop_worst_stall_seconds",
+        kind="gauge",
+        description="Longest stall of the last hour; GET /api/v1/diagnostics shows where it was.",
+    ),
 )
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _ALL}

@@ -8,7 +8,7 @@ somebody asks. Labels are bounded: of names that others choose so many are told 
 import asyncio
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
@@ -146,6 +146,16 @@ class SpanCounts(Protocol):
     dropped: int
 
 
+class RequestLoad(Protocol):
+    """What is told of requests that are being answered."""
+
+    refusals: int
+
+    def __len__(self) -> int:
+        """How many there are."""
+        ...
+
+
 class Metrics:
     """The numbers of one gateway."""
 
@@ -153,18 +163,18 @@ class Metrics:
         self,
         app: App,
         *,
-        running: Callable[[], int] = lambda: 0,
+        requests: RequestLoad | None = None,
         tracer: SpanCounts | None = None,
     ) -> None:
         """Make them; they count within `counting`.
 
         Args:
             app: The gateway.
-            running: How many requests are being answered.
+            requests: Those that are being answered.
             tracer: What records traces, if anything does.
         """
         self.app = app
-        self.running = running
+        self.requests = requests
         self.tracer = tracer
         self.cells: dict[Kind, RequestCounts] = {}
         """Requests by action, status and server."""

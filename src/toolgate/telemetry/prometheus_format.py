@@ -98,7 +98,18 @@ class PrometheusCollector(Collector):
         sent, dropped = (tracer.sent, tracer.dropped) if tracer is not None else (0, 0)
         yield self._counter("toolgate_spans_sent", {(): sent})
         yield self._counter("toolgate_spans_dropped", {(): dropped})
-        yield self._gauge("toolgate_running", {(): self._metrics.running()})
+        yield from self._of_load()
+
+    def _of_load(self) -> Iterator[Metric]:
+        requests, monitor = self._metrics.requests, self._metrics.app.loop_monitor
+        worst = monitor.worst
+        yield self._gauge("toolgate_running", {(): len(requests) if requests else 0})
+        refusals = requests.refusals if requests is not None else 0
+        yield self._counter("toolgate_overload_refusals", {(): refusals})
+        yield self._counter("toolgate_event_loop_stalls", {(): monitor.stalls})
+        yield self._gauge("toolgate_event_loop_lag_seconds", {(): monitor.lag_s})
+        seconds = worst.seconds if worst is not None else 0.0
+        yield self._gauge("toolgate_event_loop_worst_stall_seconds", {(): seconds})
 
     def _of_requests(self) -> Iterator[Metric]:
         requests, calls, refusals, size = (

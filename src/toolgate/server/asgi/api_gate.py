@@ -2,8 +2,8 @@
 
 from toolgate.server.asgi.errors import send_error
 from toolgate.server.asgi.host_check import HostCheck
-from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send
-from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
+from toolgate.server.asgi.parsing.messages import App, Receive, Scope, Send, with_header
+from toolgate.server.asgi.running_requests import OVERLOADED, SHUTTING_DOWN, RunningRequests
 
 __all__ = ["ApiGate"]
 
@@ -23,6 +23,15 @@ class ApiGate:
             await send_error(send, refusal.status, "forbidden", refusal.message)
         elif self._requests.is_draining:
             await send_error(send, 503, "shutting_down", SHUTTING_DOWN, retryable=True)
+        elif wait_s := self._requests.refusal_wait_s(caller := _address(scope)):
+            send = with_header(send, b"retry-after", b"%d" % wait_s)
+            await send_error(send, 503, "overloaded", OVERLOADED, retryable=True)
         else:
-            with self._requests.counted():
+            with self._requests.counted(caller):
                 await self._app(scope, receive, send)
+
+
+def _address(scope: Scope) -> str:
+    """Whose request it is, before it is known who calls."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""

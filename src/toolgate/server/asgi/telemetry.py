@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import anyio
 
 if TYPE_CHECKING:
     from toolgate.app.app import App
+    from toolgate.server.asgi.running_requests import RunningRequests
     from toolgate.telemetry import Metrics
 
 __all__ = ["record_telemetry"]
@@ -18,13 +19,13 @@ __all__ = ["record_telemetry"]
 
 @asynccontextmanager
 async def record_telemetry(
-    app: App, *, running: Callable[[], int] = lambda: 0, is_scraped: bool = True
+    app: App, *, requests: RunningRequests | None = None, is_scraped: bool = True
 ) -> AsyncGenerator[Metrics | None]:
     """Count and trace what happens within; gives the numbers, where there are any.
 
     Args:
         app: The gateway.
-        running: How many requests are being answered.
+        requests: Those that are being answered.
         is_scraped: Whether somebody can come for the numbers; else they are counted only where
             they are sent.
     """
@@ -37,7 +38,7 @@ async def record_telemetry(
             await stack.enter_async_context(tracer.recording())
         if settings.metrics.enabled and (is_scraped or settings.metrics.endpoint):
             telemetry: Any = import_module("toolgate.telemetry")
-            metrics = telemetry.Metrics(app, running=running, tracer=tracer)
+            metrics = telemetry.Metrics(app, requests=requests, tracer=tracer)
             stack.enter_context(metrics.counting())
             if settings.metrics.endpoint:
                 otlp = telemetry.load_otel_module("otlp_metrics", "metrics.endpoint")

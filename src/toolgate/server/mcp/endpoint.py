@@ -46,7 +46,7 @@ from toolgate.server.asgi.parsing.messages import (
 )
 from toolgate.server.asgi.request_context import BODY_BYTES, JSONRPC_ID, path_template
 from toolgate.server.asgi.response import send_empty
-from toolgate.server.asgi.running_requests import SHUTTING_DOWN, RunningRequests
+from toolgate.server.asgi.running_requests import OVERLOADED, SHUTTING_DOWN, RunningRequests
 from toolgate.server.mcp.fast_path import FastPath
 from toolgate.server.mcp.handshake.fast_path import SessionFastPath
 from toolgate.server.mcp.handshake.session_guard import SessionGuard
@@ -68,6 +68,7 @@ _ANONYMOUS_MAX_BYTES = 4 * 2**20
 """Largest body that is read from a client without a token in its headers; chosen."""
 
 _SHUTTING_DOWN_CODE = -31040
+_OVERLOADED_CODE = -31041
 """Of ours, outside of what JSON-RPC reserves."""
 
 _DUPLICATE_ID = (
@@ -138,7 +139,11 @@ class McpEndpoint:
             watched = _NO_CONTEXT
             if envelope.method == "subscriptions/listen":  # it stays open, so access may end first
                 watched = self._streams.watched(credentials, scope[_CALLER])
-            with self._requests.counted(), watched:
+            share = scope[_CALLER].caller_id if self._admission.required else credentials.client
+            if envelope.request_id is not None and (wait_s := self._requests.refusal_wait_s(share)):
+                await _refuse_overload(send, envelope.request_id, wait_s)
+                return
+            with self._requests.counted(share), watched:
                 request = self._fast_path.accepted(envelope, scope["headers"], scope[_CALLER])
                 if request is not None:
                     await self._fast_path.serve(request, receive, send)
@@ -320,6 +325,12 @@ class McpEndpoint:
 async def _refuse_repeated_id(send: Send, request_id: object) -> None:
     text = _DUPLICATE_ID.format(request_id)
     await send_json(send, 400, error_bytes(request_id, INVALID_REQUEST, text))
+
+
+async def _refuse_overload(send: Send, request_id: object, wait_s: int) -> None:
+    data = {"code": "overloaded", "retryable": True}
+    text = error_bytes(request_id, _OVERLOADED_CODE, OVERLOADED, data)
+    await send_json(send, 503, text, headers=((b"retry-after", b"%d" % wait_s),))
 
 
 def _trace_named_in(meta: Json, scope: Scope) -> AbstractContextManager[None]:

@@ -38,6 +38,10 @@ class ServeSettings:
     """Open connections of one IPv4 address or IPv6 network (/64), 8 to 1,000,000. Addresses of
     `trusted_proxies` are not limited."""
 
+    max_lag_s: float = between(1.0, 0.05, 60)
+    """Delay of the event loop in seconds, 0.05 to 60. Beyond it the gateway is overloaded: callers
+    with as many running requests as the mean or more are refused with `Retry-After`."""
+
     max_depth: int = between(200, 10, 900)
     """Deepest nesting of JSON that is accepted; 10 to 900."""
 

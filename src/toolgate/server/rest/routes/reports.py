@@ -1,6 +1,7 @@
 """Routes of figures about the gateway: status, searches compared, token cost, tool usage."""
 
 from collections import Counter
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 
 from pydantic import Field
@@ -29,6 +30,21 @@ async def status(call: Call) -> Json:
         "tools": len(call.gateway.listing.tool_views(call.caller)),
         "mode": call.app.settings.mode,
         "optimization": _or_null(call.app.settings.optimization),
+    }
+
+
+@routes.get("diagnostics")
+async def diagnostics(call: Call) -> Json:
+    """Show how late the event loop of this process is, and where it stood when it was latest."""
+    call.must_manage()
+    monitor = call.app.loop_monitor
+    worst = monitor.worst
+    return {
+        "event_loop": {
+            "lag_s": monitor.lag_s,
+            "stalls": monitor.stalls,
+            "worst_stall": None if worst is None else asdict(worst),
+        }
     }
 
 

@@ -1,0 +1,45 @@
+"""Stalls of the event loop are seen, with what it ran."""
+
+import time
+
+import anyio
+import pytest
+
+from tests.limits import HANG_S
+from toolgate.base.processes.loop_monitor import STALL_S, LoopMonitor
+
+pytestmark = pytest.mark.anyio
+
+
+def block_the_loop(monitor: LoopMonitor) -> None:
+    """Run until the thread beside the loop has seen it."""
+    deadline = time.monotonic() + HANG_S
+    while not monitor._stack:
+        assert time.monotonic() < deadline
+        time.sleep(STALL_S)
+
+
+async def test_the_worst_stall_is_kept_with_its_stack() -> None:
+    monitor = LoopMonitor()
+    with monitor.watching(lambda: True):
+        await anyio.sleep(0)
+        block_the_loop(monitor)
+        with anyio.fail_after(HANG_S):
+            while monitor.worst is None or "block_the_loop" not in monitor.worst.stack:
+                await anyio.sleep(STALL_S / 10)
+    assert monitor.worst.seconds > STALL_S
+    assert monitor.worst.cpu_s < monitor.worst.seconds
+    assert monitor.stalls >= 1
+    assert monitor.lag_s > 0
+
+
+async def test_nothing_is_watched_after_the_block() -> None:
+    monitor = LoopMonitor()
+    with monitor.watching(lambda: False):
+        pass
+    stalls = monitor.stalls
+    await anyio.sleep(0)
+    assert (monitor.stalls, monitor._timer is not None and monitor._timer.cancelled()) == (
+        stalls,
+        True,
+    )

@@ -35,6 +35,21 @@ def test_help_and_version_load_none_of_the_heavy_libraries(
     assert not HEAVY & modules
 
 
+def test_help_loads_nothing_of_markdown(loaded_by: LoadedBy) -> None:
+    """Typer imports it for a help that nobody here writes; it takes a quarter of the time."""
+    modules = loaded_by("from toolgate.cli import run; run(['--help'])")
+    assert not {"markdown_it", "rich.markdown", "rich.traceback", "pygments"} & modules
+
+
+@pytest.mark.parametrize("name", ["search", "call"])
+def test_commands_of_agents_load_no_models_of_requests_and_no_tables(
+    name: str, loaded_by: LoadedBy
+) -> None:
+    """They ask the running gateway and print into a pipe."""
+    modules = loaded_by(f"import toolgate.cli.tools.{name}")
+    assert not {"pydantic", "rich.table", *HEAVY} & modules
+
+
 def test_completion_loads_none_of_the_heavy_libraries_and_knows_every_command(
     toolgate: Run, loaded_by: LoadedBy
 ) -> None:

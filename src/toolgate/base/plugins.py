@@ -14,11 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
-from typing import Any, TypeGuard, TypeVar, cast, get_type_hints
-
-from pydantic import TypeAdapter, ValidationError
+from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast, get_type_hints
 
 from toolgate.base.installation import install_hint
 from toolgate.base.names import current_key
@@ -29,6 +26,9 @@ from toolgate.errors import (
     UnknownPluginError,
 )
 from toolgate.types import PluginSpec
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 __all__ = ["FOLDERS", "available", "check_name", "check_options", "installed", "make"]
 
@@ -145,7 +145,9 @@ def _shipped(kind: str) -> frozenset[str]:
 
 
 @cache
-def _installed(kind: str) -> dict[str, EntryPoint]:
+def _installed(kind: str) -> "dict[str, EntryPoint]":
+    from importlib.metadata import entry_points  # noqa: PLC0415 - commands rarely need it
+
     return {point.name: point for point in entry_points(group=f"toolgate.{kind}")}
 
 
@@ -186,6 +188,8 @@ def _halves(module: ModuleType, label: str) -> tuple[type[Any], Callable[..., ob
 def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> object:
     # A TypeAdapter drops keys that a plain dataclass lacks (pydantic 2.14), so a misspelt option
     # would be ignored in silence; names are compared first.
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - a third of a command's start
+
     _refuse_unknown(options_type, spec.options, spec, label)
     try:
         return TypeAdapter(options_type).validate_python(dict(spec.options))

@@ -2,10 +2,13 @@
 
 import inspect
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -177,7 +180,8 @@ class Commands(TyperGroup):
             )
             self.epilog = _epilog()
         try:
-            super().format_help(ctx, formatter)
+            with _without_markdown():
+                super().format_help(ctx, formatter)
         finally:
             self.hidden_panels = frozenset()
 
@@ -271,6 +275,28 @@ def load(name: str) -> Any:
     command.context_settings.setdefault("help_option_names", ["--help", "-h"])
     _hide_types(command)
     return command
+
+
+@contextmanager
+def _without_markdown() -> Generator[None]:
+    """Let Typer import its help without Rich's Markdown and tracebacks, which it does not use.
+
+    They take a quarter of the time of `toolgate --help` (typer 0.29, rich 15).
+    """
+    stubs = {
+        "rich.markdown": ("Markdown", ModuleType("rich.markdown")),
+        "rich.traceback": ("Traceback", ModuleType("rich.traceback")),
+    }
+    added = [name for name in stubs if name not in sys.modules]
+    for name in added:
+        member, stub = stubs[name]
+        setattr(stub, member, type(member, (), {}))
+        sys.modules[name] = stub
+    try:
+        yield
+    finally:
+        for name in added:
+            del sys.modules[name]
 
 
 def _epilog() -> str:

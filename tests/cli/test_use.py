@@ -300,3 +300,16 @@ def test_a_tool_that_asks_its_user_is_not_taken_for_done(
     assert said.out == ""
     assert "asks for input" in said.err
     assert "'Your name?'" in said.err
+
+
+def test_search_finds_only_what_is_of_the_kind_that_was_asked_for(
+    command: Command, folder: Path
+) -> None:
+    found = command("search", "add", "two", "numbers", "--kind", "tool", "--limit", "1")
+    none = command("search", "add", "two", "numbers", "--kind", "prompt", "--kind", "skill")
+    wrong = command("search", "add", "--kind", "function")
+
+    assert found.out.splitlines()[0].startswith("small:add_numbers  ")
+    assert (none.status, none.out) == (NO_RESULT, "")
+    assert "'kind'" in wrong.err
+    assert "skill" in wrong.err

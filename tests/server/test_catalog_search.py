@@ -31,7 +31,7 @@ from toolgate.settings import Settings
 from toolgate.store import AuditFilter
 from toolgate.testing import memory_app
 from toolgate.testing.contracts.search import sample_tools
-from toolgate.types import Json
+from toolgate.types import Caller, Json
 
 pytestmark = pytest.mark.anyio
 
@@ -118,7 +118,22 @@ async def test_it_is_off_unless_tokens_are_configured() -> None:
         status, answer, _ = await ask(asking())
 
     assert (status, answer["error"]["code"]) == (404, "not_found")
-    assert answer["error"]["hint"] == "Its operator can name tokens under [catalog_search]."
+    assert "[catalog_search]" in answer["error"]["hint"]
+
+
+async def test_a_token_of_a_gateway_that_asks_for_tokens_is_as_good() -> None:
+    """Also where the settings name none for others; without it, nothing is there."""
+    async with asker(Settings(optimization="off", auth="required")) as ask:
+        secret = (await ask.app.gateway.admin.create_token(Caller.local(), "other-gateway")).secret
+        status, answer, _ = await ask(asking(maxResults=1), secret)
+        refused, _, _ = await ask(asking(), f"{secret[:-4]}0000")
+        await ask.app.recorder.flush()
+        records = await ask.app.store.audit.select(AuditFilter(action="catalog_search"))
+
+    assert status == 200
+    assert answer["results"][0]["toolKey"].endswith(":create_issue")
+    assert refused == 404
+    assert [record.caller_id.partition(":")[0] for record in records] == ["token"]
 
 
 @pytest.mark.parametrize("token", [None, "", "wrong", TOKEN[:-1], f"{TOKEN}x", "ümläut\u20ac"])
@@ -140,7 +155,10 @@ async def test_a_token_may_stand_in_the_settings_as_its_hash() -> None:
         assert (await ask(asking(), hashed))[0] == 401
 
 
-@pytest.mark.parametrize(("project", "expected"), [("a", 200), ("", 200), (None, 200), ("b", 403)])
+@pytest.mark.parametrize(
+    ("project", "expected"),
+    [("a", 200), ("", 200), (None, 200), ("UNASSIGNED", 200), ("__unassigned__", 200), ("b", 403)],
+)
 async def test_a_token_is_for_its_project_alone(project: str | None, expected: int) -> None:
     """Source document 004: access control at the `projectId` boundary; empty is null."""
     async with asker() as ask:

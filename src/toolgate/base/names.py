@@ -3,10 +3,10 @@
 import re
 from collections.abc import Collection
 
-__all__ = ["UNASSIGNED", "current_key", "fold", "is_project_name", "server_prefix"]
+__all__ = ["NO_PROJECT", "current_key", "fold", "is_project_name", "server_prefix"]
 
-UNASSIGNED = "UNASSIGNED"
-"""How some clients say that they mean no project."""
+NO_PROJECT = frozenset({"default", "UNASSIGNED", "__unassigned__"})
+"""How clients say that they mean no project."""
 
 _CURRENT_KEYS = {
     "approval": "approver",
@@ -24,8 +24,8 @@ _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def is_project_name(name: str) -> bool:
-    """Whether a project can be called so; `default` and `UNASSIGNED` stand for none."""
-    return _PROJECT.fullmatch(name) is not None and name not in {"default", UNASSIGNED}
+    """Whether a project can be called so; the words of `NO_PROJECT` stand for none."""
+    return _PROJECT.fullmatch(name) is not None and name not in NO_PROJECT
 
 
 def current_key(former: str, allowed: Collection[str]) -> str:

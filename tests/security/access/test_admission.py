@@ -121,6 +121,7 @@ async def test_ways_are_asked_in_order_until_one_knows_or_refuses() -> None:
         ("good", {"header_project": "data", "meta_project": "nowhere"}, "data"),
         ("good", {"path_project": "data", "header_project": "web"}, "data"),
         ("good", {"meta_project": "UNASSIGNED"}, "web"),
+        ("good", {"meta_project": "__unassigned__"}, "web"),
         ("good", {"meta_project": "", "header_project": " "}, "web"),
         ("good", {"meta_project": None, "path_project": ""}, "web"),
         ("good", {"meta_project": 7}, "web"),

@@ -35,6 +35,14 @@ def search(
         list[str] | None,
         typer.Option("--server", metavar="NAME", help="Only tools of this server. Repeatable."),
     ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="Only tool, prompt, resource, template or skill. Repeatable.",
+        ),
+    ] = None,
     group: Annotated[
         str, typer.Option("--group", metavar="NAME", help="Only tools of this capability group.")
     ] = "",
@@ -56,8 +64,8 @@ def search(
 ) -> int:
     """Search for tools. Exit status 3 if there are no or only weak matches.
 
-    JSON: {"results": [{"toolKey", "toolName", "serverName", "relevance", "source", "description",
-    "explanation", "signature", "annotations", "outputSchema", "weak", "down",
+    JSON: {"results": [{"toolKey", "toolName", "serverName", "kind", "relevance", "source",
+    "description", "explanation", "signature", "annotations", "outputSchema", "weak", "down",
     "alternatives", "usedWith", "reasons"}], "siblings",
     "fit", "notice", "total_searched", "duration_ms", "query_embedded", "estimatedTokens",
     "text"}; source is exact, lexical, vector, usage, core, cloud or llm, and reasons is there
@@ -70,6 +78,8 @@ def search(
         return anyio.run(_mark, " ".join(query), mark, as_json)
     if server:
         request["servers"] = server
+    if kind:
+        request["kind"] = kind
     if group:
         request["group"] = group
     if threshold:
@@ -121,7 +131,8 @@ def show(hit: Json) -> None:
     is_core = hit.get("source") == "core"
     relevance = "pinned" if is_core else f"{float(hit.get('relevance') or 0):.2f}"
     weak = "  weak" if hit.get("weak") else ""
-    print_text(f"{one_line(str(hit['toolKey']))}  {relevance}{weak}")
+    kind = "" if hit.get("kind", "tool") == "tool" else f"  {hit['kind']}"
+    print_text(f"{one_line(str(hit['toolKey']))}  {relevance}{kind}{weak}")
     for line in (hit.get("description"), hit.get("signature")):
         if line:
             print_text(f"    {one_line(str(line))}")

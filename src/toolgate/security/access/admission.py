@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
-from toolgate.base.names import UNASSIGNED
+from toolgate.base.names import NO_PROJECT
 from toolgate.base.tracing import observe
 from toolgate.errors import AccessError, CredentialError, ForbiddenError
 from toolgate.security.access.login_failures import LoginFailures
@@ -300,4 +300,4 @@ def _prefix_of(credential: str) -> str:
 def _word(value: object) -> str:
     """A project as it was named; empty when none was."""
     word = value.strip() if isinstance(value, str) else ""
-    return "" if word in {UNASSIGNED, DEFAULT_PROJECT} else word
+    return "" if word in NO_PROJECT else word

@@ -1,7 +1,8 @@
 """`POST /catalog/search`: tool search for other gateways, over the tools they send.
 
-Off unless `[catalog_search]` names tokens. A token belongs to a project; indexes of lists are kept
-for the next request of that project and are never used for another.
+It takes tokens of the gateway, and those that `[catalog_search]` names for others. A token belongs
+to a project; indexes of lists are kept for the next request of that project and are never used for
+another.
 """
 
 import asyncio
@@ -10,10 +11,10 @@ import hmac
 import logging
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Annotated, cast
+from typing import Annotated, NamedTuple, cast
 
 import anyio
 from pydantic import BeforeValidator, ConfigDict, Field
@@ -23,8 +24,9 @@ from toolgate.app.factories.search import Strategies
 from toolgate.base.ids import new_id, utc_now
 from toolgate.base.json_text import dumps
 from toolgate.base.logs import REQUEST_ID
+from toolgate.base.names import NO_PROJECT
 from toolgate.base.validation import Input, parse
-from toolgate.errors import ArgumentError, ToolgateError
+from toolgate.errors import AccessError, ArgumentError, ToolgateError
 from toolgate.search import (
     SearchableTool,
     SearchRequest,
@@ -33,6 +35,7 @@ from toolgate.search import (
     end,
     tools_of,
 )
+from toolgate.server.asgi.authentication import presented_credentials
 from toolgate.server.asgi.errors import send_error
 from toolgate.server.asgi.parsing.headers import header
 from toolgate.server.asgi.parsing.json_body import HttpError, json_body
@@ -106,52 +109,67 @@ class CatalogSearch:
 
     async def _answer(self, scope: Scope, receive: Receive, table: CatalogSearchSettings) -> Json:
         began = perf_counter()
-        if not table.tokens:
-            raise HttpError(
-                404,
-                "not_found",
-                "This gateway does not search for others.",
-                "Its operator can name tokens under [catalog_search].",
-            )
+        asker = await self._asker(scope, table)
         if scope["method"] != "POST":
             raise HttpError(
                 405, "method", f"/catalog/search does not take {scope['method']}.", "Use POST."
             )
-        project = self._project_of(header(scope, b"authorization"), table)
         body = await json_body(
             scope,
             receive,
             max_bytes=table.max_body_bytes,
             max_depth=self._app.settings.serve.max_depth,
         )
-        request = _read(body, project, table.max_tools, self._app.settings.discovery.max_results)
+        request = _read(
+            body, asker.project, table.max_tools, self._app.settings.discovery.max_results
+        )
         strategies = self._app.search_factory.strategies
-        async with self._lists.of(project, body["tools"], strategies, table) as entry:
+        async with self._lists.of(asker.project, body["tools"], strategies, table) as entry:
             answer = await entry.strategy.search(request)
             body_json = answer_body(answer, entry.tools)
-        self._record(project, request, len(entry.tools), len(answer.hits), began)
+        self._record(asker, request, len(entry.tools), len(answer.hits), began)
         return body_json
 
-    def _project_of(self, authorization: str | None, table: CatalogSearchSettings) -> str:
+    async def _asker(self, scope: Scope, table: CatalogSearchSettings) -> "_Asker":
+        """Who asks: a token of `[catalog_search]`, or else one of the gateway.
+
+        Raises:
+            HttpError: It is neither. Without tokens in the settings, there is nothing here then.
+        """
         if self._tokens.table is not table.tokens:
             self._tokens = _ProjectTokens(table.tokens)
-        scheme, _, token = (authorization or "").strip().partition(" ")
-        if not token or scheme.lower() != "bearer":
+        scheme, _, token = (header(scope, b"authorization") or "").strip().partition(" ")
+        if token and scheme.lower() == "bearer":
+            project = self._tokens.project_of(token.strip())
+            if project is not None:
+                return _Asker(project, f"catalog:{project}"[:200])
+            admission = self._app.gateway.admission
+            # Without `auth = "required"` everybody would pass, whatever token they send.
+            if admission.required:
+                with suppress(AccessError):
+                    caller = await admission.admit(presented_credentials(scope, {}))
+                    return _Asker(caller.project_id, caller.caller_id)
+        if not table.tokens:
+            raise HttpError(
+                404,
+                "not_found",
+                "This gateway does not search for others.",
+                "Send a token of the gateway; its operator can also name tokens under"
+                " [catalog_search].",
+            )
+        if not token:
             raise HttpError(
                 401,
                 "access",
                 "The request has no bearer token.",
                 "Send the header: Authorization: Bearer TOKEN.",
             )
-        project = self._tokens.project_of(token.strip())
-        if project is None:
-            raise HttpError(
-                401, "access", "The bearer token is not known here.", "Ask the operator for one."
-            )
-        return project
+        raise HttpError(
+            401, "access", "The bearer token is not known here.", "Ask the operator for one."
+        )
 
     def _record(
-        self, project: str, request: SearchRequest, tools: int, hits: int, began: float
+        self, asker: "_Asker", request: SearchRequest, tools: int, hits: int, began: float
     ) -> None:
         """Write into the audit that somebody searched; never over which tools."""
         keeps = self._app.settings.audit.keep_queries
@@ -159,13 +177,22 @@ class CatalogSearch:
             record_id=new_id(),
             at=utc_now(),
             action="catalog_search",
-            caller_id=f"catalog:{project}"[:200],
+            caller_id=asker.caller_id,
             request_id=REQUEST_ID.get(),
             query="\n".join(request.queries)[:2_000] if keeps else None,
             duration_ms=round((perf_counter() - began) * 1000, 3),
-            detail={"project": project, "tools": tools, "hits": hits},
+            detail={"project": asker.project, "tools": tools, "hits": hits},
         )
         self._app.recorder.record(record)
+
+
+class _Asker(NamedTuple):
+    """Who asks."""
+
+    project: str
+    """The project that the token belongs to."""
+    caller_id: str
+    """As the audit names them."""
 
 
 # What came
@@ -215,9 +242,8 @@ def _read(body: Json, project: str, max_tools: int, max_results: int) -> SearchR
             "Send fewer, the likely ones.",
         )
     query = parse(CatalogQuery, body, hint="The schema is in docs/cloud-search.md.")
-    if query.projectId and not hmac.compare_digest(
-        query.projectId.encode(errors="replace"), project.encode()
-    ):
+    named = "" if query.projectId in NO_PROJECT else query.projectId
+    if named and not hmac.compare_digest(named.encode(errors="replace"), project.encode()):
         raise HttpError(
             403,
             "forbidden",

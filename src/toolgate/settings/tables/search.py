@@ -47,7 +47,8 @@ class SearchSettings:
 class CatalogSearchSettings:
     """Table `[catalog_search]`: answering `POST /catalog/search`, the tool search for others.
 
-    It is off until `tokens` names a project.
+    Those with a token that `tokens` names may use it, and with `auth = "required"` those with one
+    of the gateway.
     """
 
     tokens: Mapping[str, tuple[str, ...]] = field(

@@ -16,6 +16,7 @@ from tests.store.stores import BOTH, run_sql, url_of
 from tests.store.vectors.vector_stores import open_store, tool_vectors_in
 from toolgate.errors import EmbedderError, StoreError
 from toolgate.models.embedders import TextKind, Vectors
+from toolgate.models.embedders.bundled import BundledEmbedder
 from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.semantic.tool_vector_store import ToolVectorStore, VectorSpace
 from toolgate.search.strategies.hybrid import HybridSearch, Options, build
@@ -341,6 +342,44 @@ async def test_other_programs_find_the_table_they_expect(
         assert {f"{row[0]}:{row[1]}" for row in rows} == set(strategy.keys)
         assert {row[4] for row in rows} == {HashingEmbedder.identity}
         assert all(row[5] is not None for row in rows)
+
+
+@pytest.mark.real
+async def test_other_programs_search_tools_by_a_function(request: pytest.FixtureRequest) -> None:
+    """Source document 003: the nearest tools above a threshold, found in the index of the model."""
+    embedder = BundledEmbedder()
+    async with open_store(url_of("postgres", request)) as store:
+        vectors = tool_vectors_in(store, hnsw_from=1)
+        strategy = build(PATIENT, embedder=embedder, vectors=vectors)
+        await strategy.update(sample_tools())
+        await strategy.wait_until_saved()
+        [vector] = await embedder.embed(["weather forecast for a place"], "query")
+        literal = str(vector.tolist())
+        scans: list[int] = []
+
+        def search(driver: Any, arguments: str) -> list[Any]:
+            # A table this small is read as a whole where that is allowed.
+            driver.execute("SET LOCAL enable_seqscan = off")
+            driver.execute("SET LOCAL enable_sort = off")
+            statement = f"SELECT * FROM nearest_mcp_tools({arguments})"
+            rows = driver.execute(statement, (literal,)).fetchall()
+            [[scanned]] = driver.execute(
+                "SELECT pg_stat_get_xact_numscans(indexrelid) FROM pg_stat_user_indexes"
+                " WHERE indexrelname LIKE 'vector_hnsw_%' AND schemaname = current_schema()"
+            ).fetchall()
+            scans.append(scanned)
+            return rows
+
+        rows = await store.writing(lambda driver: search(driver, "%s, most => 3"))
+        far = await store.writing(lambda driver: search(driver, "%s, threshold => 0.999"))
+        other = await store.writing(lambda driver: search(driver, "%s, project => 'other'"))
+        nearest = await strategy.search(WEATHER)
+        await strategy.aclose()
+
+    assert scans == [1, 2, 3]  # one for each statement
+    assert f"{rows[0][0]}:{rows[0][1]}" == nearest.hits[0].key
+    assert [row[3] for row in rows] == sorted((row[3] for row in rows), reverse=True)
+    assert (len(rows), far, other) == (3, [], [])
 
 
 async def test_a_clean_up_removes_old_vectors_that_no_tool_has(

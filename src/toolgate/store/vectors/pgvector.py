@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from toolgate.store import SqlAccess
+from toolgate.store.vectors._nearest_tools import make_nearest_tools
 from toolgate.store.vectors._rows import TopMatches, packed, row_bytes, unit, unpacked
 from toolgate.store.vectors._sql import CHUNK, VIEW, VIEW_SQL, SqlVectors
 from toolgate.store.vectors.base import (
@@ -110,7 +111,7 @@ class PgVectors(SqlVectors):
         """Collections of which the extension has every vector."""
 
     async def prepare(self) -> None:
-        """Install the extension where that is allowed; make its table, and the view."""
+        """Install the extension where that is allowed; make table, view and function."""
         if not self._is_prepared:
             await self.store.writing(self._prepare)
             self._is_prepared = True
@@ -304,6 +305,7 @@ class PgVectors(SqlVectors):
                 "CREATE INDEX IF NOT EXISTS vector_nearest_group_id ON vector_nearest (group_id)"
                 " WHERE group_id IS NOT NULL"
             )
+            make_nearest_tools(driver, self._extension.version)
             embedding = "n.embedding"
             join = (
                 "\nLEFT JOIN vector_nearest n"

@@ -1,0 +1,63 @@
+"""The SQL function `nearest_mcp_tools`: how other programs search tools in the database.
+
+Source document 003 orders the rows of `mcp_tool_embeddings` by distance. That compares every row,
+since each HNSW index covers the vectors of one model. The function names the model as a constant,
+so that its index serves the query.
+"""
+
+from typing import Any, Final
+
+__all__ = ["make_nearest_tools"]
+
+_SCANS_ON: Final = (0, 8)
+"""Version of pgvector that looks on in the index where a filter left out too many.
+https://github.com/pgvector/pgvector#iterative-index-scans"""
+
+_HEAD: Final = """
+CREATE OR REPLACE FUNCTION nearest_mcp_tools(
+  query vector, project text DEFAULT 'default', most integer DEFAULT 8,
+  threshold double precision DEFAULT 0, model text DEFAULT NULL)
+RETURNS TABLE (server text, tool_name text, enriched_description text,
+  similarity double precision)
+LANGUAGE plpgsql VOLATILE SET search_path FROM CURRENT AS"""
+
+_BODY: Final = """
+DECLARE
+  size integer := vector_dims(query);
+  collection text;
+BEGIN
+  SELECT m.collection_id INTO collection FROM vector_models m
+  WHERE m.dim = size AND (nearest_mcp_tools.model IS NULL OR m.model = nearest_mcp_tools.model)
+  ORDER BY m.used_at DESC LIMIT 1;
+  IF collection IS NULL THEN
+    RAISE EXCEPTION 'No model here gives vectors of % numbers.', size
+      USING HINT = 'Embed the query with the model that toolgate index status shows.';
+  END IF;
+  PERFORM set_config('hnsw.ef_search', least(1000, greatest(100, 2 * most))::text, true);
+  PERFORM set_config('hnsw.iterative_scan', 'strict_order', true) WHERE SCANS_ON;
+  RETURN QUERY EXECUTE format(
+    'SELECT t.server::text, t.tool::text, t.enriched::text,
+       1 - (n.embedding::halfvec(%1$s) <=> $1::halfvec(%1$s))
+     FROM vector_nearest n JOIN tool_texts t ON t.text_hash = n.key
+     WHERE n.collection_id = %2$L AND t.project_id = $2
+       AND 1 - (n.embedding::halfvec(%1$s) <=> $1::halfvec(%1$s)) > $3
+     ORDER BY n.embedding::halfvec(%1$s) <=> $1::halfvec(%1$s) LIMIT $4', size, collection)
+  USING query, project, threshold, most;
+END
+"""
+
+
+def make_nearest_tools(driver: Any, version: tuple[int, ...]) -> None:
+    """Make the function, unless it is there as it is now.
+
+    Args:
+        driver: A connection for which the names of pgvector are known.
+        version: Of pgvector.
+    """
+    body = _BODY.replace("SCANS_ON", "true" if version >= _SCANS_ON else "false")
+    row = driver.execute(
+        "SELECT prosrc FROM pg_proc"
+        " WHERE proname = 'nearest_mcp_tools' AND pronamespace = current_schema()::regnamespace"
+    ).fetchone()
+    if row is None or row[0] != body:
+        driver.execute(f"{_HEAD} $function${body}$function$")

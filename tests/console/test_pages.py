@@ -27,8 +27,10 @@ pytestmark = pytest.mark.anyio
 PAGES = (
     "", "servers", "server?name=notes", "servers/add", "tools", "tool?key=notes:add", "search",
     "search?q=add+a+note", "intents", "projects", "tokens", "permissions", "guards", "logins",
-    "why", "why?tool=notes:add", "approvals", "audit", "audit/verify", "sessions", "cost", "chat",
-    "evaluation", "documents",
+    "go", "go?q=note", "connect", "packs", "settings", "setting?name=mode", "options",
+    "server/log?name=notes", "project?name=default", "why", "why?tool=notes:add", "approvals",
+    "audit", "audit/verify", "sessions", "cost", "chat", "evaluation",
+    "documents",
 )  # fmt: skip
 
 

@@ -52,6 +52,7 @@ PAGES = (
     "tools",
     "search",
     "intents",
+    "packs",
     "access.projects",
     "access.tokens",
     "access.permissions",
@@ -64,6 +65,7 @@ PAGES = (
     "chat_turn",
     "documents",
     "evaluation",
+    "settings",
     "access.login",
 )
 """Modules with routes."""

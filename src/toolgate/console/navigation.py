@@ -50,6 +50,7 @@ MENU = (
     MenuPage(path="tools", name="Tools", group="Tools", icon="tool", key="t"),
     MenuPage(path="search", name="Search", group="Tools", icon="search", key="f"),
     MenuPage(path="intents", name="Intents", group="Tools", icon="intent", key="i"),
+    MenuPage(path="packs", name="Packs", group="Tools", icon="pack", key="b", manages=True),
     MenuPage(path="approvals", name="Approvals", group="Activity", icon="approval", key="a"),
     MenuPage(path="audit", name="Audit", group="Activity", icon="audit", key="l", manages=True),
     MenuPage(path="cost", name="Cost", group="Activity", icon="cost", key="c", manages=True),
@@ -84,7 +85,16 @@ MENU = (
         icon="credential",
         words=("logins", "oauth", "secrets"),
     ),
-    MenuPage(path="sessions", name="Sessions", group="Access", icon="session", manages=True),
+    MenuPage(
+        path="settings",
+        name="Settings",
+        group="System",
+        icon="settings",
+        key="x",
+        manages=True,
+        words=("configuration", "toolgate.toml", "options"),
+    ),
+    MenuPage(path="sessions", name="Sessions", group="System", icon="session", manages=True),
 )
 """All pages, in the order of the menu; those of a group stand together."""
 
@@ -95,6 +105,9 @@ WITHIN = {
     "token": "tokens",
     "why": "permissions",
     "thread": "chat",
+    "pack": "packs",
+    "setting": "settings",
+    "connect": "",
 }
 """Pages that belong to one of the menu."""
 

@@ -45,6 +45,7 @@ from toolgate.gateway.management import (
     Management,
     QuarantineManagement,
     ServerManagement,
+    SettingsManagement,
     VectorIndexManagement,
     VisibilityExplanation,
 )
@@ -489,6 +490,9 @@ class _ServiceBuilder:
                 index=self._search.index,
                 visible=self.visible,
                 receipts=self._receipts,
+            ),
+            settings=SettingsManagement(
+                self._settings, visible=self.visible, receipts=self._receipts
             ),
             visibility=VisibilityExplanation(
                 settings=self._settings,

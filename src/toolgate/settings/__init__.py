@@ -82,6 +82,7 @@ from toolgate.settings.tables import (
 from toolgate.settings.variables import fill_known
 
 if TYPE_CHECKING:
+    from toolgate.settings.described import DescribedSetting, described_settings
     from toolgate.settings.edit import (
         add_server_to_file,
         change_server_in_file,
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
         render_table,
         set_import,
         switch_pack,
+        with_setting,
         without_table,
         write_text,
     )
@@ -109,6 +111,7 @@ __all__ = [
     "CredentialSettings",
     "CredentialTable",
     "CurrentSettings",
+    "DescribedSetting",
     "DiscoverySettings",
     "DocumentModelTable",
     "DocumentSettings",
@@ -150,6 +153,7 @@ __all__ = [
     "current_environment",
     "data_dir",
     "default_store_url",
+    "described_settings",
     "expand_home",
     "fill_known",
     "find_config",
@@ -181,6 +185,7 @@ __all__ = [
     "switch_pack",
     "translate",
     "watch",
+    "with_setting",
     "without_table",
     "write_text",
 ]
@@ -198,6 +203,9 @@ _ON_USE = {
     "switch_pack": "toolgate.settings.edit",
     "watch": "toolgate.settings.file_watcher",
     "without_table": "toolgate.settings.edit",
+    "DescribedSetting": "toolgate.settings.described",
+    "described_settings": "toolgate.settings.described",
+    "with_setting": "toolgate.settings.edit",
     "write_text": "toolgate.settings.edit",
 }
 

@@ -37,6 +37,7 @@ __all__ = [
     "replace_file",
     "set_import",
     "switch_pack",
+    "with_setting",
     "without_table",
     "write_text",
 ]
@@ -133,6 +134,46 @@ def _written_name(path: Path, servers: Json, name: str) -> str:
             f"{path} has no server {name!r}.", allowed=f"There: {', '.join(servers) or 'none'}."
         )
     return written
+
+
+def with_setting(text: str, path: Path, key: Sequence[str], value: object) -> str:
+    """The text of a `toolgate.toml` with one setting changed; all else stays as it is.
+
+    Args:
+        text: The text.
+        path: The file, for messages.
+        key: Names of the tables and the key, such as `("discovery", "budget_tokens")`.
+        value: The new value; None takes the key out.
+
+    Raises:
+        SettingError: The file is malformed, or written in a way that only its owner can change.
+    """
+    *tables, name = key
+    root = parse_document(text, path, is_toml=True).root
+    expected: Json = {**root}
+    table = expected
+    for part in tables:
+        table[part] = {**json_object(table.get(part))}
+        table = table[part]
+    table[name] = value
+    if value is None:
+        del table[name]
+    changed = _with_value(text, tuple(tables), name, value)
+    try:
+        fits = tomllib.loads(changed) == _without_empty(expected, root)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise SettingError(
+            f"{path} is written in a way that cannot be changed without touching the rest.",
+            hint="Change it there by hand.",
+        )
+    return changed
+
+
+def _without_empty(table: Json, before: Json) -> Json:
+    """Without tables that are empty now and were not written before."""
+    return {name: value for name, value in table.items() if value != {} or name in before}
 
 
 def render_table(path: Sequence[str], config: Mapping[str, Any]) -> str:
@@ -235,6 +276,8 @@ def _with_value(text: str, table: tuple[str, ...], key: str, value: object) -> s
     lines = text.splitlines(keepends=True)
     new = [] if value is None else [f"{_key(key)} = {render_value(value)}\n"]
     head = next((at for at, line in enumerate(lines) if _header(line) == table), None)
+    if not table:
+        head = -1
     if head is None:
         gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
         return f"{text}{gap}[{'.'.join(map(_key, table))}]\n{''.join(new)}" if new else text
@@ -247,9 +290,10 @@ def _with_value(text: str, table: tuple[str, ...], key: str, value: object) -> s
             while last + 1 < len(lines) and not _is_whole("".join(lines[first : last + 1])):
                 last += 1
             return "".join([*lines[:first], *new, *lines[last + 1 :]])
-    if not lines[head].endswith("\n"):
-        lines[head] += "\n"
-    return "".join([*lines[: head + 1], *new, *lines[head + 1 :]])
+    at = head + 1 if table else _first_table(lines)
+    if at and not lines[at - 1].endswith("\n"):
+        lines[at - 1] += "\n"
+    return "".join([*lines[:at], *new, *lines[at:]])
 
 
 def _header(line: str) -> tuple[str, ...]:

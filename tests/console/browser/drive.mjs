@@ -192,8 +192,7 @@ for (let turn = 0; turn < 30; turn++) {
   await page.keyboard.press("Tab");
   if ((await page.evaluate(() => document.activeElement.textContent)) === "Search") break;
 }
-await page.keyboard.press("Enter");
-await page.waitForURL(/search$/);
+await Promise.all([page.waitForURL(/search$/), page.keyboard.press("Enter")]);
 for (let turn = 0; turn < 30; turn++) {
   await page.keyboard.press("Tab");
   if ((await page.evaluate(() => document.activeElement.id)) === "q") break;
@@ -220,7 +219,7 @@ step("goes anywhere with the palette and single keys");
 await page.context().close();
 
 // Every page, dark and on a phone, then light and wide; loaded once, by two at a time
-const pages = ["", "/go?q=note", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tool?key=notes:add", "/search?q=note&dense_weight=0.2", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/why?tool=notes:add&token=anna", "/guards", "/logins", "/approvals", "/audit", "/audit/verify", "/cost", "/chat", "/thread?name=first", "/evaluation", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
+const pages = ["", "/go?q=note", "/servers", "/server?name=echo", "/server?name=notes", "/servers/add", "/tools", "/tools?q=note", "/tools?sort=calls&dir=down", "/connect", "/packs", "/pack?name=schema&check=1", "/settings", "/setting?name=mode", "/options/preview?patterns=notes", "/audit?live=1&q=notes", "/search?q=note&compare=words",  "/tool?key=notes:add", "/search?q=note&dense_weight=0.2", "/intents?message=hello", "/projects", "/project?name=web", "/tokens", "/token?name=anna", "/permissions", "/why?tool=notes:add&token=anna", "/guards", "/logins", "/approvals", "/audit", "/audit/verify", "/cost", "/chat", "/thread?name=first", "/evaluation", "/sessions", "/nothing", ...(process.env.MORE_PAGES ?? "").split(" ").filter(Boolean)];
 const every = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 const looks = [["dark", 390, { type: "tag", values: every }], ["light", 1180, { type: "rule", values: ["color-contrast"] }]];
 await api("execute", { toolKey: "notes:find", arguments: { words: "last" } }); // waits on the page of approvals

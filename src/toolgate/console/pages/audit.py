@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
+from urllib.parse import quote, unquote
 
 import anyio
 import orjson
@@ -14,21 +15,39 @@ from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.errors import ArgumentError
 from toolgate.store import AuditFilter
-from toolgate.types import AuditRecord, json_array
+from toolgate.types import AuditRecord, json_array, json_object
 
 __all__ = ["ROUTES"]
 
 _PER_PAGE = 50
+_TIMELINE = 300
+"""Records of a timeline; chosen: more are not read."""
 _EXPORTED = 1000
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
 _ACTIONS = (
     "discover", "describe", "call", "approval", "enrich", "detect", "read", "prompt", "turn",
     "list", "login", "login_refused", "retrieve", "approve", "mark", "server_add",
-    "server_remove", "token_create", "token_revoke", "permission_add", "permission_remove",
-    "project_save", "guard_add", "db_restore",
+    "server_enable", "server_remove", "server_restore", "switch_tool", "token_create",
+    "token_rotate", "token_revoke", "token_delete", "permission_add", "permission_remove",
+    "project_save", "project_delete", "guard_add", "guard_remove", "db_restore",
 )  # fmt: skip
-_SUBJECTS = ("token", "project", "server", "collection", "guard", "tool", "who", "name", "file")
+_SUBJECTS = (
+    "token", "project", "server", "key", "collection", "guard", "tool", "who", "name", "file",
+    "ids", "id",
+)  # fmt: skip
 """Fields that say what was changed, the first that there is."""
+
+_SAVED = "toolgate_filters"
+"""Cookie with the filters that somebody has saved in this browser."""
+
+_MOST_SAVED = 8
+"""Filters that are kept; chosen: a row of them, and a cookie that stays small."""
+
+_NAME_CHARS = 40
+_AROUND = timedelta(days=1)
+"""How long before and after a record its conversation is looked for; chosen."""
+
+_FILTERS = ("q", "action", "server", "status", "result", "period")
 
 
 async def _list(visit: Visit) -> Response:
@@ -44,25 +63,79 @@ async def _list(visit: Visit) -> Response:
         older=f"{last.at} {last.record_id}" if last else "",
         actions=_ACTIONS,
         periods=[name for name, _ in _PERIODS],
-        query={
-            name: visit.asked(name)
-            for name in ("action", "server", "status", "result", "period")
-            if visit.asked(name)
-        },
+        query=_query(visit),
+        saved=_saved_filters(visit),
+        is_live=visit.asked("live") == "1",
         servers=visit.gateway.servers.names(visit.caller),
         enabled=visit.app.settings.audit.enabled,
     )
 
 
+def _query(visit: Visit) -> dict[str, str]:
+    """The filter that the address names."""
+    return {name: visit.asked(name) for name in _FILTERS if visit.asked(name)}
+
+
+def _saved_filters(visit: Visit) -> dict[str, dict[str, str]]:
+    """The filters that were saved in this browser, by name."""
+    try:
+        saved = json_object(orjson.loads(unquote(visit.request.cookies.get(_SAVED, "{}"))))
+    except ValueError:
+        return {}
+    return {
+        name[:_NAME_CHARS]: {
+            key: str(value)[:200] for key, value in json_object(query).items() if key in _FILTERS
+        }
+        for name, query in list(saved.items())[:_MOST_SAVED]
+    }
+
+
+async def _save_filter(visit: Visit) -> Response:
+    """Save the filter of the address under a name, or forget a saved one."""
+    visit.gateway.visible.must_manage(visit.caller)
+    saved, name = _saved_filters(visit), visit.typed("name").strip()[:_NAME_CHARS]
+    if not name:
+        raise ArgumentError("The filter has no name.", allowed="1 to 40 characters.")
+    saved.pop(name, None)
+    if visit.typed("do") == "forget":
+        message = f"The filter {name} was removed."
+    else:
+        saved = {name: _query(visit), **saved}
+        message = f"The filter {name} was saved in this browser."
+    response = visit.go("audit", message=message, **_query(visit))
+    response.set_cookie(
+        _SAVED,
+        quote(orjson.dumps(dict(list(saved.items())[:_MOST_SAVED])).decode()),
+        max_age=365 * 86_400,
+        path=visit.base,
+        httponly=True,
+        samesite="lax",
+        secure=visit.request.url.scheme == "https",
+    )
+    return response
+
+
 def _subject(record: AuditRecord) -> str:
     """What a record is about."""
+    if record.action == "permission_add":
+        detail = record.detail
+        patterns, subjects = (
+            ", ".join(map(str, json_array(detail.get(name)))) for name in ("patterns", "to")
+        )
+        return f"{detail.get('effect', '')} {patterns} to {subjects}"
     subject = record.target or record.query or record.server
     if record.action in AGGREGATED_ACTIONS:
         return f"{subject} ({record.detail.get('count', 1)}×)"
     details = (record.detail.get(name) for name in _SUBJECTS)
-    return subject or next(
-        (str(detail) for detail in details if isinstance(detail, str) and detail), ""
+    words = (
+        detail if isinstance(detail, str) else ", ".join(map(str, json_array(detail)))
+        for detail in details
     )
+    named = next((word for word in words if word), "")
+    changed = {"server_enable": "enabled", "switch_tool": "allowed"}.get(record.action)
+    if named and changed:
+        named += " on" if record.detail.get(changed) else " off"
+    return subject or named
 
 
 def _filter(visit: Visit) -> AuditFilter:
@@ -74,6 +147,7 @@ def _filter(visit: Visit) -> AuditFilter:
         server=visit.asked("server") or None,
         status=visit.asked("status").strip() or None,
         failed=visit.asked("result") == "failed",
+        text=visit.asked("q").strip()[:200],
         phase="outcome",
         since=since,
         after=(at, record_id) if record_id else None,
@@ -108,6 +182,33 @@ async def _chain(visit: Visit) -> Response:
     )
 
 
+async def _conversation(visit: Visit) -> Response:
+    """All that happened in a conversation around a time, oldest first."""
+    visit.gateway.visible.must_manage(visit.caller)
+    try:
+        around = datetime.fromisoformat(visit.asked("at"))
+    except ValueError as error:
+        raise ArgumentError("No such conversation.", hint="Open it from a record.") from error
+    criteria = AuditFilter(
+        conversation=visit.asked("id"),
+        phase="outcome",
+        since=utc_text(around - _AROUND),
+        until=utc_text(around + _AROUND),
+        oldest_first=True,
+        limit=_TIMELINE,
+    )
+    records = await visit.app.store.audit.select(criteria)
+    if not records:
+        raise ArgumentError("No such conversation.", hint="Old records are removed.")
+    return visit.page(
+        "audit_conversation.html",
+        records=records,
+        names=await visit.token_names(),
+        about=_subject,
+        at=visit.asked("at"),
+    )
+
+
 async def _verify(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
     done: AuditVerification | None = None
@@ -137,7 +238,8 @@ async def _lines(visit: Visit, criteria: AuditFilter) -> AsyncGenerator[bytes]:
 
 
 ROUTES = (
-    Route(path="audit", show=_list),
+    Route(path="audit", show=_list, act=_save_filter),
+    Route(path="audit/conversation", show=_conversation),
     Route(path="audit/chain", show=_chain),
     Route(path="audit/verify", show=_verify, act=_verify, is_long=True),
     Route(path="audit/export", show=_export),

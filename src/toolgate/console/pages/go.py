@@ -7,6 +7,7 @@ from starlette.responses import Response
 from toolgate.console.navigation import menu_of
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
+from toolgate.console.rule_preview import matches_of, options_of, typed_patterns
 
 __all__ = ["ROUTES"]
 
@@ -101,4 +102,23 @@ async def _navigation(visit: Visit) -> Response:
     return visit.page("navigation.html")
 
 
-ROUTES = (Route(path="go", show=_show), Route(path="navigation", show=_navigation))
+async def _options(visit: Visit) -> Response:
+    """Servers and tools for a picker."""
+    return visit.page("pattern_options.html", options=options_of(visit, visit.asked("pick")))
+
+
+async def _preview(visit: Visit) -> Response:
+    """What the patterns of a rule match that is being typed."""
+    visit.gateway.visible.must_manage(visit.caller)
+    patterns = typed_patterns(visit)
+    return visit.page(
+        "rule_preview.html", matches=matches_of(visit, patterns, hint=visit.asked("hint"))
+    )
+
+
+ROUTES = (
+    Route(path="go", show=_show),
+    Route(path="navigation", show=_navigation),
+    Route(path="options", show=_options),
+    Route(path="options/preview", show=_preview),
+)

@@ -14,7 +14,7 @@ from toolgate.packs.lint import LintReport, lint
 from toolgate.store import DetectionFilter
 from toolgate.types import Json, json_object
 
-__all__ = ["ROUTES"]
+__all__ = ["ROUTES", "checked_pack"]
 
 _UNSURE_BELOW = 0.7
 _UNSURE = 20
@@ -48,15 +48,14 @@ async def _show(visit: Visit) -> Response:
         found=detection,
         enriched=enriched,
         packs=packs,
-        checked=await _checked(visit) if visit.manages else None,
+        checked=await checked_pack(visit, visit.asked("check")) if visit.manages else None,
         unsure=unsure,
         keeps=visit.app.settings.audit.keep_queries,
     )
 
 
-async def _checked(visit: Visit) -> LintReport | None:
-    """What is wrong with the pack that somebody wants to be checked."""
-    name = visit.asked("check")
+async def checked_pack(visit: Visit, name: str) -> LintReport | None:
+    """What is wrong with a pack; None: there is none of this name in use."""
     states = visit.app.packs.current.states
     pack = next((state.pack for state in states if state.name == name and state.pack), None)
     if pack is None:

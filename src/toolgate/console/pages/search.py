@@ -55,9 +55,11 @@ async def _show(visit: Visit) -> Response:
             subject = await _subject(visit, name)
         except ForbiddenError as error:  # that token has nothing to do with that project
             visit.problem = error
+    compared: Discovery | None = None
     if subject is not None:
         request = DiscoverRequest(queries=(query[:1000],), max_results=limit, weights=weights)
         discovery = await visit.gateway.discovery.discover(subject, request)
+        compared = await _compared(visit, subject, request)
         if name:
             withheld = await _withheld(visit, request, discovery, name)
     return visit.page(
@@ -74,12 +76,47 @@ async def _show(visit: Visit) -> Response:
         if visit.manages
         else [],
         found=discovery,
+        compared=compared,
+        ranks={hit.tool_key: rank for rank, hit in enumerate(discovery.results, 1)}
+        if discovery
+        else {},
+        comparisons=await _comparisons(visit),
+        compare=visit.asked("compare"),
         withheld=withheld,
         reasons=_reasons,
         weights=weights,
         weighed=_WEIGHED,
         usual=visit.app.settings.search.options.get("hybrid", {}),
     )
+
+
+async def _comparisons(visit: Visit) -> dict[str, str]:
+    """What results can be compared with: value and label."""
+    choices = {"words": "keywords only", "meaning": "meaning only"}
+    if visit.manages:
+        projects = await visit.gateway.admin.projects(visit.caller)
+        choices |= {f"project:{project.name}": f"project {project.name}" for project in projects}
+        tokens = await visit.gateway.admin.tokens(visit.caller)
+        choices |= {f"token:{token.name}": f"token {token.name}" for token in tokens}
+    return choices
+
+
+async def _compared(visit: Visit, subject: Caller, request: DiscoverRequest) -> Discovery | None:
+    """The same request under another configuration; None: nothing is compared."""
+    kind, _, name = visit.asked("compare").partition(":")
+    match kind:
+        case "words" | "meaning":
+            weight = 0.0 if kind == "words" else 1.0
+            request = replace(request, weights={**request.weights, "dense_weight": weight})
+        case "project":
+            visit.gateway.visible.must_manage(visit.caller)
+            visit.gateway.admin.check_project(name)
+            subject = replace(subject, project_id=name)
+        case "token":
+            subject = await _subject(visit, name)
+        case _:
+            return None
+    return await visit.gateway.discovery.discover(subject, request)
 
 
 def _weights(visit: Visit) -> dict[str, float]:

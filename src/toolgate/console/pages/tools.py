@@ -1,7 +1,8 @@
 """The Tools pages: the list, and one tool with its rights, cost and a form to run it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from time import perf_counter
 from typing import Any
 
@@ -11,9 +12,12 @@ from toolgate.base.ids import utc_now
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog import CatalogEntry
 from toolgate.catalog.scanner import ReplacedDefinition
+from toolgate.console.activity import RANGES, activity_of
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
+from toolgate.console.rule_preview import is_destructive
 from toolgate.console.schema_form import arguments_of, fields_of
+from toolgate.console.sorting import order_of
 from toolgate.errors import ForbiddenError, RpcError, StoreError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import signature
@@ -24,7 +28,9 @@ from toolgate.types import Json, json_array, json_object
 
 __all__ = ["ROUTES"]
 
-_PER_PAGE = 50
+_PER_PAGE = 100
+"""Tools of a page; chosen: a page of them is sent and drawn at once."""
+
 _RANKED = 20
 _MOST_TOKENS = 500
 
@@ -50,6 +56,9 @@ class ToolRow:
 
     relevance: float | None = None
     """How well it fits what was searched."""
+
+    use: ToolUsage | None = None
+    """How it was used in the last week; None: not at all, or that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,18 +88,22 @@ async def _list(visit: Visit) -> Response:
     if server:
         entries = [tool for tool in entries if tool.server == server]
     total, ranked = len(entries), list[ToolRow]()
+    uses = await _uses(visit)
     if query:
-        ranked = await _ranked(visit, query, server)
+        ranked = await _ranked(visit, query, server, uses)
         word = query.lower()
         matching = {row.key for row in ranked}
         entries = [
             tool for tool in entries if word in tool.key.lower() and tool.key not in matching
         ]
+    order = order_of(visit)
+    entries = order.sort(entries, _orders(uses))
     pages = max(1, -(-len(entries) // _PER_PAGE))
     page = min(visit.page_number(), pages)
-    rows = [_row(entry) for entry in entries[(page - 1) * _PER_PAGE : page * _PER_PAGE]]
+    rows = [_row(entry, uses) for entry in entries[(page - 1) * _PER_PAGE : page * _PER_PAGE]]
     return visit.page(
         "tools.html",
+        groups=_grouped(rows) if not order.name else [("", rows)],
         rows=rows,
         ranked=ranked,
         total=total,
@@ -100,10 +113,55 @@ async def _list(visit: Visit) -> Response:
         word=query,
         server=server,
         servers=visit.gateway.servers.names(visit.caller),
+        states={row.name: row.state for row in visit.gateway.servers.statuses(visit.caller)},
+        order=order,
+        query={"q": query, "server": server},
+        has_uses=visit.manages,
     )
 
 
-async def _ranked(visit: Visit, query: str, server: str) -> list[ToolRow]:
+async def _uses(visit: Visit) -> Mapping[str, ToolUsage]:
+    """How tools were used in the last week, by key; empty where it is being counted."""
+    if not visit.manages:
+        return {}
+    activity = await activity_of(visit, RANGES["week"])
+    return {use.tool: use for use in activity.tools} if activity is not None else {}
+
+
+def _orders(uses: Mapping[str, ToolUsage]) -> Mapping[str, Callable[[CatalogEntry], Any]]:
+    """What each column is sorted by; tools that nobody called have neither errors nor latency."""
+
+    def share(entry: CatalogEntry) -> float | None:
+        use = uses.get(entry.key)
+        return use.failed / use.calls if use is not None else None
+
+    def mean(entry: CatalogEntry) -> float | None:
+        use = uses.get(entry.key)
+        return use.mean_ms if use is not None else None
+
+    def calls(entry: CatalogEntry) -> int:
+        use = uses.get(entry.key)
+        return use.calls if use is not None else 0
+
+    return {
+        "name": lambda entry: entry.key.lower(),
+        "calls": calls,
+        "errors": share,
+        "latency": mean,
+        "tokens": lambda entry: estimate_tokens(entry.raw),
+    }
+
+
+def _grouped(rows: Sequence[ToolRow]) -> list[tuple[str, list[ToolRow]]]:
+    """The rows by server, in their order."""
+    return [
+        (server, list(group)) for server, group in groupby(rows, lambda row: row.key.split(":")[0])
+    ]
+
+
+async def _ranked(
+    visit: Visit, query: str, server: str, uses: Mapping[str, ToolUsage]
+) -> list[ToolRow]:
     """The tools that a model would be shown for a request."""
     request = DiscoverRequest(
         queries=(query[:1000],),
@@ -116,20 +174,22 @@ async def _ranked(visit: Visit, query: str, server: str) -> list[ToolRow]:
     for hit in discovery.results:
         entry = visit.gateway.visible.tool_or_none(visit.caller, hit.tool_key)
         if entry is not None and not hit.weak:
-            rows.append(_row(entry, relevance=hit.relevance))
+            rows.append(_row(entry, uses, relevance=hit.relevance))
     return rows
 
 
-def _row(entry: CatalogEntry, *, relevance: float | None = None) -> ToolRow:
+def _row(
+    entry: CatalogEntry, uses: Mapping[str, ToolUsage], *, relevance: float | None = None
+) -> ToolRow:
     definition = entry.definition
-    hints = json_object(definition.get("annotations"))
     return ToolRow(
         key=entry.key,
         description=" ".join(str(definition.get("description") or "")[:600].split()),
         read_only=entry.read_only,
-        destructive=hints.get("destructiveHint") is True and not entry.read_only,
+        destructive=is_destructive(entry),
         tokens=estimate_tokens(entry.raw),
         relevance=relevance,
+        use=uses.get(entry.key),
     )
 
 
@@ -194,10 +254,10 @@ def _hints(definition: Json) -> list[str]:
     """What a tool says about itself, in words."""
     hints = json_object(definition.get("annotations"))
     words = {
-        "readOnlyHint": ("only reads", "may change things"),
-        "destructiveHint": ("may destroy things", "destroys nothing"),
-        "idempotentHint": ("doing it twice does no more than once", ""),
-        "openWorldHint": ("reaches the world outside", "stays inside"),
+        "readOnlyHint": ("read-only", "read-write"),
+        "destructiveHint": ("destructive", "non-destructive"),
+        "idempotentHint": ("idempotent", ""),
+        "openWorldHint": ("open-world", "closed-world"),
     }
     marks = [
         words[name][0 if hints[name] else 1] for name in words if isinstance(hints.get(name), bool)

@@ -6,6 +6,7 @@ from toolgate.gateway.management.explanation import VisibilityExplanation
 from toolgate.gateway.management.learning import LearningService
 from toolgate.gateway.management.quarantine import QuarantineManagement
 from toolgate.gateway.management.servers import ServerManagement
+from toolgate.gateway.management.settings import SettingsManagement
 from toolgate.gateway.management.vector_index import VectorIndexManagement
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Management",
     "QuarantineManagement",
     "ServerManagement",
+    "SettingsManagement",
     "VectorIndexManagement",
     "VisibilityExplanation",
 ]
@@ -30,6 +32,9 @@ class Management:
 
     vectors: VectorIndexManagement
     """Shows and maintains the vectors of the tools."""
+
+    settings: SettingsManagement
+    """Shows and changes settings of the configuration file."""
 
     visibility: VisibilityExplanation
     """Explains why a caller sees a tool, or does not."""

@@ -28,6 +28,7 @@ from toolgate.security.access.rules import (
     parse_pattern,
     rules_of_file,
 )
+from toolgate.security.access.tool_matrix import matches_pattern
 
 __all__ = [
     "BUILT_IN",
@@ -55,6 +56,7 @@ __all__ = [
     "Resources",
     "UsageLimits",
     "is_switched_on",
+    "matches_pattern",
     "parse_pattern",
     "project_searches",
     "project_table",

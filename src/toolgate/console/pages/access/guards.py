@@ -7,6 +7,7 @@ from starlette.responses import Response
 
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
+from toolgate.console.rule_preview import matches_of, typed_patterns
 from toolgate.errors import ArgumentError
 from toolgate.settings import GuardTable
 from toolgate.types import Json
@@ -20,7 +21,13 @@ _SIZES = ("max_argument_bytes", "max_result_bytes")
 
 async def _show(visit: Visit) -> Response:
     guards = await visit.gateway.admin.guards(visit.caller)
-    return visit.page("guards.html", guards=[(key, table, _does(table)) for key, table in guards])
+    return visit.page(
+        "guards.html",
+        guards=[(key, table, _does(table)) for key, table in guards],
+        matches=matches_of(visit, typed_patterns(visit), hint=visit.typed("hint"))
+        if visit.was_sent
+        else (),
+    )
 
 
 async def _act(visit: Visit) -> Response:
@@ -28,8 +35,10 @@ async def _act(visit: Visit) -> Response:
     if visit.typed("do") == "remove":
         await admin.remove_guard(visit.caller, visit.typed("id"))
         return visit.go("guards", message="Guard removed.")
+    if visit.typed("do") == "preview":
+        return await _show(visit)
     rule: Json = {name: visit.typed(name).strip() for name in _CHOSEN}
-    rule["tools"] = visit.typed("tools").split()
+    rule["tools"] = typed_patterns(visit)
     rule["projects"] = visit.typed("projects").replace(",", " ").split()
     rule["deny"] = {"*": [line for line in visit.typed("deny").splitlines() if line.strip()]}
     for name in _SIZES:

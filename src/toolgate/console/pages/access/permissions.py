@@ -4,6 +4,7 @@ from starlette.responses import Response
 
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
+from toolgate.console.rule_preview import matches_of, typed_patterns
 from toolgate.security.access import BUILT_IN
 
 __all__ = ["ROUTES"]
@@ -27,7 +28,26 @@ async def _show(visit: Visit) -> Response:
         page=page,
         pages=pages,
         required=visit.gateway.admission.required,
+        subjects=await _subjects(visit),
+        matches=matches_of(visit, typed_patterns(visit), hint=visit.typed("hint"))
+        if visit.was_sent
+        else (),
     )
+
+
+async def _subjects(visit: Visit) -> list[str]:
+    """For whom rules can be, as far as it is known here."""
+    admin = visit.gateway.admin
+    tokens = await admin.tokens(visit.caller)
+    roles = {role for token in tokens for role in token.roles}
+    groups = {group for token in tokens for group in token.groups}
+    return [
+        "everyone",
+        *(f"token:{token.name}" for token in tokens),
+        *(f"role:{role}" for role in sorted({"member", "reader", "admin"} | roles)),
+        *(f"group:{group}" for group in sorted(groups)),
+        *(f"project:{name}" for name in sorted(admin.project_names())),
+    ]
 
 
 async def _act(visit: Visit) -> Response:
@@ -35,10 +55,12 @@ async def _act(visit: Visit) -> Response:
     if visit.typed("do") == "remove":
         await admin.remove_permissions(visit.caller, [visit.typed("id")])
         return visit.go("permissions", message="Rule removed.")
+    if visit.typed("do") == "preview":
+        return await _show(visit)
     added = await admin.add_permissions(
         visit.caller,
         effect=visit.typed("effect"),
-        patterns=[line.strip() for line in visit.typed("patterns").splitlines() if line.strip()],
+        patterns=typed_patterns(visit),
         to=[word.strip() for word in visit.typed("to").split(",") if word.strip()],
         hint=visit.typed("hint"),
     )

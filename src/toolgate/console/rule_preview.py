@@ -1,0 +1,90 @@
+"""Which tools the patterns of a rule match, before it is saved."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolgate.catalog import CatalogEntry
+from toolgate.console.request import Visit
+from toolgate.errors import ArgumentError
+from toolgate.security.access import matches_pattern, parse_pattern
+from toolgate.types import json_object
+
+__all__ = ["PatternMatch", "is_destructive", "matches_of", "options_of", "typed_patterns"]
+
+_SHOWN = 12
+"""Tools of a pattern that are named; chosen: enough to see what is meant."""
+
+_OPTIONS = 20
+"""Servers and tools that a picker offers at a time; chosen: a list that can be read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatternMatch:
+    """What one pattern matches."""
+
+    pattern: str
+    """As it was typed."""
+
+    count: int = 0
+    """How many tools."""
+
+    keys: Sequence[str] = ()
+    """The first of them."""
+
+    words: str = ""
+    """What it is about where it is not about tools, or why it is no pattern."""
+
+    is_wrong: bool = False
+    """Whether it is no pattern."""
+
+
+def typed_patterns(visit: Visit) -> list[str]:
+    """The patterns of a rule that is being made, with what was picked."""
+    text = visit.typed("patterns") or visit.typed("tools")
+    patterns = [line.strip() for line in text.splitlines() if line.strip()]
+    picked = visit.typed("pick").strip()
+    return [*patterns, picked] if picked and picked not in patterns else patterns
+
+
+def is_destructive(entry: CatalogEntry) -> bool:
+    """Whether a tool says of itself that it may destroy something."""
+    hints = json_object(entry.definition.get("annotations"))
+    return hints.get("destructiveHint") is True and not entry.read_only
+
+
+def matches_of(visit: Visit, patterns: Sequence[str], *, hint: str = "") -> list[PatternMatch]:
+    """What each pattern matches among the tools that there are now."""
+    entries = [
+        entry
+        for entry in visit.gateway.visible.tools(visit.caller)
+        if not hint or (entry.read_only if hint == "read_only" else is_destructive(entry))
+    ]
+    return [_match(pattern, entries) for pattern in patterns]
+
+
+def _match(pattern: str, entries: Sequence[CatalogEntry]) -> PatternMatch:
+    try:
+        kind, text = parse_pattern(pattern)
+    except ArgumentError as error:
+        return PatternMatch(pattern=pattern, words=error.failed, is_wrong=True)
+    match kind:
+        case "any":
+            keys = [entry.key for entry in entries]
+        case "server":
+            keys = [entry.key for entry in entries if matches_pattern(text, entry.server)]
+        case "tool":
+            keys = [entry.key for entry in entries if matches_pattern(text, entry.key)]
+        case _:
+            return PatternMatch(pattern=pattern, words=f"a {kind}, not tools")
+    return PatternMatch(pattern=pattern, count=len(keys), keys=keys[:_SHOWN])
+
+
+def options_of(visit: Visit, word: str) -> list[str]:
+    """Names of servers, then keys of tools, that contain a word."""
+    word = word.strip().lower()
+    servers = visit.gateway.servers.names(visit.caller)
+    names = [name for name in servers if word in name.lower()]
+    keys = (
+        tool.key for tool in visit.gateway.visible.tools(visit.caller) if word in tool.key.lower()
+    )
+    return [*names[:_OPTIONS], *keys][:_OPTIONS]

@@ -1,0 +1,179 @@
+"""Changes of settings in `toolgate.toml`: shown, checked, then saved."""
+
+import asyncio
+import hashlib
+import os
+import shutil
+import tomllib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from toolgate.audit import Receipts
+from toolgate.errors import ArgumentError, SettingError
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.settings import (
+    DescribedSetting,
+    Settings,
+    described_settings,
+    load,
+    read_text,
+    switch_pack,
+    with_setting,
+    write_text,
+)
+from toolgate.types import Caller, Json
+
+__all__ = ["SettingChange", "SettingsManagement"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SettingChange:
+    """A change that was checked and not saved yet."""
+
+    before: str
+    """The text of the file."""
+
+    after: str
+    """The text that it would have."""
+
+    state: str
+    """Changes when anybody changes the file."""
+
+
+class SettingsManagement:
+    """Lists settings, and changes them in the configuration file."""
+
+    def __init__(
+        self, settings: Callable[[], Settings], *, visible: VisibleCatalog, receipts: Receipts
+    ) -> None:
+        self._settings = settings
+        self._visible = visible
+        self._receipts = receipts
+
+    async def all(self, caller: Caller) -> list[DescribedSetting]:
+        """Every setting with one value, with where it is set.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            SettingError: The configuration file is malformed.
+        """
+        self._visible.must_manage(caller)
+        return await asyncio.to_thread(described_settings, self._settings())
+
+    async def check(self, caller: Caller, name: str, text: str) -> SettingChange:
+        """What would change in the file, if the whole of it is still valid then.
+
+        Args:
+            caller: Who asks.
+            name: The key, such as `discovery.budget_tokens`.
+            text: The value as TOML; empty takes the key out.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            ArgumentError: There is no such setting, or the value is no TOML.
+            SettingError: There is no file, the value does not fit, or the file cannot be changed.
+        """
+        described = next((row for row in await self.all(caller) if row.name == name), None)
+        if described is None:
+            raise ArgumentError(f"There is no setting {name[:80]!r}.")
+        value = None
+        if text.strip():
+            try:
+                value = tomllib.loads(f"value = {text.strip()}")["value"]
+            except ValueError as error:
+                raise ArgumentError(
+                    f"The value {text.strip()[:80]!r} is not valid TOML.",
+                    allowed='Texts stand in quotation marks: "like this".',
+                ) from error
+        path = self._path()
+        before = await asyncio.to_thread(read_text, path)
+        after = with_setting(before, path, described.key, value)
+        await asyncio.to_thread(_check_text, path, after)
+        return SettingChange(before=before, after=after, state=_state(before))
+
+    async def save(self, caller: Caller, name: str, text: str, *, state: str) -> None:
+        """Save what `check` has shown; the version before is kept beside the file.
+
+        Args:
+            caller: Who asks.
+            name: The key.
+            text: The value as TOML; empty takes the key out.
+            state: What `check` gave.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            ArgumentError: There is no such setting, or the file was changed meanwhile.
+            SettingError: The value does not fit, or the file cannot be written.
+        """
+        change = await self.check(caller, name, text)
+        if change.state != state:
+            raise ArgumentError(
+                "The configuration file was changed meanwhile.",
+                hint="Look at the difference again, and save once more.",
+            )
+        path = self._path()
+        detail: Json = {"name": name, "file": str(path)}
+        async with self._receipts.change(caller, "setting_save", detail):
+            await asyncio.to_thread(_replace, path, change.after)
+
+    async def switch_pack(self, caller: Caller, name: str, *, on: bool, by_default: bool) -> bool:
+        """Enable or disable a pack in the file; gives whether anything had to be changed.
+
+        Args:
+            caller: Who asks.
+            name: Name of the pack.
+            on: Whether it is used from now on.
+            by_default: Whether it is used when the file does not name it.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            SettingError: There is no file, or it cannot be changed.
+        """
+        self._visible.must_manage(caller)
+        path = self._path()
+        async with self._receipts.change(caller, "pack_switch", {"name": name, "enabled": on}):
+            return await asyncio.to_thread(
+                lambda: switch_pack(path, name, on=on, by_default=by_default)
+            )
+
+    def _path(self) -> Path:
+        path = self._settings().config_file
+        if path is None:
+            raise SettingError("There is no toolgate.toml to change.", hint="Run: toolgate init")
+        return path
+
+
+def _check_text(path: Path, text: str) -> None:
+    """Read a text as the file would be read.
+
+    Raises:
+        SettingError: It is not valid.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.check.toml")
+    try:
+        write_text(draft, text)
+        load(draft)
+    except SettingError as error:
+        raise SettingError(
+            error.failed.replace(str(draft), str(path)), allowed=error.allowed, hint=error.hint
+        ) from error
+    finally:
+        with suppress(OSError):
+            draft.unlink()
+
+
+def _replace(path: Path, text: str) -> None:
+    try:
+        shutil.copy2(path, path.with_name(f"{path.name}.toolgate-previous"))
+    except OSError as error:
+        raise SettingError(
+            f"{path} cannot be copied: {error.strerror}.",
+            hint="Make the folder writable for this user.",
+        ) from error
+    write_text(path, text)
+
+
+def _state(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

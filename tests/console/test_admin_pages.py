@@ -1,0 +1,184 @@
+"""Pages for administrators: activity, audit filters, previews of rules, settings and packs."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.console.console_client import notes, open_console, visible_text
+from toolgate.settings import AuditSettings, Settings, load
+from toolgate.types import Caller
+
+pytestmark = pytest.mark.anyio
+
+ADMIN = Caller.local(client="desk", conversation="talk")
+
+
+def file_settings(folder: Path, text: str) -> Settings:
+    """The settings of a `toolgate.toml`."""
+    path = folder / "toolgate.toml"
+    path.write_text(text, encoding="utf-8")
+    return load(path)
+
+
+async def test_home_shows_each_period_with_the_busiest_tools_and_servers() -> None:
+    async with open_console() as place:
+        for _ in range(3):
+            await place.app.gateway.calls.execute(ADMIN, "notes:find", {})
+        await place.app.gateway.calls.execute(ADMIN, "notes:fail", {})
+        await place.app.recorder.flush()
+        for period in ("hour", "day", "week", "month"):
+            page = await place.page("", range=period)
+            told = visible_text(page)
+            assert f"Calls 4 in the last {period}" in told
+            assert "Errors 25.0 % 1 failed" in told
+            assert "notes:find 3 0 %" in told
+            assert page.count('class="chart"') == 4
+        server = visible_text(await place.page("server", name="notes"))
+        assert "Calls 4 in the last hour" in server
+        assert "find()" in server
+
+
+async def test_home_of_a_new_gateway_helps_with_the_first_server_and_client() -> None:
+    async with open_console({}) as place:
+        page = await place.page()
+        assert 'href="/console/servers/add#gallery"' in page
+        add = await place.page("servers/add", pick="github")
+        assert 'value="npx -y @modelcontextprotocol/server-github"' in add
+        assert "GITHUB_PERSONAL_ACCESS_TOKEN=${env:GITHUB_PERSONAL_ACCESS_TOKEN}" in add
+        assert "http://127.0.0.1:7420/mcp" in await place.page("connect")
+
+
+async def test_tools_are_grouped_by_server_and_sorted_by_use() -> None:
+    async with open_console() as place:
+        await place.app.gateway.calls.execute(ADMIN, "notes:fail", {})
+        for _ in range(2):
+            await place.app.gateway.calls.execute(ADMIN, "notes:find", {})
+        await place.app.recorder.flush()
+        keys = re.compile(r'class="key" href="/console/tool\?key=notes%3A(\w+)"')
+        page = await place.page("tools")
+        assert '<th scope="rowgroup"' in page
+        assert keys.findall(await place.page("tools", sort="calls", dir="down"))[:2] == [
+            "find",
+            "fail",
+        ]
+        assert keys.findall(await place.page("tools", sort="errors", dir="down"))[0] == "fail"
+        assert keys.findall(await place.page("tools", sort="tokens", dir="down"))[0] == "add"
+
+
+async def test_a_search_is_compared_with_another_configuration() -> None:
+    async with open_console(settings=Settings(optimization="bm25")) as place:
+        await place.app.gateway.admin.save_project(Caller.local(), "web", settings={}, new=True)
+        page = visible_text(await place.page("search", q="add a note", compare="project:web"))
+        assert "As configured" in page
+        assert "With project web" in page
+        plain = visible_text(await place.page("search", q="add a note"))
+        assert "As configured" not in plain
+
+
+async def test_the_audit_is_searched_and_filters_are_saved() -> None:
+    async with open_console(settings=Settings(audit=AuditSettings(keep_queries=True))) as place:
+        admin = place.app.gateway.admin
+        await admin.add_permissions(
+            ADMIN, effect="deny", patterns=["notes:add"], to=["role:reader"]
+        )
+        await place.app.gateway.calls.execute(ADMIN, "notes:find", {})
+        await place.app.recorder.flush()
+        told = visible_text(await place.page("audit"))
+        assert "deny notes:add to role:reader" in told
+        found = visible_text(await place.page("audit", q="reader"))
+        assert "permission add" in found
+        assert "notes:find" not in found
+        live = await place.page("audit", live="1")
+        assert 'hx-trigger="calls-changed from:body, every 3s"' in live
+        saved = await place.send("audit?q=reader", name="readers")
+        assert saved.headers["location"].endswith("/console/audit?q=reader")
+        assert 'href="/console/audit?q=reader"' in await place.page("audit")
+        await place.send("audit", name="readers", do="forget")
+        assert 'href="/console/audit?q=reader"' not in await place.page("audit")
+        link = re.search(
+            r'href="/console/(audit/chain\?id=\w+)"', await place.page("audit", q="find")
+        )
+        assert link is not None
+        chain = await place.page(link[1])
+        talk = re.search(r'href="/console/(audit/conversation\?[^"]+)"', chain)
+        assert talk is not None
+        assert "notes:find" in await place.page(talk[1].replace("&amp;", "&"))
+
+
+async def test_a_rule_shows_what_it_matches_before_it_is_saved() -> None:
+    async with open_console({"notes": notes()}) as place:
+        answer = await place.send(
+            "permissions", 200, patterns="notes:f*", pick="notes", to="everyone", do="preview"
+        )
+        told = visible_text(answer.text)
+        assert re.search(r"notes:f\* 2 tools notes:fi?\w+, notes:f\w+", told)
+        assert re.search(r"notes 3 tools ", told)
+        assert "Add a rule" in told
+        assert await place.app.gateway.admin.permissions(Caller.local()) == []
+        told = visible_text(await place.page("options/preview", tools="*", hint="read_only"))
+        assert "* 1 tool notes:find" in told
+        assert "is no pattern" in visible_text(await place.page("options/preview", patterns="a=b"))
+        assert "notes:find" in await place.page("options", pick="fin")
+        wrong = await place.send("permissions", 400, effect="deny", patterns="notes", to="nobody?")
+        assert 'id="to-wrong"' in wrong.text
+
+
+async def test_settings_are_shown_with_their_source_and_changed_with_the_difference(
+    tmp_path: Path,
+) -> None:
+    settings = file_settings(
+        tmp_path, "# Ours.\nversion = 1\n\n[discovery]\nbudget_tokens = 900 # enough\n"
+    )
+    path = tmp_path / "toolgate.toml"
+    before = path.read_text(encoding="utf-8")
+    async with open_console(settings=settings) as place:
+        told = visible_text(await place.page("settings", source="file"))
+        assert "budget_tokens 900 file" in told
+        assert "max_name_chars" not in told
+        assert "quarantine" in await place.page("settings", q="quarantine")
+        page = visible_text(await place.page("setting", name="discovery.budget_tokens"))
+        assert "Source file" in page
+        wrong = await place.send(
+            "setting", 400, name="discovery.budget_tokens", value="1", do="check"
+        )
+        assert "budget_tokens" in visible_text(wrong.text)
+        shown = await place.send("setting", 200, name="mode", value='"all"', do="check")
+        assert 'is: + mode = "all"' in visible_text(shown.text)
+        assert path.read_text(encoding="utf-8") == before
+        state = re.search(r'name="state" value="(\w+)"', shown.text)
+        assert state is not None
+        await place.send("setting", name="mode", value='"all"', state=state[1], do="save")
+        text = path.read_text(encoding="utf-8")
+        assert text.startswith("# Ours.\n")
+        assert 'mode = "all"\n' in text
+        assert "budget_tokens = 900 # enough" in text
+        late = await place.send("setting", 400, name="mode", value='"meta"', state="x", do="save")
+        assert "was changed meanwhile" in visible_text(late.text)
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == [
+            "toolgate.toml",
+            "toolgate.toml.toolgate-previous",
+        ]
+
+
+async def test_secrets_are_not_on_the_page_of_settings(tmp_path: Path) -> None:
+    settings = file_settings(
+        tmp_path, 'version = 1\n[store]\nurl = "postgresql://me:hidden-word@db.example/x"\n'
+    )
+    async with open_console(settings=replace(settings)) as place:
+        assert "hidden-word" not in await place.page("settings")
+        assert "hidden-word" not in await place.page("setting", name="store.url")
+
+
+async def test_a_pack_is_enabled_and_shows_prompts_rules_and_its_check(tmp_path: Path) -> None:
+    settings = file_settings(tmp_path, "version = 1\n")
+    async with open_console(settings=settings) as place:
+        told = visible_text(await place.page("packs"))
+        assert re.search(r"schema [\d. ]*enabled", told), told[:2000]
+        page = await place.page("pack", name="schema", check="1")
+        assert "<h3>Prompts" in page
+        assert "<h3>Rules</h3>" in page
+        assert 'id="checked"' in page
+        await place.send("packs", name="servoy", do="enable")
+        assert 'enable = ["servoy"]' in (tmp_path / "toolgate.toml").read_text(encoding="utf-8")

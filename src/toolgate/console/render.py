@@ -50,6 +50,7 @@ class Renderer:
         filters = {
             "ago": safe_text.ago,
             "asdict": asdict,
+            "coded": safe_text.coded,
             "compact": safe_text.compact,
             "count": safe_text.count,
             "cut": safe_text.cut,

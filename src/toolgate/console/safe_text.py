@@ -6,7 +6,18 @@ from datetime import UTC, datetime
 
 from markupsafe import Markup, escape
 
-__all__ = ["ago", "compact", "count", "cut", "duration", "plain", "size", "visible", "when"]
+__all__ = [
+    "ago",
+    "coded",
+    "compact",
+    "count",
+    "cut",
+    "duration",
+    "plain",
+    "size",
+    "visible",
+    "when",
+]
 
 _ODD = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
@@ -43,6 +54,14 @@ def visible(text: object, max_chars: int = 20_000) -> Markup:
         end = odd.end()
     parts.append(str(escape(text_shown[end:])))
     return Markup(f"<bdi>{''.join(parts)}</bdi>")  # noqa: S704 - every part was escaped
+
+
+def coded(text: str) -> Markup:
+    """A text of ours whose parts between backticks are code."""
+    parts = [str(escape(part)) for part in text.split("`")]
+    return Markup(  # noqa: S704 - escaped
+        "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+    )
 
 
 def when(at: str | None) -> Markup:

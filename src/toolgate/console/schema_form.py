@@ -106,15 +106,15 @@ def _kind(name: str, schema: Json) -> tuple[Kind, str]:
     match _type_of(schema):
         case "string":
             is_long = any(word in name.lower() for word in _LONG_WORDS)
-            return ("long" if is_long else "text"), str(schema.get("format") or "text")
+            return ("long" if is_long else "text"), str(schema.get("format") or "string")
         case "integer":
-            return "number", "whole number"
+            return "number", "integer"
         case "number":
             return "number", "number"
         case "boolean":
-            return "switch", "yes or no"
+            return "switch", "boolean"
         case "array" if _type_of(json_object(schema.get("items"))) == "string":
-            return "lines", "list of texts, one a line"
+            return "lines", "list of strings, one per line"
         case "array":
             return "json", "list, as JSON"
         case "object":
@@ -160,10 +160,10 @@ def _read(field: FormField, text: str, kinds: tuple[type, ...]) -> object:
         fits = isinstance(value, kinds) and not (isinstance(value, bool) and object not in kinds)
     if not fits:
         raise ArgumentError(
-            f"What was typed for {field.name[:60]!r} is no {field.type}: {text[:60]!r}.",
-            hint='Texts within JSON stand in quotation marks: "like this".'
+            f"{field.name[:60]} must be of type {field.type}, but is {text[:60]!r}.",
+            hint='Strings in JSON are quoted: "like this".'
             if field.kind == "json"
-            else "Correct it; all else you typed is still there.",
+            else "Correct it; the other fields are unchanged.",
         )
     return value
 

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
@@ -18,6 +19,10 @@ __all__ = ["DescribedSetting", "SettingKind", "described_settings"]
 
 SettingKind = Literal["switch", "choice", "number", "text", "list", "table"]
 """How a value is typed by people."""
+
+
+_LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
+"""A link of Markdown, of which only the text can be shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +108,7 @@ def _described(
             value=_plain(value),
             default=_plain(_default(item)),
             source=source,
-            description=" ".join(texts.get(item.name, "").split()),
+            description=_LINK.sub(r"\1", " ".join(texts.get(item.name, "").split())),
             kind=kind,
             choices=choices,
             is_secret=is_secret,

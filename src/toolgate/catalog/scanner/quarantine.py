@@ -118,11 +118,17 @@ class Quarantine:
                 everything[row.server][_id_of(row)] = without_texts(row)
         return frozenset(row.server for row in decided)
 
-    async def list_quarantined(self) -> list[QuarantinedEntry]:
-        """All quarantined definitions, by server, kind and name."""
+    async def list_quarantined(self, server: str | None = None) -> list[QuarantinedEntry]:
+        """Quarantined definitions by server, kind and name; None: of all servers."""
         async with self._lock:
             everything = await self._all()
-            rows = [row for of in everything.values() for row in of.values() if self._holds(row)]
+            rows = [
+                row
+                for name, of in everything.items()
+                if server is None or name == server
+                for row in of.values()
+                if self._holds(row)
+            ]
         return [
             quarantined_entry(row)
             for row in sorted(rows, key=lambda row: (row.server, row.kind, row.name))

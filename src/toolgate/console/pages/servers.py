@@ -180,11 +180,7 @@ async def _show(visit: Visit) -> Response:
         switched = dict(
             visit.gateway.manage.servers.spec(visit.caller, server.name).tool_permissions
         )
-        quarantined = [
-            entry
-            for entry in await visit.gateway.manage.quarantine.entries(visit.caller)
-            if entry.server == server.name
-        ]
+        quarantined = await visit.gateway.manage.quarantine.entries(visit.caller, server.name)
     off = sorted(name for name, allowed in switched.items() if not allowed)
     return visit.page(
         "server.html",

@@ -25,14 +25,14 @@ class QuarantineManagement:
         self._visible = visible
         self._receipts = receipts
 
-    async def entries(self, caller: Caller) -> list[QuarantinedEntry]:
-        """What waits for a decision, with what is suspicious about it.
+    async def entries(self, caller: Caller, server: str | None = None) -> list[QuarantinedEntry]:
+        """What waits for a decision, with what is suspicious about it; None: of all servers.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
         """
         self._visible.must_manage(caller)
-        return await self._quarantine.list_quarantined()
+        return await self._quarantine.list_quarantined(server)
 
     async def versions(self, caller: Caller, key: str) -> list[ReplacedDefinition]:
         """Earlier definitions of a tool, newest first.

@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import pytest
 
 from toolgate.base import plugins
-from toolgate.base.plugins import available, make
+from toolgate.base.plugins import available, is_importable, make
 from toolgate.errors import (
     BrokenPluginError,
     MissingExtraError,
@@ -66,7 +66,7 @@ def seam(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "__init__.py").write_text("", encoding="utf-8")
     monkeypatch.setattr(toolgate, "__path__", [*toolgate.__path__, str(tmp_path)])
     yield folder
-    for cached in (plugins._shipped, plugins._installed):
+    for cached in (plugins._shipped, plugins._installed, plugins.is_importable):
         cached.cache_clear()
     for name in [name for name in sys.modules if name.startswith("toolgate.pluginseam")]:
         del sys.modules[name]
@@ -156,3 +156,12 @@ def test_a_missing_module_of_our_own_is_a_bug_and_no_missing_library(seam: Path)
 
     with pytest.raises(ModuleNotFoundError):
         make("pluginseam", Runs, spec("mine"), {})
+
+
+def test_whether_a_library_is_there_is_known_without_an_import(seam: Path) -> None:
+    loads = "raise RuntimeError('imported')\n"
+    (seam / "ready.py").write_text(f"import json\nimport pydantic.types\n{loads}", "utf-8")
+    (seam / "lacking.py").write_text(f"from no_such_library.part import x\n{loads}", "utf-8")
+    assert is_importable("pluginseam", "ready")
+    assert not is_importable("pluginseam", "lacking")
+    assert not is_importable("pluginseam", "absent")

@@ -10,10 +10,13 @@ Knows no seam: what an implementation must be able to do is the contract that `m
 
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar, cast, get_type_hints
 
@@ -30,7 +33,15 @@ from toolgate.types import PluginSpec
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-__all__ = ["FOLDERS", "available", "check_name", "check_options", "installed", "make"]
+__all__ = [
+    "FOLDERS",
+    "available",
+    "check_name",
+    "check_options",
+    "installed",
+    "is_importable",
+    "make",
+]
 
 FOLDERS = {
     "authenticator": "security.authn",
@@ -47,6 +58,9 @@ FOLDERS = {
 """Package below `toolgate` that has the implementations of each kind."""
 
 ContractT = TypeVar("ContractT")
+
+_IMPORT = re.compile(r"^(?:from ([a-z_][\w.]*) import |import ([a-z_][\w.]*)(?: as \w+)?$)", re.M)
+"""An import at the top of a module."""
 
 _EXTRAS = {"monty": "programs", "pgvector": "postgres"}
 """Extras of implementations whose name is not that of their extra."""
@@ -107,6 +121,32 @@ def check_name(kind: str, spec: PluginSpec) -> None:
         allowed=f"Available: {', '.join(names) or 'none'}.",
         hint=f"Set {spec.setting} to one of these, or install the package that brings it.",
     )
+
+
+@cache
+def is_importable(kind: str, name: str) -> bool:
+    """Whether an implementation is there with the libraries that it imports; none is imported.
+
+    Args:
+        kind: One of `FOLDERS`.
+        name: Its name in the settings.
+    """
+    if name in _shipped(kind):
+        path = f"toolgate.{FOLDERS.get(kind, kind)}.{name}"
+    elif name in _installed(kind):
+        path = _installed(kind)[name].module
+    else:
+        return False
+    source = find_spec(path)
+    if source is None or source.origin is None or not source.origin.endswith(".py"):
+        return source is not None
+    return all(map(find_spec, _libraries_of(Path(source.origin))))
+
+
+def _libraries_of(module: Path) -> set[str]:
+    """Top-level packages that a module imports when it is loaded."""
+    matches = _IMPORT.finditer(module.read_text("utf-8"))
+    return {(match[1] or match[2]).partition(".")[0] for match in matches}
 
 
 def check_options(kind: str, spec: PluginSpec) -> None:

@@ -1,18 +1,13 @@
 """Whether programs may be sent, and whether `tool_program` is listed."""
 
 from collections.abc import Callable
-from functools import cache
-from importlib.util import find_spec
-from typing import Final
 
+from toolgate.base.plugins import is_importable
 from toolgate.settings import ProgramSettings, Settings
 
 __all__ = ["PROGRAM_TOOL", "ProgramOffer"]
 
 PROGRAM_TOOL = "tool_program"
-
-_LIBRARIES: Final = {"monty": "pydantic_monty"}
-"""What the sandboxes that ship need; looked for and not imported: listings must stay cheap."""
 
 _FEWEST_TOOLS = 15
 """Tools from which on `auto` offers programs; see docs/code-mode.md for what they save."""
@@ -30,9 +25,8 @@ class ProgramOffer:
         return self._settings().programs
 
     def is_installed(self) -> bool:
-        """Whether the library of the sandbox is there."""
-        library = _LIBRARIES.get(self.rules.sandbox)
-        return library is None or _is_importable(library)
+        """Whether the sandbox is there, with its library; it is not imported for that."""
+        return is_importable("sandbox", self.rules.sandbox)
 
     def is_callable(self) -> bool:
         """Whether clients may send programs, whether that is listed or not."""
@@ -49,9 +43,3 @@ class ProgramOffer:
         if not self.is_callable():
             return False
         return self.rules.offer == "on" or (not lists_all and tools >= _FEWEST_TOOLS)
-
-
-@cache
-def _is_importable(library: str) -> bool:
-    """Whether a library is installed; asked once, since it searches the folders of packages."""
-    return find_spec(library) is not None

@@ -179,7 +179,7 @@ class Execution(Protocol):
         ...
 
     async def snapshot(self) -> bytes:
-        """The program as it stands, for `Sandbox.restore`; it goes on as before."""
+        """The program as it waits for answers, for `Sandbox.restore`; it goes on as before."""
         ...
 
 

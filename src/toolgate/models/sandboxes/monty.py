@@ -4,19 +4,22 @@ https://github.com/pydantic/monty. The interpreter is not CPython: there are no 
 objects of this process to reach. It needs the extra `programs` (42 MB).
 """
 
+import asyncio
+import hashlib
 import json
 import os
 import re
 import signal
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from typing import Any, TypeVar
 
 import anyio
-from anyio import to_thread
 from pydantic_monty import (
     CollectString,
     ExternalModule,
@@ -59,6 +62,9 @@ _TURN_S = 90.0
 """Seconds until a process is killed that does not keep its own limits; above the highest `run_s`,
 with time to check types (chosen)."""
 
+_REMEMBERED = 1_000
+"""Programs whose types were found to fit that need no check when they come again (chosen)."""
+
 _PROGRAMS_PER_PROCESS = 200
 """Programs after which a process is replaced (chosen)."""
 
@@ -99,6 +105,24 @@ def build(options: Options) -> "MontySandbox":
     return MontySandbox(options)
 
 
+class _Threads:
+    """Threads that wait for the processes of the sandbox.
+
+    Plain ones: a call of a program passes through here, and anyio's threads cost it as much again.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._executor = ThreadPoolExecutor(count, thread_name_prefix="toolgate-monty")
+
+    async def run(self, work: Callable[[], ResultT]) -> ResultT:
+        """The result of a function; who is cancelled leaves it alone: it ends with its process."""
+        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
+
+    def close(self) -> None:
+        """Take no more work."""
+        self._executor.shutdown(wait=False)
+
+
 class MontySandbox:
     """Implements `Sandbox`.
 
@@ -111,20 +135,38 @@ class MontySandbox:
         self._pool: Monty | None = None
         self._lock = anyio.Lock()
         self._slots = anyio.Semaphore(options.processes)
+        self._threads = _Threads(options.processes + 1)
+        self._fitting: dict[bytes, None] = {}
+        """Hashes of programs, with what they were declared, whose types fit; oldest first."""
 
     @asynccontextmanager
     async def start(self, program: Program) -> AsyncGenerator["MontyExecution"]:
         """A program at its first step."""
         config: Json = {
             "limits": _limits(program.limits),
-            "type_check": program.is_checked,
-            "type_check_stubs": _declarations(program),
-            "type_check_format": "json",
             "external_modules": _modules(program.modules),
         }
+        digest = b""
+        if program.is_checked:
+            declarations = _declarations(program)
+            digest = hashlib.sha256(
+                f"{declarations}\0{program.code}".encode(errors="replace")
+            ).digest()
+            if digest in self._fitting:  # the same program as before, with the same tools
+                program = replace(program, is_checked=False)
+            else:
+                config |= {"type_check_stubs": declarations, "type_check_format": "json"}
+        config["type_check"] = program.is_checked
         async with self._session(config, program.limits.output_chars) as execution:
             await execution.begin(program)
+            if program.is_checked:
+                self._note_fitting(digest)
             yield execution
+
+    def _note_fitting(self, digest: bytes) -> None:
+        self._fitting[digest] = None
+        if len(self._fitting) > _REMEMBERED:
+            del self._fitting[next(iter(self._fitting))]
 
     @asynccontextmanager
     async def restore(self, snapshot: bytes) -> AsyncGenerator["MontyExecution"]:
@@ -138,19 +180,21 @@ class MontySandbox:
         async with self._lock:
             pool, self._pool = self._pool, None
             if pool is not None:
-                await to_thread.run_sync(pool.__exit__, None, None, None)
+                await self._threads.run(partial(pool.__exit__, None, None, None))
+            self._threads.close()
+            self._threads = _Threads(self._options.processes + 1)
 
     @asynccontextmanager
     async def _session(self, config: Json, output_chars: int) -> AsyncGenerator["MontyExecution"]:
         pool = await self._opened()
         async with self._slots:
             session = pool.checkout(os_policy={"sleep": "zero"}, **config)
-            await _in_thread(session.__enter__)
+            await self._threads.run(session.__enter__)
             try:
-                yield MontyExecution(session, output_chars)
+                yield MontyExecution(session, self._threads, output_chars)
             finally:
                 with anyio.CancelScope(shield=True):
-                    await _in_thread(partial(session.__exit__, None, None, None))
+                    await self._threads.run(partial(session.__exit__, None, None, None))
 
     async def _opened(self) -> Monty:
         async with self._lock:
@@ -161,25 +205,27 @@ class MontySandbox:
                     max_checkouts_per_worker=_PROGRAMS_PER_PROCESS,
                     request_timeout=_TURN_S,
                 )
-                self._pool = await _in_thread(pool.__enter__)
+                self._pool = await self._threads.run(pool.__enter__)
             return self._pool
 
 
 class MontyExecution:
     """Implements `Execution`."""
 
-    def __init__(self, session: MontySession, output_chars: int) -> None:
+    def __init__(self, session: MontySession, threads: _Threads, output_chars: int) -> None:
         self._session = session
+        self._threads = threads
         self._pid = session.worker_pid
         self._printed = CollectString(max_bytes=output_chars)
         self._snapshot: SyncSnapshot | None = None
-        self._step: Step = Completed(value=None)
+        self._steps: deque[Step] = deque([Completed(value=None)])
+        """Where it stands, and what it did since then: calls that it goes on from by itself."""
         self._functions: frozenset[str] = frozenset()
 
     @property
     def step(self) -> Step:
         """Where it stands."""
-        return self._step
+        return self._steps[0]
 
     @property
     def output(self) -> str:
@@ -208,10 +254,9 @@ class MontyExecution:
 
     async def proceed(self) -> Step:
         """Go on from a call, whose answer comes later."""
-        snapshot = self._snapshot
-        assert isinstance(snapshot, FunctionSnapshot)
-        await self._turn(lambda: self._settled_names(snapshot.resume({"future": ...})))
-        return self._step
+        assert isinstance(self._steps[0], HostCall)
+        self._steps.popleft()
+        return self._steps[0]
 
     async def settle(self, answers: Mapping[int, CallValue | CallFailure]) -> Step:
         """Answer calls that it waits for."""
@@ -219,16 +264,18 @@ class MontyExecution:
         assert isinstance(snapshot, FutureSnapshot)
         settled = {number: _settled(answer) for number, answer in answers.items()}
         await self._turn(lambda: self._settled_names(snapshot.resume(settled)))
-        return self._step
+        return self._steps[0]
 
     async def snapshot(self) -> bytes:
         """The program as it stands."""
-        return await _in_thread(self._session.dump)
+        return await self._threads.run(self._session.dump)
 
     async def _turn(self, work: Callable[[], SyncSnapshot]) -> None:
         """Let the program run; whoever is cancelled meanwhile ends its process."""
         try:
-            self._snapshot = await _in_thread(work)
+            self._snapshot, self._steps = await self._threads.run(
+                lambda: _to_the_next_wait(work(), self._settled_names)
+            )
         except MontyTypingError:
             raise
         except MontyError as error:
@@ -238,7 +285,6 @@ class MontyExecution:
                 with suppress(ProcessLookupError):
                     os.kill(self._pid, signal.SIGKILL)
             raise
-        self._step = _step(self._snapshot)
 
     def _begin(self, program: Program, *, is_checked: bool) -> SyncSnapshot:
         modules = (f"import {module.name}" for module in program.modules)
@@ -270,6 +316,20 @@ class MontyExecution:
                 snapshot = snapshot.resume_auto() if is_import else snapshot.resume_not_handled()
             else:
                 return snapshot
+
+
+def _to_the_next_wait(
+    snapshot: SyncSnapshot, settled_names: Callable[[SyncSnapshot], SyncSnapshot]
+) -> tuple[SyncSnapshot, deque[Step]]:
+    """Let a program go on from each call, until it waits for one or ends.
+
+    In one go, since each way to the thread and back costs as much as the work of the sandbox.
+    """
+    steps: deque[Step] = deque([_step(snapshot)])
+    while isinstance(snapshot, FunctionSnapshot):
+        snapshot = settled_names(snapshot.resume({"future": ...}))
+        steps.append(_step(snapshot))
+    return snapshot, steps
 
 
 def _step(snapshot: SyncSnapshot) -> Step:
@@ -379,11 +439,6 @@ def _parameters_of(function: str, program: Program) -> str:
     for module in program.modules:
         declared |= {f"{module.name}.{f.name}": f.parameters for f in module.functions}
     return declared.get(function, "")
-
-
-async def _in_thread(work: Callable[[], ResultT]) -> ResultT:
-    """In a thread that is left alone on cancellation: it ends when its process is killed."""
-    return await to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def _program_error(error: MontyError) -> ProgramError:

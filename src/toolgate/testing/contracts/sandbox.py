@@ -197,6 +197,21 @@ class SandboxContract:
         async with opened.start(_program("1 + 1")) as execution:
             assert execution.step == Completed(value=2)
 
+    async def test_a_program_is_checked_anew_when_its_tools_are_others(
+        self, opened: Sandbox
+    ) -> None:
+        """What is remembered of a program holds for these tools alone."""
+        code = "await tracker.double(number=2)"
+        for _ in range(2):
+            async with opened.start(_program(code)) as execution:
+                assert await _run(execution) == 4
+        double = HostFunction(name="double", parameters="count: int", returns="int")
+        modules = (HostModule(name="tracker", functions=(double,)),)
+        for _ in range(2):
+            with pytest.raises(ProgramError, match="number"):
+                async with opened.start(Program(code=code, modules=modules)):
+                    pass
+
     async def test_a_snapshot_goes_on_elsewhere(self, opened: Sandbox, sandbox: Sandbox) -> None:
         """With its variables, in another process, as often as wanted."""
         code = (

@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -45,6 +46,7 @@ ORDER = {
 @dataclass
 class Shop:
     app: App
+    tools: dict[str, Any]
     refunded: list[Json] = field(default_factory=list[Json])
 
     async def send(
@@ -121,7 +123,7 @@ async def shop(*, store_url: str = "sqlite://", **settings: Any) -> AsyncGenerat
     upstream = FakeUpstream(tools, definitions=definitions)
     settings = {"programs": ProgramSettings(offer="on"), "guard": (ASK,), **settings}
     async with memory_app({"shop": upstream}, Settings(**settings), store_url=store_url) as app:
-        place = Shop(app)
+        place = Shop(app, upstream.tools)
         yield place
 
 
@@ -316,6 +318,66 @@ async def test_a_client_that_can_be_asked_is_asked_by_the_program() -> None:
         assert json.loads(result["content"][0]["text"]) == ["refunded 1", "state of 2: red"]
         assert "isError" in await place.send(code, peer=peer, **again)
         assert len(place.refunded) == 1
+
+
+@pytest.mark.parametrize(("approve", "refunded"), [(True, 3), (False, 0)])
+async def test_the_writes_of_a_program_are_one_question(approve: bool, refunded: int) -> None:
+    peer = FakePeer(capabilities={"elicitation": {}})
+    async with shop() as place:
+        code = textwrap.dedent("""
+            async def tried(call):
+                try:
+                    return await call
+                except RuntimeError:
+                    return "refused"
+            refunds = [tried(shop.refund(number=n)) for n in range(3)]
+            await gather(*refunds, shop.paint(number=9))
+            """)
+        asked = await place.send(code, peer=peer)
+        assert sorted(asked["inputRequests"]) == ["3.colour", "approvals"]
+        form = asked["inputRequests"]["approvals"]["params"]
+        first, *lines = form["message"].splitlines()
+        assert first == "This program will make 3 calls: 3 × shop.refund. Run all of them?"
+        assert lines[0] == '* Run shop:refund with {"number": 0}'
+        assert lines[3:] == ["It cannot be undone."]
+        answers = {
+            "approvals": {"action": "accept", "content": {"approve": approve}},
+            "3.colour": {"action": "accept", "content": {"name": "red"}},
+        }
+        again = {"requestState": asked["requestState"], "inputResponses": answers}
+        result = await place.send(code, peer=peer, **again)
+        texts = [f"refunded {n}" if approve else "refused" for n in range(3)]
+        assert json.loads(result["content"][0]["text"]) == [*texts, "state of 9: red"]
+        assert len(place.refunded) == refunded
+
+
+async def test_the_answer_about_approvals_answers_no_question_of_a_server() -> None:
+    """Whatever key a server chooses for its question."""
+    seen: list[Json] = []
+
+    def asks_for_approval(params: Json) -> Json:
+        seen.append(params.get("inputResponses", {}))
+        question = {"method": "elicitation/create", "params": {"message": "Delete all?"}}
+        if params.get("inputResponses", {}).get("approval"):
+            return text_result("deleted")
+        return {
+            "resultType": "input_required",
+            "inputRequests": {"approval": question},
+            "requestState": "mine",
+        }
+
+    peer = FakePeer(capabilities={"elicitation": {}})
+    async with shop() as place:
+        place.tools["paint"] = asks_for_approval
+        code = "await gather(shop.refund(number=1), shop.refund(number=2), shop.paint(number=3))"
+        asked = await place.send(code, peer=peer)
+        assert sorted(asked["inputRequests"]) == ["2.approval", "approvals"]
+        again = {"requestState": asked["requestState"], "inputResponses": {"approvals": ACCEPT}}
+        result = await place.send(code, peer=peer, **again)
+        assert result["resultType"] == "input_required"
+        assert list(result["inputRequests"]) == ["2.approval"]
+        assert not any(responses.get("approval") for responses in seen)
+        assert len(place.refunded) == 2
 
 
 async def test_only_its_own_caller_lets_a_program_go_on(anyio_backend: str) -> None:

@@ -421,6 +421,7 @@ class _ServiceBuilder:
             helpers=helpers,
             pages=pages,
             receipts=self._receipts,
+            approvals=self._guards.approvals,
             parts=parts,
         )
 

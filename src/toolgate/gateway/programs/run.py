@@ -44,6 +44,9 @@ class ParkedCall:
     questions: Json = field(default_factory=dict[str, Any])
     """Questions by key, as an `input_required` result has them."""
 
+    is_approval: bool = False
+    """Whether the question is whether the call may be made."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Finished:

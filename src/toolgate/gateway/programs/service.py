@@ -26,6 +26,7 @@ from toolgate.gateway.calls import CallService
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL, ProgramOffer
 from toolgate.gateway.meta_tools import ProgramArguments, read_program
 from toolgate.gateway.parts import ResultParts
+from toolgate.gateway.programs.approval_list import continuation_of, counted, questions_of
 from toolgate.gateway.programs.helpers import HELPER_FUNCTIONS, ProgramHelpers, is_helper
 from toolgate.gateway.programs.names import function_names, words_of
 from toolgate.gateway.programs.run import Finished, Outcome, Parked, ParkedCall, ProgramRun
@@ -44,6 +45,7 @@ from toolgate.models.sandboxes import (
     ProgramLimits,
     Sandbox,
 )
+from toolgate.security.guards import Approvals
 from toolgate.settings import ProgramSettings
 from toolgate.store import StoredProgram
 from toolgate.types import Caller, Json, Peer, json_array, json_object
@@ -105,6 +107,7 @@ class ProgramService:
         helpers: ProgramHelpers,
         pages: PagedResults,
         receipts: Receipts,
+        approvals: Approvals,
         parts: ResultParts,
     ) -> None:
         self._offer = offer
@@ -114,6 +117,7 @@ class ProgramService:
         self._helpers = helpers
         self._pages = pages
         self._receipts = receipts
+        self._approvals = approvals
         self._store = parts.store
         self._signer = parts.signer
         self._open_sandbox = parts.open_sandbox
@@ -263,7 +267,7 @@ class ProgramService:
             program_id=program_id,
             names=self._all_names(),
             peer=peer,
-            continuations={call.call_id: _continuation(call, responses) for call in parked},
+            continuations={call.call_id: continuation_of(call, responses) for call in parked},
             n_calls=int(body["n_calls"]),
             prepare=prepare,
         )
@@ -360,6 +364,7 @@ class ProgramService:
                 arguments=arguments,
                 request_state=result.get("requestState"),
                 questions=json_object(result.get("inputRequests")),
+                is_approval=self._approvals.is_question(result.get("requestState")),
             )
         return answer_of(result)
 
@@ -389,6 +394,8 @@ class ProgramService:
             inputs=request.inputs,
             modules=tuple(HostModule(name=n, functions=tuple(f)) for n, f in modules.items()),
             functions=HELPER_FUNCTIONS,
+            # Without tools nothing can be half done: what does not fit is an error where it is.
+            is_checked=bool(modules),
             limits=ProgramLimits(
                 run_s=rules.run_s, memory_mb=rules.memory_mb, steps=4 * rules.max_calls + 100
             ),
@@ -447,12 +454,7 @@ class ProgramService:
                 expires_at=utc_now(plus_s=self._rules.keep_s),
             )
         )
-        questions = {
-            f"{call.call_id}.{key}": question
-            for call in parked.calls
-            for key, question in call.questions.items()
-        }
-        if questions:
+        if questions := questions_of(parked.calls):
             return {
                 "resultType": "input_required",
                 "inputRequests": questions,
@@ -496,8 +498,9 @@ def _waiting(program_id: str, calls: tuple[ParkedCall, ...]) -> ProgramError:
         for text, call in zip(texts[:_MAX_SHOWN], calls[:_MAX_SHOWN], strict=True)
     )
     count = f"{len(calls)} call{'' if len(calls) == 1 else 's'}"
+    summary = counted(call.function for call in calls)
     error = ProgramError(
-        f"The program waits: a person has to approve {count} that it wants to make.",
+        f"The program waits: a person has to approve {count} that it wants to make: {summary}.",
         allowed=f"\n{shown}\n",
         hint=f'Once that is done, let it go on with tool_program {{"resume": "{program_id}"}}.',
     )
@@ -521,16 +524,6 @@ def _waiting(program_id: str, calls: tuple[ParkedCall, ...]) -> ProgramError:
 def _call_text(call: ParkedCall) -> str:
     """A call, for people."""
     return f"{call.function}({json_text.dumps(call.arguments).decode()[:200]})"
-
-
-def _continuation(call: ParkedCall, responses: Json) -> Json:
-    """What a parked call goes on with, beside its arguments."""
-    if call.request_state is None and not call.questions:
-        return {}
-    prefix = f"{call.call_id}."
-    answers = {k.removeprefix(prefix): v for k, v in responses.items() if k.startswith(prefix)}
-    state = {} if call.request_state is None else {"requestState": call.request_state}
-    return {**state, "inputResponses": answers}
 
 
 def _digest_of(body: Json, snapshot: bytes) -> str:

@@ -1,12 +1,13 @@
 """Guards for calls: arguments, secrets, sizes and approval."""
 
-from toolgate.security.guards.approvals import Approvals, Clearance, hash_of
+from toolgate.security.guards.approvals import APPROVAL_QUESTION, Approvals, Clearance, hash_of
 from toolgate.security.guards.call_guard import ArgumentKind, CallGuard, CallGuards, GuardedTool
 from toolgate.security.guards.guard_chain import CallGuardChain, GuardedCall
 from toolgate.security.guards.path_readings import PathReadings, TooManyReadingsError
 from toolgate.security.guards.secret_detection import SecretScanner, secret_mask, secret_scanner
 
 __all__ = [
+    "APPROVAL_QUESTION",
     "Approvals",
     "ArgumentKind",
     "CallGuard",

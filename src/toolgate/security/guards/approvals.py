@@ -41,7 +41,7 @@ from toolgate.types import Caller, Json, Peer, json_object
 __all__ = ["ApprovalRecorder", "Approvals", "Clearance", "hash_of"]
 
 _PURPOSE = "approval"
-_QUESTION = "approval"
+APPROVAL_QUESTION = "approval"
 # Seconds between looks whether another process has decided. Chosen.
 _LOOK_S = 1.0
 # Characters that people are shown of arguments, of a comment, and of arguments in a client. Chosen.
@@ -127,7 +127,7 @@ class Approvals:
         if state.get("kind") == "run":
             return await self._going_on(state, params, plain)
         if state.get("kind") == "ask":
-            answer = json_object(json_object(params.get("inputResponses")).get(_QUESTION))
+            answer = json_object(json_object(params.get("inputResponses")).get(APPROVAL_QUESTION))
             # The signed state names the approval, so a client cannot answer for another call.
             await self._take_answer(caller, str(state.get("id")), answer)
         approval = await self._parked(caller, tool, guard, arguments, binding)
@@ -145,6 +145,15 @@ class Approvals:
         if approval.edited is not None:
             plain = {**plain, "arguments": json.loads(approval.edited)}
         return Clearance(approval=approval, step=0, params=plain)
+
+    def is_question(self, request_state: str | None) -> bool:
+        """Whether the state of an `input_required` result is that of a question of `request`."""
+        if request_state is None:
+            return False
+        try:
+            return self._signer.check(_PURPOSE, request_state).get("kind") == "ask"
+        except HandleError:
+            return False
 
     async def consume(self, caller: Caller, clearance: Clearance) -> str:
         """Take the right to run, or to go on; gives the id of the record that says so.
@@ -419,7 +428,7 @@ class Approvals:
         asked = {"method": "elicitation/create", "params": _form(approval, arguments)}
         return {
             "resultType": "input_required",
-            "inputRequests": {_QUESTION: asked},
+            "inputRequests": {APPROVAL_QUESTION: asked},
             "requestState": self._signer.sign(_PURPOSE, state),
         }
 

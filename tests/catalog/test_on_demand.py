@@ -1,5 +1,7 @@
 """Servers that start on demand: listed from the store, started by a call, stopped when idle."""
 
+import json
+import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,9 +13,9 @@ import orjson
 import pytest
 
 from tests.limits import HANG_S
-from toolgate.app.app import App
-from toolgate.errors import ArgumentError, ServerDownError, UnknownToolError
-from toolgate.settings import Settings
+from toolgate.app.app import App, open_app
+from toolgate.errors import ArgumentError, ServerDownError, SettingError, UnknownToolError
+from toolgate.settings import Settings, StoreSettings, load
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Json, ServerStatus
 
@@ -268,3 +270,27 @@ async def test_a_restart_starts_it(store_url: str) -> None:
         assert status(app).state == "asleep"
         await app.gateway.manage.servers.restart(ME, "a")
         await until(app, lambda: status(app).state == "ready")
+
+
+async def test_when_a_server_runs_can_be_changed_wherever_it_is_kept(tmp_path: Path) -> None:
+    """In the store, and as an override of servers in files that are not ours."""
+    other = tmp_path / "other.json"
+    program = {"command": sys.executable, "args": ["-c", "import time; time.sleep(60)"]}
+    other.write_text(json.dumps({"mcpServers": {"theirs": program}}), "utf-8")
+    file = tmp_path / "toolgate.toml"
+    file.write_text(f"import = [{json.dumps(str(other))}]\n", "utf-8")
+    url = f"sqlite:///{tmp_path}/store.db"
+    for _ in range(2):  # once more after a restart
+        settings = replace(load(file), store=StoreSettings(url=url))
+        async with open_app(settings, wait_s=0) as app:
+            servers = app.gateway.manage.servers
+            if "stored" not in app.gateway.servers.names(ME):
+                await servers.add(ME, "stored", program)
+                for name in ("theirs", "stored"):
+                    await servers.schedule(ME, name, start="on-demand", idle_s=7.0)
+                with pytest.raises(SettingError, match="start"):
+                    await servers.schedule(ME, "stored", start="sometimes")
+            for name in ("theirs", "stored"):
+                spec = servers.spec(ME, name)
+                assert (spec.start, spec.idle_s) == ("on-demand", 7.0)
+    assert json.loads(other.read_text("utf-8")) == {"mcpServers": {"theirs": program}}

@@ -57,6 +57,39 @@ def test_a_server_can_be_added_used_disabled_enabled_and_removed(
     assert names == ["small"]
 
 
+def test_when_a_server_runs_can_be_changed_in_its_file(command: Command, folder: Path) -> None:
+    file = folder / "toolgate.toml"
+    file.write_text(file.read_text("utf-8").rstrip() + "  # mine\n", encoding="utf-8")
+    done = command("servers", "schedule", "small", "--start", "on-demand", "--idle-s", "1")
+    assert done.status == SUCCESS, done.err
+    written = file.read_text("utf-8")
+    assert "# mine" in written
+    assert 'start = "on-demand"' in written
+    assert "idle_s = 1.0" in written
+    assert command("call", "small:echo", "--arg", "text=x").status == SUCCESS
+    assert command("servers", "schedule", "small", "--start", "always").status == SUCCESS
+    assert "start" not in file.read_text("utf-8")
+
+
+def test_a_server_can_be_added_to_start_on_demand(command: Command, folder: Path) -> None:
+    server = (sys.executable, str(SMALL_SERVER))
+    done = command("add", "--name", "other", "--start", "on-demand", "--dry-run", *server)
+    assert done.json["other"]["start"] == "on-demand"
+    assert command("add", "--name", "other", "--start", "on-demand", *server).status == SUCCESS
+    assert command("call", "other:echo", "--arg", "text=x").status == SUCCESS
+
+
+@pytest.mark.parametrize(
+    "argv", [(), ("--start", "sometimes"), ("--idle-s", "0"), ("--idle-s", "1e9")]
+)
+def test_a_schedule_that_cannot_be_is_refused(
+    argv: tuple[str, ...], command: Command, folder: Path
+) -> None:
+    before = (folder / "toolgate.toml").read_text("utf-8")
+    assert command("servers", "schedule", "small", *argv).status == USAGE_ERROR
+    assert (folder / "toolgate.toml").read_text("utf-8") == before
+
+
 def test_a_server_can_be_added_to_a_running_gateway_at_once(
     command: Command, serve: Serve, folder: Path
 ) -> None:

@@ -91,6 +91,10 @@ class ServerEditor(Protocol):
         """Enable or disable a server."""
         ...
 
+    async def schedule(self, project_id: str, name: str, changes: Json) -> None:
+        """Say when a server runs: its keys `start` and `idle_s`."""
+        ...
+
     async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
         """Allow or deny a tool of a server to everybody."""
         ...

@@ -31,6 +31,11 @@ __all__ = ["ServerRegistry"]
 
 log = logging.getLogger(__name__)
 
+_DEFAULTS: Json = {"enabled": True, "tool_permissions": {}, "start": "always"}
+"""Values that are not written, by the keys that can be changed here; others always are."""
+
+_CHANGEABLE = (*_DEFAULTS, "idle_s")
+
 
 class ServerRegistry:
     """Where servers are kept.
@@ -238,6 +243,19 @@ class ServerRegistry:
             await self._store.servers.save(await self._sealed.seal(changed))
             await self._catalog.replace(_stored_spec(changed))
 
+    async def schedule(self, project_id: str, name: str, changes: Json) -> None:
+        """Say when a server runs, where it is kept: its keys `start` and `idle_s`."""
+        async with self._change(name):
+            row = await self._stored(project_id, name)
+            if row is None:
+                server_spec(name, {"command": "-", **changes})  # raises for a wrong value
+                await self._change_configured(name, changes)
+                return
+            changed = replace(row, config={**row.config, **changes})
+            spec = _stored_spec(changed)
+            await self._store.servers.save(await self._sealed.seal(changed))
+            await self._catalog.replace(spec)
+
     async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
         """Take a tool away from everybody, or give it back, where its server is kept."""
         async with self._change(name):
@@ -271,7 +289,8 @@ class ServerRegistry:
         if path is not None:
             pending = _changes_of(override) | changes
             written = {
-                key: None if value in (True, {}) else value for key, value in pending.items()
+                key: None if _DEFAULTS.get(key) == value else value
+                for key, value in pending.items()
             }
             try:
                 await asyncio.to_thread(_change_in_file, path, name, written)
@@ -325,6 +344,8 @@ def _overridden(spec: ServerSpec, config: Json) -> ServerSpec:
         spec,
         enabled=bool(changes.get("enabled", spec.enabled)) and not spec.problem,
         tool_permissions=json_object(changes.get("tool_permissions", spec.tool_permissions)),
+        start=changes.get("start", spec.start),
+        idle_s=float(changes.get("idle_s", spec.idle_s)),
         overridden=tuple(sorted({*spec.overridden, *changes})),
     )
 
@@ -334,7 +355,7 @@ def _changes_of(override: StoredServer | None) -> Json:
 
 
 def _only_changes(config: Json) -> Json:
-    return {key: config[key] for key in ("enabled", "tool_permissions") if key in config}
+    return {key: config[key] for key in _CHANGEABLE if key in config}
 
 
 def _change_in_file(path: Path, name: str, changes: Json) -> None:

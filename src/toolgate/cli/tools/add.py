@@ -1,7 +1,7 @@
 """`toolgate add`: add servers from a command line, a JSON snippet or a URL."""
 
 import sys
-from typing import Annotated
+from typing import Annotated, Literal
 
 import anyio
 import typer
@@ -37,6 +37,10 @@ def add(
     save: Annotated[
         bool, typer.Option("--save", help="Write to toolgate.toml instead of the store.")
     ] = False,
+    start: Annotated[
+        Literal["always", "on-demand"] | None,
+        typer.Option("--start", help="When it runs: always, or from the first call on."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be added.")
     ] = False,
@@ -55,6 +59,8 @@ def add(
     """
     text = [sys.stdin.read()] if words == ["-"] else words
     servers = read_servers(text, name)
+    if start is not None:
+        servers = {name: {**config, "start": start} for name, config in servers.items()}
     if dry_run:
         print_json(servers)
         return SUCCESS

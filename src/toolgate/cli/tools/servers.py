@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Annotated, cast
+from typing import Annotated, Literal, cast
 
 import anyio
 import typer
@@ -113,6 +113,30 @@ def enable(name: Name) -> int:
 def disable(name: Name) -> int:
     """Disable a server: its tools are not listed, found or run."""
     return anyio.run(_switch, name, "disable")
+
+
+@app.command()
+def schedule(
+    name: Name,
+    start: Annotated[
+        Literal["always", "on-demand"] | None,
+        typer.Option("--start", help="When it runs: always, or from the first call on."),
+    ] = None,
+    idle_s: Annotated[
+        float | None,
+        typer.Option(
+            "--idle-s", metavar="SECONDS", help="Seconds without use before it is stopped."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Start a server on demand and stop it when idle, or let it run always."""
+    if start is None and idle_s is None:
+        raise ArgumentError("Nothing is changed.", allowed="Allowed: --start, --idle-s, or both.")
+    body: Json = {"start": start} if start is not None else {}
+    if idle_s is not None:
+        body["idle_s"] = idle_s
+    return anyio.run(_schedule, name, body, as_json)
 
 
 @app.command()
@@ -294,6 +318,16 @@ async def _switch(name: str, action: str) -> int:
     async with open_gateway(load_settings(), connect=()) as gateway:
         await gateway.request("POST", path_of("servers", name, action), {})
     print_text(f"{action.capitalize()}d {name}.")
+    return SUCCESS
+
+
+async def _schedule(name: str, body: Json, as_json: bool) -> int:
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        status = await gateway.request("POST", path_of("servers", name, "schedule"), body)
+    if as_json:
+        print_json(status)
+    else:
+        print_text(f"{name} is {status.get('state')}.")
     return SUCCESS
 
 

@@ -114,6 +114,31 @@ class ServerManagement:
             await self._registry.enable(caller.project_id, name, enabled=enabled)
         return self._status(name)
 
+    async def schedule(
+        self, caller: Caller, name: str, *, start: str = "", idle_s: float | None = None
+    ) -> ServerStatus:
+        """Say when a server runs.
+
+        Args:
+            caller: Who asks.
+            name: The server.
+            start: `always` or `on-demand`; empty: as before.
+            idle_s: Seconds without use after which it is stopped; None: as before.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownServerError: There is no such server.
+            SettingError: A value is not allowed.
+        """
+        self._visible.must_manage(caller)
+        self._catalog.server(name)
+        changes: Json = {"start": start} if start else {}
+        if idle_s is not None:
+            changes["idle_s"] = idle_s
+        async with self._receipts.change(caller, "server_schedule", {"server": name, **changes}):
+            await self._registry.schedule(caller.project_id, name, changes)
+        return self._status(name)
+
     async def restart(self, caller: Caller, name: str) -> ServerStatus:
         """Reconnect a server.
 

@@ -1,9 +1,10 @@
 """Routes of servers."""
 
-from typing import Any
+from typing import Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from toolgate.errors import ArgumentError
 from toolgate.server.rest.models import Body, PageOf
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import Json, ServerStatus
@@ -61,6 +62,27 @@ async def enable_server(call: Call, name: str) -> ServerStatus:
 async def disable_server(call: Call, name: str) -> ServerStatus:
     """Disable a server."""
     return await call.gateway.manage.servers.enable(call.caller, name, False)
+
+
+class Schedule(Body):
+    """When a server runs; what is absent stays."""
+
+    start: Literal["always", "on-demand"] | None = None
+    idle_s: float | None = Field(None, ge=0.1, le=604_800)
+
+    @model_validator(mode="after")
+    def _check_members(self) -> Self:
+        if self.start is None and self.idle_s is None:
+            raise ArgumentError("Nothing is changed.", allowed="Allowed: start, idle_s, or both.")
+        return self
+
+
+@routes.post("servers/{name}/schedule", example={"start": "on-demand", "idle_s": 300})
+async def schedule_server(call: Call, name: str, body: Schedule) -> ServerStatus:
+    """Start a server on demand, or let it run always."""
+    return await call.gateway.manage.servers.schedule(
+        call.caller, name, start=body.start or "", idle_s=body.idle_s
+    )
 
 
 @routes.post("servers/{name}/restart")

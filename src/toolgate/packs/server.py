@@ -1,5 +1,6 @@
-"""Serves the tools, prompts and resources of a pack as an MCP server."""
+"""Serves the tools, programs, prompts and resources of a pack as an MCP server."""
 
+import hashlib
 import inspect
 import logging
 import mimetypes
@@ -14,10 +15,11 @@ import anyio
 from anyio import to_thread
 
 from toolgate.base.installation import install_hint
-from toolgate.errors import PackError, SettingError, ToolgateError
+from toolgate.base.pack_files import PackFile
+from toolgate.errors import PackError, ProgramError, SettingError, ToolgateError
+from toolgate.gateway.programs.saved import SavedProgram, read_saved
 from toolgate.packs.base import Pack
 from toolgate.packs.modules import PackModules
-from toolgate.packs.saved_programs import program_tool
 from toolgate.settings import server_spec
 from toolgate.types import Json, ServerSpec
 from toolgate.upstream import (
@@ -26,6 +28,7 @@ from toolgate.upstream import (
     LocalPrompt,
     LocalResource,
     LocalServer,
+    ToolContext,
     ToolServices,
     tools_of,
 )
@@ -36,6 +39,11 @@ log = logging.getLogger(__name__)
 
 _MODULE_S: Final = 30.0
 """Seconds that a module may take to be imported, and again to register; chosen."""
+
+
+_PROGRAM_META: Final = "toolgate/program"
+"""Member of a tool's `_meta`: the hash of its program, and the version of its pack. With another
+program it is another definition, which the quarantine and approvals see."""
 
 
 class PackServer:
@@ -155,7 +163,7 @@ class _PackLoader:
 
     def _take_program(self, path: Path) -> None:
         try:
-            tool = program_tool(path, self._pack.version)
+            tool = _program_tool(path, self._pack.version)
             _ = tool.definition
         except ToolgateError as error:
             self._left_out(path, str(error))
@@ -247,6 +255,43 @@ class _PackLoader:
     def _left_out(self, path: Path, reason: str, *, line: int | None = None) -> None:
         where = "" if line is None else f":{line}"
         self.problems.append(f"{path}{where}: {reason.rstrip('.')}.")
+
+
+def _program_tool(path: Path, version: str) -> FunctionTool:
+    """The tool of a file, named after it.
+
+    Args:
+        path: The file.
+        version: That of its pack; empty: it has none.
+
+    Raises:
+        SyntaxError: The file is no Python.
+        PackError: Its `main` cannot be described as a tool.
+    """
+    saved = read_saved(PackFile(path).text)
+    program: Json = {"sha256": hashlib.sha256(saved.code.encode()).hexdigest()}
+    if version:
+        program["version"] = version
+    return FunctionTool(_program_function(saved), name=path.stem, meta={_PROGRAM_META: program})
+
+
+def _program_function(saved: SavedProgram) -> Any:
+    """A function with the signature of the program."""
+
+    async def run(context: ToolContext, **inputs: Any) -> Json:
+        try:
+            return await context.run_program(saved.code, inputs)
+        except ProgramError as error:  # for the model, and no fault of the pack
+            return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+
+    context = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=ToolContext)
+    parameters = [*saved.signature.parameters.values(), context]
+    signature = saved.signature.replace(parameters=parameters)
+    run.__doc__ = saved.description
+    run.__annotations__ = {name: p.annotation for name, p in signature.parameters.items()}
+    run.__annotations__["return"] = signature.return_annotation
+    vars(run)["__signature__"] = signature
+    return run
 
 
 def _spec(name: str, config: Mapping[str, Any], source: Path) -> ServerSpec:

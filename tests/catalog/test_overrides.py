@@ -10,6 +10,7 @@ import pytest
 from toolgate.errors import ArgumentError, SettingError, UnknownToolError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import PermissionTable, Settings, load
+from toolgate.settings.tables import ProgramSettings
 from toolgate.store import AuditFilter
 from toolgate.testing import FakeUpstream, memory_app, text_result
 from toolgate.types import Caller, Identity, Json, ParameterOverride, ToolOverride
@@ -168,6 +169,40 @@ async def test_what_cannot_be_applied_is_named_and_never_gives_more_away() -> No
         "The override of tool 'create_issue' names the parameter 'repository', which the tool does "
         "not have; it has: repo, title, labels. The tool is left out.",
     )
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (ParameterOverride(value=5), "'repo' to int; the tool takes string"),
+        (ParameterOverride(default=["a"]), "'repo' to list; the tool takes string"),
+        (ParameterOverride(value=True), "'repo' to bool; the tool takes string"),
+        (ParameterOverride(value="a/b"), ""),
+        (ParameterOverride(value="${user.name}"), ""),
+    ],
+)
+async def test_a_value_of_another_type_is_named(change: ParameterOverride, problem: str) -> None:
+    """The tool stays: the server may take more than its schema says."""
+    overrides = {"create_issue": ToolOverride(parameters={"repo": change})}
+    async with memory_app({"hub": Tracker().upstream}, ALL, tool_overrides=overrides) as app:
+        assert "hub__create_issue" in await listed(app)
+        (status,) = app.gateway.servers.statuses(ME)
+    assert problem in " ".join(status.override_problems)
+    assert bool(status.override_problems) is bool(problem)
+
+
+async def test_a_program_calls_a_renamed_tool_by_its_new_name() -> None:
+    pytest.importorskip("pydantic_monty")
+    tracker = Tracker()
+    settings = replace(ALL, programs=ProgramSettings(offer="on"))
+    async with memory_app({"hub": tracker.upstream}, settings, tool_overrides=RENAMED) as app:
+        for code in ("await hub.report_bug(title='t')", "await hub.create_issue(title='t')"):
+            params = {"name": "tool_program", "arguments": {"code": code}}
+            result = await app.gateway.call(ME, params, None)
+            assert ("isError" in result) is ("create_issue" in code), result
+    (sent,) = tracker.sent
+    arguments = {"title": "t", "repo": "acme/app", "labels": "bug"}
+    assert (sent["name"], sent["arguments"]) == ("create_issue", arguments)
 
 
 async def test_other_overrides_are_used_without_asking_the_server_again() -> None:

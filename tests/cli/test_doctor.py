@@ -458,3 +458,24 @@ def test_doctor_says_whether_databases_can_be_read(command: Command, tmp_path: P
     assert "Readable (sqlite): " in done.out
     assert "the file is not there or may not be read" in done.out
     assert "s3cret" not in done.out
+
+
+def test_overrides_that_cannot_be_applied_are_warnings(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    table = (
+        "\n[server.small.tools.gone]\nhide = true\n"
+        '[server.small.tools.add_numbers.parameters.a]\nvalue = "one"\n'
+        "[server.small.tools.fail]\ncache_s = 60\n"
+    )
+    file = folder / "toolgate.toml"
+    file.write_text(file.read_text("utf-8") + table, encoding="utf-8")
+    serve()
+    command("servers", "list")  # waits until the server is listed
+    checks = command("doctor", "--json").json["checks"]
+    told = [check for check in checks if check["name"] == "overrides small"]
+    assert {check["state"] for check in told} == {"warning"}
+    text = " ".join(check["found"] for check in told)
+    assert "[server.small.tools.gone] overrides a tool that the server does not offer." in text
+    assert "sets 'a' to str; the tool takes number" in text
+    assert "[server.small.tools.fail] has cache_s." in text

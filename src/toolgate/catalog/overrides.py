@@ -13,6 +13,17 @@ __all__ = ["TAGS", "OfferedTool", "is_per_caller", "offered_tools"]
 TAGS: Final = "toolgate/tags"
 """Member of a definition's `_meta`: the tags of an override."""
 
+_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+    "null": type(None),
+}
+"""Types of JSON Schema as they stand in settings."""
+
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 
 
@@ -128,7 +139,34 @@ def _problems(name: str, definition: Json, override: ToolOverride) -> list[tuple
                 "server requires, and gives no value. The tool is left out."
             )
             problems.append((text, True))
+        else:
+            described = json_object(properties[parameter])
+            problems += [
+                (f"The override of tool {name!r} sets {parameter!r} to {misfit}.", False)
+                for value in (change.value, change.default)
+                if (misfit := _misfit(described, value))
+            ]
     return problems
+
+
+def _misfit(schema: Json, value: object) -> str:
+    """A value that a parameter does not take, and what it takes; empty: it may fit.
+
+    By type and choices alone: the rest of a schema is for the server to say.
+    """
+    if value is None or is_per_caller(value):
+        return ""
+    written = schema.get("type")
+    kinds = [written] if isinstance(written, str) else [str(kind) for kind in json_array(written)]
+    known = [kind for kind in kinds if kind in _TYPES]
+    if known and not any(isinstance(value, _TYPES[kind]) for kind in known):
+        return f"{type(value).__name__}; the tool takes {' or '.join(kinds)}"
+    if isinstance(value, bool) and kinds and "boolean" not in kinds:
+        return f"bool; the tool takes {' or '.join(kinds)}"
+    choices = json_array(schema.get("enum"))
+    if choices and value not in choices:
+        return f"a value that is none of its choices: {', '.join(map(str, choices[:10]))}"
+    return ""
 
 
 def _changed(definition: Json, override: ToolOverride) -> Json:

@@ -59,7 +59,9 @@ FOLDERS = {
 
 ContractT = TypeVar("ContractT")
 
-_IMPORT = re.compile(r"^(?:from ([a-z_][\w.]*) import |import ([a-z_][\w.]*)(?: as \w+)?$)", re.M)
+_IMPORT = re.compile(
+    r"^(?:from ([a-z_][\w.]*) import |import ([a-z_][\w.]*)(?: as \w+)?$)", re.MULTILINE
+)
 """An import at the top of a module."""
 
 _EXTRAS = {"monty": "programs", "pgvector": "postgres"}

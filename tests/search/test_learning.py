@@ -398,6 +398,25 @@ async def test_marks_move_the_line_of_their_caller_only(store: Any, clock: Clock
     await learner.aclose()
 
 
+async def test_the_version_of_what_was_learned_changes_and_stays_small(
+    store: Any, clock: Clock
+) -> None:
+    """Each kept answer has one: with all judged searches in it, that took 9 KB."""
+    learner = learning(store, clock)
+    versions: list[object] = []
+    for number in range(30):
+        learner.note_search(
+            ANN, [asked(f"query {number}", 1)], "m", [hit("a:x", f"query {number}")]
+        )
+        learner.note_call(ANN, "a:x", ok=True)
+        state = await learner.learned(ANN)
+        assert state is not None
+        versions.append(state.version)
+    await learner.aclose()
+    assert len(set(map(repr, versions))) == 30
+    assert len(repr(versions[-1])) < 200
+
+
 async def test_a_mark_finds_its_search_in_the_store(store: Any, clock: Clock) -> None:
     """The command line is a new process, and a new conversation, each time."""
     first = learning(store, clock)

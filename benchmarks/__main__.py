@@ -27,7 +27,16 @@ NAMES = (
 )
 """What `make bench` runs."""
 
-LONG_NAMES = ("ablation", "learning", "on_demand", "programs", "scale", "soak", "token_estimate")
+LONG_NAMES = (
+    "ablation",
+    "learning",
+    "memory",
+    "on_demand",
+    "programs",
+    "scale",
+    "soak",
+    "token_estimate",
+)
 """Run when named: they take long, or want data that does not come along."""
 
 

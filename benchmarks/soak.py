@@ -5,7 +5,8 @@
 Six stdio servers and one over HTTP are killed in turn, while clients of both eras call tools of all
 of them and reconnect all the time. A call may fail with a reason while its server is away; it may
 never hang, and no client may notice more than that. Afterwards the gateway must have the same
-children, the same descriptors, and the memory that it had when it was warm.
+children, the same descriptors, and the memory that it had when it was warm; the report says what
+the memory consists of.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ import psutil
 
 from benchmarks import menu_server
 from benchmarks._load import own_rss_mb
+from benchmarks._memory_probe import CAUSES, MemoryProbe
 from benchmarks._report import Report, Target, parser_of, print_all, run
 from benchmarks.vendored.gateway_bench import Mcp
 from tests.real.processes import (
@@ -71,6 +73,9 @@ class Standing:
 
     rss_mb: float
     """Resident memory."""
+
+    memory_mb: Mapping[str, float]
+    """What it consists of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +127,10 @@ def soak(
             net.callback(process.kill)  # it would wait for its open streams
 
         start_http()
-        running = stack.enter_context(gateway(folder / "gateway", servers, {"mode": "all"}))
+        probe = MemoryProbe(folder)
+        running = stack.enter_context(
+            gateway(folder / "gateway", servers, {"mode": "all"}, probe.env)
+        )
         running.wait_ready(*servers)
 
         def kill(turn: int) -> bool:
@@ -138,11 +146,14 @@ def soak(
                         return True
             return False
 
-        return _run(running, servers, kill, calls=calls, kills=kills, clients=clients, end=limit_s)
+        return _run(
+            running, probe, servers, kill, calls=calls, kills=kills, clients=clients, end=limit_s
+        )
 
 
 def _run(
     running: RunningGateway,
+    probe: MemoryProbe,
     servers: Mapping[str, Any],
     kill: Any,
     *,
@@ -155,7 +166,7 @@ def _run(
     crowd = _Crowd(running.url, sorted(servers))
     first = int(calls * WARM_UP)
     asyncio.run(crowd.work(first, max(1, int(kills * WARM_UP)), kill, clients, began + end * 0.2))
-    warm = _standing(running, servers)
+    warm = _standing(running, probe, servers)
     rest = kills - crowd.kills
     asyncio.run(crowd.work(calls - crowd.calls, rest, kill, clients, began + end))
     return Found(
@@ -166,7 +177,7 @@ def _run(
         longest_s=round(crowd.longest_s, 3),
         wall_s=round(time.monotonic() - began, 1),
         warm=warm,
-        end=_standing(running, servers, like=warm),
+        end=_standing(running, probe, servers, like=warm),
     )
 
 
@@ -247,30 +258,34 @@ async def _leave(client: Mcp, *, vanishes: bool) -> None:
 
 
 def _standing(
-    running: RunningGateway, servers: Mapping[str, Any], like: Standing | None = None
+    running: RunningGateway,
+    probe: MemoryProbe,
+    servers: Mapping[str, Any],
+    like: Standing | None = None,
 ) -> Standing:
     """What is held once all servers are up again and the clients' connections are gone."""
     running.wait_ready(*servers)
     process = psutil.Process(running.run.pid)
 
     def look() -> Standing | None:
-        seen = _seen(process)
+        seen = _seen(process, {})
         settled = seen.descriptors <= like.descriptors if like else not _clients(process)
         return seen if settled else None
 
-    try:
-        return wait_until(look, within_s=30, what="quiet")
-    except AssertionError:
-        return _seen(process)
+    with suppress(AssertionError):
+        wait_until(look, within_s=30, what="quiet")
+    report = probe.take(process.pid)
+    return _seen(process, {cause: report[key] / 2**20 for cause, key in CAUSES.items()})
 
 
-def _seen(process: psutil.Process) -> Standing:
+def _seen(process: psutil.Process, memory_mb: Mapping[str, float]) -> Standing:
     children = [child for child in process.children(recursive=True) if child.is_running()]
     return Standing(
         children=tuple(sorted(" ".join(child.cmdline()) for child in children)),
         descriptors=process.num_fds(),
         threads=process.num_threads(),
         rss_mb=round(own_rss_mb(process.pid), 1),
+        memory_mb=memory_mb,
     )
 
 
@@ -294,7 +309,11 @@ def faults(found: Found) -> list[str]:
     if end.descriptors > warm.descriptors:
         said.append(f"{end.descriptors} descriptors instead of {warm.descriptors}")
     if end.rss_mb > warm.rss_mb * GROWTH:
-        said.append(f"{end.rss_mb} MB instead of {warm.rss_mb} MB")
+        causes = ", ".join(
+            f"{cause} {end.memory_mb[cause] - warm.memory_mb[cause]:+.1f} MB"
+            for cause in end.memory_mb
+        )
+        said.append(f"{end.rss_mb} MB instead of {warm.rss_mb} MB: {causes}")
     return said
 
 
@@ -320,8 +339,18 @@ def measure(quick: bool, calls: int = 100_000, kills: int = 200, clients: int = 
             f"longest call {outcome.longest_s:g} s, {outcome.wall_s:g} s in all"
         ),
         rows=[
-            {"what": name, "warm": getattr(outcome.warm, name), "end": getattr(outcome.end, name)}
-            for name in ("descriptors", "threads", "rss_mb")
+            *(
+                {
+                    "what": name,
+                    "warm": getattr(outcome.warm, name),
+                    "end": getattr(outcome.end, name),
+                }
+                for name in ("descriptors", "threads", "rss_mb")
+            ),
+            *(
+                {"what": f"MB of {cause}", "warm": warm_mb, "end": outcome.end.memory_mb[cause]}
+                for cause, warm_mb in outcome.warm.memory_mb.items()
+            ),
         ],
         targets=(Target(what="faults", measured=len(wrong), limit=0),),
         notes=(

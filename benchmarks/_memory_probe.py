@@ -1,0 +1,45 @@
+"""Asks a gateway process where its memory is."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.real.processes import wait_until
+
+__all__ = ["CAUSES", "MemoryProbe"]
+
+PROBE = Path(__file__).parent / "memory_probe"
+CAUSES = {
+    "Python objects": "objects_used",
+    "free in Python's arenas": "objects_free",
+    "C allocations": "malloc_used",
+    "free in C's heap": "malloc_free",
+    "mapped files": "RssFile",
+}
+"""Fields of a report, in bytes, by what they are."""
+
+_REPORT_S = 180.0
+"""Seconds for a report; a trace takes long to sort. Chosen."""
+
+
+class MemoryProbe:
+    """Has a gateway process that was started with `env` report on itself."""
+
+    def __init__(self, folder: Path, *, trace: bool = False) -> None:
+        """Choose where the report is written; `trace` makes allocations be traced."""
+        self._report = folder / "memory.json"
+        self.env = {"PYTHONPATH": str(PROBE), "TOOLGATE_MEMORY_REPORT": str(self._report)}
+        if trace:
+            self.env["TOOLGATE_MEMORY_TRACE"] = "1"
+
+    def take(self, pid: int) -> dict[str, Any]:
+        """The report, once it is written."""
+        self._report.unlink(missing_ok=True)
+        psutil.Process(pid).send_signal(signal.SIGUSR2)
+        wait_until(
+            lambda: True if self._report.exists() else None, within_s=_REPORT_S, what="a report"
+        )
+        return json.loads(self._report.read_text("utf-8"))

@@ -29,8 +29,8 @@ _PATH = re.compile(
 _ENDING = re.compile(r"[\w*}]\.([a-z][a-z0-9]{1,3}|sqlite|parquet|ipynb)$", re.IGNORECASE)
 """Of a file's name."""
 _QUOTED = re.compile(
-    r'"[^"]{1,500}"|`[^`]{1,500}`|“[^”]{1,500}”|„[^“”]{1,500}[“”]|«[^»]{1,500}»'
-    r"|(?<!\w)'[^']{1,500}'(?!\w)"
+    r'"[^"\n]{1,500}"|`[^`\n]{1,500}`|“[^”\n]{1,500}”|„[^“”\n]{1,500}[“”]|«[^»\n]{1,500}»'
+    r"|(?<!\w)'[^'\n]{1,500}'(?!\w)"
 )
 _WORD = re.compile(r"[^\s\"'`“”„«»()\[\]{},;!?<>]+")
 _JOINTS = re.compile(r"(?<=\w)[/\\:.]+(?=\w)")
@@ -68,10 +68,10 @@ def _host(state: LexicalState, address: str) -> str:
 
 
 def _file(path: str) -> str:
-    """The ending of a file, with the punctuation that ends a sentence."""
+    """That it is a file, and of which kind, with the punctuation that ends a sentence."""
     plain = path.rstrip(".:")
     ending = _ENDING.search(plain)
-    return f" {ending.group(1) if ending else ''}{path[len(plain) :]} "
+    return f" {f'{ending.group(1)} file' if ending else ''}{path[len(plain) :]} "
 
 
 def _unless_named(state: LexicalState, quoted: str) -> str:

@@ -14,6 +14,8 @@ COMPILE := build/lock/bin/uv pip compile --quiet --universal --python-version 3.
 
 # What builds the editable package, since it is installed without a build environment of its own.
 BUILD := hatchling\neditables\n
+# What the container image has besides: Node and uv for servers started by npx and uvx.
+IMAGE_PACKAGES := hatchling\nnodejs-wheel-binaries\nuv\n
 
 BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
@@ -27,7 +29,7 @@ LOCKED := $(PIP) install --quiet --require-hashes --no-deps --only-binary :all: 
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check docs bench scale soak fuzz eval model calibrate lock venv fix clean
+.PHONY: help demo test check docs bench scale soak fuzz eval model calibrate lock image release venv fix clean
 
 help: ## list the targets
 	@echo "Targets (each sets up what it needs):"
@@ -48,10 +50,12 @@ test: $(DEV) ## all tests, with branch coverage; fails under 85 %
 check: $(DEV) ## format, lint, types, layers, dependencies; no tests
 	@echo "==> Format" && $(BIN)/ruff format --check
 	@echo "==> Lint" && $(BIN)/ruff check
-	@echo "==> Types" && PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(BIN)/pyright --pythonpath $(BIN)/python
+	@echo "==> Types, of the package also for Windows and macOS"
+	@printf '%s\n' "--pythonplatform Linux" "--pythonplatform Windows src" "--pythonplatform Darwin src" \
+	  | PYRIGHT_PYTHON_IGNORE_WARNINGS=1 xargs -P 3 -I '{}' sh -c '$(BIN)/pyright --pythonpath $(BIN)/python {}'
 	@echo "==> Layers" && $(BIN)/lint-imports
 	@echo "==> Dependencies" && $(BIN)/python -m deptry src
-	@$(BIN)/python -m deptry benchmarks docs examples tests training --exclude vendored --ignore DEP002,DEP004
+	@$(BIN)/python -m deptry benchmarks deploy docs examples tests training --exclude vendored --exclude tests/real/scripts --ignore DEP002,DEP004
 
 fix: $(DEV) ## repair what ruff can
 	$(BIN)/ruff check --fix
@@ -106,6 +110,14 @@ lock: $(DEV) ## choose versions for new requirements, with hashes: make lock [AR
 	@test -x build/lock/bin/uv || { $(PYTHON) -m venv build/lock && build/lock/bin/python -m pip install --quiet uv==0.13.9; }
 	@printf '$(BUILD)' | $(COMPILE) --extra dev pyproject.toml - --output-file requirements/dev.txt $(ARGS)
 	@printf '$(BUILD)' | $(COMPILE) --extra sql pyproject.toml - --constraint requirements/dev.txt --output-file requirements/base.txt
+	@printf '$(IMAGE_PACKAGES)' | $(COMPILE) --extra postgres --extra programs --extra sql pyproject.toml - --constraint requirements/dev.txt --output-file requirements/image.txt $(ARGS)
+
+image: ## the container image, with buildah: make image [IMAGE=NAME] [BASE=IMAGE] [ISOLATION=chroot]
+	@command -v buildah >/dev/null || { echo "buildah was not found. On Debian and Ubuntu: apt-get install buildah" >&2; exit 2; }
+	BASE="$(BASE)" ISOLATION="$(ISOLATION)" deploy/build_image.sh $(or $(IMAGE),localhost/toolgate) $(ARGS)
+
+release: $(DEV) ## all files of a release in dist/, without uploading them; ARGS=--dry-run shows them
+	@$(BIN)/python deploy/release.py $(ARGS)
 
 venv: $(DEV) ## the development environment in .venv
 

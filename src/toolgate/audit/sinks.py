@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from importlib import import_module
@@ -176,6 +177,12 @@ class SyslogSink:
     def _connected(self) -> socket.socket:
         target = self._target
         if target.scheme == "unix":
+            if sys.platform == "win32":
+                raise StoreError(
+                    f"Windows has no syslog at {self._address}.",
+                    hint="Write the address of a syslog server into audit.syslog, such as"
+                    " udp://logs.example.org:514.",
+                )
             connection = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
             connection.settimeout(_CONNECT_S)
             connection.connect(target.path)

@@ -1,11 +1,12 @@
-"""Whether a process of this machine still runs, without touching it."""
+"""Whether a process of this machine still runs, and its end, on all platforms."""
 
 import ctypes
 import os
+import signal
 import sys
 from pathlib import Path
 
-__all__ = ["is_running"]
+__all__ = ["end_at_once", "is_running"]
 
 _SYNCHRONIZE = 0x0010_0000
 """Access right of Windows that allows waiting for a process (winnt.h)."""
@@ -31,6 +32,16 @@ def is_running(pid: int) -> bool:
     except PermissionError:
         return True
     return not _is_zombie(pid)
+
+
+def end_at_once(pid: int) -> None:
+    """End a process without a chance to clean up.
+
+    Raises:
+        OSError: There is none, or it belongs to another user.
+    """
+    # On Windows os.kill ends the process whatever the signal, and there is no SIGKILL.
+    os.kill(pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
 
 
 def _is_running_on_windows(pid: int) -> bool:

@@ -4,10 +4,7 @@
 """
 
 import json
-import os
 import re
-import signal
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +12,7 @@ from pathlib import Path
 import anyio
 from mcp import Client
 
+from toolgate.base.processes.liveness import end_at_once
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.cli.client._gateway_client import GatewayClient
 from toolgate.cli.demo._report import RecoveryResult, RequestResult
@@ -146,7 +144,7 @@ async def kill_and_call(
     server = request.expected.partition(":")[0]
     old = _pid(await gateway.servers(), request.expected)
     assert old is not None
-    os.kill(old, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+    end_at_once(old)
     arguments = request.arguments(scratch)
     answers: dict[str, tuple[str, bool, float]] = {}
 

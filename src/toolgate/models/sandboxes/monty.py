@@ -7,9 +7,7 @@ objects of this process to reach. It needs the extra `programs` (42 MB).
 import asyncio
 import hashlib
 import json
-import os
 import re
-import signal
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +36,7 @@ from pydantic_monty import (
     SyncSnapshot,
 )
 
+from toolgate.base.processes.liveness import end_at_once
 from toolgate.errors import ProgramError
 from toolgate.models.sandboxes.base import (
     CallFailure,
@@ -283,7 +282,7 @@ class MontyExecution:
         except anyio.get_cancelled_exc_class():
             if self._pid is not None:
                 with suppress(ProcessLookupError):
-                    os.kill(self._pid, signal.SIGKILL)
+                    end_at_once(self._pid)
             raise
 
     def _begin(self, program: Program, *, is_checked: bool) -> SyncSnapshot:

@@ -31,7 +31,9 @@ def has_other_users(people: Iterable[tuple[int, str]] | None = None) -> bool:
     humans = {
         number for number, shell in users if number in _PEOPLE and not shell.endswith(_NO_SHELLS)
     }
-    return len(humans | ({os.getuid()} & set(_PEOPLE) if sys.platform != "win32" else set())) > 1
+    if sys.platform != "win32":
+        humans |= {os.getuid()} & set(_PEOPLE)
+    return len(humans) > 1
 
 
 def _people() -> list[tuple[int, str]]:
@@ -56,6 +58,8 @@ async def is_same_user(client: tuple[str, int], server: tuple[str, int]) -> bool
         None where the system does not tell, and for a connection that its owner has closed: what
         is left of one has no owner, which the kernel writes as root.
     """
+    if sys.platform == "win32":
+        return None
     owner: int | None = None
     with suppress(OSError, ValueError, struct.error):
         try:
@@ -78,7 +82,7 @@ def _ask(client: tuple[str, int], server: tuple[str, int]) -> int | None:
     family = socket.AF_INET if client_ip.version == 4 else socket.AF_INET6
     request = struct.pack("=BBxxI", family, socket.IPPROTO_TCP, 1 << _ESTABLISHED) + ends + _ANY
     head = struct.pack("=IHHII", 16 + len(request), _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST, 0, 0)
-    if not hasattr(socket, "AF_NETLINK"):
+    if sys.platform != "linux":
         raise OSError(errno.EAFNOSUPPORT, "no netlink here")
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG) as kernel:
         kernel.settimeout(1)

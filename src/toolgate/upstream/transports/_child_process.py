@@ -18,6 +18,7 @@ from typing import cast
 
 import anyio
 
+from toolgate.base.processes.windows_job import WindowsJob
 from toolgate.errors import UnreachableError
 
 __all__ = ["Child"]
@@ -50,6 +51,7 @@ class Child(asyncio.SubprocessProtocol):
         self.exited = asyncio.Event()
         self.stdin_lost = asyncio.Event()
         self._transport: asyncio.SubprocessTransport | None = None
+        self._job: WindowsJob | None = None
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
@@ -85,6 +87,9 @@ class Child(asyncio.SubprocessProtocol):
                 f"The command {command!r} could not be started: {error}.",
                 hint="Correct command, args and env of this server.",
             ) from error
+        if sys.platform == "win32":
+            with suppress(OSError):  # it has ended already
+                child._job = WindowsJob(child.pid)  # noqa: SLF001 - our own
         return child
 
     @property
@@ -147,9 +152,9 @@ class Child(asyncio.SubprocessProtocol):
         else:
             stdin.close()
         if not await self._ends_within(patience_s) or self._group_lives():
-            self._signal(signal.SIGTERM)
+            self._end_group(at_once=False)
         if not await self._group_ends_within(patience_s):
-            self._signal(signal.SIGKILL)
+            self._end_group(at_once=True)
             await self._group_ends_within(patience_s)
         self._close_pipes()
 
@@ -170,7 +175,7 @@ class Child(asyncio.SubprocessProtocol):
 
     def _group_lives(self) -> bool:
         if sys.platform == "win32":
-            return not self.exited.is_set()
+            return not self.exited.is_set() if self._job is None else self._job.is_alive()
         try:
             os.killpg(self.pid, 0)
         except ProcessLookupError:
@@ -179,18 +184,23 @@ class Child(asyncio.SubprocessProtocol):
             return True
         return True
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _end_group(self, *, at_once: bool) -> None:
+        """The group, since `npx` and `uvx` start the real server as a grandchild."""
         assert self._transport is not None
         with suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self._transport.terminate()
+            if sys.platform == "win32":  # there is no request to end: both steps end it
+                if self._job is None:
+                    self._transport.terminate()
+                else:
+                    self._job.terminate()
             else:
-                # The group, since `npx` and `uvx` start the real server as a grandchild.
-                os.killpg(self.pid, number)
+                os.killpg(self.pid, signal.SIGKILL if at_once else signal.SIGTERM)
 
     def _close_pipes(self) -> None:
         assert self._transport is not None
         self._transport.close()
+        if self._job is not None:
+            self._job.close()
 
     def _stdin(self) -> asyncio.WriteTransport:
         assert self._transport is not None

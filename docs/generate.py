@@ -1,6 +1,7 @@
 """Writes the pages of this folder that are made from the code: `python docs/generate.py`."""
 
 import ast
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -113,15 +114,15 @@ COMMON: tuple[tuple[str, type, tuple[str, ...]], ...] = (
     ("[store]", StoreSettings, ("url", "audit_days")),
     ("[search]", SearchSettings, ("embedder",)),
     ("[discovery]", DiscoverySettings, ("budget_tokens", "max_results")),
-    ("[results]", ResultSettings, ("paging", "page_tokens")),
-    ("[audit]", AuditSettings, ("enabled", "keep_queries", "sinks")),
+    ("[results]", ResultSettings, ("paging",)),
+    ("[audit]", AuditSettings, ("enabled", "keep_queries")),
     ("[log]", LogSettings, ("level", "format", "file")),
     ("[packs]", PackSettings, ("paths", "enable")),
     ("[connections.NAME]", ConnectionTable, ("url",)),
     ("[models.NAME]", ModelTable, ("provider", "model", "url", "key")),
     ("[chat]", ChatSettings, ("model", "max_cost")),
 )
-"""The settings that most people set, by table."""
+"""The settings that most people set, by table: 40."""
 
 
 def _common(sentences: Mapping[str, Any]) -> str:
@@ -157,9 +158,10 @@ def configuration() -> str:
     sentences = _sentences()
     top = [item for item in _keys(Settings) if not is_dataclass(item.type)]
     parts = [INTRODUCTION, "## Common settings\n", _common(sentences)]
-    parts.append("The sections below list every key of every table.\n")
-    parts += ["## Top of the file\n", _table(Settings, top, sentences)]
-    parts += ["## `import`\n", IMPORTS, _table(ImportTable, _keys(ImportTable), sentences)]
+    parts.append("## Advanced settings\n")
+    parts.append("Every other key, by table. Hardly anybody needs them.\n")
+    parts += ["### Top of the file\n", *_rest(Settings, top, sentences)]
+    parts += ["### `import`\n", IMPORTS, *_rest(ImportTable, _keys(ImportTable), sentences)]
     for title, cls in (
         ("[server.NAME]", ServerTable),
         ("[server.NAME.tools.TOOL]", ToolTable),
@@ -170,14 +172,26 @@ def configuration() -> str:
         ('[limits.tools."PATTERN"]', ToolLimitTable),
     ):
         about = sentences[cls.__name__][""].partition(": ")[2]
-        parts += [f"## `{title}`\n", f"{_capital(about)}\n", _table(cls, _keys(cls), sentences)]
+        parts += [f"### `{title}`\n", f"{_capital(about)}\n"]
+        parts += _rest(cls, _keys(cls), sentences)
     for item in _keys(Settings):
         if isinstance(item.type, type) and is_dataclass(item.type):
             about = sentences[item.type.__name__][""].partition(": ")[2]
-            parts.append(f"## `[{item.name}]`\n")
+            parts.append(f"### `[{item.name}]`\n")
             parts += [f"{_capital(about)}\n"] if about else []
-            parts.append(_table(item.type, _keys(item.type), sentences))
+            parts += _rest(item.type, _keys(item.type), sentences)
     return "\n".join(parts)
+
+
+def _rest(cls: type, keys: list["Field[Any]"], sentences: Mapping[str, Any]) -> list[str]:
+    """The keys of a table that are not among the common settings, and the names of those."""
+    common = [name for _, owner, names in COMMON for name in names if owner is cls]
+    parts: list[str] = []
+    if common:
+        names = ", ".join(f"`{name}`" for name in common)
+        parts.append(f"See also the [common settings](#common-settings): {names}.\n")
+    left = [item for item in keys if item.name not in common]
+    return [*parts, _table(cls, left, sentences)] if left else parts
 
 
 def _table(cls: type, keys: list["Field[Any]"], sentences: Mapping[str, Any]) -> str:
@@ -242,10 +256,15 @@ def _default(item: "Field[Any]") -> str:
         case str():
             return f'`"{value}"`'
         case tuple():
-            inside = ", ".join(f'"{one}"' for one in value)
-            return f"`[{inside}]`"
+            return f"`{json.dumps(value)}`"
+        case int():
+            return f"`{value}`"
+        case float():
+            return f"`{value:g}`"
+        case _ if is_dataclass(value):  # a table, whose own section has its defaults
+            return "none"
         case _:
-            return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+            raise TypeError(f"{item.name}: no spelling in TOML is known for {value!r}")
 
 
 def _joined(text: str) -> str:

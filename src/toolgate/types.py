@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, cast, runtime_check
 
 __all__ = [
     "CALLER_VARIABLES",
+    "COMMAND_LINE",
     "CONSOLE",
     "DEFAULT_PROJECT",
     "HANDSHAKE_VERSIONS",
@@ -403,6 +404,9 @@ class Identity:
 LOCAL = Identity()
 """The person at this machine, or a program that embeds Toolgate."""
 
+COMMAND_LINE = "toolgate-cli"
+"""What commands call themselves as a client, before a slash and their version."""
+
 CONSOLE = "console"
 """The client of what people do on the pages of the console."""
 
@@ -422,6 +426,10 @@ class Caller:
 
     conversation: str = ""
     """What its requests belong together by: thread, session, or empty when nothing is known."""
+
+    entry_point: str = "python"
+    """What it used: `mcp`, `stdio`, `rest`, `cli`, `console`, `openai`, `metrics`, or `python` for
+    a program that embeds Toolgate and for Toolgate itself."""
 
     identity: Identity
     """What was proved of it."""

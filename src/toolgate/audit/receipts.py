@@ -217,7 +217,7 @@ class Receipts:
             parent_id=parent or self._parent_of(caller, target),
             status=status,
             duration_ms=_elapsed_ms(began),
-            detail=_traced(detail or {}),
+            detail=_described(caller, detail or {}),
         )
         self._sink.record(record)
         return record.record_id
@@ -240,10 +240,16 @@ class Receipts:
         # The intent is written first: a crash in the block leaves a trace of the attempt.
         fields = _of(caller, action) | {
             "phase": "intent",
-            "detail": _traced(detail) | self._process,
+            "detail": _described(caller, detail) | self._process,
         }
         async with _Receipt(
-            self._sink, fields, None, given=None, must_be_kept=True, keeps=None, traced=_traced({})
+            self._sink,
+            fields,
+            None,
+            given=None,
+            must_be_kept=True,
+            keeps=None,
+            common=_described(caller, {}),
         ):
             yield
 
@@ -285,7 +291,7 @@ class Receipts:
                 parent_id=self._parent_of(caller, target),
                 status=error.code,
                 duration_ms=_elapsed_ms(began),
-                detail=_traced(_why(error)),
+                detail=_described(caller, _why(error)),
             )
             self._sink.record(record)
             raise
@@ -324,9 +330,8 @@ class Receipts:
             "target": target,
             "digest": digest,
         }
-        trace = current_trace()
-        traced: Json = {} if trace is None else {"trace_id": trace.trace_id}
-        details = fields["detail"] = {**(detail or {}), **traced, **self._process}
+        common = _described(caller, {})
+        details = fields["detail"] = {**(detail or {}), **common, **self._process}
         spec = self._server(server)
         # Names can be reused after a server is removed; the id cannot.
         if spec is not None and spec.server_id:
@@ -339,7 +344,7 @@ class Receipts:
             given=given,
             must_be_kept=self._is_closed(caller.project_id),
             keeps=self._mask if is_full else None,
-            traced=traced,
+            common=common,
         )
 
     async def wait_written(self, caller: Caller) -> None:
@@ -371,10 +376,10 @@ class _Receipt:
         given: Json | None,
         must_be_kept: bool,
         keeps: Callable[[object], object] | None,
-        traced: Json,
+        common: Json,
     ) -> None:
         self._sink = sink
-        self._traced = traced
+        self._common = common
         self._fields = fields
         self._arguments = arguments
         self._given = given
@@ -446,7 +451,7 @@ class _Receipt:
             "parent_id": self._fields["record_id"],
             "status": _ended(error) if error is not None else _status(self._answer),
             "duration_ms": _elapsed_ms(self._began),
-            "detail": {**self._detail, **self._traced},
+            "detail": {**self._detail, **self._common},
         }
 
     def _take(self, answer: Json, detail: Json | None = None) -> None:
@@ -500,10 +505,11 @@ def _of(caller: Caller, action: str) -> dict[str, Any]:
     }
 
 
-def _traced(detail: Json) -> Json:
-    """What there is to say, with the trace that it belongs to."""
+def _described(caller: Caller, detail: Json) -> Json:
+    """What there is to say, with the way in and the trace that it belongs to."""
     trace = current_trace()
-    return dict(detail) if trace is None else {**detail, "trace_id": trace.trace_id}
+    traced: Json = {} if trace is None else {"trace_id": trace.trace_id}
+    return {**detail, "entry_point": caller.entry_point, **traced}
 
 
 def _why(error: ToolgateError) -> Json:

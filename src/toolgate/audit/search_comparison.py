@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from statistics import fmean, median, quantiles
 
 from toolgate.store import AuditFilter, Store
-from toolgate.types import AuditRecord, Json, json_array
+from toolgate.types import COMMAND_LINE, CONSOLE, AuditRecord, Json, json_array
 
 __all__ = ["SearchReport", "compare_searches"]
 
@@ -86,8 +86,8 @@ async def compare_searches(
     filters = AuditFilter(action="discover", status="ok", since=since, project_id=project_id)
     async for record in _records(store, filters):
         name = record.detail.get("search")
-        if not isinstance(name, str):
-            continue  # written before searches had names
+        if not isinstance(name, str) or record.client.startswith((COMMAND_LINE, CONSOLE)):
+            continue  # written before searches had names, or somebody's try
         searched_by[record.record_id] = name
         _add(sums.setdefault(name, _SearchTotals()), record)
         if len(searched_by) >= _MOST:

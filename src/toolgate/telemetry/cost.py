@@ -6,13 +6,14 @@ the same arguments and results. Menus are those of the present catalog; each is 
 conversation, as a context holds it. Tokens are the one estimate of `toolgate.base.token_estimate`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 
 from toolgate.app.app import App
+from toolgate.base.ids import utc_now
 from toolgate.base.token_estimate import estimate_tokens
-from toolgate.store import ConversationCost, ToolUsage
-from toolgate.types import CONSOLE, Caller, Json
+from toolgate.store import ConversationCost, Fingerprint, ToolUsage
+from toolgate.types import COMMAND_LINE, CONSOLE, DEFAULT_PROJECT, Caller, Json
 
 __all__ = ["CostReport", "TaskCost", "UsageReport", "cost_report", "usage_report"]
 
@@ -26,6 +27,9 @@ _PINS = 5
 """Tools that are suggested for pinning; chosen: readable in one line."""
 _OFTEN = 20
 """Calls from which on a tool is worth listing always."""
+_UNUSED_S = 14 * 86_400.0
+"""Seconds without a call after which a server counts as never used: two weeks, so that what is
+needed once a week does (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +123,8 @@ class UsageReport:
     """Keys of tools that are called often, mostly with success, and are not listed always."""
 
     never_used: Sequence[str]
-    """Names of servers that nobody called."""
+    """Names of servers that are known for two weeks and that nobody called since, nor since
+    `since`."""
 
     def as_json(self) -> Json:
         """For REST and `--json`."""
@@ -142,10 +147,6 @@ async def usage_report(app: App, caller: Caller, since: str) -> UsageReport:
     """
     app.gateway.visible.must_manage(caller)
     uses = await app.store.audit.tool_usage(since)
-    used = {use.tool.partition(":")[0] for use in uses}
-    servers = [
-        server for server in app.gateway.servers.statuses(caller) if server.state != "disabled"
-    ]
     pinned = app.gateway.listing.policy.pinned()
     pins = [
         use.tool
@@ -156,8 +157,28 @@ async def usage_report(app: App, caller: Caller, since: str) -> UsageReport:
         since=since,
         uses=uses,
         pins=tuple(dict.fromkeys(pins)),
-        never_used=[server.name for server in servers if server.name not in used],
+        never_used=await _never_used(app, caller, since),
     )
+
+
+async def _never_used(app: App, caller: Caller, since: str) -> list[str]:
+    """Servers that were there for two weeks at least, and that nobody called in all that time."""
+    two_weeks_ago = utc_now(plus_s=-_UNUSED_S)
+    uses = await app.store.audit.tool_usage(min(since, two_weeks_ago))
+    used = {use.tool.partition(":")[0] for use in uses}
+    return [
+        server.name
+        for server in app.gateway.servers.statuses(caller)
+        if server.state != "disabled"
+        and server.name not in used
+        and await _is_known_since(app, server.name, two_weeks_ago)
+    ]
+
+
+async def _is_known_since(app: App, server: str, moment: str) -> bool:
+    """Whether a tool of a server was seen at this moment, in its present form."""
+    rows: Collection[Fingerprint] = await app.store.catalog.fingerprints(DEFAULT_PROJECT, server)
+    return any(row.seen_at and row.seen_at <= moment for row in rows)
 
 
 async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
@@ -170,8 +191,8 @@ async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
     menus: dict[str, tuple[int, int]] = {}
     tasks: list[TaskCost] = []
     for cost in await app.store.audit.conversation_costs(since, limit=_MOST):
-        if cost.client == CONSOLE:
-            continue  # people read pages: nobody would have listed all tools to them
+        if cost.client == CONSOLE or cost.client.startswith(COMMAND_LINE):
+            continue  # a person's try: nobody would have listed all tools to them
         if cost.project_id not in menus:
             # A manager in that project stands for its callers: who may use less pays less.
             manager = Caller(

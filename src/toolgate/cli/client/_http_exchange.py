@@ -15,7 +15,7 @@ from urllib.parse import quote, urlsplit
 from toolgate import __version__, settings
 from toolgate.base.run_file import RunFile
 from toolgate.errors import UnreachableError
-from toolgate.types import Json
+from toolgate.types import COMMAND_LINE, Json
 
 __all__ = ["CONNECT_TIMEOUT_S", "Exchange", "over_http", "project_header", "working_folder"]
 
@@ -63,7 +63,7 @@ def over_http(run: RunFile, *, timeout_s: float = _RESPONSE_TIMEOUT_S) -> Exchan
     headers = {
         "X-Toolgate-Key": run.key,
         "X-Toolgate-Folder": quote(os.fsencode(working_folder())),
-        "User-Agent": f"toolgate-cli/{__version__}",
+        "User-Agent": f"{COMMAND_LINE}/{__version__}",
         **project_header(),
     }
 

@@ -19,7 +19,7 @@ from toolgate.server.asgi.parsing.headers import HEADERS
 from toolgate.server.asgi.parsing.messages import Message
 from toolgate.server.rest.api import RestApi
 from toolgate.settings import Settings
-from toolgate.types import Json
+from toolgate.types import COMMAND_LINE, Json
 
 __all__ = ["in_process", "open_local", "silence_logs"]
 
@@ -73,7 +73,7 @@ def in_process(app: App) -> Exchange:
 
         headers = [
             (b"content-type", b"application/json"),
-            (b"user-agent", b"toolgate-cli"),
+            (b"user-agent", COMMAND_LINE.encode()),
             (b"x-toolgate-key", key.encode()),
             *((name.lower().encode(), value.encode()) for name, value in project_header().items()),
         ]

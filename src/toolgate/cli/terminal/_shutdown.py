@@ -25,7 +25,7 @@ def interrupt_on_sigterm() -> Generator[None]:
 
 def ends_with_terminal(had_terminal: bool) -> bool:
     """Whether a SIGHUP came from a terminal that was closed, and not to reload."""
-    if not had_terminal:
+    if sys.platform == "win32" or not had_terminal:
         return False
     try:
         os.tcgetpgrp(sys.stderr.fileno())

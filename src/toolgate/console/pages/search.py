@@ -152,6 +152,7 @@ async def _subject(visit: Visit, name: str) -> Caller:
         header_project=project or None,
         client=CONSOLE,
         conversation=f"console {visit.caller.caller_id}",
+        entry_point="console",
     )
     return visit.gateway.admission.caller_of(identity_of(token), credentials)
 

@@ -173,6 +173,7 @@ class Admission:
             client=presented.client,
             conversation=(presented.conversation or presented.client)[:_MAX_WORD],
             identity=identity,
+            entry_point=presented.entry_point or "python",
             credential=_credential(presented) if identity.kind == "jwt" else "",
             headers=self._headers(identity, presented),
             folder=self._folder(presented),

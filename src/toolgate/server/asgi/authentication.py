@@ -9,7 +9,7 @@ from toolgate.security.access import PresentedCredentials
 from toolgate.server.asgi.parsing.headers import HEADERS, header
 from toolgate.server.asgi.parsing.messages import Scope
 from toolgate.settings import Settings
-from toolgate.types import Caller, Identity, Json
+from toolgate.types import COMMAND_LINE, Caller, Identity, Json
 
 __all__ = [
     "ANONYMOUS",
@@ -78,11 +78,18 @@ def presented_credentials(
         conversation=headers.get("x-toolgate-thread")
         or headers.get("mcp-session-id", "").rpartition(".")[2],
         address=str(peer[0]) if peer else "",
-        entry_point=_ENTRY_POINTS.get(scope["path"][1:].partition("/")[0], ""),
+        entry_point=_entry_point(scope["path"], client, is_relay=is_relay),
         folder=headers.get("x-toolgate-folder", ""),
         headers={} if is_relay else headers,
         is_relay=is_relay,
     )
+
+
+def _entry_point(path: str, client: str, *, is_relay: bool) -> str:
+    if is_relay:
+        return "stdio"
+    name = _ENTRY_POINTS.get(path[1:].partition("/")[0], "")
+    return "cli" if name == "rest" and client.startswith(COMMAND_LINE) else name
 
 
 def refusal_status(error: AccessError) -> int:

@@ -311,6 +311,7 @@ class McpServer:
                 meta_project=meta.get("projectId") or self._project,
                 client=client,
                 conversation=_connection(ctx).session_id or "",
+                entry_point="stdio",
             )
         )
 

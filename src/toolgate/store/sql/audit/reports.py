@@ -19,9 +19,9 @@ from toolgate.store.repositories.audit import (
 from toolgate.store.sql import row_mapping
 from toolgate.types import AuditRecord
 
-__all__ = ["SUCCEEDED", "call_counts", "costs", "count", "related", "tool_usage"]
+__all__ = ["call_counts", "costs", "count", "has_failed", "related", "tool_usage"]
 
-SUCCEEDED = ("ok", "input_required")
+_SUCCEEDED = ("ok", "input_required")
 """How calls end that did not fail."""
 
 _SLOWEST = len(DURATION_BOUNDS_MS)
@@ -35,6 +35,17 @@ _MAX_RELATED = 400
 
 _MAX_PARENTS = 4
 """Parents that are followed from a record to its first one; more than calls ever have."""
+
+
+def has_failed(opened: Connection) -> ColumnElement[bool]:
+    """The condition for records of what failed; a call that waits for approval has not."""
+    table = tables.audit
+    if opened.dialect.name == "sqlite":
+        state: ColumnElement[Any] = func.json_extract(table.c.detail, "$.state")
+    else:
+        state = cast(table.c.detail, JSONB)["state"].astext
+    is_waiting = (table.c.status == "approval") & (func.coalesce(state, "") == "waiting")
+    return table.c.status.not_in(_SUCCEEDED) & ~is_waiting
 
 
 def call_counts(
@@ -54,9 +65,7 @@ def call_counts(
             period.label("period"),
             kind.label("duration_class"),
             func.sum(case((is_call, 1), else_=0)).label("calls"),
-            func.sum(case((is_call & table.c.status.not_in(SUCCEEDED), 1), else_=0)).label(
-                "errors"
-            ),
+            func.sum(case((is_call & has_failed(opened), 1), else_=0)).label("errors"),
             func.sum(case((is_call, 0), else_=1)).label("searches"),
             func.coalesce(func.sum(case((~is_call, _tokens(opened)))), 0).label("search_tokens"),
             func.sum(case((is_call, size), else_=0)).label("call_bytes"),
@@ -116,9 +125,7 @@ def costs(
         select(
             *who,
             calls.label("calls"),
-            func.sum(case((is_call & table.c.status.not_in(SUCCEEDED), 1), else_=0)).label(
-                "failed"
-            ),
+            func.sum(case((is_call & has_failed(opened), 1), else_=0)).label("failed"),
             (calls - func.count(called.distinct())).label("repeats"),
             func.sum(case((is_search, 1), else_=0)).label("searches"),
             func.coalesce(func.sum(case((is_search, tokens))), 0).label("search_tokens"),
@@ -164,7 +171,7 @@ def tool_usage(
             table.c.project_id,
             table.c.target,
             calls.label("calls"),
-            func.sum(case((table.c.status.in_(SUCCEEDED), 0), else_=1)).label("failed"),
+            func.sum(case((has_failed(opened), 1), else_=0)).label("failed"),
             func.coalesce(func.avg(table.c.duration_ms), 0.0).label("mean_ms"),
             func.max(table.c.at).label("last_at"),
             (

@@ -27,7 +27,7 @@ from toolgate.store.engine import tables
 from toolgate.store.engine.text import escape_text
 from toolgate.store.repositories.audit import AuditFilter
 from toolgate.store.sql import row_mapping
-from toolgate.store.sql.audit.reports import SUCCEEDED
+from toolgate.store.sql.audit.reports import has_failed
 from toolgate.types import AuditRecord
 
 __all__ = ["open_intents", "search"]
@@ -71,7 +71,7 @@ def search(connection: Connection, query: AuditFilter) -> list[AuditRecord]:
     for word in query.text.lower().split():
         statement = statement.where(or_(*(_contains(column, word) for column in _searched())))
     if query.failed:
-        statement = statement.where(table.c.status.not_in(SUCCEEDED))
+        statement = statement.where(has_failed(connection))
     if query.since is not None:
         statement = statement.where(table.c.at >= query.since)
     if query.until is not None:

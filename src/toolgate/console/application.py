@@ -66,6 +66,7 @@ PAGES = (
     "documents",
     "evaluation",
     "settings",
+    "schema",
     "access.login",
 )
 """Modules with routes."""

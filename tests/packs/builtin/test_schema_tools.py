@@ -144,6 +144,45 @@ async def test_nothing_is_lost_when_the_database_is_gone(tmp_path: Path, shop: P
     assert order.startswith("orders: table of shop, 3 columns.")
 
 
+async def test_the_changes_of_all_databases_are_listed_together(tmp_path: Path, shop: Path) -> None:
+    stock = run(tmp_path / "stock.db", "CREATE TABLE bins (id INTEGER PRIMARY KEY);")
+    gone = tmp_path / "gone.db"
+    text = connection("shop", shop) + connection("stock", stock) + connection("gone", gone)
+    async with gateway(tmp_path, text) as app:
+        await call(app, "schema_changelog")
+        run(shop, "ALTER TABLE orders ADD COLUMN note TEXT")
+        await call(app, "schema_version", connection="shop")
+        run(stock, "DROP TABLE bins; CREATE TABLE xyz (id INTEGER PRIMARY KEY);")
+        both, log = await call(app, "schema_changelog")
+        few, _ = await call(app, "schema_changelog", limit=1)
+        alone, _ = await call(app, "schema_changelog", connection="stock")
+
+    assert both.startswith("3 changes of the schemas of shop and stock, newest first:")
+    assert "table bins removed (1 column), perhaps renamed to xyz" in both
+    assert "table xyz added (1 column), perhaps bins before" in both
+    assert "column orders.note added (TEXT)" in both
+    assert "gone" in both
+    assert [change["connection"] for change in log["changes"]] == ["stock", "stock", "shop"]
+    assert log["total"] == 3
+    assert few.startswith("1 of 3 changes")
+    assert alone.startswith("2 changes of the schema of stock")
+
+
+async def test_a_schema_is_drawn(tmp_path: Path, shop: Path) -> None:
+    async with gateway(tmp_path, connection("shop", shop)) as app:
+        drawn, about = await call(app, "schema_diagram")
+        part, _ = await call(app, "schema_diagram", tables="cust*")
+        nothing, _ = await call(app, "schema_diagram", tables="zzz*")
+
+    assert drawn.startswith("```mermaid\nerDiagram\n")
+    assert '    customers ||--o{ orders : "customer_id"' in drawn
+    assert "INTEGER id PK" in drawn
+    assert about["mermaid"] in drawn
+    assert "customers {" in part
+    assert "orders" not in part
+    assert nothing.startswith("ERROR No table of shop fits 'zzz*'.")
+
+
 async def test_tools_and_rules_come_and_go_with_connections(tmp_path: Path, shop: Path) -> None:
     without = settings(tmp_path, "")
     async with open_app(without, wait_s=HANG_S) as app:

@@ -1,6 +1,7 @@
 """Connected databases, and the history of their schemas."""
 
 from toolgate.databases.connections.connection import Connection, Connections
+from toolgate.databases.connections.diagram import mermaid_diagram
 from toolgate.databases.connections.postgres_catalog import read_postgres_catalog
 from toolgate.databases.connections.privileges import write_privileges
 from toolgate.databases.connections.relations import Relation, estimated_rows, relations
@@ -52,6 +53,7 @@ __all__ = [
     "TableSchema",
     "changes_between",
     "estimated_rows",
+    "mermaid_diagram",
     "read_postgres_catalog",
     "relations",
     "said_as",

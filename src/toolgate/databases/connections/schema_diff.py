@@ -4,7 +4,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -16,6 +15,7 @@ from toolgate.databases.connections.schema import (
     Schema,
     TableSchema,
 )
+from toolgate.databases.connections.table_names import is_alike
 
 __all__ = ["Action", "SchemaChange", "Subject", "changes_between", "with_unread", "without"]
 
@@ -37,9 +37,6 @@ Subject: TypeAlias = Literal[
 """What it happened to."""
 
 _T = TypeVar("_T")
-
-_ALIKE: Final = 0.6
-"""Names of which this share of the letters is equal, in order, may be one name that was changed."""
 
 _TELLING_COLUMNS: Final = 3
 """Tables with as many equal columns are the same table, whatever its names."""
@@ -77,15 +74,21 @@ class SchemaChange:
     after: str = ""
     """How it is now, for people; empty for what is gone."""
 
+    perhaps: str = ""
+    """The table that a removed one is perhaps called now, or an added one was; they look the same,
+    but too small to be sure."""
+
     @property
     def text(self) -> str:
         """The change as a sentence without its full stop."""
         subject = f"{self.subject} {self._where}"
         match self.action:
             case "added":
-                return f"{subject} added{_in_brackets(self.after)}"
+                doubt = f", perhaps {self.perhaps} before" if self.perhaps else ""
+                return f"{subject} added{_in_brackets(self.after)}{doubt}"
             case "removed":
-                return f"{subject} removed{_in_brackets(self.before)}"
+                doubt = f", perhaps renamed to {self.perhaps}" if self.perhaps else ""
+                return f"{subject} removed{_in_brackets(self.before)}{doubt}"
             case "renamed":
                 return f"{subject} renamed to {self.after}"
             case "changed":
@@ -151,7 +154,12 @@ def changes_between(before: Schema, after: Schema) -> tuple[SchemaChange, ...]:
         renamed = [tables, *columns.values()]
         names = {old: new for item in renamed for old, new in item.items()}
         moved = _with_statements(moved, after, names)
-    changes += _table_changes(moved, after)
+    doubtful = _perhaps_renamed(before, after, tables)
+    came = {new: old for old, new in doubtful.items()}
+    for change in _table_changes(moved, after):
+        is_whole = change.subject in {"table", "view", "materialized view"} and not change.name
+        names = {"removed": doubtful, "added": came}.get(change.action, {}) if is_whole else {}
+        changes.append(replace(change, perhaps=names.get(change.table, "")))
     changes += _type_changes(moved.type_by_name, after.type_by_name)
     return tuple(sorted(changes, key=lambda change: (change.table, _ORDER[change.subject])))
 
@@ -179,7 +187,7 @@ def _renamed_tables(before: Schema, after: Schema) -> dict[str, str]:
     added = [table for table in after.tables if table.name not in before.by_name]
 
     def is_same(old: TableSchema, new: TableSchema) -> bool:
-        return len(old.columns) >= _TELLING_COLUMNS or _alike(old.name, new.name)
+        return len(old.columns) >= _TELLING_COLUMNS or is_alike(old.name, new.name)
 
     pairs = _pairs(gone, added, _looks, is_same)
     new_names = {old.name: new.name for old, new in pairs}
@@ -194,6 +202,22 @@ def _renamed_tables(before: Schema, after: Schema) -> dict[str, str]:
         if olds[old.name] == news[new.name] == 1 and is_same(old, new):
             new_names[old.name] = new.name
     return new_names
+
+
+def _perhaps_renamed(before: Schema, after: Schema, renamed: Mapping[str, str]) -> dict[str, str]:
+    """Small tables that are gone, and the only one that came and looks the same."""
+    gone = [
+        table
+        for table in before.tables
+        if table.name not in after.by_name and table.name not in renamed
+    ]
+    added = [
+        table
+        for table in after.tables
+        if table.name not in before.by_name and table.name not in renamed.values()
+    ]
+    pairs = _pairs(gone, added, _looks, lambda old, _: bool(old.columns))
+    return {old.name: new.name for old, new in pairs}
 
 
 def _is_nearly(old: TableSchema, new: TableSchema) -> bool:
@@ -243,7 +267,7 @@ def _renamed_columns(
     def is_same(old: ColumnSchema, new: ColumnSchema) -> bool:
         return (
             not old_places[old.name][1]
-            or _alike(old.name, new.name)
+            or is_alike(old.name, new.name)
             or (before.kind != "table" and (old.name, new.name) in seen)
             or _goes_along(before, after, old.name, new.name)
         )
@@ -284,17 +308,6 @@ def _pairs(
         for removed in gone
         if olds[key := looks(removed)] == news[key] == 1 and is_same(removed, fresh[key])
     ]
-
-
-def _alike(left: str, right: str) -> bool:
-    left, right = left.rpartition(".")[2].casefold(), right.rpartition(".")[2].casefold()
-    if set(_words(left)) & set(_words(right)):
-        return True
-    return left in right or right in left or SequenceMatcher(None, left, right).ratio() >= _ALIKE
-
-
-def _words(name: str) -> list[str]:
-    return [word for word in re.split(r"[\W_]+", name) if len(word) > 2]
 
 
 def _with_names(

@@ -1,8 +1,14 @@
 """Table names as people write them: singular, with spaces."""
 
 import re
+from difflib import SequenceMatcher
+from typing import Final
 
-__all__ = ["said_as", "singular", "words_of"]
+__all__ = ["is_alike", "said_as", "singular", "words_of"]
+
+
+_ALIKE: Final = 0.6
+"""Names of which this share of the letters is equal, in order, may be one name that was changed."""
 
 
 def words_of(name: str) -> list[str]:
@@ -27,3 +33,15 @@ def said_as(name: str) -> tuple[str, ...]:
     *first, last = words_of(name) or [name]
     said = (" ".join([*first, last]), " ".join([*first, singular(last)]))
     return tuple(dict.fromkeys(item for item in said if item != name))
+
+
+def is_alike(left: str, right: str) -> bool:
+    """Whether two names may be one that was changed."""
+    left, right = left.rpartition(".")[2].casefold(), right.rpartition(".")[2].casefold()
+    if set(_long_words(left)) & set(_long_words(right)):
+        return True
+    return left in right or right in left or SequenceMatcher(None, left, right).ratio() >= _ALIKE
+
+
+def _long_words(name: str) -> list[str]:
+    return [word for word in re.split(r"[\W_]+", name) if len(word) > 2]

@@ -13,10 +13,20 @@ from toolgate.databases.connections import (
     SchemaChange,
     SchemaVersion,
     TableSchema,
+    mermaid_diagram,
 )
 from toolgate.types import Json
 
-__all__ = ["changelog", "choices", "failure", "listing", "type_details", "version"]
+__all__ = [
+    "changelog",
+    "changelogs",
+    "choices",
+    "diagram",
+    "failure",
+    "listing",
+    "type_details",
+    "version",
+]
 
 _MOST_LISTED: Final = 200
 """Types that one answer names; a database with thousands would fill a model's memory."""
@@ -91,6 +101,76 @@ def changelog(changes: Changelog, connection: Connection, *, period: str) -> Jso
             "known_since": changes.since,
         },
     )
+
+
+def changelogs(
+    logs: Sequence[tuple[Connection, Changelog]],
+    problems: Sequence[str],
+    *,
+    period: str,
+    limit: int,
+) -> Json:
+    """What changed in the schemas of several databases, newest first.
+
+    Args:
+        logs: What changed in each.
+        problems: Why others could not be looked at.
+        period: As a part of a sentence.
+        limit: At most as many changes of all together.
+    """
+    entries = [
+        (entry.at, connection.name, entry) for connection, log in logs for entry in log.entries
+    ]
+    entries.sort(key=lambda item: item[0], reverse=True)
+    listed, total = entries[:limit], sum(log.total for _, log in logs)
+    names = _and([connection.name for connection, _ in logs])
+    if listed:
+        all_of = "" if len(listed) == total else f"{len(listed)} of "
+        count = _number(total, "change")
+        lines = [f"{all_of}{count} of the schemas of {names}{period}, newest first:"]
+    else:
+        lines = [f"There are no changes of the schemas of {names}{period}."]
+    for (at, name, number), group in groupby(
+        listed, lambda item: (item[0], item[1], item[2].version.number)
+    ):
+        lines.append(f"{_time(at)}, {name} version {number}:")
+        lines += [f"- {entry.change.text}" for _, _, entry in group]
+    for connection, log in logs:
+        lines.append(f"{connection.name} was looked at first on {_time(log.since)}.")
+        lines += _remarks(log.present)
+    return _answer(
+        [*lines, *problems],
+        {
+            "connections": [
+                {**_origin(log.present, connection), "known_since": log.since}
+                for connection, log in logs
+            ],
+            "changes": [
+                {
+                    "connection": name,
+                    "at": at,
+                    "number": entry.version.number,
+                    **_change(entry.change),
+                }
+                for at, name, entry in listed
+            ],
+            "total": total,
+            "truncated": len(listed) < total,
+            "problems": list(problems),
+        },
+    )
+
+
+def diagram(latest: SchemaVersion, connection: Connection, names: Sequence[str]) -> Json:
+    """The tables of a schema as a Mermaid diagram."""
+    text = mermaid_diagram(latest.schema, names)
+    answer = _answer(
+        _remarks(latest),
+        {**_origin(latest, connection), "version": latest.label, "mermaid": text},
+    )
+    remarks = answer["content"][0]["text"]
+    answer["content"][0]["text"] = f"```mermaid\n{text}\n```\n{remarks}".rstrip()
+    return answer
 
 
 def listing(latest: SchemaVersion, connection: Connection) -> Json:
@@ -324,6 +404,7 @@ def _change(change: SchemaChange) -> dict[str, Any]:
         "name": change.name or None,
         "before": change.before or None,
         "after": change.after or None,
+        "perhaps_renamed": change.perhaps or None,
         "text": change.text,
     }
 

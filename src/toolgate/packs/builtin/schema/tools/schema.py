@@ -1,4 +1,4 @@
-"""The tools of the pack: `schema_version`, `schema_changelog`, `type_info`."""
+"""The tools: `schema_version`, `schema_changelog`, `type_info`, `schema_diagram`."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -7,17 +7,20 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from toolgate import Context, tool
-from toolgate.databases.connections import Connection, SchemaHistory, SchemaVersion
+from toolgate.databases.connections import Changelog, Connection, SchemaHistory, SchemaVersion
 from toolgate.errors import ArgumentError, SettingError, ToolgateError
 from toolgate.intents import find_dates
 from toolgate.packs.builtin.schema import _answers as answers
 from toolgate.packs.builtin.schema._name_lookup import TypeMatches, find_types
 from toolgate.types import Json
 
-__all__ = ["schema_changelog", "schema_version", "type_info"]
+__all__ = ["schema_changelog", "schema_diagram", "schema_version", "type_info"]
 
 _USUAL: Final = 10
 """Changes when nobody says how many: as the detector reads them."""
+
+_MOST_DRAWN: Final = 60
+"""Tables of one diagram, chosen: more cannot be told apart on a screen."""
 
 _READS: Final = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": False}
 
@@ -46,7 +49,7 @@ async def schema_changelog(
     limit: Annotated[int | None, Field(ge=1, le=1000)] = _USUAL,
     connection: str | None = None,
 ) -> Json:
-    """List what changed in the schema of a connected database, newest first.
+    """List what changed in the schemas of connected databases, newest first.
 
     Tables, columns, types, keys and indexes that were added, removed, changed or renamed, with the
     time at which it was seen.
@@ -56,18 +59,98 @@ async def schema_changelog(
         since: First day of the period, YYYY-MM-DD, or a moment such as 2025-10-15T14:30:00Z.
         until: Last day of the period, YYYY-MM-DD; that day is inside. Or a moment.
         limit: At most as many changes.
+        connection: Name of the database connection; left out, the changes of all together.
+    """
+    try:
+        history = _history(context)
+        searched = _searched(context, history, connection)
+        first, last = _moment("since", since), _moment("until", until)
+        period = f" since {first}" if first else ""
+        period += f" until {last}" if last else ""
+        most = limit or _USUAL
+        if len(searched) == 1:
+            changes = await history.changes(searched[0], since=first, until=last, limit=most)
+            return answers.changelog(changes, searched[0], period=period)
+        return await _changelogs(history, searched, (first, last), period=period, limit=most)
+    except ToolgateError as error:
+        return answers.failure(str(error))
+
+
+async def _changelogs(
+    history: SchemaHistory,
+    searched: Sequence[Connection],
+    bounds: tuple[date | datetime | None, date | datetime | None],
+    *,
+    period: str,
+    limit: int,
+) -> Json:
+    """The changes of several databases; one that cannot be looked at hides no other."""
+    logs: list[tuple[Connection, Changelog]] = []
+    errors: list[ToolgateError] = []
+    since, until = bounds
+    for connection in searched:
+        try:
+            log = await history.changes(connection, since=since, until=until, limit=limit)
+        except ToolgateError as error:
+            errors.append(error)
+        else:
+            logs.append((connection, log))
+    if not logs and errors:
+        raise errors[0]
+    return answers.changelogs(logs, list(map(str, errors)), period=period, limit=limit)
+
+
+@tool(title="Schema diagram", annotations=_READS)
+async def schema_diagram(
+    context: Context, tables: str | None = None, connection: str | None = None
+) -> Json:
+    """Draw the tables of a connected database and their foreign keys, as Mermaid text.
+
+    Args:
+        context: Given by Toolgate.
+        tables: Only tables whose names fit one of these, separated by commas; * stands for any
+            text. Needed where there are more than 60 tables.
         connection: Name of the database connection; may be left out where there is only one.
     """
     try:
         history = _history(context)
         chosen = _chosen(context, history, connection)
-        first, last = _moment("since", since), _moment("until", until)
-        changes = await history.changes(chosen, since=first, until=last, limit=limit or _USUAL)
+        latest = await history.latest(chosen)
+        names = _drawn(latest, tables or "")
+        return answers.diagram(latest, chosen, names)
     except ToolgateError as error:
         return answers.failure(str(error))
-    period = f" since {first}" if first else ""
-    period += f" until {last}" if last else ""
-    return answers.changelog(changes, chosen, period=period)
+
+
+def _drawn(latest: SchemaVersion, patterns: str) -> list[str]:
+    """The tables that fit, all without a pattern.
+
+    Raises:
+        ArgumentError: There are none, or too many.
+    """
+    wanted = [pattern.strip() for pattern in patterns.split(",") if pattern.strip()]
+    all_tables = [table.name for table in latest.schema.tables if table.kind == "table"]
+    matched = [
+        table.name
+        for pattern in wanted
+        for table in find_types(latest.schema, pattern).matches
+        if table.name in all_tables
+    ]
+    names = list(dict.fromkeys(matched)) if wanted else all_tables
+    if not names:
+        raise ArgumentError(
+            f"No table of {latest.connection} fits {patterns[:80]!r}."
+            if wanted
+            else f"The schema of {latest.connection} has no tables.",
+            hint="Call type_info without a name for all tables.",
+        )
+    if len(names) > _MOST_DRAWN:
+        raise ArgumentError(
+            f"{len(names)} tables are too many for one diagram.",
+            allowed=f"At most {_MOST_DRAWN}.",
+            hint="Name some as tables, such as: order*, customers",
+        )
+    return names
 
 
 @tool(title="Types of a schema", annotations=_READS)

@@ -22,6 +22,7 @@ from toolgate.cli.terminal._output import (
     spinner,
 )
 from toolgate.errors import OptionError
+from toolgate.intents import NONE
 from toolgate.packs import Pack, Packs, PackState, builtin, is_on_by_default, load_pack
 from toolgate.packs.lint import LintFinding, LintReport
 from toolgate.packs.scaffold import new_pack
@@ -225,6 +226,139 @@ async def _select_packs(folder: Path | None, name: str | None) -> list[Pack]:
     await packs.refresh()
     user_states = [state for state in packs.current.states if state.origin in _USER_ORIGINS]
     return [load_pack(state.folder, dev=dev) for state in user_states if state.folder.is_dir()]
+
+
+@app.command("test")
+def run_tests(
+    folder: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[DIR]", help="Folder or name of a pack. Default: all of your own packs."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> int:
+    """Run the expectations of packs, in their tests.jsonl: messages, and what should come of them.
+
+    Exit status 1 if one is not met, 3 if there are none.
+
+    JSON: {"tests", "failed": [{"pack", "file", "line", "message", "mistakes"}]}
+    """
+    path = None if folder is None else Path(folder).expanduser()
+    is_name = path is not None and not path.is_dir() and path.name == folder
+    packs = anyio.run(_select_packs, None if is_name else path, folder if is_name else None)
+    tests = import_module("toolgate.cli.intents._pack_tests")
+    count, failed = 0, list[Json]()
+    for pack in packs:
+        expectations = tests.read_expectations(pack.folder)
+        count += len(expectations)
+        for test, mistakes in tests.failures_of([pack], expectations):
+            failed.append(
+                {
+                    "pack": pack.name,
+                    "file": str(pack.folder / tests.TESTS),
+                    "line": test.line,
+                    "message": test.message,
+                    "mistakes": mistakes,
+                }
+            )
+    if as_json:
+        print_json({"tests": count, "failed": failed})
+    else:
+        for failure in failed:
+            print_text(f"{failure['file']}:{failure['line']}: {failure['message']}")
+            for mistake in failure["mistakes"]:
+                print_text(f"    {mistake}")
+        note(f"{plural(count, 'expectation')}, {len(failed)} not met.")
+    if not count:
+        return NO_RESULT
+    return FAILED if failed else SUCCESS
+
+
+@app.command()
+def learn(
+    messages: Annotated[list[str], typer.Argument(metavar="MESSAGE...", help="Messages.")],
+    intent: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Their intent; `none` if no intent of the pack is meant."
+        ),
+    ],
+    pack: Annotated[
+        str, typer.Option(metavar="NAME", help="The pack, if the intent is `none`.")
+    ] = "",
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Write them, even if known messages would be wrong.")
+    ] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Make messages prompts of an intent, after a preview of what that changes.
+
+    All known messages are classified with and without the new prompts: the prompts of all packs and
+    the expectations in their tests.jsonl. If none of them would be wrong, the prompts are written;
+    otherwise they are named, and nothing is written without --yes. Exit status 1 then.
+
+    JSON: {"intent", "file", "written", "known", "changed": [{"message", "before", "after",
+    "expected", "regression"}]}
+    """
+    learning = import_module("toolgate.cli.intents._learn")
+    lines = learning.as_prompts(messages)
+    packs = anyio.run(_own_packs)
+    owner, name = _owner(packs, intent, pack)
+    seen = learning.preview(packs, owner, name, lines)
+    path = learning.prompt_file(owner, name)
+    refused = bool(seen.regressions) and not yes
+    written = 0 if refused else learning.write_prompts(path, lines)
+    if as_json:
+        print_json(
+            {
+                "intent": name,
+                "file": str(path),
+                "written": written,
+                "known": seen.known,
+                "changed": [
+                    {**asdict(change), "regression": change.is_regression}
+                    for change in seen.changed
+                ],
+            }
+        )
+        return FAILED if refused else SUCCESS
+    for change in seen.changed:
+        label = "WRONG  " if change.is_regression else ""
+        print_text(f"{label}{change.message}: {change.before} -> {change.after}")
+    note(f"{plural(seen.known, 'known message')}, {len(seen.regressions)} would be wrong.")
+    done = f"{path}: {written} added."
+    note("Nothing was written. Add --yes to write them." if refused else done)
+    return FAILED if refused else SUCCESS
+
+
+async def _own_packs() -> tuple[Pack, ...]:
+    packs = Packs(load_settings().packs, cwd=Path.cwd())
+    await packs.refresh()
+    return packs.current.packs
+
+
+def _owner(packs: tuple[Pack, ...], intent: str, name: str) -> tuple[Pack, str]:
+    """The pack that has an intent, and the intent as the pack writes it.
+
+    Raises:
+        OptionError: There is none, or it is not clear which pack is meant.
+    """
+    if intent.casefold() == NONE:
+        owner = next((pack for pack in packs if pack.name == name), None)
+        if owner is not None:
+            return owner, NONE
+        raise OptionError(
+            "Messages without an intent belong to a pack.",
+            allowed=f"Packs: {', '.join(pack.name for pack in packs)}.",
+            hint="Name it with --pack.",
+        )
+    for pack in packs:
+        for known in pack.intents:
+            if known.name.casefold() == intent.casefold():
+                return pack, known.name
+    names = ", ".join(known.name for pack in packs for known in pack.intents) or "none"
+    raise OptionError(f"There is no intent {intent!r}.", allowed=f"Available: {names}.")
 
 
 @app.command()

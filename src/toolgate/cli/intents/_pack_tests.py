@@ -1,0 +1,137 @@
+"""Expectations of a pack: the messages in its `tests.jsonl`, and what should come of them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any, Final, cast
+
+from toolgate.cli.intents._detect_session import DetectSession
+from toolgate.errors import PackError
+from toolgate.intents import NONE, Detection
+from toolgate.packs import Pack
+from toolgate.types import Json, json_object
+
+__all__ = ["TESTS", "Expectation", "failures_of", "read_expectations"]
+
+TESTS: Final = "tests.jsonl"
+"""The file of expectations, beside `pack.toml`."""
+
+_KEYS: Final = frozenset({"message", "intent", "intents", "tool", "arguments", "today", "note"})
+_HINT: Final = (
+    'A line is: {"message": "refund order 12", "intent": "refunds", "arguments": {"order": 12}}'
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """A message, and what should come of it."""
+
+    message: str
+    """As a person writes it."""
+
+    expected: Json
+    """`intent` (null: none), `intents`, `tool`, `arguments`: only what is given is compared."""
+
+    today: date | None = None
+    """The day that "yesterday" counts from."""
+
+    line: int = 0
+    """Where it stands in the file, from 1 on."""
+
+    def mistakes(self, detection: Detection) -> list[str]:
+        """What is not as it should be, one sentence each."""
+        intent = None if detection.intent == NONE else detection.intent
+        actual: Json = {
+            "intent": intent,
+            "intents": list(detection.intents) or ([intent] if intent else []),
+            "tool": detection.tool,
+            "arguments": dict(detection.arguments),
+        }
+        return [
+            f"{key} is {_shown(actual[key])}, expected {_shown(value)}"
+            for key, value in self.expected.items()
+            if not _is_same(key, actual[key], value)
+        ]
+
+
+def read_expectations(folder: Path) -> list[Expectation]:
+    """The expectations of a pack; none where it has no file of them.
+
+    Raises:
+        PackError: A line cannot be used; the message names it.
+    """
+    path = folder / TESTS
+    if not path.is_file():
+        return []
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PackError(f"{path} cannot be read: {error}.", hint="Save it as UTF-8.") from error
+    return [
+        _expectation(path, number, line)
+        for number, line in enumerate(text.split("\n"), 1)
+        if line.strip() and not line.lstrip().startswith("#")
+    ]
+
+
+def failures_of(
+    packs: Sequence[Pack], expectations: Sequence[Expectation]
+) -> list[tuple[Expectation, list[str]]]:
+    """The expectations that these packs do not meet, each with what is wrong."""
+    if not expectations:
+        return []
+    session = DetectSession(tuple(packs), "UTC", "", "cascade")
+    detections = session.answers([(test.message, test.today) for test in expectations])
+    return [
+        (test, mistakes)
+        for test, detection in zip(expectations, detections, strict=True)
+        if (mistakes := test.mistakes(detection))
+    ]
+
+
+def _expectation(path: Path, number: int, line: str) -> Expectation:
+    try:
+        row: Any = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    fields = json_object(row)
+    message = fields.get("message")
+    if not isinstance(message, str) or not fields.keys() - {"message", "today", "note"}:
+        raise PackError(f"{path}:{number} is no expectation.", hint=_HINT)
+    if unknown := fields.keys() - _KEYS:
+        raise PackError(
+            f"{path}:{number} has no key {min(unknown)!r}.",
+            allowed=f"Allowed: {', '.join(sorted(_KEYS))}.",
+            hint=_HINT,
+        )
+    day = fields.get("today")
+    try:
+        today = None if day is None else date.fromisoformat(str(day))
+    except ValueError as error:
+        raise PackError(
+            f"{path}:{number}: today is {day!r}, which is no day.", hint="Write it as YYYY-MM-DD."
+        ) from error
+    expected = {
+        key: value for key, value in fields.items() if key not in {"message", "today", "note"}
+    }
+    return Expectation(message=message, expected=expected, today=today, line=number)
+
+
+def _is_same(key: str, actual: object, expected: object) -> bool:
+    if key in {"intent", "tool"} and isinstance(actual, str) and isinstance(expected, str):
+        return actual.casefold() == expected.casefold()
+    if key == "intents" and isinstance(expected, list):
+        return {str(name).casefold() for name in _items(actual)} == {
+            str(name).casefold() for name in _items(cast("object", expected))
+        }
+    return actual == expected
+
+
+def _items(value: object) -> list[object]:
+    return list(cast("list[object]", value)) if isinstance(value, list) else []
+
+
+def _shown(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

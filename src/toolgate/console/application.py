@@ -58,6 +58,7 @@ PAGES = (
     "access.permissions",
     "access.guards",
     "access.credentials",
+    "access.schema",
     "approvals",
     "audit",
     "cost",
@@ -66,7 +67,6 @@ PAGES = (
     "documents",
     "evaluation",
     "settings",
-    "schema",
     "access.login",
 )
 """Modules with routes."""

@@ -1,9 +1,11 @@
 """The layout stays readable: sizes and names, with exceptions that may only shrink."""
 
 import ast
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,9 @@ MAX_FUNCTION_LINES = 90
 MAX_PUBLIC_METHODS = 25
 MAX_CONSTRUCTOR_PARAMETERS = 10
 MAX_VAGUE_PER_1000 = 5
+MIN_COMMENTS_PER_100 = 3
+EXPLAINED_PACKAGES = ("audit", "intents", "search", "security", "upstream")
+"""Packages whose code must say why, since most of it is there for a reason that it cannot show."""
 
 VAGUE = frozenset(
     {
@@ -197,3 +202,59 @@ def test_no_public_function_or_class_has_a_vague_name(word: str) -> None:
     ]
 
     assert public == []
+
+
+def test_numeric_constants_say_their_unit_and_source() -> None:
+    silent: list[str] = []
+    for module in MODULES:
+        lines = module.read_text(encoding="utf-8").splitlines()
+        body = tree_of(module).body
+        for node, below in zip(body, [*body[1:], None], strict=True):
+            name = numeric_constant(node)
+            is_told = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+            at = node.lineno - 1
+            if name and not (is_told or "#" in lines[at] or lines[at - 1].startswith("#")):
+                silent.append(f"{path_of(module)}: {name}")
+
+    assert silent == []
+
+
+def numeric_constant(node: ast.stmt) -> str:
+    """Its name; empty: it is something else."""
+    match node:
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=ast.expr() as value)
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+        ) if name.strip("_").isupper():
+            parts = [part.value for part in ast.walk(value) if isinstance(part, ast.Constant)]
+            arithmetic = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
+            is_number = all(isinstance(part, arithmetic) for part in ast.walk(value)) and all(
+                isinstance(part, int | float) and not isinstance(part, bool) for part in parts
+            )
+            return name if is_number else ""
+        case _:
+            return ""
+
+
+@pytest.mark.parametrize("package", EXPLAINED_PACKAGES)
+def test_code_says_why(package: str) -> None:
+    comments = code = 0
+    for module in (SOURCES / package).rglob("*.py"):
+        text = module.read_text(encoding="utf-8")
+        tree = tree_of(module)
+        comment_lines = {
+            token.start[0]
+            for token in tokenize.generate_tokens(StringIO(text).readline)
+            if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#")
+        }
+        texts = {
+            line
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        lines = {number for number, line in enumerate(text.splitlines(), 1) if line.strip()}
+        comments += len(comment_lines)
+        code += len(lines - comment_lines - texts)
+
+    assert 100 * comments / code >= MIN_COMMENTS_PER_100

@@ -79,9 +79,14 @@ _HEADERS = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"same-o
 """With `no-referrer`, browsers would send forms of our own pages as from nowhere."""
 
 _SLOW_S = 20.0
+"""Seconds after which a page gives up; chosen."""
 _BEAT_S = 15.0
+"""Seconds between two signs of life on a stream; chosen: proxies close streams that are silent
+for 30 s or more."""
 _GATHER_S = 0.25
+"""Seconds that changes are gathered before a page is told; chosen: not felt by people."""
 _GATHER_CALLS_S = 1.0
+"""The same for calls, of which there are many."""
 _CALLS = "calls-changed"
 _NOBODY = Identity(caller_id="", kind="nobody", projects=())
 

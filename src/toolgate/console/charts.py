@@ -7,13 +7,22 @@ from markupsafe import Markup
 __all__ = ["bars", "lines", "share_bar", "trendline"]
 
 _HEIGHT = 40
+"""Pixels, as all measures here; chosen: a chart fits a table row or a card."""
 _BAR = 4
+"""Width of a bar."""
 _GAP = 1
+"""Space between two bars."""
 _LINE_WIDTH = 120
+"""Width of a line chart."""
 _LINE_HEIGHT = 24
+"""Height of a line chart."""
 _SHARE_HEIGHT = 8
+"""Height of a bar that is cut into shares."""
 _ROUND = 3
+"""Space around a line, so that its ends are not cut."""
 _LEAST_SPREAD = 0.1
+"""Difference of the values that fills the height at least; chosen: rounding must not look like a
+change."""
 
 
 def bars(values: Sequence[tuple[str, float, float]], *, label: str, unit: str = "calls") -> Markup:

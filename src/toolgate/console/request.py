@@ -32,7 +32,9 @@ _QUOTED_CHARS = 40
 """Characters of what was typed that each error message quotes at least."""
 
 _SAID_CHARS = 600
+"""Characters of a message that a redirect carries; chosen: a cookie has room for 4,096 bytes."""
 _MOST_PAGE = 100_000
+"""Pages; chosen: bounds what is read for a number that somebody made up."""
 
 
 @dataclass(frozen=True, kw_only=True)

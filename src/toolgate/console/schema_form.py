@@ -18,6 +18,7 @@ Kind: TypeAlias = Literal["text", "long", "number", "switch", "choice", "lines",
 """How a value is typed."""
 
 _MOST_FIELDS = 60
+"""Fields of a form; chosen: larger schemas are filled in as JSON."""
 _LONG_WORDS = ("content", "body", "text", "query", "sql", "code", "prompt", "message")
 
 

@@ -28,11 +28,14 @@ SESSION_S = 12 * 3600
 """Seconds without a request after which a session is over."""
 
 _TOUCH_S = 300
+"""Seconds between two notes of the last use; chosen: not a write for every page."""
 # Sessions that a process remembers to have accepted. Chosen: more than use a console at a time.
 _MAX_ACCEPTED = 1_000
 _SECRET = "console"  # noqa: S105 - the name of one
 _NONCE_BYTES = 12
+"""Bytes: 96 bits, as NIST SP 800-38D, section 8.2, recommends for AES-GCM."""
 _MOST_AGENT = 200
+"""Characters of the name of a browser; chosen: fits two lines."""
 
 
 class ConsoleSessions:

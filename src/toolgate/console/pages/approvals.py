@@ -17,6 +17,7 @@ from toolgate.types import Json, json_object
 __all__ = ["ROUTES", "is_person"]
 
 _LATELY = 200
+"""Approvals that are listed; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)

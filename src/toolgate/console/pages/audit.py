@@ -20,9 +20,11 @@ from toolgate.types import AuditRecord, json_array, json_object
 __all__ = ["ROUTES"]
 
 _PER_PAGE = 50
+"""Records on a page; chosen."""
 _TIMELINE = 300
 """Records of a timeline; chosen: more are not read."""
 _EXPORTED = 1000
+"""Records read at a time for a download; chosen."""
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
 _ACTIONS = (
     "discover", "describe", "call", "approval", "enrich", "detect", "read", "prompt", "turn",
@@ -44,6 +46,7 @@ _MOST_SAVED = 8
 """Filters that are kept; chosen: a row of them, and a cookie that stays small."""
 
 _NAME_CHARS = 40
+"""Characters of the name of a saved filter; chosen: fits the list."""
 _AROUND = timedelta(days=1)
 """How long before and after a record its conversation is looked for; chosen."""
 

@@ -17,6 +17,7 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["ROUTES", "as_shown", "chat_of"]
 
 _PER_PAGE = 60
+"""Messages on a page; chosen."""
 _MOST_THREADS = 1_000
 """Threads that are listed and searched, the last used first; chosen."""
 _EXECUTED = "\nExecuted: "

@@ -11,6 +11,7 @@ __all__ = ["ROUTES"]
 
 _PERIODS = {"1": "a day", "7": "a week", "30": "a month"}
 _SHOWN = 50
+"""Rows of the table; chosen."""
 
 
 async def _show(visit: Visit) -> Response:

@@ -15,7 +15,9 @@ from toolgate.errors import ArgumentError
 __all__ = ["ROUTES"]
 
 _DOCUMENTS_PER_PAGE = 100
+"""Documents on a page; chosen."""
 _PASSAGES_PER_PAGE = 50
+"""Passages on a page; chosen."""
 _LONGEST_NAME = 200
 """Characters of the name of an uploaded file; chosen."""
 

@@ -17,7 +17,10 @@ from toolgate.types import Json, json_object
 __all__ = ["ROUTES", "checked_pack"]
 
 _UNSURE_BELOW = 0.7
+"""Confidence in [0, 1] below which a message is listed for review; chosen, as the packs ask back
+below it."""
 _UNSURE = 20
+"""Messages that are listed for review; chosen."""
 
 
 async def _show(visit: Visit) -> Response:

@@ -17,6 +17,7 @@ __all__ = ["ROUTES"]
 
 _LIMITS = (5, 10, 20)
 _WITHHELD = 5
+"""Tools whose absence is explained; chosen."""
 _WEIGHED = {
     "dense_weight": "Semantic vs. keyword",
     "clause_weight": "Best clause vs. whole request",

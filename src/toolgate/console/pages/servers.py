@@ -43,6 +43,7 @@ _ORDERS: Mapping[str, Callable[[ServerStatus], Any]] = {
 }
 _PASTED = Path("pasted.json")
 _MOST_TOOLS = 400
+"""Tools on the page of a server; chosen: bounds the size of the page."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,9 @@ _PER_PAGE = 100
 """Tools of a page; chosen: a page of them is sent and drawn at once."""
 
 _RANKED = 20
+"""Tools of a search; chosen: one screen."""
 _MOST_TOKENS = 500
+"""Access tokens whose rights are listed; chosen: bounds time."""
 
 
 @dataclass(frozen=True, kw_only=True)

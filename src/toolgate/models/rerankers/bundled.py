@@ -30,10 +30,13 @@ _MOST_READ: Final = 30
 worst: reading all costs twice the time."""
 
 _WORDS: Final = 0.3
+"""Weight of shared words."""
 _PASSAGE: Final = 0.4
+"""Weight of the whole passage."""
 _SENTENCES: Final = 1.1
+"""Weight of the best sentences."""
 _SUBWORDS: Final = 0.8
-"""Weights of the four parts: the middle of what was best in a random search on two of the
+"""Weight of the nearest subwords. All four are the middle of what was best in a random search on two of the
 collections of `benchmarks.document_questions`; the other three were not looked at."""
 
 

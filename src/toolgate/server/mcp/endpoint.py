@@ -68,6 +68,7 @@ _ANONYMOUS_MAX_BYTES = 4 * 2**20
 """Largest body that is read from a client without a token in its headers; chosen."""
 
 _SHUTTING_DOWN_CODE = -31040
+"""Of ours, outside of what JSON-RPC reserves."""
 _OVERLOADED_CODE = -31041
 """Of ours, outside of what JSON-RPC reserves."""
 

@@ -10,6 +10,7 @@ from toolgate.security.access import BUILT_IN
 __all__ = ["ROUTES"]
 
 _PER_PAGE = 200
+"""Rules on a page; chosen."""
 
 
 async def _show(visit: Visit) -> Response:

@@ -81,8 +81,9 @@ work. A missing variable anywhere else is an error.
 ## Server names
 
 A name has 1 to 32 characters of `A-Z a-z 0-9 _ . -` and no `__`. Other names are shortened to the
-valid part plus a hash (`My GitHub` becomes `My-GitHub-4fcf40`); the original becomes the title. The
-same name in two places is an error that names both; identical imported servers count once.
+valid part plus a hash (`My GitHub` becomes `My-GitHub-4fcf40`); the original becomes the title.
+`toolgate init` writes names without a hash (`My-GitHub`) where nothing is lost. The same name in
+two places is an error that names both; identical imported servers count once.
 """
 
 IMPORTS = """\

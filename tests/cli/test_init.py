@@ -101,7 +101,7 @@ def test_a_dry_run_shows_what_was_found_without_secrets_and_writes_nothing(
         (
             "VS Code",
             "My DB",
-            "its input 'db-password' is now ${env:DB_PASSWORD}; called My-DB-274271 here; needs "
+            "its input 'db-password' is now ${env:DB_PASSWORD}; called My-DB here; needs "
             "DB_PASSWORD, which is not set",
         ),
         ("VS Code", "toolgate", "skipped; Toolgate itself"),
@@ -134,14 +134,14 @@ def test_servers_are_copied_and_no_file_of_a_client_is_touched(home: Path, toolg
     assert config_of(home).stat().st_mode & 0o777 == 0o600
     servers = {server.name: server for server in load(config_of(home)).servers}
     assert list(servers) == [
-        "files", "github", "near", "github-cursor", "My-DB-274271", "time", "local",
+        "files", "github", "near", "github-cursor", "My-DB", "time", "local",
     ]  # fmt: skip
     assert servers["github-cursor"].options["env"] == {
         "GITHUB_PERSONAL_ACCESS_TOKEN": "ghp_hunter2"
     }
     assert servers["local"].options["command"] == str(home / "work" / "serve")
     assert servers["near"].options["cwd"] == str(home / "work")
-    assert servers["My-DB-274271"].problem
+    assert servers["My-DB"].problem
 
 
 @pytest.mark.parametrize("again", ["--yes", "--by-reference"], ids=["copies", "references"])
@@ -172,7 +172,7 @@ def test_servers_can_be_imported_by_reference(home: Path, toolgate: Run) -> None
         "]\n"
     )
     names = [server.name for server in load(config_of(home)).servers]
-    assert names == ["files", "github", "near", "github-cursor", "My-DB-274271", "time", "local"]
+    assert names == ["files", "github", "near", "github-cursor", "My-DB", "time", "local"]
 
 
 def test_an_existing_configuration_is_added_to_and_only_force_replaces_it(

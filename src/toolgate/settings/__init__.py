@@ -38,7 +38,7 @@ from toolgate.settings.loader import (
     load_errors,
     server_spec,
 )
-from toolgate.settings.servers.entries import redact, server_name
+from toolgate.settings.servers.entries import readable_name, redact, server_name
 from toolgate.settings.servers.own_entry import is_toolgate
 from toolgate.settings.tables import (
     META_TOOLS,
@@ -173,6 +173,7 @@ __all__ = [
     "read_audit_key",
     "read_document",
     "read_text",
+    "readable_name",
     "redact",
     "remove_server_from_file",
     "render_table",

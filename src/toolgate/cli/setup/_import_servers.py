@@ -13,6 +13,7 @@ from toolgate.errors import SettingError
 from toolgate.settings import (
     Settings,
     expand_home,
+    readable_name,
     render_table,
     server_name,
     server_spec,
@@ -303,8 +304,9 @@ def _editor_only_variable(config: Mapping[str, Any]) -> str:
 def _free_name(original: str, client: str, names: Mapping[str, object]) -> str:
     taken = {fold(server_prefix(name)) for name in names}
     suffixes = ("", f"-{client}", *(f"-{client}-{number}" for number in range(2, 1000)))
+    base = readable_name(original)
     for suffix in suffixes:
-        name = server_name(f"{original}{suffix}")
+        name = server_name(f"{base}{suffix}")
         if fold(server_prefix(name)) not in taken:
             return name
     raise AssertionError("a thousand servers of one name")

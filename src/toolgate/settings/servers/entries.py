@@ -34,6 +34,7 @@ from toolgate.types import (
 __all__ = [
     "missing_problem",
     "read_server",
+    "readable_name",
     "redact",
     "server_name",
 ]
@@ -72,10 +73,25 @@ def server_name(original: str) -> str:
     """
     if _NAME.fullmatch(original) and "__" not in original:
         return original
-    ascii_only = unicodedata.normalize("NFKD", original).encode("ascii", "ignore").decode()
-    words = re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_.-]+", "-", ascii_only)).strip("-_.")
+    words = _ascii_words(original)
     digest = hashlib.sha256(original.encode(errors="surrogatepass")).hexdigest()[:6]
     return f"{words[:25].strip('-_.') or 'server'}-{digest}"
+
+
+def readable_name(original: str) -> str:
+    """A valid name without a hash, where the characters that fit say enough; else `server_name`.
+
+    Other servers may have the same one: for names that somebody is about to write down.
+    """
+    words = _ascii_words(original)
+    has_all_letters = sum(map(str.isalnum, original)) == sum(map(str.isalnum, words))
+    return words if has_all_letters and _NAME.fullmatch(words) else server_name(original)
+
+
+def _ascii_words(original: str) -> str:
+    """The name with everything that no tool key can carry as a dash."""
+    ascii_only = unicodedata.normalize("NFKD", original).encode("ascii", "ignore").decode()
+    return re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_.-]+", "-", ascii_only)).strip("-_.")
 
 
 def read_server(

@@ -166,7 +166,7 @@ def test_servers_can_be_imported_by_reference(home: Path, toolgate: Run) -> None
         f'  {{ file = "~/.claude.json", project = "{home}/work" }},\n'
         '  { file = "~/.cursor/mcp.json", skip = ["files"], '
         'rename = { github = "github-cursor" } },\n'
-        '  "~/.config/Code/User/mcp.json",\n'
+        '  { file = "~/.config/Code/User/mcp.json", rename = { "My DB" = "My-DB" } },\n'
         '  "~/.codex/config.toml",\n'
         '  "~/work/.mcp.json",\n'
         "]\n"

@@ -137,7 +137,7 @@ async def test_each_message_is_noted_and_the_request_audited_once(pack: Path) ->
         ("what is pi", "none", True),
     ]
     assert [one.detail for one in audited] == [
-        {"messages": 2, "intents": {"refunds": 1, "none": 1}}
+        {"messages": 2, "intents": {"refunds": 1, "none": 1}, "entry_point": "cli"}
     ] * 2
 
 

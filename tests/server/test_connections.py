@@ -183,6 +183,9 @@ class Waiting:
     def abort(self) -> None:
         self.is_open = False
 
+    def close_after_answer(self) -> None:
+        pass
+
 
 @given(
     events=st.lists(

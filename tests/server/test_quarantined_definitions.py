@@ -272,7 +272,12 @@ async def test_decisions_are_in_the_audit_by_kind() -> None:
         await place.app.recorder.flush()
         records = await place.app.store.audit.select(AuditFilter(action="approve"))
         assert [record.detail for record in records] == [
-            {"kind": "resource", "key": "desk:memo://1", "decision": "approved"}
+            {
+                "kind": "resource",
+                "key": "desk:memo://1",
+                "decision": "approved",
+                "entry_point": "python",
+            }
         ]
 
 

@@ -218,7 +218,12 @@ async def test_a_decision_is_in_the_audit() -> None:
         await app.recorder.flush()
         records = await app.store.audit.select(AuditFilter(action="approve"))
         assert [one.detail for one in records] == [
-            {"kind": "tool", "key": "calc:add", "decision": "approved"}
+            {
+                "kind": "tool",
+                "key": "calc:add",
+                "decision": "approved",
+                "entry_point": "python",
+            }
         ]
 
 

@@ -36,8 +36,8 @@ _PASSAGE: Final = 0.4
 _SENTENCES: Final = 1.1
 """Weight of the best sentences."""
 _SUBWORDS: Final = 0.8
-"""Weight of the nearest subwords. All four are the middle of what was best in a random search on two
-of the collections of `benchmarks.document_questions`; the other three were not looked at."""
+"""Weight of the nearest subwords. All four are the middle of what was best in a random search on
+two of the collections of `benchmarks.document_questions`; the other three were not looked at."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -111,7 +111,7 @@ def test_rules_are_made_listed_with_their_places_and_removed(
         (("tokens", "create", "a", "--expires", "soon"), "--expires got 'soon'."),
         (("tokens", "create", "a", "--limit", "calls=1"), "The limit 'calls' is 1."),
         (("tokens", "create", "a", "--limit", "calls_per_day=x"), "--limit got"),
-        (("projects", "create", "default"), "A project cannot be called 'default'."),
+        (("projects", "create", "default"), "There is a project 'default' already."),
         (("projects", "create", "UNASSIGNED"), "A project cannot be called 'UNASSIGNED'."),
         (("projects", "create", "p", "--set", "colour=red"), "A project has no setting 'colour'."),
         (("projects", "create", "p", "--set", "mode=loud"), "mode of a project is 'loud'."),

@@ -252,6 +252,7 @@ def test_the_options_of_serve_are_data_with_one_reader() -> None:
         "port",
         "auth",
         "log_file",
+        "workers",
         "dev",
     ]
 

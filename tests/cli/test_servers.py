@@ -218,12 +218,9 @@ def test_an_unknown_server_has_status_3(verb: str, command: Command, folder: Pat
     assert "There is no server 'absent'." in asked.err
 
 
-def test_a_server_of_a_file_is_enabled_there_and_nowhere_else(
-    command: Command, folder: Path
-) -> None:
-    asked = command("servers", "disable", "small")
-    assert asked.status == USAGE_ERROR
-    assert "enabled = false" in asked.err
+def test_a_server_of_a_file_is_disabled_in_its_file(command: Command, folder: Path) -> None:
+    assert command("servers", "disable", "small").status == SUCCESS
+    assert "enabled = false" in (folder / "toolgate.toml").read_text(encoding="utf-8")
 
 
 def test_test_says_era_tools_and_time(command: Command, folder: Path) -> None:

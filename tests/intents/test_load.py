@@ -73,7 +73,10 @@ def test_a_mark_of_byte_order_is_no_fault(tmp_path: Path) -> None:
         ('[keywords.en]\nexact = ["a", ""]', "'exact' is no list of texts"),
         ('[keywords.en]\nexcat = ["a"]', ":2: there is no key 'excat' here"),
         ('[keywords.en]\npartial = ["a"]', "partial keywords need a context"),
-        ('[keywords.en]\npatterns = ["{shops} x"]', "'{shops}' is none of: date, name, number"),
+        (
+            '[keywords.en]\npatterns = ["{shops} x"]',
+            "'{shops}' is none of: date, identifier, name, number",
+        ),
         ('arguments = "a"', "'arguments' is no list of tables"),
         ('[[arguments]]\nkind = "date"', "an argument has no name"),
         (

@@ -7,7 +7,9 @@ import traceback
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from time import monotonic, thread_time
+from types import FrameType
 
 from toolgate.base.ids import utc_now
 
@@ -134,4 +136,13 @@ class LoopMonitor:
                 continue
             frame = _frames().get(watched)
             if frame is not None:
-                self._stack = "".join(traceback.format_stack(frame, limit=_FRAMES))
+                self._stack = _stack_of(frame)
+
+
+def _stack_of(frame: FrameType) -> str:
+    """The innermost frames, the last call last: modules instead of paths of this machine."""
+    frames = list(islice(traceback.walk_stack(frame), _FRAMES))
+    return "".join(
+        f"{inner.f_globals.get('__name__', '?')}:{line} {inner.f_code.co_qualname}\n"
+        for inner, line in reversed(frames)
+    )

@@ -142,6 +142,8 @@ class _Supervisor:
 
     async def run(self) -> int:
         """Serve until a signal; gives the exit status."""
+        if sys.platform == "win32":  # the settings refuse it before, with what is allowed
+            raise NotImplementedError
         had_terminal = sys.stderr.isatty()
         with received(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async with anyio.create_task_group() as tasks:
@@ -207,7 +209,7 @@ class _Supervisor:
             await worker.settled.wait()
         if not worker.settled.is_set():
             log.error("worker does not start", extra={"worker": worker.number, "pid": worker.pid})
-            worker.send_signal(signal.SIGKILL)
+            worker.end_at_once()
 
     async def _keep(self, slot: _Slot, tasks: TaskGroup) -> None:
         """Keep a worker in its place.

@@ -118,6 +118,12 @@ class WorkerProcess:
         """Send it a message; without effect once it has ended."""
         await self._channel.send(kind, **fields)
 
+    def end_at_once(self) -> None:
+        """End it without its consent; without effect once it has ended."""
+        with contextlib.suppress(ProcessLookupError):
+            if self._process.returncode is None:
+                self._process.kill()
+
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal; without effect once it has ended."""
         with contextlib.suppress(ProcessLookupError):

@@ -89,7 +89,8 @@ class Screen:
             line.append("#" * bar, style=style)
             self._console.print(line)
         saved = 100 * (1 - report.shown_tokens / max(1, report.menu_tokens))
-        self.line(f"   {saved:.1f} % less: {', '.join(report.shown_tools)}")
+        self.line(f"   {saved:.1f} % less, with these instead:")
+        self.line(f"   {', '.join(report.shown_tools)}")
 
     def requests(self) -> None:
         self.heading(3, "Requests in plain words", "by an MCP client over HTTP")

@@ -234,7 +234,8 @@ def _renewed(
     there = np.zeros(count, np.bool_)
     if last is not None:
         old = rows_of(last.digests, digests)
-        new = np.flatnonzero((old >= 0) & last.there[old])
+        known = np.flatnonzero(old >= 0)  # -1 is no row, not the last of them
+        new = known[last.there[old[known]]]
         rows[new] = last.rows[old[new]]
         there[new] = True
     return ToolVectors(rows, there, of_tool, tools, digests)

@@ -121,8 +121,8 @@ def test_no_page_is_wider_than_a_phone(seen: Json) -> None:
 
 
 def test_the_first_visit_is_small_and_waits_for_one_style_sheet(seen: Json) -> None:
-    """At most 180 kB, in which a page, a style sheet, two scripts and an icon are transferred."""
-    assert seen["bytes"] <= 180_000
+    """At most 150 kB, in which a page, a style sheet, two scripts and an icon are transferred."""
+    assert seen["bytes"] <= 150_000
     assert len(seen["requests"]) <= 6, seen["requests"]
     assert seen["blocking"] == ["console.css"]
     assert seen["focus"] == "solid"

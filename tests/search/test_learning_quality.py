@@ -35,8 +35,8 @@ async def ask(search: HybridSearch, text: str, learned: Learned | None = None) -
 
 
 async def test_a_log_lifts_requests_that_repeat() -> None:
-    """A log of every second request, asked with the others: R@5 on mcpverse rises by .048;
-    .04 is demanded."""
+    """A log of every second request, asked with the others: R@5 on mcpverse rises by .06;
+    .05 is demanded."""
     search = await searching("mcpverse")
     questions = read_labelled(DATA / "mcpverse").questions[:140]
     experience = UsageHistory(256, half_life_s=86_400.0)
@@ -56,7 +56,7 @@ async def test_a_log_lifts_requests_that_repeat() -> None:
             keys = [hit.key for hit in answer.hits]
             scores[with_log].append(score_ranking(keys, question.groups)["R@5"])
 
-    assert fmean(scores[True]) >= fmean(scores[False]) + 0.04
+    assert fmean(scores[True]) >= fmean(scores[False]) + 0.05
 
 
 async def test_a_log_loses_nothing_where_nothing_repeats() -> None:

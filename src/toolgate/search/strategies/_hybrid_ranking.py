@@ -80,7 +80,7 @@ class QueryTexts:
     clauses: tuple[str, ...]
     context: str
     vector: NDArray[np.float32] | None = None
-    """The text's own vector, before it is moved; None without one."""
+    """Of the query as it was sent, for what use has taught; None without one."""
 
     @cached_property
     def parts(self) -> tuple[str, ...]:

@@ -362,7 +362,8 @@ class HybridSearch:
         context = context if self._options.context_weight else ""
         vectors: dict[str, NDArray[np.float32]] | None = {}
         if state.vectors is not None and self._options.dense_weight:
-            asked = [text for query in queries for text in (texts[query], *parts[query])]
+            # Use is learned of the request as it came: its values tell one task from another.
+            asked = [text for query in queries for text in (query, texts[query], *parts[query])]
             vectors = await self._vectors_of([*asked, *([context] if context else [])])
         if vectors is None or state.vectors is None:
             trouble = self._asked.trouble or "cannot be used; the log of the gateway says why"
@@ -395,7 +396,7 @@ class HybridSearch:
         read: list[SearchedQuery] = []
         for query in queries:
             text = texts[query]
-            reading = QueryTexts(query, text, tuple(parts[query]), context, own_vectors.get(text))
+            reading = QueryTexts(query, text, tuple(parts[query]), context, own_vectors.get(query))
             ranking = ranker.rank(state, reading, vectors, request, allowed)
             hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
             (weak if fit == "none" else fitting).append(hits)

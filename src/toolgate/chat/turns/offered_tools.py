@@ -201,7 +201,9 @@ async def find_tools(
     else:
         best = _best_of_parts(discovery.results, queries)
         chosen, fits = [*raised, *best], bool(best)
-    room = max_tools
+    meta = (*META, PROGRAM_TOOL) if gateway.programs.is_offered() else META
+    # A program takes the place of a tool: what is offered costs tokens in every request.
+    room = max_tools - (len(meta) - len(META))
     for key in dict.fromkeys(chosen):
         if key in keys or key in pinned:
             continue
@@ -209,7 +211,6 @@ async def find_tools(
             break
         room -= 1
         keys.append(key)
-    meta = (*META, PROGRAM_TOOL) if gateway.programs.is_offered() else META
     offers: dict[str, Offer] = {name: _meta_offer(name) for name in meta} if with_meta else {}
     within_limit: list[str] = []
     for key in dict.fromkeys([*before, *pinned, *keys]):

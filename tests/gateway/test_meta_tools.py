@@ -91,5 +91,5 @@ def test_definitions_are_small() -> None:
 
     assert sizes.pop("tool_program") < 320
     assert sizes.pop("tool_read") < 125
-    assert sum(sizes.values()) < 840
+    assert sum(sizes.values()) < 800
     assert rules < 400

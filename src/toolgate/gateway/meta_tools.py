@@ -203,7 +203,7 @@ class CallsArguments(Input):
     calls: list[dict[str, Any]] = Field(
         [],
         max_length=_MAX_CALLS,
-        description="In place of these: several {toolKey, arguments} of read-only tools at once.",
+        description="Several {toolKey, arguments}.",
     )
 
     def requests(self, tool: str) -> tuple[ExecuteArguments, ...]:
@@ -275,9 +275,13 @@ class ReadArguments(Input):
     select: str = ""
 
 
-def _without_descriptions(schema: Json) -> Json:
+def _without_descriptions(schema: Json, *, but: str) -> Json:
     properties = {
-        name: {key: part for key, part in json_object(member).items() if key != "description"}
+        name: {
+            key: part
+            for key, part in json_object(member).items()
+            if key != "description" or name == but
+        }
         for name, member in json_object(schema.get("properties")).items()
     }
     return {**schema, "properties": properties}
@@ -355,13 +359,15 @@ DEFINITIONS: Mapping[str, Json] = {
             "Run a tool by its key and give its result. Arguments that do not fit are answered "
             "with what does."
         ),
-        "inputSchema": input_schema(CallsArguments),
+        # Lists of calls are accepted too. They run read-only tools alone, so `tool_read` tells of
+        # them, and a model pays for their description once.
+        "inputSchema": input_schema(ExecuteArguments),
     },
     READ_TOOL: {
         "name": READ_TOOL,
         "title": "Run a read-only tool",
-        "description": "As tool_execute, for tools that are marked read-only, and no others.",
-        "inputSchema": _without_descriptions(input_schema(CallsArguments)),
+        "description": "As tool_execute, for read-only tools alone.",
+        "inputSchema": _without_descriptions(input_schema(CallsArguments), but="calls"),
         "annotations": {"readOnlyHint": True},
     },
     "tool_program": {

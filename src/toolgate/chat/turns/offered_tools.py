@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Literal
 
-from toolgate.base.validation import input_schema
 from toolgate.catalog import CatalogEntry
 from toolgate.chat.base import DOCUMENTS, SQL
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
 from toolgate.gateway.listing.program_offer import PROGRAM_TOOL
-from toolgate.gateway.meta_tools import DEFINITIONS, DiscoverRequest, ExecuteArguments
+from toolgate.gateway.meta_tools import DEFINITIONS, DiscoverRequest
 from toolgate.intents.semantic import split_requests
 from toolgate.search import DiscoveryResult
 from toolgate.types import Caller, Json, json_array, json_object
@@ -277,10 +276,11 @@ def _fitting(results: Sequence[DiscoveryResult]) -> list[str]:
 
 def _meta_offer(name: str) -> Offer:
     definition = DEFINITIONS[name]
-    schema = definition["inputSchema"]
-    if name == "tool_execute":  # models of a chat make several calls at once by themselves
-        schema = input_schema(ExecuteArguments)
-    function = {"name": name, "description": definition["description"], "parameters": schema}
+    function = {
+        "name": name,
+        "description": definition["description"],
+        "parameters": definition["inputSchema"],
+    }
     return Offer(name=name, definition={"type": "function", "function": function}, source="meta")
 
 

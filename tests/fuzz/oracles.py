@@ -19,6 +19,11 @@ _LEAKS: Final = re.compile(
 )
 """Tracebacks, files of the program, objects and libraries of Python."""
 
+_STALL_STACK: Final = re.compile(rb'"stack":"(?:[^"\\\\]|\\\\.)*"')
+"""What held up the event loop, in the diagnostics for administrators: modules, on purpose."""
+
+_LEAKS_IN_STACKS: Final = re.compile(rb"/[\w-]{1,60}\.py\b| object at 0x")
+
 _INTERNAL_ERROR: Final = -32603
 _REFUSALS_BY_SERVERS: Final = frozenset({502, 503, 504})
 """Deliberate: another program could not be reached, failed, or took too long."""
@@ -85,7 +90,11 @@ def _fault_of_status(answer: Answer) -> str:
 
 
 def _leak_in(body: bytes, entry: FuzzInput, secrets: tuple[str, ...]) -> str:
-    leaks = [match[0] for match in _LEAKS.finditer(body)]
+    shown = body
+    if entry.target.startswith("/api/v1/diagnostics"):
+        shown = _STALL_STACK.sub(b"", body)
+    leaks = [match[0] for match in _LEAKS.finditer(shown)]
+    leaks += [match[0] for match in _LEAKS_IN_STACKS.finditer(body)]
     leaks += [secret.encode() for secret in secrets if secret.encode() in body]
     for leak in leaks:
         if leak not in entry.body and leak.decode("latin-1") not in entry.target:

@@ -60,6 +60,52 @@ FILESYSTEM = "npx -y @modelcontextprotocol/server-filesystem /home/me"
         ),
         (["https://mcp.linear.app/sse"], "linear", {"url": "https://mcp.linear.app/sse"}),
         (["http://127.0.0.1:9000/mcp"], "127.0.0.1", {"url": "http://127.0.0.1:9000/mcp"}),
+        (
+            ["notes", "--", "npx", "-y", "notes-mcp", "--config", "x", "-v"],
+            "notes",
+            {"command": "npx", "args": ["-y", "notes-mcp", "--config", "x", "-v"]},
+        ),
+        (
+            ["notes", "-e", "A=1", "--cwd", "/w", "--", "npx", "notes-mcp", "-e", "B=2"],
+            "notes",
+            {"command": "npx", "args": ["notes-mcp", "-e", "B=2"], "env": {"A": "1"}, "cwd": "/w"},
+        ),
+        (
+            ["--", "npx", "-y", "notes-mcp"],
+            "notes",
+            {"command": "npx", "args": ["-y", "notes-mcp"]},
+        ),
+        (
+            ["npx", "-y", "notes-mcp", "--", "--flag"],
+            "notes",
+            {"command": "npx", "args": ["-y", "notes-mcp", "--", "--flag"]},
+        ),
+        (
+            ["docker", "run", "-v", "a:b", "-i", "notes", "--config", "c"],
+            "notes",
+            {"command": "docker", "args": ["run", "-v", "a:b", "-i", "notes", "--config", "c"]},
+        ),
+        (
+            ["my-notes", "uvx", "notes-mcp", "--url", "u"],
+            "my-notes",
+            {"command": "uvx", "args": ["notes-mcp", "--url", "u"]},
+        ),
+        (
+            ["wiki", "https://h.example/mcp", "-H", "X-Key: a=b", "--transport", "sse"],
+            "wiki",
+            {"url": "https://h.example/mcp", "headers": {"X-Key": "a=b"}, "type": "sse"},
+        ),
+        (
+            ["npx", "-y", "mcp-remote", "https://mcp.linear.app/sse"],
+            "linear",
+            {"command": "npx", "args": ["-y", "mcp-remote", "https://mcp.linear.app/sse"]},
+        ),
+        (
+            ["wiki", "--header", "A=b", "https://h.example/mcp"],
+            "wiki",
+            {"url": "https://h.example/mcp", "headers": {"A": "b"}},
+        ),
+        (["wiki", '{"command": "uvx", "args": ["mcp-server-fetch"]}'], "wiki", None),
         (['{"command": "uvx", "args": ["mcp-server-fetch"]}'], "fetch", None),
         (['{"mcpServers": {"My Notes!": {"url": "https://n.example/mcp"}}}'], "my-notes", None),
         (['"sqlite": {"command": "uvx", "args": ["mcp-server-sqlite"]},'], "sqlite", None),
@@ -83,9 +129,11 @@ def test_what_is_pasted_becomes_a_server(
         (['{"mcpServers": {"a": '], "is not valid JSON"),
         (['{"a": 1}'], "is neither a command, nor a URL, nor JSON with servers"),
         (["[1, 2]x'"], "cannot be read as a command line: No closing quotation"),
-        (["--name", "x", '{"a": {"url": "http://a"}, "b": {"url": "http://b"}}'], "fits one"),
+        (["x", '{"a": {"url": "http://a"}, "b": {"url": "http://b"}}'], "fits one"),
         (["   "], "is neither a command, nor a URL, nor JSON with servers"),
         (["https://"], "is not a URL with a host"),
+        (["no-such-word"], "toolgate add no-such-word -- COMMAND ARGS"),
+        (["x", "--evn", "A=1", "--", "npx"], "No such option: --evn"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -98,7 +146,7 @@ def test_what_is_no_server_is_refused_with_an_example(
 
 
 def test_an_added_server_is_started_and_listed(folder: Path, command: Command) -> None:
-    done = command("add", "--name", "mine", "--json", sys.executable, str(SMALL_SERVER))
+    done = command("add", "--json", "mine", "--", sys.executable, str(SMALL_SERVER))
     assert done.status == SUCCESS, done.err
     assert done.json["servers"][0]["server"]["state"] == "ready"
     listed = command("servers", "list", "--json").json
@@ -113,3 +161,11 @@ def test_several_servers_of_one_snippet_are_added_and_a_taken_name_is_reported(
     assert done.status != SUCCESS
     assert "small was not added" in done.err
     assert "Added second to the store." in done.out
+
+
+def test_the_global_options_may_stand_before_a_command_line(folder: Path, command: Command) -> None:
+    (folder / "toolgate.toml").rename(folder / "other.toml")
+    words = ("add", "--config", "other.toml", "--save", "mine", "--", sys.executable)
+    done = command(*words, str(SMALL_SERVER), "--config", "x")
+    assert done.status == SUCCESS, done.err
+    assert '"--config", "x"]' in (folder / "other.toml").read_text("utf-8")

@@ -275,7 +275,7 @@ def test_doctor_without_configuration_points_to_init(command: Command, folder: P
     (folder / "toolgate.toml").unlink()
     shown = command("doctor", "--quick").out
     assert "toolgate init" in shown
-    assert "toolgate servers add NAME -- COMMAND" in shown
+    assert "toolgate add NAME -- COMMAND" in shown
 
 
 def test_doctor_is_content_with_servers_of_the_store_alone(command: Command, folder: Path) -> None:

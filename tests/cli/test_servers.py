@@ -37,7 +37,7 @@ def test_list_without_servers_says_how_to_add_one(command: Command, folder: Path
     (folder / "toolgate.toml").write_text("", encoding="utf-8")
     listed = command("servers", "list")
     assert (listed.status, listed.out) == (SUCCESS, "")
-    assert "toolgate servers add" in listed.err
+    assert "toolgate add NAME" in listed.err
     assert command("servers", "list", "--json").json == []
 
 
@@ -73,9 +73,9 @@ def test_when_a_server_runs_can_be_changed_in_its_file(command: Command, folder:
 
 def test_a_server_can_be_added_to_start_on_demand(command: Command, folder: Path) -> None:
     server = (sys.executable, str(SMALL_SERVER))
-    done = command("add", "--name", "other", "--start", "on-demand", "--dry-run", *server)
+    done = command("add", "other", "--start", "on-demand", "--dry-run", "--", *server)
     assert done.json["other"]["start"] == "on-demand"
-    assert command("add", "--name", "other", "--start", "on-demand", *server).status == SUCCESS
+    assert command("add", "other", "--start", "on-demand", "--", *server).status == SUCCESS
     assert command("call", "other:echo", "--arg", "text=x").status == SUCCESS
 
 
@@ -95,8 +95,9 @@ def test_a_server_can_be_added_to_a_running_gateway_at_once(
 ) -> None:
     serve().line("small")
     added = command("servers", "add", "other", "--json", "--", sys.executable, str(SMALL_SERVER))
-    assert (added.json["name"], added.json["saved_in"]) == ("other", "store")
-    assert added.json["server"]["tools"] == 3
+    (row,) = added.json["servers"]
+    assert (row["name"], added.json["saved_in"]) == ("other", "store")
+    assert row["server"]["tools"] == 3
     assert command("call", "other:echo", "--arg", "text=x").status == SUCCESS
     assert command("servers", "restart", "other").status == SUCCESS
     assert command("servers", "logs", "other").out == "small server\n"
@@ -185,7 +186,7 @@ def test_header_and_variables_are_kept_as_written(command: Command, folder: Path
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["x"], "exactly one"),
+        (["x"], "no program on this machine"),
         (["x", "--url", "http://h/mcp", "--", "npx"], "exactly one"),
         (["x", "--url", "http://h/mcp", "--env", "A=b"], "--env cannot be used with"),
         (["x", "--header", "A=b", "--", "npx"], "--header cannot be used with"),

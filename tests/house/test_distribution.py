@@ -89,7 +89,7 @@ def test_such_a_text_would_be_noticed(line: str) -> None:
         'uvx --from "toolgate-mcp[sql]" toolgate',
         "pipx inject toolgate-mcp sqlglot",
         "pipx install .             # or: toolgate",
-        "toolgate servers add time -- uvx mcp-server-time",
+        "toolgate add time -- uvx mcp-server-time",
     ],
 )
 def test_other_texts_are_left_alone(line: str) -> None:

@@ -240,7 +240,7 @@ async def _report_start(
         )
     servers = app.gateway.servers.statuses(Caller.local())
     if not servers:
-        _print("There are no servers yet. Add some: toolgate init, or toolgate servers add")
+        _print("There are no servers yet. Add some: toolgate init, or toolgate add")
         return
     _print(f"Servers ({len(servers)}):")
     reported: set[str] = set()

@@ -156,7 +156,7 @@ async def _configuration(loaded: Settings) -> AsyncIterator[Check]:
             state="warning",
             found="There is no toolgate.toml in this folder or in the configuration folder.",
             hint="Import the servers of your clients: toolgate init. "
-            "Or add a server: toolgate servers add NAME -- COMMAND",
+            "Or add a server: toolgate add NAME -- COMMAND",
             details=details,
         )
     for notice in loaded.notices:

@@ -353,7 +353,7 @@ def _report_no_changes(
             if any(file.error for file in files)
             else "the files of other clients"
         )
-        note(f"No MCP servers were found in {whose}. Add one: toolgate servers add NAME -- COMMAND")
+        note(f"No MCP servers were found in {whose}. Add one: toolgate add NAME -- COMMAND")
     return SUCCESS if choices else NO_RESULT
 
 

@@ -140,8 +140,15 @@ class PlainCommand:
         return f" See: toolgate {self.name} --help"
 
 
+_ADDING = (["add"], ["servers", "add"])
+"""Commands that a command line of another program follows."""
+
+
 def split_globals(argv: Sequence[str]) -> tuple[SharedOptions, list[str]]:
     """Separate the global options, anywhere before `--`, from the rest.
+
+    What is added as a server is a command line with options of its own: after `add` only those
+    that follow at once are ours.
 
     Raises:
         UsageError: A global option lacks its value.
@@ -159,6 +166,9 @@ def split_globals(argv: Sequence[str]) -> tuple[SharedOptions, list[str]]:
         option = by_flag.get(flag)
         if word.startswith("-vv") and not word.strip("-v"):
             values["verbose"] += len(word) - 1
+        elif option is None and rest in _ADDING:
+            rest += [word, *waiting]
+            break
         elif option is None:
             rest.append(word)
         elif option.kind is bool:

@@ -1,9 +1,11 @@
-"""Read what people paste to add a server: a command line, a JSON snippet or a URL."""
+"""Read what people paste to add a server: a command line, a JSON snippet or a URL, and its name."""
 
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+import shutil
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import cast
 from urllib.parse import urlsplit
@@ -11,7 +13,10 @@ from urllib.parse import urlsplit
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
-__all__ = ["read_servers"]
+__all__ = ["NAME_END", "Named", "named", "read_servers"]
+
+NAME_END = "--"
+"""Stands between the name of a server and its command line."""
 
 _MAX_NAME_CHARS = 32
 """Most characters of a server's name, as the settings allow them."""
@@ -19,7 +24,9 @@ _MAX_NAME_CHARS = 32
 _MAX_SHOWN_CHARS = 80
 """Characters of a text that an error message repeats (chosen)."""
 
-_STARTERS = frozenset({"npx", "uvx", "pipx", "bunx", "docker", "podman", "uv", "bun", "deno"})
+_STARTERS = frozenset(
+    {"npx", "uvx", "pipx", "bunx", "docker", "podman", "uv", "bun", "deno", "mcp-remote"}
+)
 """Programs whose name says nothing of the server they start."""
 
 _INTERPRETERS = frozenset(
@@ -37,6 +44,47 @@ _OPTIONS_WITH_VALUE = frozenset(
 
 _NOISE = re.compile(r"^(?:mcp[-_])?(?:server[-_])?(?=\w)")
 """What the names of packages begin with: `mcp-server-`."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """What was pasted, and the name that stood before it."""
+
+    name: str
+    """Name of the server; empty if none was given."""
+
+    words: Sequence[str]
+    """A command with its arguments, a URL, JSON, or `-`."""
+
+    has_options: bool = False
+    """Whether options of Toolgate may stand after the first word: it begins no command line."""
+
+
+def named(words: Sequence[str], options: Collection[str] = ()) -> Named:
+    """Separate the name from what is added: `NAME -- COMMAND`, `NAME URL`, `NAME JSON`.
+
+    Without `--` a first word that starts a program is the command. `NAME npx ...` has a name
+    unless there is a program of that name: many people leave `--` out.
+
+    Args:
+        words: What was written, from the first word on that is no option.
+        options: Options of Toolgate that may follow a name.
+    """
+    first, second = (*words[:2], "", "")[:2]
+    if _is_document(first):
+        return Named("", words, has_options=True)
+    may_be_name = not _starts_program(first)
+    if second == NAME_END or (may_be_name and NAME_END in words):
+        end = list(words).index(NAME_END)
+        return Named(first, words[end + 1 :], has_options=True)
+    if may_be_name and _is_document(second):
+        return Named(first, words[1:], has_options=True)
+    if may_be_name and shutil.which(first) is None:
+        if second.partition("=")[0] in options:
+            return Named(first, words[1:], has_options=True)
+        if _starts_program(second):
+            return Named(first, words[1:])
+    return Named("", words)
 
 
 def read_servers(words: Sequence[str], name: str = "") -> dict[str, Json]:
@@ -59,14 +107,16 @@ def read_servers(words: Sequence[str], name: str = "") -> dict[str, Json]:
         command = _without_prompt(_split(text) if len(words) == 1 else list(words))
         if not command:
             raise _unreadable(text)
+        if len(command) == 1 and not name and not _starts_program(text) and not shutil.which(text):
+            raise _is_no_program(text)
         servers = {_name_of_command(command): {"command": command[0], "args": command[1:]}}
     if not name:
         return servers
     if len(servers) != 1:
         raise ArgumentError(
-            f"--name {name!r} fits one server, but the snippet has {len(servers)}.",
+            f"The name {name!r} fits one server, but the snippet has {len(servers)}.",
             allowed=f"Servers of the snippet: {', '.join(servers)}.",
-            hint="Leave --name out.",
+            hint="Leave the name out.",
         )
     return {name: next(iter(servers.values()))}
 
@@ -113,6 +163,17 @@ def _is_server(value: object) -> bool:
     )
 
 
+def _is_document(word: str) -> bool:
+    """Whether a word is a URL, begins JSON, or stands for standard input."""
+    return word == "-" or word.lower().startswith(("http://", "https://", "{", '"'))
+
+
+def _starts_program(word: str) -> bool:
+    """Whether a word is a path, or a program that is known to start servers."""
+    program = PurePath(word).stem.lower()
+    return any(char in word for char in "/\\$ ") or program in _STARTERS | _INTERPRETERS
+
+
 def _split(text: str) -> list[str]:
     try:
         return shlex.split(text)
@@ -154,7 +215,9 @@ def _name_of_command(command: Sequence[str]) -> str:
             skip = word in _OPTIONS_WITH_VALUE
         elif program == "env" and ("=" in word or word in _INTERPRETERS):
             continue
-        elif word not in _VERBS:
+        elif word.startswith(("http://", "https://")):
+            return _name_of_url(word)
+        elif _package_name(word) not in _VERBS:
             return _clean(_package_name(word))
     return _clean(program)
 
@@ -179,7 +242,15 @@ def _clean(name: str) -> str:
 def _unreadable(text: str) -> ArgumentError:
     return ArgumentError(
         f"{_shortened(text)} is neither a command, nor a URL, nor JSON with servers.",
-        hint="For example: toolgate add npx -y @modelcontextprotocol/server-filesystem /home/me",
+        hint="For example: toolgate add time -- uvx mcp-server-time",
+    )
+
+
+def _is_no_program(text: str) -> ArgumentError:
+    return ArgumentError(
+        f"{_shortened(text)} is no program on this machine, nor a URL, nor JSON with servers.",
+        hint=f"If it is a name, say what it stands for: toolgate add {text} -- COMMAND ARGS, or "
+        f"toolgate add {text} URL",
     )
 
 

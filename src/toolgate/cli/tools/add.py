@@ -1,45 +1,86 @@
-"""`toolgate add`: add servers from a command line, a JSON snippet or a URL."""
+"""`toolgate add` and `toolgate servers add`: a command line, a JSON snippet or a URL."""
 
 import sys
-from typing import Annotated, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import anyio
 import typer
+from typer.core import TyperCommand
 
 from toolgate.cli.client._gateway_client import GatewayResponseError
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text, spinner
-from toolgate.cli.tools._pasted_server import read_servers
-from toolgate.types import Json
+from toolgate.cli.tools._pasted_server import NAME_END, named, read_servers
+from toolgate.errors import ArgumentError
+from toolgate.types import Json, json_object
 
-__all__ = ["app"]
+__all__ = ["app", "register"]
 
 app = typer.Typer(add_completion=False)
 
 
-@app.command(
-    help="Add a server: a command line, a JSON snippet or a URL.",
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
-)
+class AddCommand(TyperCommand):
+    """A command whose options end where the command line of a server begins."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read options also after a name, a URL or JSON, but none of a server's command line."""
+        parsed, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        words = [str(word) for word in parsed.get("words") or ()]
+        lead = args[: len(args) - len(words)]
+        flags = [flag for parameter in self.params for flag in parameter.opts]
+        if words and lead[-1:] != [NAME_END] and named(words, flags).has_options:
+            ctx.allow_interspersed_args = True
+            if NAME_END in words:  # the parser takes the first one away
+                end = len(lead) + words.index(NAME_END)
+                args = [*args[:end], NAME_END, *args[end:]]
+        return super().parse_args(ctx, args)
+
+
 def add(
     words: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="COMMAND ARGS... | URL | JSON",
+            metavar="[NAME --] COMMAND ARGS... | [NAME] URL | [NAME] JSON",
             help="What the server's documentation shows; - reads standard input.",
         ),
-    ],
-    name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Its name. Default: from what is given.")
+    ] = None,
+    url: Annotated[str, typer.Option("--url", metavar="URL", help="The URL, after the name.")] = "",
+    header: Annotated[
+        list[str] | None,
+        typer.Option("--header", "-H", metavar="NAME=VALUE", help="Header for a URL. Repeatable."),
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            *("--env", "-e"),
+            metavar="NAME=VALUE",
+            help="Environment variable for the command. Repeatable.",
+        ),
+    ] = None,
+    cwd: Annotated[
+        str, typer.Option("--cwd", metavar="FOLDER", help="Working folder of the command.")
+    ] = "",
+    transport: Annotated[
+        str, typer.Option("--transport", "-t", metavar="http|sse", help="Transport for a URL.")
     ] = "",
     save: Annotated[
         bool, typer.Option("--save", help="Write to toolgate.toml instead of the store.")
     ] = False,
+    project: Annotated[
+        str, typer.Option("--project", metavar="PROJECT", help="Only for this project.")
+    ] = "",
     start: Annotated[
         Literal["always", "on-demand"] | None,
         typer.Option("--start", help="When it runs: always, or from the first call on."),
+    ] = None,
+    idle_s: Annotated[
+        float | None,
+        typer.Option(
+            "--idle-s", metavar="SECONDS", help="Seconds without use before it is stopped."
+        ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be added.")
@@ -48,31 +89,96 @@ def add(
 ) -> int:
     """Add a server: a command line, a JSON snippet or a URL.
 
-    toolgate add npx -y @modelcontextprotocol/server-filesystem /home/me
+    toolgate add files -- npx -y @modelcontextprotocol/server-filesystem /home/me
 
-    toolgate add https://mcp.example.org/mcp
+    toolgate add linear https://mcp.linear.app/mcp
 
     toolgate add '{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
 
-    Options stand before what is added. To set headers, variables or a working folder:
-    toolgate servers add NAME.
+    Without a name, one is taken from what is added. Options stand before a command line. Values
+    can contain `${env:NAME}`: the variable is read when the server starts, and not stored.
     """
-    text = [sys.stdin.read()] if words == ["-"] else words
-    servers = read_servers(text, name)
-    if start is not None:
-        servers = {name: {**config, "start": start} for name, config in servers.items()}
+    servers = _read(words or [], url)
+    config = _options(header or [], env or [], cwd=cwd, transport=transport)
+    if idle_s is not None and start != "on-demand":
+        raise ArgumentError("--idle-s needs --start on-demand.", hint="Add --start on-demand.")
+    config |= {} if start is None else {"start": start}
+    config |= {} if idle_s is None else {"idle_s": idle_s}
+    servers = {name: _with_options(table, config) for name, table in servers.items()}
     if dry_run:
         print_json(servers)
         return SUCCESS
-    return anyio.run(_add, servers, save, as_json)
+    return anyio.run(_add, servers, save, project, as_json)
 
 
-async def _add(servers: dict[str, Json], save: bool, as_json: bool) -> int:
+def register(group: typer.Typer) -> None:
+    """Make `add` a command of this group."""
+    group.command(cls=AddCommand, context_settings={"allow_interspersed_args": False})(add)
+
+
+register(app)
+
+
+def _read(words: Sequence[str], url: str) -> dict[str, Json]:
+    if url:
+        if len(words) > 1:
+            raise ArgumentError("Give exactly one of a command and --url.", hint="Leave one out.")
+        return {words[0]: {"url": url}} if words else read_servers([url])
+    given = named(words)
+    text = [sys.stdin.read()] if list(given.words) == ["-"] else given.words
+    return read_servers(text, given.name)
+
+
+def _options(headers: Sequence[str], env: Sequence[str], *, cwd: str, transport: str) -> Json:
+    """Keys of a server's table that options set."""
+    config: Json = {"headers": _pairs("--header", headers)} if headers else {}
+    config |= {"env": _pairs("--env", env)} if env else {}
+    config |= {"cwd": cwd} if cwd else {}
+    # Other clients have a `stdio` there, which a command line is anyway.
+    return config | ({"type": transport} if transport not in {"", "stdio"} else {})
+
+
+_OF_URLS = {"headers": "--header", "type": "--transport"}
+_OF_COMMANDS = {"env": "--env", "cwd": "--cwd"}
+"""Options by the key of a server's table that they set."""
+
+
+def _with_options(table: Json, config: Json) -> Json:
+    """The table of a server with the keys from the options."""
+    is_command = "command" in table
+    for key, flag in (_OF_URLS if is_command else _OF_COMMANDS).items():
+        if key in config:
+            raise ArgumentError(
+                f"{flag} cannot be used with {'a command' if is_command else 'a URL'}.",
+                hint="Leave it out.",
+            )
+    pairs = {
+        key: {**json_object(table.get(key)), **json_object(config[key])}
+        for key in ("headers", "env")
+        if key in config
+    }
+    return {**table, **config, **pairs}
+
+
+def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for text in texts:
+        # headers are often copied as `Name: value`
+        mark = ":" if flag == "--header" and "=" not in text.partition(":")[0] else "="
+        name, separator, value = text.partition(mark)
+        if not separator or not name.strip():
+            raise ArgumentError(f"{flag} got {name!r}.", allowed="Allowed: NAME=VALUE.")
+        pairs[name.strip()] = value.strip() if mark == ":" else value
+    return pairs
+
+
+async def _add(servers: dict[str, Json], save: bool, project: str, as_json: bool) -> int:
     results: list[Json] = []
     with spinner(f"Adding {', '.join(servers)}"):
         async with open_gateway(load_settings(), connect=list(servers)) as gateway:
             for name, config in servers.items():
                 body: Json = {"name": name, "config": config, "save": save}
+                body |= {"project": project} if project else {}
                 try:
                     await gateway.request("POST", "servers", body)
                 except GatewayResponseError as error:
@@ -100,6 +206,8 @@ def _report(result: Json, *, save: bool) -> None:
     print_text(f"Added {name} to {'toolgate.toml' if save else 'the store'}.")
     if server.get("state") == "ready":
         print_text(f"It is ready, with {server['tools']} tools.")
+    elif server.get("state") == "disabled":
+        return
     elif server.get("login_hint"):
         note(str(server["login_hint"]))
     else:

@@ -20,6 +20,7 @@ from toolgate.cli.terminal._output import (
     print_text,
     spinner,
 )
+from toolgate.cli.tools.add import register as register_add
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import EntryKind, Json
 
@@ -39,62 +40,7 @@ def list_servers(as_json: AsJson = False) -> int:
     return anyio.run(_list, as_json)
 
 
-@app.command()
-def add(
-    name: Name,
-    command: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="-- COMMAND ARGS", help="Command of a stdio server."),
-    ] = None,
-    url: Annotated[str, typer.Option("--url", metavar="URL", help="URL of an HTTP server.")] = "",
-    header: Annotated[
-        list[str] | None,
-        typer.Option("--header", metavar="NAME=VALUE", help="Header for --url. Repeatable."),
-    ] = None,
-    env: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--env", metavar="NAME=VALUE", help="Environment variable for the command. Repeatable."
-        ),
-    ] = None,
-    cwd: Annotated[
-        str, typer.Option("--cwd", metavar="FOLDER", help="Working folder of the command.")
-    ] = "",
-    transport: Annotated[
-        str, typer.Option("--transport", metavar="http|sse", help="Transport for --url.")
-    ] = "",
-    save: Annotated[
-        bool, typer.Option("--save", help="Write to toolgate.toml instead of the store.")
-    ] = False,
-    project: Annotated[
-        str,
-        typer.Option("--project", metavar="PROJECT", help="Only for this project."),
-    ] = "",
-    on_demand: Annotated[
-        bool, typer.Option("--on-demand", help="Start it with the first call, stop it when idle.")
-    ] = False,
-    idle_s: Annotated[
-        float | None,
-        typer.Option(
-            "--idle-s", metavar="SECONDS", help="Seconds without use before it is stopped."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-) -> int:
-    """Add a server: `add NAME -- COMMAND ARGS...` or `add NAME --url URL`.
-
-    Values can contain `${env:NAME}`: the variable is read when the server starts, and not stored.
-    """
-    config = _config(
-        command or [], url=url, headers=header or [], env=env or [], cwd=cwd, transport=transport
-    )
-    if idle_s is not None and not on_demand:
-        raise ArgumentError("--idle-s needs --on-demand.", hint="Add --on-demand.")
-    if on_demand:
-        config["start"] = "on-demand"
-    if idle_s is not None:
-        config["idle_s"] = idle_s
-    return anyio.run(_add, name, config, save, project, as_json)
+register_add(app)
 
 
 @app.command()
@@ -247,9 +193,7 @@ async def _list(as_json: bool) -> int:
             spare=("Latency", "Protocol", "Transport"),
         )
     else:
-        note(
-            "There are no servers. Add one: toolgate servers add NAME -- COMMAND, or toolgate init"
-        )
+        note("There are no servers. Add one: toolgate add NAME -- COMMAND, or toolgate init")
     return SUCCESS
 
 
@@ -279,27 +223,6 @@ def _remark(server: Json) -> str:
     restarts = server.get("restarts")
     since = f"since {local_time(server['started_at'])}" if server.get("started_at") else ""
     return f"{since}, {plural(restarts, 'restart')}" if restarts else since
-
-
-async def _add(name: str, config: Json, save: bool, project: str, as_json: bool) -> int:
-    body: Json = {"name": name, "config": config, "save": save}
-    if project:
-        body["project"] = project
-    with spinner(f"Adding {name}"):
-        async with open_gateway(load_settings(), connect=[name]) as gateway:
-            await gateway.request("POST", "servers", body)
-            servers = await gateway.wait_for_servers(name)
-    server = next((row for row in servers if row["name"] == name), None)
-    if as_json:
-        print_json({"name": name, "saved_in": "file" if save else "store", "server": server})
-        return SUCCESS
-    print_text(f"Added {name} to {'toolgate.toml' if save else 'the store'}.")
-    if server is not None and server["state"] == "ready":
-        print_text(f"It is ready, with {server['tools']} tools.")
-    elif server is not None and server["state"] != "disabled":
-        note(f"It is not ready yet: {server['last_error'] or 'still starting'}")
-        note(f"See: toolgate servers test {name}")
-    return SUCCESS
 
 
 async def _remove(name: str) -> int:
@@ -409,54 +332,3 @@ async def _approve(
         return await approval.approve(
             gateway, name, definitions, kind=kind, accept=accept, sure=sure, as_json=as_json
         )
-
-
-def _config(
-    command: Sequence[str],
-    *,
-    url: str,
-    headers: Sequence[str],
-    env: Sequence[str],
-    cwd: str,
-    transport: str,
-) -> Json:
-    """The table of the server in a configuration file."""
-    if bool(command) == bool(url):
-        raise ArgumentError(
-            "Give exactly one of a command and --url.",
-            hint="Run: toolgate servers add NAME -- COMMAND ARGS..., or: ... NAME --url URL",
-        )
-    if url:
-        config: Json = {"url": url}
-        wrong = [flag for flag, value in (("--env", env), ("--cwd", cwd)) if value]
-        if transport:
-            config["type"] = transport
-        if headers:
-            config["headers"] = _pairs("--header", headers)
-    else:
-        config = {"command": command[0], "args": list(command[1:])}
-        wrong = [
-            flag for flag, value in (("--header", headers), ("--transport", transport)) if value
-        ]
-        if env:
-            config["env"] = _pairs("--env", env)
-        if cwd:
-            config["cwd"] = cwd
-    if wrong:
-        raise ArgumentError(
-            f"{wrong[0]} cannot be used with {'--url' if url else 'a command'}.",
-            hint="Leave it out.",
-        )
-    return config
-
-
-def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts:
-        # headers are often copied as `Name: value`
-        mark = ":" if flag == "--header" and "=" not in text.partition(":")[0] else "="
-        name, separator, value = text.partition(mark)
-        if not separator or not name.strip():
-            raise ArgumentError(f"{flag} got {name!r}.", allowed="Allowed: NAME=VALUE.")
-        pairs[name.strip()] = value.strip() if mark == ":" else value
-    return pairs

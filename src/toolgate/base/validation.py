@@ -5,7 +5,7 @@ that messages and published schemas agree. Options of implementations are datacl
 `check_ranges` checks: `plugins` adds where they are written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, cast
 
@@ -198,15 +198,25 @@ def _described(schema: Json, root: Json) -> str:
     """What a schema allows, in a few words."""
     schema = _resolved(schema, root)
     if choices := _choices(schema):
-        *first, last = choices
-        return f"{', '.join(first)} or {last}" if first else last
+        return _either(choices)
     if options := schema.get("anyOf"):
         described = [_described(option, root) for option in options if option != {"type": "null"}]
         return ", or ".join(described)
     kind = _kind(schema)
     inner = schema.get("items" if kind == "array" else "additionalProperties")
-    several = _KINDS.get(_kind(_resolved(inner, root)), ("", ""))[1] if inner else ""
+    several = _several(_resolved(inner, root)) if inner else ""
     return f"{_KINDS[kind][0]}{f' of {several}' if several else ''}{_limits(schema)}"
+
+
+def _several(schema: Json) -> str:
+    """What a schema allows, for several values."""
+    choices = _choices(schema)
+    return _either(choices) if choices else _KINDS.get(_kind(schema), ("", ""))[1]
+
+
+def _either(choices: Sequence[str]) -> str:
+    *first, last = choices
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _choices(schema: Json) -> list[str]:

@@ -114,44 +114,40 @@ class DiscoverRequest:
 class DiscoverArguments(Input):
     """Arguments of `tool_discovery`."""
 
-    query: OneOrMore = Field(description="What the tool should do: one phrase, or one per step.")
+    query: OneOrMore
     context: str = Field("", description="Background of the task.")
     max_results: int = Field(0, alias="maxResults", ge=1, le=50)
-    server: str | list[str] = Field([], description="Only tools of this server, or of these.")
-    group: str = Field("", description="Only tools of this group.")
-    kind: Kind | list[Kind] = Field([], description="Only these; else all.")
+    server: Texts = Field([], description="Only of these servers.")
+    group: str = Field("", description="Only of this group.")
+    kind: Annotated[list[Kind], BeforeValidator(_as_list)] = Field([], description="Only these.")
     threshold: float = Field(0.0, ge=0, le=1, description="Least relevance.")
 
     def request(self) -> DiscoverRequest:
         """The search.
 
         Raises:
-            ArgumentError: It has too many phrases, or an empty list of servers.
+            ArgumentError: It has too many phrases.
         """
         queries = _as_tuple(self.query)
         if len(queries) > _MAX_QUERIES:
             raise _misfit(
                 "tool_discovery", "query", f"{len(queries)} phrases", f"1 to {_MAX_QUERIES}"
             )
-        if self.server == [] and "server" in self.model_fields_set:
-            raise _misfit(
-                "tool_discovery", "server", "[]", "a string, or a list of strings, one or more"
-            )
         return DiscoverRequest(
             queries=queries,
             context=self.context,
             max_results=self.max_results or None,
-            servers=_as_tuple(self.server),
+            servers=tuple(self.server),
             threshold=self.threshold,
             group=self.group,
-            kinds=_as_tuple(self.kind),
+            kinds=tuple(self.kind),
         )
 
 
 class DescribeArguments(Input):
     """Arguments of `tool_describe`."""
 
-    keys: Texts = Field(alias="toolKeys", description="Keys as tool_discovery gave them.")
+    keys: Texts = Field(alias="toolKeys", description="From tool_discovery.")
 
     @model_validator(mode="after")
     def _check_count(self) -> Self:
@@ -164,7 +160,7 @@ class DescribeArguments(Input):
 class ExecuteArguments(Input):
     """Arguments of `tool_execute`."""
 
-    key: str = Field(alias="toolKey", description="server:tool, from tool_discovery.")
+    key: str = Field(alias="toolKey", description="server:tool.")
     arguments: dict[str, Any] = Field({}, description="Arguments of that tool.")
     select: str = Field("", description="jq filter of its result.")
     format: Format = "json"
@@ -196,7 +192,7 @@ class ExecuteArguments(Input):
 class CallsArguments(Input):
     """Arguments of `tool_execute` and `tool_read`: one call, or several in a list."""
 
-    key: str = Field("", alias="toolKey", description="server:tool, from tool_discovery.")
+    key: str = Field("", alias="toolKey", description="server:tool.")
     arguments: dict[str, Any] = Field({}, description="Arguments of that tool.")
     select: str = Field("", description="jq filter of its result.")
     format: Format = "json"
@@ -234,7 +230,7 @@ class ProgramArguments(Input):
     """Arguments of `tool_program`."""
 
     code: str = Field("", max_length=100_000)
-    inputs: dict[str, Any] = Field({}, description="Variable `inputs` of the program.")
+    inputs: dict[str, Any] = Field({}, description="Its variable `inputs`.")
     timeout_s: float = Field(0.0, gt=0, le=3600)
     max_result_tokens: int = Field(2_000, alias="maxResultTokens", ge=100, le=1_000_000)
     dry_run: bool = Field(False, alias="dryRun", description="Only list the tools it names.")
@@ -315,9 +311,9 @@ DEFINITIONS: Mapping[str, Json] = {
         "name": "tool_discovery",
         "title": "Find tools",
         "description": (
-            "Find tools by what they do, across all connected servers. Pass one short phrase per "
-            'step, as an array for several steps: ["list files in a folder", "send a message"]. '
-            "Gives tool keys with signatures, best first. Then run one with tool_execute."
+            "Find tools by what they do, across all connected servers. Pass one short phrase, or "
+            'an array with one per step: ["list files in a folder", "send a message"]. '
+            "Gives tool keys with signatures, best first, to run with tool_execute."
         ),
         "inputSchema": input_schema(DiscoverArguments),
         "outputSchema": {
@@ -356,8 +352,7 @@ DEFINITIONS: Mapping[str, Json] = {
         "name": "tool_execute",
         "title": "Run a tool",
         "description": (
-            "Run a tool by its key and give its result. Arguments that do not fit are answered "
-            "with what does."
+            "Run a tool by its key. Arguments that do not fit are answered with what does."
         ),
         # Lists of calls are accepted too. They run read-only tools alone, so `tool_read` tells of
         # them, and a model pays for their description once.
@@ -366,7 +361,7 @@ DEFINITIONS: Mapping[str, Json] = {
     READ_TOOL: {
         "name": READ_TOOL,
         "title": "Run a read-only tool",
-        "description": "As tool_execute, for read-only tools alone.",
+        "description": "As tool_execute, for read-only tools.",
         "inputSchema": _without_descriptions(input_schema(CallsArguments), but="calls"),
         "annotations": {"readOnlyHint": True},
     },
@@ -374,15 +369,14 @@ DEFINITIONS: Mapping[str, Json] = {
         "name": "tool_program",
         "title": "Run a program over tools",
         "description": (
-            "Run a Python program that calls several tools; only its result comes back. Use it for "
-            "steps that build on each other, loops and large results. Tools are async functions of "
-            "a module named after their server, with the names that tool_discovery gives: "
-            '`rows = await shop.list_orders(status="open")`; results are JSON values. '
-            '`await gather(a, b)` runs calls together, `await search("phrase")` finds functions, '
-            '`await describe("shop.list_orders")` shows one, `await select(value, ".jq")` filters, '
-            "`await store(name, value)` and `await load(name)` keep values. The last expression, "
-            "or return, is the result; print is a log. No files, network or other libraries than "
-            "json, re, math, datetime."
+            "Run a Python program that calls several tools, for steps that build on each other, "
+            "loops and large results; only its result comes back. Tools are async functions of a "
+            'module named after their server: `await shop.list_orders(status="open")`; '
+            "results are JSON. Also awaited: `gather(a, b)` runs calls together, "
+            '`search("phrase")` finds functions, `describe("shop.list_orders")` shows one, '
+            '`select(value, ".jq")` filters, `store(name, value)` and `load(name)` keep values. '
+            "The last expression, or return, is the result; print logs. It has json, re, math, "
+            "datetime; no files, no network."
         ),
         "inputSchema": input_schema(ProgramArguments),
     },
@@ -525,7 +519,7 @@ def _misfit(tool: str, name: str, came: str, allowed: str) -> ArgumentError:
 
 _SIGNATURES = {
     "tool_discovery": "tool_discovery(query: string | string[], context?, maxResults?: integer, "
-    "server?: string | string[], group?, threshold?: number)",
+    "server?: string[], group?, kind?: string[], threshold?: number)",
     "tool_describe": "tool_describe(toolKeys: string[])",
     "tool_execute": "tool_execute(toolKey, arguments: object, select?, format?) or "
     "tool_execute(calls: [{toolKey, arguments}])",

@@ -5,6 +5,7 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from io import StringIO
 from pathlib import Path
 
@@ -258,3 +259,37 @@ def test_code_says_why(package: str) -> None:
         code += len(lines - comment_lines - texts)
 
     assert 100 * comments / code >= MIN_COMMENTS_PER_100
+
+
+def imports_of(module: Path, names: dict[str, Path]) -> set[str]:
+    """Modules of the package that a module imports at its top, for types alone as well."""
+    imported: set[str] = set()
+    waiting: list[ast.AST] = [tree_of(module)]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                member = f"{node.module}.{alias.name}"
+                imported.add(member if member in names else node.module)
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+    return imported & names.keys()
+
+
+def test_modules_import_each_other_in_no_circle() -> None:
+    """Not even behind `TYPE_CHECKING`; the root, which loads what it exports on demand, aside."""
+    names = {
+        ".".join(("toolgate", *module.relative_to(SOURCES).with_suffix("").parts)).removesuffix(
+            ".__init__"
+        ): module
+        for module in MODULES
+    }
+    del names["toolgate"]
+    graph = {name: imports_of(module, names) - {name} for name, module in names.items()}
+
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(f"import cycle: {' -> '.join(error.args[1])}")

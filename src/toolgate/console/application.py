@@ -26,7 +26,7 @@ from toolgate.console.navigation import waiting_badges
 from toolgate.console.render import STATIC, Renderer, static_file
 from toolgate.console.request import SAID, Visit
 from toolgate.console.route import Route
-from toolgate.console.sessions import COOKIE, SESSION_S, ConsoleSessions
+from toolgate.console.sessions import COOKIE, ConsoleSessions
 from toolgate.errors import (
     AccessError,
     CatalogError,
@@ -37,9 +37,8 @@ from toolgate.errors import (
     ToolgateError,
 )
 from toolgate.gateway.gateway import Gateway
-from toolgate.security.access import PresentedCredentials
 from toolgate.store import StoreDeadline, store_deadline
-from toolgate.types import CONSOLE, Caller, Identity
+from toolgate.types import Caller, Identity
 
 __all__ = ["Console"]
 
@@ -92,14 +91,14 @@ _NOBODY = Identity(caller_id="", kind="nobody", projects=())
 
 
 class Console:
-    """Answers what lies under `/console`."""
+    """The ASGI application under `/console`."""
 
     def __init__(self, app: App, *, tell: Callable[[Caller], object]) -> None:
-        """Make one.
+        """Create the console.
 
         Args:
-            app: What it shows.
-            tell: Is told who sends a request, once that is known.
+            app: The application that it manages.
+            tell: Called with the caller of a request once it is authenticated.
         """
         self._app = app
         self._tell = tell
@@ -109,13 +108,8 @@ class Console:
         self._stopping = asyncio.Event()
         self._figures = CountsCache(app.store)
 
-    @property
-    def sessions(self) -> ConsoleSessions:
-        """Who is logged in."""
-        return self._sessions
-
     def end_streams(self) -> None:
-        """End the streams of changes, so that the process can end."""
+        """Close the event streams, so that the process can exit."""
         self._stopping.set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -129,7 +123,7 @@ class Console:
         await response(scope, receive, send)
 
     async def turn_away(self, scope: Any, receive: Any, send: Any, error: CredentialError) -> None:
-        """Tell somebody who cannot even log in why, in a page."""
+        """Answer a request that failed before login with a page that says why."""
         visit = self._visit_of_nobody(Request(scope, receive))
         response = self._failed(visit, 401, error.failed, error.hint)
         response.raw_headers.extend(_HEADERS)
@@ -141,12 +135,13 @@ class Console:
         return Visit(
             app=self._app,
             request=request,
-            renderer=self._renderer,
+            render=self._renderer.page,
             caller=Caller(caller_id="", identity=_NOBODY),
             # Until the key of this process is known, forms carry what they came with.
             csrf=((form or {}).get("csrf") or [""])[-1],
             form=form or {},
             figures=self._figures,
+            sessions=self._sessions,
             is_known=False,
         )
 
@@ -159,14 +154,13 @@ class Console:
         route = self._routes.get(path)
         wait_s = self._app.settings.serve.console_wait_s
         with store_deadline(wait_s, each=route is not None and route.is_long) as waited:
-            # Before the form is read: what a form may cost depends on who sends it.
+            # Before the form is read: its size limit depends on the caller.
             login = await self._log_in(request, cookie or fresh)
             try:
                 form = await _read_form(request, self._form_limits(login, cookie))
             except FormTooLargeError as error:
                 return PlainTextResponse(str(error), status_code=413)
             visit = self._visit_of_nobody(request, form=form)
-            visit.console = self
             try:
                 visit.csrf = await self._sessions.csrf(cookie or fresh)
                 response = await self._answer(visit, path, route, cookie or fresh, waited, login)
@@ -178,32 +172,20 @@ class Console:
                 log.exception("page failed")
                 response = self._failed(visit, 500, "Internal error.", "See the log.")
         if fresh and COOKIE not in response.headers.get("set-cookie", ""):
-            self.set_cookie(response, fresh, request)
+            self._sessions.set_cookie(response, fresh, request)
         if SAID in request.cookies and response.status_code < 300:
             response.delete_cookie(SAID, path=f"{request.scope.get('root_path', '')}/console")
         return response
 
-    def set_cookie(self, response: Response, cookie: str, request: Request) -> None:
-        """Give a browser its cookie."""
-        response.set_cookie(
-            COOKIE,
-            cookie,
-            max_age=SESSION_S,
-            path=f"{request.scope.get('root_path', '')}/console",
-            httponly=True,
-            samesite="lax",
-            secure=request.url.scheme == "https",
-        )
-
     async def _log_in(self, request: Request, cookie: str) -> Caller | ToolgateError:
-        """Who sends a request, or why that cannot be told."""
+        """The caller of a request, or the error if authentication failed."""
         try:
-            return await self.caller_of(request, cookie)
+            return await self._sessions.caller_of(request, cookie)
         except (AccessError, StoreError) as error:
             return error
 
     def _form_limits(self, login: Caller | ToolgateError, cookie: str) -> FormLimits:
-        """How large a form may be; without a store, users of the last hours keep their limits."""
+        """Size limits of a form. While the store is down, known sessions keep the larger one."""
         if isinstance(login, StoreError):
             return USER_FORM if self._sessions.was_accepted(cookie) else ANONYMOUS_FORM
         return ANONYMOUS_FORM if isinstance(login, CredentialError) else USER_FORM
@@ -231,7 +213,7 @@ class Console:
         except AccessError as error:
             return self._refused(visit, error)
         if path == "events":
-            # Watched from before the answer begins: nothing is missed between both.
+            # Subscribe before the response starts, so that no change is missed in between.
             events = self._events(visit, cookie, _Changes(self._app.gateway))
             return StreamingResponse(events, media_type="text/event-stream")
         if "hx-request" not in visit.request.headers or path == "navigation":
@@ -241,25 +223,6 @@ class Console:
         if visit.request.method in {"GET", "HEAD"}:
             return await self._page(visit, route)
         return await self._acted(visit, route, waited)
-
-    async def caller_of(self, request: Request, cookie: str) -> Caller:
-        """Who sends a request.
-
-        Raises:
-            CredentialError: Nobody who has logged in.
-            ForbiddenError: Somebody who has nothing to do with the project that is asked for.
-        """
-        peer = request.client
-        credentials = PresentedCredentials(
-            header_project=request.query_params.get("project") or None,
-            client=CONSOLE,
-            conversation=f"console {cookie[:8]}",
-            address=peer.host if peer else "",
-            entry_point="console",
-        )
-        if not self._app.gateway.admission.required:
-            return await self._app.gateway.admission.admit(credentials)
-        return await self._sessions.caller(cookie, credentials)
 
     async def _page(self, visit: Visit, route: Route) -> Response:
         if route.show is None:
@@ -298,7 +261,7 @@ class Console:
         return await self._page(visit, route)
 
     def _login(self, visit: Visit, path: str, error: CredentialError) -> Response:
-        """Ask who it is; what was typed is kept for afterwards."""
+        """Show the login page, and keep the submitted form until after the login."""
         if visit.request.method in {"GET", "HEAD"}:
             target = path + (f"?{visit.request.url.query}" if visit.request.url.query else "")
             return RedirectResponse(visit.url("login", next=target), status_code=303)
@@ -323,7 +286,7 @@ class Console:
     def _unfinished(
         self, visit: Visit, path: str, route: Route | None, error: StoreError, waited: StoreDeadline
     ) -> Response:
-        """Say that the store is slow or gone, what is certain, and keep what was typed."""
+        """Say that the store is slow or down and whether anything was done; keep the input."""
         stopped = error.summary(with_detail=visit.is_known and visit.manages)
         failed = "The store is slow." if waited.was_slow else stopped
         again = _with_query(visit, path)
@@ -390,7 +353,7 @@ class Console:
                     yield "".join(f"event: {name}\ndata: {name}\n\n" for name in changes.take())
                     continue
                 try:
-                    await self.caller_of(visit.request, cookie)
+                    await self._sessions.caller_of(visit.request, cookie)
                 except ToolgateError:
                     return
                 yield ": still here\n\n"

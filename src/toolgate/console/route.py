@@ -11,29 +11,29 @@ from toolgate.console.request import Visit
 __all__ = ["Handler", "Route"]
 
 Handler: TypeAlias = Callable[[Visit], Awaitable[Response]]
-"""Answers a request for a page."""
+"""Handles a request for a page."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """What is answered at a path."""
+    """The handlers of a path."""
 
     path: str
-    """Below the address of the console, without a slash in front; empty: the first page."""
+    """Relative to the console, without a leading slash; empty: the home page."""
 
     show: Handler | None = None
-    """Answers GET."""
+    """Handles GET."""
 
     act: Handler | None = None
-    """Answers POST. When it raises an error of ours, `show` answers with the error and what was
-    typed, so that nothing is lost."""
+    """Handles POST. If it raises a `ToolgateError`, `show` renders the page with the error and the
+    submitted values, so that no input is lost."""
 
     is_open: bool = False
-    """Whether it is shown to who has not logged in."""
+    """Whether it is available without a login."""
 
     is_long: bool = False
-    """Whether it asks the store for so much that only each single question has to be answered
-    soon."""
+    """Whether it makes many queries, so that the deadline applies to each query instead of the
+    page."""
 
     acts_outside: bool = False
-    """Whether POST may do something that the store knows nothing of, such as running a tool."""
+    """Whether POST has effects outside the store, such as running a tool."""

@@ -1,7 +1,8 @@
-"""Console sessions: a cookie instead of a token, and a row that can be revoked.
+"""Console sessions: a cookie instead of a token, and a stored row that can be revoked.
 
-The row holds the token, sealed with a key that only the cookie has: a session is worth exactly what
-its token is worth, asked anew with each request, and who reads the database has nothing.
+The row holds the token, encrypted with a key derived from the cookie. A session therefore has
+exactly the rights of its token, which is checked with every request, and the database alone reveals
+nothing.
 """
 
 import hashlib
@@ -12,6 +13,8 @@ from secrets import token_bytes, token_urlsafe
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from starlette.requests import Request
+from starlette.responses import Response
 
 from toolgate.base.ids import utc_now
 from toolgate.errors import CredentialError
@@ -25,13 +28,14 @@ COOKIE = "toolgate_session"
 """Name of the cookie."""
 
 SESSION_S = 12 * 3600
-"""Seconds without a request after which a session is over."""
+"""Seconds without a request after which a session ends (chosen: a working day)."""
 
 _TOUCH_S = 300
-"""Seconds between two notes of the last use; chosen: not a write for every page."""
-# Sessions that a process remembers to have accepted. Chosen: more than use a console at a time.
+"""Seconds between two updates of the last use (chosen: not a write for every page)."""
+
+# Accepted sessions that a process remembers (chosen: more than use a console at a time).
 _MAX_ACCEPTED = 1_000
-_SECRET = "console"  # noqa: S105 - the name of one
+_SECRET = "console"  # noqa: S105 - the name of the secret, not its value
 _NONCE_BYTES = 12
 """Bytes: 96 bits, as NIST SP 800-38D, section 8.2, recommends for AES-GCM."""
 _MOST_AGENT = 200
@@ -39,7 +43,7 @@ _MOST_AGENT = 200
 
 
 class ConsoleSessions:
-    """Opens, checks and ends sessions."""
+    """Opens, checks and ends sessions of the console."""
 
     def __init__(self, store: Store, admission: Admission) -> None:
         self._store = store
@@ -48,21 +52,21 @@ class ConsoleSessions:
         self._accepted: OrderedDict[str, None] = OrderedDict()
 
     async def csrf(self, cookie: str) -> str:
-        """What forms carry for the browser that has this cookie."""
+        """The CSRF token of forms for the browser with this cookie."""
         if not self._key:
             self._key = await self._store.secret(_SECRET)
         return hmac.new(self._key, f"csrf {cookie}".encode(), hashlib.sha256).hexdigest()
 
     @staticmethod
     def new_cookie() -> str:
-        """A cookie that nobody can guess."""
+        """A random cookie of 256 bits."""
         return token_urlsafe(32)
 
     async def open(self, token: str, *, address: str, agent: str) -> str:
-        """Log in with a token; gives the cookie of the new session.
+        """Log in with a token. Returns the cookie of the new session.
 
         Raises:
-            CredentialError: The token is worth nothing.
+            CredentialError: The token is unknown, expired or revoked.
         """
         credentials = PresentedCredentials(
             authorization=f"Bearer {token}", client=CONSOLE, address=address, entry_point="console"
@@ -83,16 +87,48 @@ class ConsoleSessions:
         await self._store.sessions.save(row)
         return cookie
 
-    async def caller(self, cookie: str, credentials: PresentedCredentials) -> Caller:
-        """Who has a session.
+    @staticmethod
+    def set_cookie(response: Response, cookie: str, request: Request) -> None:
+        """Have the browser keep the cookie of its session."""
+        response.set_cookie(
+            COOKIE,
+            cookie,
+            max_age=SESSION_S,
+            path=f"{request.scope.get('root_path', '')}/console",
+            httponly=True,
+            samesite="lax",
+            secure=request.url.scheme == "https",
+        )
+
+    async def caller_of(self, request: Request, cookie: str) -> Caller:
+        """Authenticate a request by its session cookie, which is optional if `auth` is `local`.
+
+        Raises:
+            CredentialError: A login is required, and the session does not exist or has ended.
+            ForbiddenError: The caller may not use the requested project.
+        """
+        peer = request.client
+        credentials = PresentedCredentials(
+            header_project=request.query_params.get("project") or None,
+            client=CONSOLE,
+            conversation=f"console {cookie[:8]}",
+            address=peer.host if peer else "",
+            entry_point="console",
+        )
+        if not self._admission.required:
+            return await self._admission.admit(credentials)
+        return await self._caller_of_session(cookie, credentials)
+
+    async def _caller_of_session(self, cookie: str, credentials: PresentedCredentials) -> Caller:
+        """The caller whose token opened a session.
 
         Args:
             cookie: As the browser sent it.
-            credentials: What else the request says.
+            credentials: The credentials of the request, without the token.
 
         Raises:
-            CredentialError: There is no such session any more, or its token is worth nothing.
-            ForbiddenError: The project does not exist, or is not the caller's.
+            CredentialError: The session has ended, or its token is no longer valid.
+            ForbiddenError: The project does not exist, or the caller may not use it.
         """
         session_id = _id_of(cookie)
         row = await self._store.sessions.get(session_id) if cookie else None
@@ -121,7 +157,7 @@ class ConsoleSessions:
         return caller
 
     def was_accepted(self, cookie: str) -> bool:
-        """Whether this process has accepted a session lately, for when the store is gone."""
+        """Whether this process accepted the session before; used while the store is down."""
         return _id_of(cookie) in self._accepted
 
     async def end(self, cookie: str) -> None:
@@ -131,7 +167,7 @@ class ConsoleSessions:
 
     @staticmethod
     def is_of(cookie: str, session: StoredSession) -> bool:
-        """Whether a session is the one of this cookie."""
+        """Whether a session belongs to this cookie."""
         return hmac.compare_digest(session.session_id, _id_of(cookie))
 
 

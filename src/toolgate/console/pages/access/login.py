@@ -21,13 +21,12 @@ async def _show(visit: Visit) -> Response:
 
 
 async def _log_in(visit: Visit) -> Response:
-    console = visit.console
     token = visit.typed("token").strip()
-    if console is None or visit.is_known:  # in another tab, it may be
+    if visit.is_known:  # in another tab, it may be
         return _unsent_form(visit) or visit.go("")
     peer = visit.request.client
     try:
-        cookie = await console.sessions.open(
+        cookie = await visit.sessions.open(
             token,
             address=peer.host if peer else "",
             agent=visit.request.headers.get("user-agent", ""),
@@ -42,11 +41,11 @@ async def _log_in(visit: Visit) -> Response:
             has_ended=bool(visit.typed("sent")),
         )
     if visit.typed("sent"):
-        visit.csrf = await console.sessions.csrf(cookie)
+        visit.csrf = await visit.sessions.csrf(cookie)
         visit.is_known = True
-        visit.caller = await console.caller_of(visit.request, cookie)
+        visit.caller = await visit.sessions.caller_of(visit.request, cookie)
     response = _unsent_form(visit) or visit.go_within(visit.typed("next"))
-    console.set_cookie(response, cookie, visit.request)
+    visit.sessions.set_cookie(response, cookie, visit.request)
     return response
 
 
@@ -69,11 +68,9 @@ def _unsent_form(visit: Visit) -> Response | None:
 
 
 async def _log_out(visit: Visit) -> Response:
-    console = visit.console
-    assert console is not None
-    await console.sessions.end(visit.request.cookies.get(COOKIE, ""))
+    await visit.sessions.end(visit.request.cookies.get(COOKIE, ""))
     response = visit.go("login")
-    console.set_cookie(response, ConsoleSessions.new_cookie(), visit.request)
+    visit.sessions.set_cookie(response, ConsoleSessions.new_cookie(), visit.request)
     return response
 
 

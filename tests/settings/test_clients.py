@@ -17,9 +17,9 @@ from toolgate.settings.clients.supported import (
     Platform,
     find,
     launch_of_this_program,
-    with_toolgate,
 )
-from toolgate.settings.jsonc import parse
+from toolgate.settings.clients.write_back import with_toolgate
+from toolgate.settings.notations.jsonc import parse
 
 LAUNCH = Launch(command="/opt/toolgate", args=("stdio",))
 
@@ -59,6 +59,8 @@ PLACES: dict[Platform, list[tuple[str, str, str]]] = {
         ("antigravity", ".gemini/antigravity/mcp_config.json", "mcpServers"),
         ("trae", ".config/Trae/User/mcp.json", "mcpServers"),
         ("junie", ".junie/mcp/mcp.json", "mcpServers"),
+        ("jetbrains", ".ai/mcp/mcp.json", "mcpServers"),
+        ("copilot-jetbrains", ".config/github-copilot/intellij/mcp.json", "servers"),
     ],
     "darwin": [
         (
@@ -91,6 +93,7 @@ PLACES: dict[Platform, list[tuple[str, str, str]]] = {
         ("trae", "AppData/Roaming/Trae/User/mcp.json", "mcpServers"),
         ("amp", ".config/amp/settings.json", "amp.mcpServers"),
         ("kiro", ".kiro/settings/mcp.json", "mcpServers"),
+        ("copilot-jetbrains", "AppData/Local/github-copilot/intellij/mcp.json", "servers"),
     ],
 }
 
@@ -174,6 +177,7 @@ def test_project_files_are_looked_for_up_to_the_root_of_the_repository(tmp_path:
         ("amp", ".amp/settings.json", "amp.mcpServers"),
         ("trae", ".trae/mcp.json", "mcpServers"),
         ("junie", ".junie/mcp/mcp.json", "mcpServers"),
+        ("jetbrains", ".ai/mcp/mcp.json", "mcpServers"),
     ],
 )
 def test_servers_of_a_project_run_in_its_folder(
@@ -335,7 +339,7 @@ def test_settings_without_servers_are_not_listed(tmp_path: Path) -> None:
 
 
 def test_every_client_of_the_list_has_its_own_name() -> None:
-    assert len({client.name for client in CLIENTS}) == len(CLIENTS) == 18
+    assert len({client.name for client in CLIENTS}) == len(CLIENTS) == 21
     assert set(get_args(Platform)) == set(PLACES)
 
 

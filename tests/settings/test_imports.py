@@ -326,3 +326,30 @@ def test_a_changed_name_is_shown_and_the_original_kept(tmp_path: Path) -> None:
     assert settings.notices == (
         f"{tmp_path}/mcp.json, line 1: server 'My GitHub' is called 'My-GitHub-4fcf40' here.",
     )
+
+
+def test_what_claude_code_denies_holds_for_an_import_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rules stand in files of their own, which are watched like the imported one."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    rules = tmp_path / ".claude" / "settings.json"
+    rules.parent.mkdir()
+    rules.write_text('{"permissions": {"deny": ["mcp__db__drop"]}}', encoding="utf-8")
+    (tmp_path / ".claude.json").write_text('{"mcpServers": {"db": {"command": "x"}}}', "utf-8")
+    config = tmp_path / "toolgate.toml"
+    config.write_text('import = ["~/.claude.json"]\n', encoding="utf-8")
+    loaded = load(config)
+    (server,) = loaded.servers
+    assert server.tool_permissions == {"drop": False}
+    assert rules in loaded.files
+
+
+def test_what_opencode_denies_holds_for_an_import_too(tmp_path: Path) -> None:
+    (tmp_path / "opencode.json").write_text(
+        '{"mcp": {"db": {"type": "local", "command": ["x"]}}, "tools": {"db_drop": false}}', "utf-8"
+    )
+    config = tmp_path / "toolgate.toml"
+    config.write_text('import = ["opencode.json"]\n', encoding="utf-8")
+    (server,) = load(config).servers
+    assert server.tool_permissions == {"drop": False}

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from toolgate.errors import SettingError
 from toolgate.settings import (
     Settings,
-    json_spans,
     load,
     redact,
     render_table,
     server_name,
     server_spec,
 )
-from toolgate.settings.jsonc import parse, plain
+from toolgate.settings.notations.jsonc import parse, plain
+from toolgate.settings.notations.jsonc import spans as spans_of
 from toolgate.types import ServerSpec
 
 anything = settings(
@@ -134,7 +134,7 @@ def _with_gaps(value: object, gap: Any) -> str:
 @given(value=values, indent=st.none() | st.integers(0, 3))
 def test_the_span_of_a_value_is_its_text(value: object, indent: int | None) -> None:
     text = json.dumps(value, indent=indent)
-    spans = json_spans(text)
+    spans = spans_of(text)
     assert json.loads(text[spans[()].start : spans[()].end]) == value
     for path, span in spans.items():
         inner: Any = value

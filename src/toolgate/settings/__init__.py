@@ -8,7 +8,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from toolgate.settings.clients.files import project_folder, server_tables, translate
-from toolgate.settings.config_file import ConfigDocument, parse_document, read_document, read_text
+from toolgate.settings.config_file import (
+    ConfigDocument,
+    KeyPath,
+    parse_document,
+    read_document,
+    read_text,
+)
 from toolgate.settings.current import CurrentSettings
 from toolgate.settings.folders import (
     audit_files,
@@ -29,7 +35,6 @@ from toolgate.settings.folders import (
     read_audit_key,
     run_dir,
 )
-from toolgate.settings.jsonc import spans as json_spans
 from toolgate.settings.loader import (
     CONFIG_NAME,
     find_config,
@@ -117,6 +122,7 @@ __all__ = [
     "DocumentSettings",
     "GuardTable",
     "ImportTable",
+    "KeyPath",
     "LimitSettings",
     "LogLevel",
     "LogSettings",
@@ -160,7 +166,6 @@ __all__ = [
     "guard_table",
     "home_dir",
     "is_toolgate",
-    "json_spans",
     "learned_dir",
     "load",
     "load_errors",

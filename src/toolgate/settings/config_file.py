@@ -4,13 +4,14 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from toolgate.errors import SettingError
-from toolgate.settings import jsonc
+from toolgate.settings.notations import jsonc
 from toolgate.types import Json, json_object
 
 __all__ = [
@@ -32,7 +33,7 @@ _MAX_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigDocument:
-    """A TOML or JSON file that could be parsed."""
+    """A TOML, JSON or YAML file that could be parsed."""
 
     path: Path
     """Where it lies."""
@@ -44,7 +45,16 @@ class ConfigDocument:
     """Its outermost table or object."""
 
     is_toml: bool
-    """Whether it is TOML; JSON with comments otherwise."""
+    """Whether it is TOML; JSON with comments, or YAML, otherwise."""
+
+    @property
+    def is_yaml(self) -> bool:
+        """Whether it is YAML."""
+        return not self.is_toml and _is_yaml(self.path)
+
+    def spans(self) -> Mapping[KeyPath, jsonc.TextSpan]:
+        """Where each value of a JSON or YAML file stands, by its path."""
+        return _yaml().spans(self.text) if self.is_yaml else jsonc.spans(self.text)
 
     def location(self, path: KeyPath = ()) -> str:
         """`FILE, line N` of a key, or of the nearest key around it that can be found."""
@@ -53,7 +63,17 @@ class ConfigDocument:
 
     def line(self, path: KeyPath) -> int:
         """The line of a key, or of the nearest key around it; 0 when none can be found."""
-        return _toml_line(self.text, path) if self.is_toml else _json_line(self.text, path)
+        return _toml_line(self.text, path) if self.is_toml else self._line(path)
+
+    def _line(self, path: KeyPath) -> int:
+        try:
+            spans = self.spans()
+        except (ValueError, IndexError):
+            return 0
+        for length in range(len(path), 0, -1):
+            if path[:length] in spans:
+                return self.text.count("\n", 0, spans[path[:length]].key_start) + 1
+        return 1 if self.text.strip() else 0
 
     def error(
         self, path: KeyPath, failed: str, *, allowed: str = "", hint: str = ""
@@ -65,7 +85,7 @@ class ConfigDocument:
 
 
 def read_document(path: Path) -> ConfigDocument:
-    """Read and parse a file; TOML by its suffix, else JSON with comments and trailing commas.
+    """Read and parse a file: TOML and YAML by suffix, else JSON with comments and trailing commas.
 
     Raises:
         SettingError: It cannot be read, is no text, or is malformed.
@@ -123,7 +143,12 @@ def parse_document(text: str, path: Path, *, is_toml: bool | None = None) -> Con
     if is_toml is None:
         is_toml = path.suffix.lower() == ".toml"
     try:
-        root = tomllib.loads(text) if is_toml else jsonc.parse(text) if text.strip() else {}
+        if is_toml:
+            root: object = tomllib.loads(text)
+        elif _is_yaml(path):
+            root = _yaml().parse(text)
+        else:
+            root = jsonc.parse(text) if text.strip() else {}
     except RecursionError as error:
         raise SettingError(
             f"{path} is nested too deeply to be read.", hint="Correct the file."
@@ -131,10 +156,18 @@ def parse_document(text: str, path: Path, *, is_toml: bool | None = None) -> Con
     except ValueError as error:
         raise _malformed(path, text, error, is_toml=is_toml) from error
     if not isinstance(root, dict):
-        raise SettingError(
-            f"{path} is no JSON object.", allowed='Expected: { "mcpServers": { … } }.'
-        )
+        kind = "YAML mapping" if _is_yaml(path) else "JSON object"
+        raise SettingError(f"{path} is no {kind}.", allowed='Expected: { "mcpServers": { … } }.')
     return ConfigDocument(path=path, text=text, root=cast("Json", root), is_toml=is_toml)
+
+
+def _is_yaml(path: Path) -> bool:
+    return path.suffix.lower() in {".yaml", ".yml"}
+
+
+def _yaml() -> Any:
+    """The reader of YAML; a gateway whose files are TOML and JSON does without its library."""
+    return import_module("toolgate.settings.notations.yaml")
 
 
 def _malformed(path: Path, text: str, error: ValueError, *, is_toml: bool) -> SettingError:
@@ -151,7 +184,7 @@ def _malformed(path: Path, text: str, error: ValueError, *, is_toml: bool) -> Se
         else:
             line = column = 0
     where = f"{path}, line {line}, column {column}" if line else str(path)
-    kind = "TOML" if is_toml else "JSON"
+    kind = "TOML" if is_toml else "YAML" if _is_yaml(path) else "JSON"
     return SettingError(
         f"{where}: this is no valid {kind}: {_sentence(reason)}.",
         hint=f"Correct the {kind} there.",
@@ -162,17 +195,6 @@ def _sentence(reason: str) -> str:
     """A parser's reason as part of a sentence of ours."""
     reason = reason.strip().rstrip(".")
     return reason[:1].lower() + reason[1:]
-
-
-def _json_line(text: str, path: KeyPath) -> int:
-    try:
-        spans = jsonc.spans(text)
-    except (ValueError, IndexError):
-        return 0
-    for length in range(len(path), 0, -1):
-        if path[:length] in spans:
-            return text.count("\n", 0, spans[path[:length]].key_start) + 1
-    return 1 if text.strip() else 0
 
 
 def _toml_line(text: str, path: KeyPath) -> int:

@@ -39,6 +39,7 @@ from toolgate.settings import (
 )
 from toolgate.settings.clients import supported
 from toolgate.settings.clients.supported import ClientFile, Machine
+from toolgate.settings.clients.write_back import with_toolgate
 from toolgate.types import Json, json_array, json_object
 
 __all__ = ["app"]
@@ -129,8 +130,9 @@ def init(
     """Import the MCP servers of your other clients and write toolgate.toml.
 
     Searches the files of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Zed, Cline,
-    Gemini CLI, Codex, Continue, OpenCode, LM Studio, Kiro, Roo Code, Amp, Antigravity, Trae and
-    JetBrains Junie, the user's own and those of the project around the current folder.
+    Gemini CLI, Codex, Continue, OpenCode, LM Studio, Kiro, Roo Code, Amp, Antigravity, Trae,
+    Goose, JetBrains AI Assistant and Junie, and Copilot in JetBrains, the user's own and those of
+    the project around the current folder.
     """
     wish = _InitOptions(
         by_reference=by_reference,
@@ -290,7 +292,7 @@ def _client_texts(
         ]
         if taken:
             launch = launch or supported.launch_of_this_program(target)
-            texts[file.path] = supported.with_toolgate(file, launch, taken)
+            texts[file.path] = with_toolgate(file, launch, taken)
     return texts
 
 

@@ -9,9 +9,16 @@ from typing import Any, cast
 from toolgate.settings.clients.tool_lists import listed_tools
 from toolgate.settings.config_file import ConfigDocument, KeyPath
 from toolgate.settings.variables import find_inputs, to_input_variable
-from toolgate.types import Json, json_object
+from toolgate.types import Json, json_array, json_object
 
-__all__ = ["SERVER_KEYS", "Translation", "project_folder", "server_tables", "translate"]
+__all__ = [
+    "OPENCODE_FILES",
+    "SERVER_KEYS",
+    "Translation",
+    "project_folder",
+    "server_tables",
+    "translate",
+]
 
 SERVER_KEYS: tuple[KeyPath, ...] = (
     ("mcpServers",),
@@ -24,12 +31,18 @@ SERVER_KEYS: tuple[KeyPath, ...] = (
 )
 """Where servers stand: most clients, VS Code, Zed, Codex, older files of VS Code, Amp."""
 
-_OPENCODE_FILES = frozenset({"opencode.json", "opencode.jsonc"})
+_GOOSE = "extensions"
+"""Where servers stand among the extensions of Goose."""
+
+_GOOSE_TYPES = frozenset({"stdio", "sse", "streamable_http"})
+"""Types of its extensions that are servers; the others are parts of Goose itself."""
+
+OPENCODE_FILES = frozenset({"opencode.json", "opencode.jsonc"})
 """Files in which `mcp` itself holds the servers."""
 
 _PROJECT_FOLDERS = frozenset({
-    ".amp", ".claude", ".cline", ".codex", ".continue", ".cursor", ".gemini", ".junie", ".kiro",
-    ".opencode", ".roo", ".trae", ".vscode", ".windsurf", ".zed",
+    ".ai", ".amp", ".claude", ".cline", ".codex", ".continue", ".cursor", ".gemini", ".junie",
+    ".kiro", ".opencode", ".roo", ".trae", ".vscode", ".windsurf", ".zed",
 })  # fmt: skip
 
 _SAME = ("command", "args", "env", "cwd", "url", "headers", "type", "transport", "disabled",
@@ -60,8 +73,11 @@ def server_tables(document: ConfigDocument, *, project: str = "") -> Iterator[tu
         if node is not None:
             yield path, node
         return
+    if document.is_yaml:
+        yield from _yaml_tables(document)
+        return
     any_found = False
-    is_opencode = document.path.name in _OPENCODE_FILES
+    is_opencode = document.path.name in OPENCODE_FILES
     for path in [("mcp",)] if is_opencode else SERVER_KEYS:
         node = _at(document.root, path)
         if node is not None:
@@ -71,12 +87,26 @@ def server_tables(document: ConfigDocument, *, project: str = "") -> Iterator[tu
         yield (), document.root
 
 
+def _yaml_tables(document: ConfigDocument) -> Iterator[tuple[KeyPath, Json]]:
+    """Goose has servers by name, Continue a list of servers with names."""
+    extensions = {
+        name: entry
+        for name, entry in json_object(document.root.get(_GOOSE)).items()
+        if json_object(entry).get("type") in _GOOSE_TYPES
+    }
+    if extensions:
+        yield (_GOOSE,), extensions
+    listed = [json_object(entry) for entry in json_array(document.root.get("mcpServers"))]
+    if listed:
+        yield ("mcpServers",), {str(entry["name"]): entry for entry in listed if entry.get("name")}
+
+
 def project_folder(path: Path, home: Path) -> Path | None:
     """The folder of the project that a client's file belongs to; None for a user's own file."""
     folder = path.parent
     if path.name == ".mcp.json":
         return None if folder == home else folder
-    if path.name in _OPENCODE_FILES and folder.name != ".opencode":
+    if path.name in OPENCODE_FILES and folder.name != ".opencode":
         return None if folder == home / ".config" / "opencode" else folder
     for folder in path.parents[:2]:  # some have a folder in between: .kiro/settings/mcp.json
         if folder.name in _PROJECT_FOLDERS and folder.parent != home:
@@ -88,6 +118,8 @@ def translate(entry: Json, path: Path) -> Translation:
     """An entry of a client's file in our own keys; what only concerns that client is dropped."""
     config: Json = {name: entry[name] for name in _SAME if entry.get(name) is not None}
     notices: list[str] = []
+    if path.suffix in _YAML:
+        _take_goose(entry, config, notices)
     _take_command(entry, config)
     _take_address(entry, config)
     _take_secrets(entry, config)
@@ -110,7 +142,7 @@ def translate(entry: Json, path: Path) -> Translation:
         notices.append("its list of allowed or hidden tools cannot be read and is not taken over")
     for name in ("command", "args", "env", "cwd", "url", "headers", "env_file"):
         if name in config:
-            if path.name in _OPENCODE_FILES:
+            if path.name in OPENCODE_FILES:
                 config[name] = _from_opencode(config[name], notices)
             config[name] = _rewritten(config[name], notices, bare=_expands_bare_names(path))
     return Translation(config=config, notices=tuple(dict.fromkeys(notices)))
@@ -130,6 +162,27 @@ def _looks_like_server(value: object) -> bool:
     return any(
         isinstance(entry.get(name), str) for name in ("command", "url", "httpUrl", "serverUrl")
     )
+
+
+_YAML = frozenset({".yaml", ".yml"})
+
+
+def _take_goose(entry: Json, config: Json, notices: list[str]) -> None:
+    """Goose calls things by names of its own, and keeps some secrets in the system's keyring.
+
+    See https://block.github.io/goose/docs/guides/config-files.
+    """
+    for theirs, ours in (("cmd", "command"), ("envs", "env"), ("uri", "url")):
+        if entry.get(theirs) is not None:
+            config[ours] = entry[theirs]
+    variables = json_object(config.get("env"))
+    kept = [str(name) for name in json_array(entry.get("env_keys")) if name not in variables]
+    if kept and "command" in config:
+        config["env"] = {**{name: f"${{{name}:-}}" for name in kept}, **variables}
+        notices.append(
+            f"Goose keeps {', '.join(kept)} in its keyring; give Toolgate its own with "
+            "toolgate credentials set"
+        )
 
 
 def _take_command(entry: Json, config: Json) -> None:
@@ -167,7 +220,10 @@ def _take_address(entry: Json, config: Json) -> None:
 def _take_secrets(entry: Json, config: Json) -> None:
     """Codex names variables in keys of their own."""
     headers: Json = {}
-    for source in (config.get("headers"), entry.get("http_headers")):
+    # Continue and Copilot in JetBrains have an object around them.
+    inner = [json_object(entry.get(name)) for name in ("requestOptions", "requestInit")]
+    inner_headers = [options.get("headers") for options in inner]
+    for source in (config.get("headers"), entry.get("http_headers"), *inner_headers):
         if isinstance(source, dict):
             headers.update(cast("Json", source))
     if isinstance(by_variable := entry.get("env_http_headers"), dict):
@@ -191,8 +247,8 @@ def _take_secrets(entry: Json, config: Json) -> None:
 
 
 def _timeout_s(entry: Json, path: Path) -> float | None:
-    """The deadline of a call: Codex, Cline and Roo write seconds, the others milliseconds."""
-    if path.name in _OPENCODE_FILES:  # there it is that of listing the tools
+    """The deadline of a call: Codex, Cline, Roo and Goose write seconds, others milliseconds."""
+    if path.name in OPENCODE_FILES:  # there it is that of listing the tools
         return None
     for name, factor in (("tool_timeout_sec", 1.0), ("timeout", _timeout_unit_s(path))):
         value: object = entry.get(name)
@@ -203,7 +259,8 @@ def _timeout_s(entry: Json, path: Path) -> float | None:
 
 def _timeout_unit_s(path: Path) -> float:
     is_roo = path.name == "mcp_settings.json" or path.parent.name == ".roo"
-    return 1.0 if is_roo or path.name == "cline_mcp_settings.json" else 0.001
+    is_goose = path.parent.name in {"goose", "config"} and path.suffix in _YAML
+    return 1.0 if is_roo or is_goose or path.name == "cline_mcp_settings.json" else 0.001
 
 
 def _expands_bare_names(path: Path) -> bool:
@@ -225,9 +282,17 @@ def _from_opencode(value: object, notices: list[str]) -> object:
     return value
 
 
+_SECRET_OF_CONTINUE = re.compile(r"(\$\{\{\s*(?:secrets|inputs)\.([\w./-]+)\s*\}\})")
+"""See https://docs.continue.dev/reference: `${{ secrets.NAME }}`."""
+
+
 def _rewritten(value: object, notices: list[str], *, bare: bool) -> object:
     """The value with other clients' variables in our spelling."""
     if isinstance(value, str):
+        for placeholder, name in _SECRET_OF_CONTINUE.findall(value):
+            variable = to_input_variable(name)
+            value = value.replace(placeholder, f"${{env:{variable}}}")
+            notices.append(f"its secret {name!r} is now ${{env:{variable}}}")
         for input_id in find_inputs(value):
             variable = to_input_variable(input_id)
             value = value.replace(f"${{input:{input_id}}}", f"${{env:{variable}}}")

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from toolgate.errors import SettingError
+from toolgate.settings.clients.denials import rule_files, with_denials
 from toolgate.settings.clients.files import project_folder, server_tables, translate
 from toolgate.settings.config_file import (
     ConfigDocument,
@@ -11,7 +12,7 @@ from toolgate.settings.config_file import (
     read_document,
 )
 from toolgate.settings.folders import expand_home, home_dir
-from toolgate.settings.jsonc import Repeated
+from toolgate.settings.notations.jsonc import Repeated
 from toolgate.settings.servers.collection import (
     Reading,
     add_server,
@@ -121,8 +122,12 @@ def _import_entry(
     if is_toolgate(cast("Json", entry), port=reading.port):
         reading.notices.append(f"{where}: server {name!r} is Toolgate itself and is left out.")
         return
-    translation = translate(cast("Json", entry), location.document.path)
-    config = translation.config
+    path = location.document.path
+    home = home_dir(reading.environ)
+    rules = rule_files(path, project=project, home=home, environ=reading.environ)
+    reading.files += [file for file in rules if file not in reading.files and is_file(file)]
+    translation = translate(cast("Json", entry), path)
+    config = with_denials(translation.config, str(location.path[-1]), location.document, rules)
     if name != location.path[-1]:
         config["title"] = str(location.path[-1])
     if project is not None and "command" in config and "cwd" not in config:

@@ -1,15 +1,14 @@
-"""MCP clients that people use: where their files lie, what stands in them, how Toolgate is entered.
+"""MCP clients that people use: where their files lie, what stands in them, how they start Toolgate.
 
 Paths are those of the clients' own documentation; each client reads further places that nobody
 writes by hand, which are left out.
 """
 
-import json
 import re
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
@@ -22,18 +21,13 @@ from toolgate.settings import (
     fill_known,
     home_dir,
     is_toolgate,
-    json_spans,
-    parse_document,
     project_folder,
     read_document,
-    read_text,
-    render_table,
     server_tables,
     translate,
-    without_table,
 )
-from toolgate.settings.clients.tool_lists import claude_code_denials, opencode_denials
-from toolgate.types import Json, json_array, json_object
+from toolgate.settings.clients.denials import rule_files, with_denials
+from toolgate.types import Json, json_object
 
 __all__ = [
     "CLIENTS",
@@ -44,7 +38,6 @@ __all__ = [
     "Machine",
     "find",
     "launch_of_this_program",
-    "with_toolgate",
 ]
 
 Platform: TypeAlias = Literal["linux", "darwin", "win32"]
@@ -118,6 +111,9 @@ class Client:
 
     has_command_list: bool = False
     """Whether `command` is one list that also holds the arguments."""
+
+    command_key: str = "command"
+    """How its entries call the command."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,12 +200,13 @@ GEMINI = Client(
 CODEX = Client(
     name="codex", title="Codex", key="mcp_servers", project_files=(".codex/config.toml",)
 )
-# https://docs.continue.dev/customize/deep-dives/mcp: JSON files in the format of other clients.
+# https://docs.continue.dev/customize/deep-dives/mcp: JSON files in the format of other clients,
+# and YAML with a list of servers.
 CONTINUE = Client(
     name="continue",
     title="Continue",
     key="mcpServers",
-    project_files=(".continue/mcpServers/*.json",),
+    project_files=(".continue/mcpServers/*.json", ".continue/mcpServers/*.y*ml"),
 )
 # https://opencode.ai/docs/mcp-servers and https://opencode.ai/docs/config
 OPENCODE = Client(
@@ -247,10 +244,34 @@ JUNIE = Client(
     key="mcpServers",
     project_files=(".junie/mcp/mcp.json",),
 )
+# https://youtrack.jetbrains.com/issue/LLM-22682: JSON since 2025.3; older versions have XML, which
+# a running IDE writes over.
+JETBRAINS = Client(
+    name="jetbrains",
+    title="JetBrains AI Assistant",
+    key="mcpServers",
+    project_files=(".ai/mcp/mcp.json",),
+)
+# https://docs.github.com/en/copilot/how-tos/provide-context/use-mcp/extend-copilot-chat-with-mcp
+COPILOT_JETBRAINS = Client(
+    name="copilot-jetbrains",
+    title="GitHub Copilot in JetBrains",
+    key="servers",
+    entry={"type": "stdio"},
+)
+# https://block.github.io/goose/docs/guides/config-files
+GOOSE = Client(
+    name="goose",
+    title="Goose",
+    key="extensions",
+    entry={"type": "stdio", "name": "toolgate", "enabled": True, "timeout": 300},
+    command_key="cmd",
+)
 
 CLIENTS = (
     CLAUDE_DESKTOP, CLAUDE_CODE, CURSOR, VS_CODE, WINDSURF, ZED, CLINE, GEMINI, CODEX, CONTINUE,
-    OPENCODE, LM_STUDIO, KIRO, ROO_CODE, AMP, ANTIGRAVITY, TRAE, JUNIE,
+    OPENCODE, LM_STUDIO, KIRO, ROO_CODE, AMP, ANTIGRAVITY, TRAE, JUNIE, JETBRAINS,
+    COPILOT_JETBRAINS, GOOSE,
 )  # fmt: skip
 """Every client that is looked for, in the order in which its servers are taken."""
 
@@ -297,90 +318,6 @@ def launch_of_this_program(config: Path | None = None) -> Launch:
     return Launch(command=program, args=tuple(args))
 
 
-def with_toolgate(file: ClientFile, launch: Launch, taken: Sequence[FoundServer]) -> str:
-    """The text of a client's file with Toolgate in place of the servers that were taken.
-
-    Everything else stays as it stands: other servers, other settings, comments outside.
-
-    Raises:
-        SettingError: The file is written in a way that cannot be changed without touching the rest.
-    """
-    text = read_text(file.path)
-    document = parse_document(text, file.path)
-    entry: Json = {**file.client.entry, "command": launch.command, "args": list(launch.args)}
-    if file.client.has_command_list:
-        entry["command"] = [launch.command, *entry.pop("args")]
-    gone = {(server.project, server.name) for server in taken}
-    if document.is_toml:
-        return _toml_with_toolgate(document, entry, gone)
-    return _json_with_toolgate(document, entry, gone)
-
-
-def _json_with_toolgate(document: ConfigDocument, entry: Json, gone: set[tuple[str, str]]) -> str:
-    text = document.text
-    spans = json_spans(text)
-    edits: list[tuple[int, int, str]] = []
-    entered = False
-    for project in dict.fromkeys(["", *sorted({project for project, _ in gone})]):
-        for path, servers in server_tables(document, project=project):
-            left = {
-                name: value
-                for name, value in servers.items()
-                if (project, name) not in gone and not is_toolgate(json_object(value))
-            }
-            if not project and not entered:
-                left = {"toolgate": entry, **left}
-                entered = True
-            span = spans[path]
-            edits.append((span.start, span.end, _rendered(left, text, len(path), span.start)))
-    if not entered:
-        start = spans[()].start + 1
-        table = _rendered({"toolgate": entry}, text, 1, start)
-        comma = "," if document.root else ""
-        edits.append((start, start, f'{_break(text)}  "mcpServers": {table}{comma}'))
-    for start, end, new in sorted(edits, reverse=True):
-        text = text[:start] + new + text[end:]
-    parse_document(text, document.path)
-    return text
-
-
-def _toml_with_toolgate(document: ConfigDocument, entry: Json, gone: set[tuple[str, str]]) -> str:
-    root = document.root
-    servers = json_object(root.get("mcp_servers"))
-    text = document.text
-    for name, value in servers.items():
-        if ("", name) in gone or is_toolgate(json_object(value)):
-            text = without_table(text, ("mcp_servers", name))
-    left = {
-        name: value
-        for name, value in servers.items()
-        if ("", name) not in gone and not is_toolgate(json_object(value))
-    }
-    text = f"{text.rstrip()}\n\n{render_table(('mcp_servers', 'toolgate'), entry)}".lstrip()
-    new_root = {**root, "mcp_servers": {**left, "toolgate": entry}}
-    if parse_document(text, document.path).root != new_root:
-        raise SettingError(
-            f"{document.path} is written in a way that cannot be changed by itself.",
-            hint="Put the entry of Toolgate there by hand; the README shows it.",
-        )
-    return text
-
-
-def _rendered(servers: Json, text: str, depth: int, at: int) -> str:
-    """An object as text that fits in at this place: the file's own indentation and line ends."""
-    if "\n" not in text.strip():
-        return json.dumps(servers, ensure_ascii=False)
-    line = text[text.rfind("\n", 0, at) + 1 : at]
-    base = line[: len(line) - len(line.lstrip())]
-    unit = base[: len(base) // depth] if depth and base else "  "
-    lines = json.dumps(servers, ensure_ascii=False, indent=unit).split("\n")
-    return f"{_break(text)}{base}".join(lines)
-
-
-def _break(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
-
-
 def _user_files(client: Client, machine: Machine) -> Iterator[Path]:
     home, programs = machine.home, machine.programs
     match client.name:
@@ -425,7 +362,17 @@ def _user_files(client: Client, machine: Machine) -> Iterator[Path]:
                 yield programs / editor / "User" / "mcp.json"
                 yield programs / editor / "mcp.json"
         case "continue":
-            yield from sorted((home / ".continue" / "mcpServers").glob("*.json"))
+            yield from (home / ".continue" / name for name in ("config.yaml", "config.yml"))
+            for pattern in ("*.json", "*.y*ml"):
+                yield from sorted((home / ".continue" / "mcpServers").glob(pattern))
+        case "copilot-jetbrains":
+            local = machine.moved("LOCALAPPDATA", home / "AppData" / "Local")
+            folder = local if machine.platform == "win32" else machine.xdg_config
+            yield folder / "github-copilot" / "intellij" / "mcp.json"
+        case "goose":
+            windows = programs / "Block" / "goose" / "config"
+            folder = windows if machine.platform == "win32" else machine.xdg_config / "goose"
+            yield folder / "config.yaml"
         case "opencode":
             yield machine.moved("OPENCODE_CONFIG", machine.xdg_config / "opencode/opencode.json")
             yield machine.xdg_config / "opencode" / "opencode.jsonc"
@@ -444,6 +391,7 @@ _HOME_FILES: Mapping[str, tuple[str, ...]] = {
     "kiro": (".kiro/settings/mcp.json",),
     "antigravity": (".gemini/antigravity/mcp_config.json",),
     "junie": (".junie/mcp/mcp.json",),
+    "jetbrains": (".ai/mcp/mcp.json",),
 }
 """Files of clients that lie at the same place in the home folder on every platform."""
 
@@ -477,7 +425,8 @@ def _read(
         yield ClientFile(client=client, path=path, scope=scope, error=str(error))
         return
     table: object = document.root.get(client.key)
-    if table is not None and not isinstance(table, dict):
+    fits = isinstance(table, dict) or (client is CONTINUE and isinstance(table, list))
+    if table is not None and not fits:
         error = document.error(
             (client.key,),
             f"{client.key} is no object with servers by name.",
@@ -497,7 +446,6 @@ def _read(
             _server(name, json_object(entry), document, Path(project), machine, project=project)
             for name, entry in inner.items()
         ]
-    servers = [_with_denials(server, client, document, folder, machine) for server in servers]
     if servers:
         yield ClientFile(client=client, path=path, scope=scope, servers=tuple(servers))
 
@@ -512,48 +460,15 @@ def _server(
     project: str = "",
 ) -> FoundServer:
     translation = translate(entry, document.path)
+    config = _settled(translation.config, folder, document.path, machine)
+    rules = rule_files(document.path, project=folder, home=machine.home, environ=machine.environ)
     return FoundServer(
         name=name,
-        config=_settled(translation.config, folder, document.path, machine),
+        config=with_denials(config, name, document, rules),
         project=project,
         is_toolgate=is_toolgate(entry),
         notices=translation.notices,
     )
-
-
-def _with_denials(
-    server: FoundServer,
-    client: Client,
-    document: ConfigDocument,
-    folder: Path | None,
-    machine: Machine,
-) -> FoundServer:
-    """The server without the tools that its client denies elsewhere than in its entry."""
-    denials: dict[str, bool] = {}
-    if client is OPENCODE:
-        denials = opencode_denials(document.root, server.name)
-    elif client is CLAUDE_CODE:
-        project = Path(server.project) if server.project else folder
-        rules = list(_claude_code_rules(project, machine))
-        denials = claude_code_denials(rules, server.name)
-    if not denials:
-        return server
-    permissions = {**json_object(server.config.get("tool_permissions")), **denials}
-    return replace(server, config={**server.config, "tool_permissions": permissions})
-
-
-def _claude_code_rules(project: Path | None, machine: Machine) -> Iterator[object]:
-    """What Claude Code denies: https://code.claude.com/docs/en/settings."""
-    user = machine.moved("CLAUDE_CONFIG_DIR", machine.home / ".claude")
-    paths = [user / "settings.json"]
-    if project is not None:
-        paths += [project / ".claude" / name for name in ("settings.json", "settings.local.json")]
-    for path in paths:
-        try:
-            root = read_document(path).root
-        except (OSError, SettingError):
-            continue  # absent, or Claude Code does not use it either
-        yield from json_array(json_object(root.get("permissions")).get("deny"))
 
 
 def _absolute(path: str, base: Path) -> str:

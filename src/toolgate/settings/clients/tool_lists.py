@@ -28,6 +28,8 @@ def listed_tools(entry: Mapping[str, object]) -> tuple[dict[str, bool], bool]:
     """
     permissions: dict[str, bool] = {}
     is_read = True
+    if entry.get("available_tools"):  # Goose: an empty list allows all
+        entry = {**entry, "enabledTools": entry["available_tools"]}
     for name in _ALLOWED:
         if entry.get(name) is None:
             continue

@@ -19,10 +19,10 @@ _PACKAGE = re.compile(r"(?:.*/)?toolgate(?:-mcp)?(?:\[[^\]]*\])?(?:\s*[=@<>~!:].
 
 def is_toolgate(config: Mapping[str, object], *, port: int = 7420) -> bool:
     """Whether an entry starts or reaches Toolgate itself, which must not stand behind itself."""
-    url = config.get("url") or config.get("serverUrl") or config.get("httpUrl")
+    url = next((config[key] for key in ("url", "serverUrl", "httpUrl", "uri") if key in config), "")
     if isinstance(url, str) and _is_own_url(url, port):
         return True
-    command = config.get("command")
+    command = config.get("command") or config.get("cmd")
     args = config.get("args")
     words = [command] if isinstance(command, str) else []
     if isinstance(command, list):

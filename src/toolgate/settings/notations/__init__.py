@@ -1,0 +1,1 @@
+"""Notations of configuration files beside TOML: JSON with comments, and YAML."""

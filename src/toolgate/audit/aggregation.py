@@ -1,6 +1,6 @@
-"""Counts frequent events, and records one line for all that are alike within a minute.
+"""Aggregates frequent events: equal ones within a minute become one record.
 
-Used for what anybody can cause as often as they like: the number of records must not depend on it.
+Used for events that anyone can cause at will, so that they cannot fill the audit log.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ AGGREGATED_ACTIONS: Final = frozenset({"list", "login_refused"})
 """Actions whose records stand for `detail.count` events."""
 
 _WINDOW_S: Final = 60.0
-"""Seconds that records of one kind are counted together; chosen: a flood costs one record a
-minute."""
-# Records of an action within a minute, besides one for all others. Chosen: a flood of a whole day
-# takes less than a tenth of the smallest usual limit of the audit.
+"""Seconds over which equal events are counted together (chosen: a flood costs one record a
+minute)."""
+# Records of an action per minute, besides one for all other events. Chosen: a flood that lasts a
+# day takes less than a tenth of the smallest usual limit of the audit log.
 _MAX_EVENTS: Final = 64
 
 
 class AggregatedEvent(NamedTuple):
-    """What events have in common that one record stands for."""
+    """The fields that events share if one record stands for them."""
 
     action: str
     target: str
@@ -35,7 +35,7 @@ class AggregatedEvent(NamedTuple):
 
 
 class _Count:
-    """How often something happened."""
+    """How often an event happened."""
 
     __slots__ = ("first_at", "last_at", "sources", "total")
 
@@ -46,16 +46,16 @@ class _Count:
 
 
 class EventAggregator:
-    """Counts events, and records them at the end of the minute that the first of them began."""
+    """Counts events, and records them one minute after the first of them."""
 
     def __init__(
         self, record: Callable[[AuditRecord], None], *, max_events: int = _MAX_EVENTS
     ) -> None:
-        """Begin without events.
+        """Create an empty aggregator.
 
         Args:
-            record: Takes the records.
-            max_events: Different events of an action that are told apart within a minute.
+            record: Called with each record.
+            max_events: Events of an action that are counted separately within a minute.
         """
         self._record = record
         self._max_events = max_events
@@ -67,8 +67,8 @@ class EventAggregator:
 
         Args:
             event: What happened.
-            overflow: What it is counted as when too many different events have happened.
-            source: Entry point that it came through, of a few.
+            overflow: Counted instead once too many different events have happened.
+            source: Entry point of the request, such as `mcp`.
         """
         counts = self._counts.setdefault(event.action, {})
         count = counts.get(event)
@@ -83,7 +83,7 @@ class EventAggregator:
             count.sources.add(source)
 
     def flush(self) -> None:
-        """Record what was counted."""
+        """Record everything that was counted."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,8 +1,8 @@
 """Signs the audit chain, and verifies that no record was changed or removed.
 
-Each record carries a hash over itself and the one before, so who changes, removes or moves one has
-to compute all later ones anew. From time to time the end of the chain is signed with a key that
-does not lie in the database, so who computes them anew is found out too.
+Each record carries a hash of itself and of the previous record. Changing, removing or moving a
+record therefore means recomputing all later hashes. The end of the chain is signed regularly with
+a key that is not in the database, so recomputed hashes are detected as well.
 """
 
 import hashlib
@@ -36,26 +36,28 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# Records that are checked at a time. Chosen.
+# Records checked per query (chosen).
 _PAGE: Final = 5_000
-# Faults that are reported; a broken chain has as many as it has records. Chosen.
+# Faults that are reported; a broken chain can have one per record (chosen).
 _MOST_FAULTS: Final = 100
 
 
 class ChainSigner:
-    """Signs places of the chain."""
+    """Signs anchors: positions of the chain."""
 
     def __init__(
         self, key: bytes, *, file: Path | None = None, max_bytes: int = 16 * 2**20
     ) -> None:
-        """Make one.
+        """Create a signer.
 
         Args:
-            key: 32 secret bytes that do not lie in the database.
-            file: Where signed places are written a second time, a line each: who removes them from
-                the database does not remove them there.
-            max_bytes: Largest size of that file. Places of records that a clean-up has removed go
-                first, then every second one of the older half.
+            key: 32 secret bytes that are not in the database.
+            file: A second copy of the anchors, one per line; deleting them from the database
+                does not
+                delete them here.
+            max_bytes: Largest size of that file. When it is full, anchors of records that a
+                clean-up
+                removed go first, then every other anchor of the older half.
         """
         self._key = key
         self._file = file
@@ -63,19 +65,19 @@ class ChainSigner:
         self.key_id = hashlib.sha256(b"toolgate audit" + key).hexdigest()[:16]
 
     def sign_end(self, seq: int, chain: str) -> AuditAnchor:
-        """The end of the chain, signed."""
+        """Sign the end of the chain."""
         return self._signed("end", seq, chain)
 
     def sign_cut(self, seq: int, chain: str) -> AuditAnchor:
-        """The last record that a clean-up is to remove, signed."""
+        """Sign the last record that a clean-up will remove."""
         return self._signed("cut", seq, chain)
 
     def sign_restored(self, seq: int, chain: str, start: BranchStart) -> AuditAnchor:
-        """The end of the chain after a restore, signed.
+        """Sign the end of the chain after a restore.
 
         Earlier signatures of records that are not in the backup are no longer expected.
         """
-        # A clock that went back must not leave earlier signatures on the new branch.
+        # If the clock went back, earlier signatures must still not end up on the new branch.
         latest = max((anchor.at for anchor in self.written()), default="")
         return self._signed("restored", seq, chain, at=max(utc_now(), latest), detail=start.text())
 
@@ -102,17 +104,17 @@ class ChainSigner:
         return anchor
 
     def is_mine(self, anchor: AuditAnchor) -> bool:
-        """Whether a place was signed with this key, or claims so."""
+        """Whether an anchor was signed with this key, or claims so."""
         return anchor.key_id == self.key_id
 
     def is_genuine(self, anchor: AuditAnchor) -> bool:
-        """Whether the signature is right."""
+        """Whether the signature of an anchor is valid."""
         expected = self._mac(anchor.kind, anchor.seq, anchor.chain, anchor.at, anchor.detail)
         # Constant time: the comparison must not reveal the signature byte by byte.
         return self.is_mine(anchor) and hmac.compare_digest(expected, anchor.signature)
 
     def written(self) -> list[AuditAnchor]:
-        """The places in the file; lines that are none are left out."""
+        """The anchors in the file; malformed lines are skipped."""
         if self._file is None or not self._file.is_file():
             return []
         anchors: list[AuditAnchor] = []
@@ -141,7 +143,7 @@ class ChainSigner:
             log.warning("signed place not written", extra={"error": str(error)})
 
     def _thin_out(self, file: Path) -> None:
-        """Keep the file within its size; every place that stays proves all before it."""
+        """Keep the file within its size limit; each remaining anchor proves all earlier records."""
         anchors = self.written()
         foreign = {anchor for anchor in anchors if not self.is_genuine(anchor)}
         expected = expected_anchors(set(anchors) - foreign) | foreign
@@ -161,69 +163,69 @@ class ChainSigner:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainFault:
-    """Something that is not as it was written."""
+    """A difference between the audit log and what was written."""
 
     kind: str
     """`changed`, `missing`, `rewritten`, `cut` or `forged`."""
 
     seq: int
-    """Place in the chain, from 1."""
+    """Position in the chain, from 1."""
 
     record_id: str
-    """The record; empty where none is left."""
+    """Id of the record; empty if it no longer exists."""
 
     text: str
-    """A sentence for people."""
+    """Description for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditVerification:
-    """What the check of the audit found."""
+    """The result of verifying the audit log."""
 
     records: int
-    """Records that were checked."""
+    """Number of records checked."""
 
     first: int
-    """Place of the first; 0 where there is none."""
+    """Position of the first record; 0 if there is none."""
 
     last: int
-    """Place of the last."""
+    """Position of the last record."""
 
     unchained: int
-    """Records from before there was a chain, which nothing proves."""
+    """Number of records from before the chain existed, which nothing proves."""
 
     signed: int
-    """Signed places that are right."""
+    """Number of valid anchors."""
 
     signed_through: int
-    """The last place that a signature proves; 0: none."""
+    """The last position that an anchor proves; 0: none."""
 
     foreign: int
-    """Signed places of other keys, which cannot be checked here."""
+    """Number of anchors signed with other keys, which cannot be verified here."""
 
     restores: tuple[AuditRestore, ...]
-    """The backups that this audit was restored from, the last one first."""
+    """The backups that this audit log was restored from, newest first."""
 
     faults: tuple[ChainFault, ...]
-    """What is wrong, at most 100."""
+    """What is wrong, at most 100 faults."""
 
     @property
     def is_verifiable(self) -> bool:
-        """Whether the key fits: signatures by other keys alone prove nothing."""
+        """Whether the key matches: anchors of other keys prove nothing."""
         return self.signed > 0 or not self.foreign
 
     @property
     def is_whole(self) -> bool:
-        """Whether it was checked and nothing is wrong."""
+        """Whether the log could be verified and has no faults."""
         return self.is_verifiable and not self.faults
 
     def as_json(self) -> Json:
-        """As REST and the command line answer it."""
+        """The form that REST and the command line return."""
         return asdict(self) | {"verifiable": self.is_verifiable, "whole": self.is_whole}
 
 
 async def verify_audit(store: Store, sealer: ChainSigner) -> AuditVerification:
-    """Check every record and every signed place, while others write.
+    """Verify all records and anchors, while others may write.
 
     Raises:
         StoreError: The store cannot be read.
@@ -234,7 +236,7 @@ async def verify_audit(store: Store, sealer: ChainSigner) -> AuditVerification:
         result = await _verify(store, sealer, began)
         if (await store.audit.chain_ends()).removed_through == began.removed_through:
             return result
-        # A clean-up has removed records that were to be checked.
+        # A clean-up removed records before they were checked.
 
 
 async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> AuditVerification:
@@ -250,7 +252,7 @@ async def _verify(store: Store, sealer: ChainSigner, ends: AuditChainEnds) -> Au
     check.expect(expected_anchors(anchors))
     while links := await store.audit.chain_links(check.seq, limit=_PAGE):
         await anyio.to_thread.run_sync(check.go, links)
-    # Records that were written while the check ran are none of its business.
+    # Records written during the check are not part of it.
     check.end(ends.last, ends.last_chain)
     return AuditVerification(
         records=check.records,
@@ -280,12 +282,12 @@ class _Check:
         self._anchors: dict[int, list[AuditAnchor]] = {}
 
     def fault(self, kind: str, seq: int, record_id: str, text: str) -> None:
-        """Note what is wrong."""
+        """Add a fault."""
         if len(self.faults) < _MOST_FAULTS:
             self.faults.append(ChainFault(kind=kind, seq=seq, record_id=record_id, text=text))
 
     def expect(self, anchors: Iterable[AuditAnchor]) -> None:
-        """Signed places that have to be met."""
+        """Add anchors that the walk has to reach."""
         through, chain = self._removed
         covered = through == 0
         for anchor in anchors:
@@ -299,7 +301,7 @@ class _Check:
             self.fault("cut", through, "", "The beginning is not what a clean-up has left.")
 
     def go(self, links: list[AuditChainLink]) -> None:
-        """Walk along records."""
+        """Check records, in their order."""
         for link in links:
             self._step(link)
 
@@ -335,7 +337,7 @@ class _Check:
         self.seq, self._chain = link.seq, link.chain
 
     def end(self, last: int, chain: str) -> None:
-        """Look whether the end is where it was."""
+        """Check that the chain ends where it should."""
         # An anchor beyond the last record proves that records at the end were deleted.
         expected = max([last, *self._anchors])
         if self.seq < expected:
@@ -349,18 +351,18 @@ class _Check:
 async def sign_restore(
     store: Store, sealer: ChainSigner, *, file: str, record: AuditRecord
 ) -> AuditAnchor:
-    """Record that the store was restored from a backup, and sign where its audit goes on.
+    """Record that the store was restored from a backup, and sign the start of the new branch.
 
-    Without it the audit would seem cut off: later records were signed, and are no longer there.
+    Otherwise the audit log would seem cut off: the missing records had been signed.
 
     Args:
         store: The restored store, opened.
-        sealer: Who signs.
+        sealer: Signs the new branch.
         file: Name of the backup.
-        record: Says that it was restored.
+        record: The audit record of the restore.
 
     Raises:
-        StoreError: The store does not work.
+        StoreError: The store cannot be read or written.
     """
     ends = await store.audit.chain_ends()
     anchors = [anchor for anchor in await store.audit.anchors() if sealer.is_genuine(anchor)]
@@ -374,10 +376,10 @@ async def sign_restore(
 
 
 async def sign_chain_end(store: Store, sealer: ChainSigner, *, after: int) -> int:
-    """Sign the end of the chain, unless it is at the given position; gives the signed position.
+    """Sign the end of the chain unless it is at `after`. Returns the signed position.
 
     Raises:
-        StoreError: The store does not work.
+        StoreError: The store cannot be read or written.
     """
     ends = await store.audit.chain_ends()
     if ends.last in {0, after}:  # below `after` it was restored
@@ -387,7 +389,7 @@ async def sign_chain_end(store: Store, sealer: ChainSigner, *, after: int) -> in
 
 
 async def sign_periodically(store: Store, sealer: ChainSigner, *, every_s: float = 300.0) -> None:
-    """Sign the end of the chain from time to time, until cancelled."""
+    """Sign the end of the chain every `every_s` seconds, until cancelled."""
     through = 0
     while True:
         await anyio.sleep(every_s)

@@ -33,18 +33,18 @@ _ACTIVITIES: Final[Mapping[str, int]] = {
     "project_delete": 4,
     "forget": 4,
 }
-"""Activities of OCSF: 1 create, 2 read, 3 update, 4 delete; all else is 99, other."""
+"""Activities of OCSF: 1 create, 2 read, 3 update, 4 delete; all others are 99, other."""
 
 _REFUSALS: Final = frozenset({"guard", "approval", "limit", "forbidden", "credential"})
 
 
 def as_json_line(record: AuditRecord) -> str:
-    """All fields as one line of JSON."""
+    """A record with all fields as one line of JSON."""
     return json.dumps(asdict(record), separators=(",", ":")) + "\n"
 
 
 def csv_head() -> str:
-    """The line with the names of the columns."""
+    """The header line of a CSV file."""
     return ",".join(_COLUMNS) + "\r\n"
 
 
@@ -56,7 +56,7 @@ def _as_csv(record: AuditRecord) -> str:
 
 
 def _cell(value: object) -> object:
-    """A value as a cell; spreadsheets take what begins like a formula for one."""
+    """A value as a CSV cell; a leading formula character is escaped for spreadsheets."""
     # https://owasp.org/www-community/attacks/CSV_Injection
     if isinstance(value, str) and value[:1] in {"=", "+", "-", "@", "\t", "\r"}:
         return f"'{value}"
@@ -64,7 +64,7 @@ def _cell(value: object) -> object:
 
 
 def as_ocsf(record: AuditRecord) -> Json:
-    """The record as an event of OCSF 1.3, class API Activity (6003).
+    """A record as an event of OCSF 1.3, class API Activity (6003).
 
     https://schema.ocsf.io/1.3.0/classes/api_activity
     """
@@ -142,4 +142,4 @@ EXPORT_FORMATS: Final[Mapping[str, tuple[str, Callable[[AuditRecord], str]]]] = 
     "csv": (csv_head(), _as_csv),
     "ocsf": ("", lambda record: json.dumps(as_ocsf(record), separators=(",", ":")) + "\n"),
 }
-"""By name: what stands at the beginning of a file, and the line of a record."""
+"""For each format: the head of the file, and the function that formats a record."""

@@ -19,7 +19,7 @@ _MIB = 2**20
 
 
 def retention_of(settings: StoreSettings) -> Retention:
-    """The limits as the settings have them."""
+    """The retention limits of the settings."""
     return Retention(
         audit_days=settings.audit_days,
         audit_max_bytes=settings.audit_max_mb * _MIB,
@@ -48,15 +48,15 @@ async def run_housekeeping(
     first_after_s: float = 60.0,
     every_s: float = 3600.0,
 ) -> None:
-    """Clean up from time to time, until cancelled; a failure is logged and tried again next time.
+    """Delete old records periodically, until cancelled. A failure is logged and retried next time.
 
     Args:
-        store: What is cleaned.
-        retention: Gives the limits, which may change while running.
-        configured: Gives project and name of the servers that exist; their listings stay.
-        sign: Signs where the audit begins afterwards.
-        first_after_s: Seconds until the first time, so that a start is not slowed down.
-        every_s: Seconds from one time to the next.
+        store: The store to clean up.
+        retention: Returns the limits, which may change while running.
+        configured: Returns project and name of the configured servers, whose tool lists stay.
+        sign: Signs the position at which the audit log starts afterwards.
+        first_after_s: Seconds until the first clean-up, so that it does not slow down the start.
+        every_s: Seconds between two clean-ups.
     """
     await anyio.sleep(first_after_s)
     while True:

@@ -23,31 +23,31 @@ from toolgate.types import AuditRecord, Caller, Json, ServerSpec
 __all__ = ["AuditSink", "Receipts", "calls_of"]
 
 _REMEMBERED = 1000
-"""Conversations whose discoveries are known."""
+"""Conversations whose discoveries are remembered (chosen)."""
 _DISCOVERIES = 20
-"""Discoveries of a conversation to which a call may point."""
-# Characters of a query that are recorded. Chosen.
+"""Discoveries of a conversation that a call can be linked to (chosen)."""
+# Recorded characters of a query (chosen).
 _QUERY_CHARS = 2000
-# Bytes from which a text is hashed in a thread. Chosen.
+# Size in bytes from which a text is hashed in a thread (chosen).
 _LARGE_BYTES = 2**18
-# Characters of a value that a record keeps. Chosen.
+# Recorded characters of a value (chosen).
 _MOST_KEPT = 32_768
-# Names of arguments whose shape is recorded, and characters of each. Chosen.
+# Number of arguments whose shape is recorded (chosen).
 _MOST_NAMES = 20
 _LONGEST_NAME = 32
-"""Characters of such a name; chosen: fits a line of a terminal."""
+"""Recorded characters of an argument's name (chosen: fits a line of a terminal)."""
 
 _LISTING = "tools/list"
 _OTHER_CLIENTS = AggregatedEvent(action="list", target=_LISTING, client="other clients")
 
 
 _PROGRAM: ContextVar[str] = ContextVar("program", default="")
-"""The record of the program whose calls are recorded now."""
+"""Id of the record of the running program, whose calls are recorded as its children."""
 
 
 @contextmanager
 def calls_of(record_id: str) -> Generator[None]:
-    """Let what is recorded inside the block point to this record."""
+    """Make records written inside the block children of this record."""
     token = _PROGRAM.set(record_id)
     try:
         yield
@@ -56,39 +56,39 @@ def calls_of(record_id: str) -> Generator[None]:
 
 
 class AuditSink(Protocol):
-    """Where records go."""
+    """A destination of audit records."""
 
     def record(self, record: AuditRecord) -> None:
-        """Take a record; never waits, never fails."""
+        """Queue a record; never waits, never fails."""
         ...
 
     async def record_durable(self, record: AuditRecord) -> None:
-        """Take a record and wait until it is kept.
+        """Queue a record and wait until it is stored.
 
         Raises:
-            StoreError: It could not be kept now.
+            StoreError: It could not be stored now.
         """
         ...
 
     async def wait_written(self) -> None:
-        """Wait until everything taken so far is kept.
+        """Wait until everything queued so far is stored.
 
         Raises:
-            StoreError: It could not be kept now.
+            StoreError: It could not be stored now.
         """
         ...
 
 
 class OutcomeReporter(Protocol):
-    """Takes the result of what a receipt is about."""
+    """Reports the result of a recorded action."""
 
     def __call__(self, answer: Json, detail: Json | None = None) -> None:
-        """Remember it, with what there is to say about it."""
+        """Set the result, with optional details for the record."""
         ...
 
 
 class Receipts:
-    """Writes the records of a gateway: a call points to the discovery that showed its tool."""
+    """Writes a gateway's records; links each call to the discovery that showed its tool."""
 
     def __init__(
         self,
@@ -100,15 +100,16 @@ class Receipts:
         mask: Callable[[object], object] = lambda value: value,
         process: str = "",
     ) -> None:
-        """Write to a sink.
+        """Create the writer.
 
         Args:
-            sink: Where records go.
-            keep_queries: Whether the texts of discoveries are kept.
-            is_closed: Whether nothing may happen in a project that cannot be recorded.
-            server: How a server is configured.
-            mask: A value without the secrets in it.
-            process: Written into intents, so that those of a killed process can be closed.
+            sink: Receives the records.
+            keep_queries: Whether the queries of discoveries are recorded.
+            is_closed: Whether a project allows no unrecorded actions.
+            server: Returns the configuration of a server.
+            mask: Removes secrets from a value.
+            process: Id of this process, written into intents so that they can be closed after a
+                kill.
         """
         self._sink = sink
         self._keep_queries = keep_queries
@@ -131,17 +132,17 @@ class Receipts:
         fallback: str = "",
         withheld: Json | None = None,
     ) -> None:
-        """Record an answered search: which tools were shown, how relevant, what searched.
+        """Record an answered search: which tools were shown, how relevant they were, what searched.
 
         Args:
-            caller: Who asked.
-            queries: What for; kept where the settings allow it.
+            caller: Who searched.
+            queries: The queries; recorded only if the settings allow it.
             shown: Keys of the tools and their relevance.
             tokens: Estimated tokens of the answer.
-            began: Reading of `perf_counter` when the request came.
-            searched_by: The search that the conversation gets.
-            fallback: Why another one answered in its place; empty when none did.
-            withheld: What the caller did not get, and why: counts by reason, and the first of them.
+            began: Value of `perf_counter` when the request arrived.
+            searched_by: The strategy assigned to the conversation.
+            fallback: Why another strategy answered instead; empty if none did.
+            withheld: What the caller did not get and why: counts by reason, and the first items.
         """
         number = self.simple(
             caller,
@@ -164,7 +165,7 @@ class Receipts:
             del self._discoveries[next(iter(self._discoveries))]
 
     def tools_listed(self, caller: Caller) -> None:
-        """Count a `tools/list`: one record for each client and minute."""
+        """Count a `tools/list`: one record per client and minute."""
         event = AggregatedEvent(
             action="list",
             target=_LISTING,
@@ -175,12 +176,12 @@ class Receipts:
         self._aggregator.add(event, overflow=_OTHER_CLIENTS)
 
     def login_refused(self, reason: str, *, address: str, caller_id: str, entry_point: str) -> None:
-        """Count a refused login: one record for each reason, address and minute.
+        """Count a refused login: one record per reason, address and minute.
 
         Args:
             reason: `no_token`, `wrong_token` or `wrong_project`.
             address: IP address of the client.
-            caller_id: Who the token belongs to; empty if that is unknown.
+            caller_id: Owner of the token; empty if unknown.
             entry_point: Such as `mcp` or `console`.
         """
         event = AggregatedEvent(
@@ -190,7 +191,7 @@ class Receipts:
         self._aggregator.add(event, overflow=overflow, source=entry_point)
 
     def flush(self) -> None:
-        """Record what was counted and not recorded yet."""
+        """Record everything that was counted so far."""
         self._aggregator.flush()
 
     def simple(
@@ -206,7 +207,7 @@ class Receipts:
         record_id: str = "",
         status: str = "ok",
     ) -> str:
-        """Record something that reached no server; gives the id of the record."""
+        """Record an action that reached no server. Returns the id of the record."""
         fields = _of(caller, action)
         if record_id:
             fields["record_id"] = record_id
@@ -224,13 +225,13 @@ class Receipts:
 
     @asynccontextmanager
     async def change(self, caller: Caller, action: str, detail: Json) -> AsyncGenerator[None]:
-        """Record what somebody changes in the block.
+        """Record an administrative change made in the block.
 
-        In a project where nothing goes unrecorded the intention is kept before the block begins,
-        and the outcome is a record of its own.
+        In a project that allows no unrecorded actions, the intent is stored before the block
+        starts, and the outcome becomes a second record.
 
         Raises:
-            StoreError: It could not be kept, so the block was not begun.
+            StoreError: The intent could not be stored, so the block did not start.
         """
         if not self._is_closed(caller.project_id):
             began = perf_counter()
@@ -256,10 +257,10 @@ class Receipts:
     async def note(
         self, caller: Caller, action: str, detail: Json, *, began: float | None = None
     ) -> None:
-        """Record what somebody has changed, and wait for it where nothing goes unrecorded.
+        """Record a completed change, and wait for it in projects that allow no unrecorded actions.
 
         Raises:
-            StoreError: It could not be kept: what was changed must not be answered.
+            StoreError: It could not be stored, so the change must not be confirmed.
         """
         self.simple(caller, action, began=perf_counter() if began is None else began, detail=detail)
         await self.wait_written(caller)
@@ -267,7 +268,7 @@ class Receipts:
     def approval(
         self, caller: Caller, target: str, detail: Json, *, parent: str = "", record_id: str = ""
     ) -> str:
-        """Record a step of an approval; gives the id of the record."""
+        """Record a step of an approval. Returns the id of the record."""
         return self.simple(
             caller,
             "approval",
@@ -280,7 +281,7 @@ class Receipts:
 
     @contextmanager
     def refusals(self, caller: Caller, action: str, target: str) -> Generator[None]:
-        """Record what ends in an error inside the block: it reached no server."""
+        """Record an error raised inside the block as a refusal: it reached no server."""
         began = perf_counter()
         try:
             yield
@@ -308,20 +309,20 @@ class Receipts:
         given: Json | None = None,
         detail: Json | None = None,
     ) -> "_Receipt":
-        """Record the intention before the block and the outcome after, whatever it is.
+        """Record the intent before the block and the outcome after it, whatever it is.
 
-        `async with` gives a function that takes the result; without it the outcome says how the
-        block ended.
+        `async with` returns a function that takes the result; if it is not called, the outcome says
+        how the block ended.
 
         Args:
             caller: Who acts.
-            action: What is done.
+            action: The action.
             server: The name of the server.
             target: The tool, prompt or resource.
             digest: Hash of its definition.
-            arguments: What is sent.
-            given: What the caller gave, where something else is sent.
-            detail: What else there is to say.
+            arguments: The arguments that are sent.
+            given: The arguments of the caller, if they differ from those that are sent.
+            detail: Further details.
         """
         fields = _of(caller, action) | {
             "phase": "intent",
@@ -348,16 +349,16 @@ class Receipts:
         )
 
     async def wait_written(self, caller: Caller) -> None:
-        """Wait until what was recorded is kept, in a project where nothing goes unrecorded.
+        """Wait for the records written so far, in projects that allow no unrecorded actions.
 
         Raises:
-            StoreError: It could not be kept: what was recorded must not be given away.
+            StoreError: They could not be stored, so the result must not be returned.
         """
         if self._is_closed(caller.project_id):
             await self._sink.wait_written()
 
     def _parent_of(self, caller: Caller, target: str | None) -> str | None:
-        """The program that calls, or the last discovery of the conversation with this tool."""
+        """The calling program, or the conversation's last discovery that showed this tool."""
         if program := _PROGRAM.get():
             return program
         recent = self._discoveries.get(caller.thread, ())
@@ -365,7 +366,7 @@ class Receipts:
 
 
 class _Receipt:
-    """One intention and its outcome."""
+    """An intent and its outcome."""
 
     def __init__(
         self,
@@ -391,7 +392,7 @@ class _Receipt:
 
     @property
     def record_id(self) -> str:
-        """Id of the record of the intention."""
+        """Id of the record of the intent."""
         return str(self._fields["record_id"])
 
     async def __aenter__(self) -> OutcomeReporter:
@@ -399,7 +400,7 @@ class _Receipt:
             body = json_text.dumps(self._arguments)
             self._fields["request_bytes"] = len(body)
             self._fields["arguments_sha256"] = await _hash(body)
-            # The shape helps to understand a call without keeping what it said.
+            # The shape helps to understand a call without storing its content.
             self._fields["detail"]["shape"] = _shape(self._arguments)
             if self._keeps is not None:
                 self._fields["detail"]["arguments"] = _recorded(self._keeps(self._arguments))
@@ -417,7 +418,7 @@ class _Receipt:
         return self._take
 
     async def _given_form(self, given: Json) -> Json:
-        """What is kept of the arguments of the caller, as of those that are sent."""
+        """The recorded form of the caller's arguments, like that of the sent ones."""
         body = json_text.dumps(given)
         form: Json = {"bytes": len(body), "sha256": await _hash(body), "shape": _shape(given)}
         if self._keeps is not None:
@@ -460,7 +461,7 @@ class _Receipt:
 
 
 def _shape(arguments: object) -> Json:
-    """What arguments look like, without what they say: kinds and sizes by name."""
+    """The shape of arguments without their content: kind and size by name."""
     shape: Json = {}
     if not isinstance(arguments, dict):
         return shape
@@ -484,7 +485,7 @@ def _shape(arguments: object) -> Json:
 
 
 def _recorded(value: object) -> object:
-    """A value as the record has it: whole, or the beginning of its text."""
+    """The recorded form of a value: complete if short, otherwise the start of its text."""
     body = json_text.dumps(value)
     if len(body) <= _MOST_KEPT:
         return value
@@ -492,7 +493,7 @@ def _recorded(value: object) -> object:
 
 
 def _of(caller: Caller, action: str) -> dict[str, Any]:
-    """The fields that every record has."""
+    """The fields of every record."""
     return {
         "record_id": new_id(),
         "at": utc_now(),
@@ -506,14 +507,14 @@ def _of(caller: Caller, action: str) -> dict[str, Any]:
 
 
 def _described(caller: Caller, detail: Json) -> Json:
-    """What there is to say, with the way in and the trace that it belongs to."""
+    """The details, with the entry point and the trace id."""
     trace = current_trace()
     traced: Json = {} if trace is None else {"trace_id": trace.trace_id}
     return {**detail, "entry_point": caller.entry_point, **traced}
 
 
 def _why(error: ToolgateError) -> Json:
-    """What is kept of a refusal by a guard; its texts hold nothing of arguments."""
+    """The recorded part of a guard's refusal, which contains nothing of the arguments."""
     if isinstance(error, ApprovalError):
         return {"approval": error.approval_id, "state": error.state}
     return {"reason": error.failed} if isinstance(error, GuardError) else {}
@@ -524,7 +525,7 @@ def _elapsed_ms(began: float) -> float:
 
 
 async def _hash(body: bytes) -> str:
-    """SHA-256 in hex; of a large text in a thread, so that other calls go on."""
+    """SHA-256 in hex; large texts are hashed in a thread to keep the event loop free."""
     if len(body) < _LARGE_BYTES:
         return hashlib.sha256(body).hexdigest()
     digest = await anyio.to_thread.run_sync(hashlib.sha256, body)

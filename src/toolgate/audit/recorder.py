@@ -19,20 +19,21 @@ __all__ = ["Recorder", "RecorderStatus"]
 
 log = logging.getLogger(__name__)
 
-# Records written at a time. Chosen.
+# Records per batch (chosen).
 _BATCH = 500
-# Seconds between attempts while the store does not work. Chosen.
+# Seconds between attempts while the store fails (chosen).
 _MAX_WAIT_S = 5.0
-"""Seconds that a request waits until its record is written, where none may go unrecorded. Chosen:
-longer than any write of a healthy database, shorter than the patience of clients."""
+"""Seconds that a request waits for its record to be written, in projects that allow no unrecorded
+actions (chosen: longer than any write of a healthy database, shorter than clients wait)."""
 
 _LONGEST_PAUSE_S = 5.0
-"""Seconds between two tries to write while the store fails; chosen: it is noticed soon after it is
-back."""
+"""Longest pause in seconds between two attempts while the store fails (chosen: its return is
+noticed
+soon)."""
 
 
 class _Place(Protocol):
-    """Where records are written: the store, or another place."""
+    """A destination of records: the store or another sink."""
 
     async def append(self, records: Sequence[AuditRecord]) -> None:
         """Write records; all or none.
@@ -45,10 +46,10 @@ class _Place(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class RecorderStatus:
-    """How the audit is doing, for `doctor`."""
+    """The state of the recorder, for `toolgate doctor`."""
 
     enabled: bool
-    """Whether anything is recorded."""
+    """Whether auditing is on."""
 
     pending: int
     """Records in memory that are not written yet."""
@@ -57,20 +58,20 @@ class RecorderStatus:
     """Records written since the start."""
 
     dropped: int
-    """Records lost because the store did not work for too long."""
+    """Records lost because the store failed for too long."""
 
     failing_since: str | None
-    """When the store stopped taking records, UTC, ISO 8601; None while it works."""
+    """Since when writing has failed, UTC, ISO 8601; None while it works."""
 
     last_error: str | None
-    """Why it does not take them; None while it works."""
+    """The error of the last attempt; None while writing works."""
 
 
 class Recorder:
-    """The only writer of one place of the audit.
+    """The only writer of one destination of the audit log.
 
-    Belongs to one event loop. A kill of the process loses at most what came in the last
-    `flush_interval_s`; what `record_durable` returned for is never lost.
+    Belongs to one event loop. If the process is killed, at most the records of the last
+    `flush_interval_s` are lost, and none for which `record_durable` returned.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Recorder:
     ) -> None:
         self._store = store
         self._enabled = enabled
-        # Half of the promise is for waiting, the other half for writing.
+        # Half of the promised time is for waiting, the other half for writing.
         self._interval_s = flush_interval_s / 2
         self._max_pending = max_pending
         self._pending: deque[tuple[int, AuditRecord]] = deque()
@@ -99,7 +100,7 @@ class Recorder:
         self._closed = False
 
     def record(self, record: AuditRecord) -> None:
-        """Take a record; it is written soon. Never waits, never raises."""
+        """Queue a record, which is written soon. Never waits, never raises."""
         if not self._enabled:
             return
         if self._closed:
@@ -114,10 +115,10 @@ class Recorder:
             self._start()
 
     async def record_durable(self, record: AuditRecord) -> None:
-        """Take a record and wait until it is on disk.
+        """Queue a record and wait until it is on disk.
 
         Raises:
-            StoreError: It could not be written now; it stays in memory and is tried again.
+            StoreError: It could not be written now; it stays in memory for the next attempt.
         """
         if not self._enabled:
             return
@@ -127,16 +128,16 @@ class Recorder:
         await self._settled()
 
     async def wait_written(self) -> None:
-        """Wait until everything taken so far is on disk.
+        """Wait until all records queued so far are on disk.
 
         Raises:
-            StoreError: It could not be written now; it stays in memory and is tried again.
+            StoreError: They could not be written now; they stay in memory for the next attempt.
         """
         if self._enabled:
             await self._settled()
 
     async def flush(self) -> bool:
-        """Write everything taken so far now; False when the store does not work."""
+        """Write all queued records now. False if the store fails."""
         try:
             await self._settled()
         except StoreError:
@@ -144,7 +145,7 @@ class Recorder:
         return True
 
     async def aclose(self, *, timeout_s: float = 5.0) -> None:
-        """Write what is left, for at most `timeout_s`, and stop; may be called twice."""
+        """Write the remaining records, for at most `timeout_s`, and stop. Can be called twice."""
         self._closed = True
         with anyio.move_on_after(timeout_s):
             await self.flush()
@@ -157,7 +158,7 @@ class Recorder:
             self._pending.clear()
 
     def status(self) -> RecorderStatus:
-        """How it is doing."""
+        """The state of the recorder."""
         return RecorderStatus(
             enabled=self._enabled,
             pending=len(self._pending) + self._in_flight,
@@ -168,10 +169,10 @@ class Recorder:
         )
 
     async def _settled(self) -> None:
-        """Wait until everything taken so far is written, at once.
+        """Have all records queued so far written at once, and wait for it.
 
         Raises:
-            StoreError: The store did not take it.
+            StoreError: The store did not accept them.
         """
         if not self._pending and self._writer is None:
             return
@@ -202,7 +203,7 @@ class Recorder:
         self._writer = loop.create_task(self._write_all(), name="toolgate audit")
 
     async def _write_all(self) -> None:
-        """Write until nothing is left; the next record starts it again."""
+        """Write until the queue is empty; the next record starts the task again."""
         pause_s = self._interval_s
         try:
             while self._pending or self._waiters:
@@ -217,7 +218,7 @@ class Recorder:
                     pause_s = min(max(2 * pause_s, self._interval_s), _LONGEST_PAUSE_S)
         finally:
             self._writer = None
-            # Nobody would ever wake them otherwise.
+            # Nothing else would wake them.
             self._fail_waiters(StoreError("The audit log is closed, because Toolgate is stopping."))
 
     async def _write_batch(self) -> bool:
@@ -245,7 +246,7 @@ class Recorder:
         return True
 
     def _put_back(self, batch: list[tuple[int, AuditRecord]]) -> None:
-        # At the front and in order: the chain of records follows the order of events.
+        # At the front and in order: the chain follows the order of events.
         self._pending.extendleft(reversed(batch))
         self._drop_oldest()
 

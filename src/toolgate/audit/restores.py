@@ -1,8 +1,8 @@
-"""Which signatures of the audit count after the store was restored from a backup.
+"""Which signatures of the audit chain count after the store was restored from a backup.
 
-A restore begins a branch of the chain: the records of the backup go on with other records than
-those that were written after the backup. What was signed on the abandoned branch stays in the file
-of signatures, and is not expected in the store. Only who has the key can sign a restore.
+A restore starts a new branch of the chain: different records follow those of the backup. Anchors
+signed on the abandoned branch stay in the file of anchors but are no longer expected in the store.
+Only the owner of the key can sign a restore.
 """
 
 import json
@@ -18,27 +18,27 @@ __all__ = ["AuditRestore", "BranchStart", "branch_starts", "expected_anchors"]
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRestore:
-    """A restore of the audit from a backup."""
+    """A restore of the audit log from a backup."""
 
     file: str
     """Path of the backup."""
 
     at: str
-    """When; UTC, ISO 8601."""
+    """Time of the restore; UTC, ISO 8601."""
 
     through: int
-    """Position of the last record of the backup; 0: it had none."""
+    """Position of the last record in the backup; 0 if it had none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BranchStart:
-    """Where a branch of the chain leaves another one."""
+    """The point at which a branch of the chain starts."""
 
     restore: AuditRestore
-    """What began it."""
+    """The restore that started it."""
 
     parent: str
-    """Time of the restore that began the branch of the backup; empty: it was the first branch."""
+    """Time of the restore that started the branch of the backup; empty for the first branch."""
 
     @classmethod
     def make(cls, *, file: str, through: int, parent: str) -> "BranchStart":
@@ -47,23 +47,23 @@ class BranchStart:
 
     @classmethod
     def of(cls, anchor: AuditAnchor) -> "BranchStart":
-        """What a signed restore says."""
+        """Read the start of a branch from a signed restore."""
         detail: Any = json_object(json.loads(anchor.detail))
         restore = AuditRestore(file=detail["file"], at=anchor.at, through=detail["through"])
         return cls(restore=restore, parent=detail["parent"])
 
     def text(self) -> str:
-        """What is signed of it, besides position and time."""
+        """The signed text, besides position and time."""
         restore = self.restore
         fields = {"file": restore.file, "through": restore.through, "parent": self.parent}
         return json.dumps(fields)
 
 
 def branch_starts(anchors: Collection[AuditAnchor]) -> list[BranchStart]:
-    """The restores that led to the present chain, the last one first.
+    """The restores that led to the current chain, newest first.
 
     Args:
-        anchors: Genuine signatures; others must be left out before.
+        anchors: Valid anchors only.
     """
     starts = {anchor.at: BranchStart.of(anchor) for anchor in anchors if anchor.kind == "restored"}
     path: list[BranchStart] = []
@@ -75,10 +75,10 @@ def branch_starts(anchors: Collection[AuditAnchor]) -> list[BranchStart]:
 
 
 def expected_anchors(anchors: Collection[AuditAnchor]) -> set[AuditAnchor]:
-    """The signatures that the present chain has to meet: those of its branch and its ancestors.
+    """The anchors that the current chain must match: those of its branch and its ancestors.
 
     Args:
-        anchors: Genuine signatures; others must be left out before.
+        anchors: Valid anchors only.
     """
     restored_at = sorted(anchor.at for anchor in anchors if anchor.kind == "restored")
     expected: set[AuditAnchor] = set()

@@ -9,51 +9,51 @@ from toolgate.types import COMMAND_LINE, CONSOLE, AuditRecord, Json, json_array
 
 __all__ = ["SearchReport", "compare_searches"]
 
-# Records that are read at a time. Chosen.
+# Records per query (chosen).
 _PAGE = 1_000
 _MOST = 200_000
-"""Searches that are read, the newest; more say nothing more about a share."""
+"""Searches that are read, newest first (chosen: more do not make a share more precise)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchReport:
-    """What one search was asked and what came of it."""
+    """Use and cost of one search strategy."""
 
     optimization: str
-    """What the settings call it: `off`, `bm25`, `hybrid`."""
+    """Name of the strategy in the settings: `off`, `bm25`, `hybrid`."""
 
     conversations: int
-    """That were given it; a client that names none is one."""
+    """Conversations that used it; a client that names no conversation counts as one."""
 
     searches: int
-    """Answers of `tool_discovery`."""
+    """Number of `tool_discovery` answers."""
 
     executed: int
-    """Of these, answers of which a tool was called afterwards."""
+    """Number of answers from which a tool was called afterwards."""
 
     executed_share: float
-    """`executed` of `searches`, 0 to 1."""
+    """`executed` divided by `searches`, 0 to 1."""
 
     without_result: int
-    """Answers without a tool."""
+    """Number of answers without a tool."""
 
     fallbacks: int
-    """Answers that a simpler search gave in its place."""
+    """Number of answers that a simpler strategy gave instead."""
 
     tokens: int
     """Estimated tokens of all answers."""
 
     tokens_mean: float
-    """Of one answer."""
+    """Estimated tokens of an answer, mean."""
 
     duration_ms_p50: float
     """Median of a whole discovery, milliseconds."""
 
     duration_ms_p95: float
-    """95th percentile of it."""
+    """95th percentile of a whole discovery, milliseconds."""
 
     def as_json(self) -> Json:
-        """The same for REST and `--json`, where no search is null."""
+        """The form of REST and `--json`; no strategy is null."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {**values, "optimization": None if self.optimization == "off" else self.optimization}
 
@@ -71,15 +71,15 @@ class _SearchTotals:
 async def compare_searches(
     store: Store, *, since: str | None = None, project_id: str | None = None
 ) -> list[SearchReport]:
-    """A report for each search that was used, by name.
+    """A report for each strategy that was used, by name.
 
     Args:
-        store: Where the audit is; nothing is known of times without one.
-        since: UTC, ISO 8601; None: everything that is kept.
-        project_id: The tenant; None: all.
+        store: The store with the audit log.
+        since: UTC, ISO 8601; None: everything.
+        project_id: The project; None: all.
 
     Raises:
-        StoreError: It cannot be read.
+        StoreError: The store cannot be read.
     """
     sums: dict[str, _SearchTotals] = {}
     searched_by: dict[str, str] = {}
@@ -130,7 +130,7 @@ def _report(name: str, totals: _SearchTotals) -> SearchReport:
 
 
 async def _records(store: Store, filters: AuditFilter) -> AsyncGenerator[AuditRecord]:
-    """Records that fit, page by page, newest first."""
+    """Matching records, page by page, newest first."""
     filters = replace(filters, limit=_PAGE)
     while True:
         page = await store.audit.select(filters)

@@ -1,4 +1,4 @@
-"""Audit sinks besides the store: a file, syslog, OpenTelemetry."""
+"""Audit sinks other than the store: a file, syslog, OpenTelemetry."""
 
 import os
 import socket
@@ -25,14 +25,14 @@ _FACILITY: Final = 13  # log audit, RFC 5424 section 6.2.1
 _NOTICE: Final = 5
 _INFO: Final = 6
 """"Informational" of RFC 5424, section 6.2.1."""
-# Bytes of one message over UDP, below the 65,507 that IPv4 carries.
+# Size limit of a UDP message in bytes, below the 65,507 that IPv4 can carry.
 _LONGEST_DATAGRAM: Final = 60_000
-# Seconds for a connection to the syslog server. Chosen.
+# Seconds to connect to the syslog server (chosen).
 _CONNECT_S: Final = 5.0
 
 
 class Sink(Protocol):
-    """Where records are written in batches."""
+    """Writes records in batches."""
 
     async def append(self, records: Sequence[AuditRecord]) -> None:
         """Write records; all or none.
@@ -44,10 +44,10 @@ class Sink(Protocol):
 
 
 def sinks_of(settings: AuditSettings) -> list[Sink]:
-    """The places beside the store that the settings name.
+    """The configured sinks other than the store.
 
     Raises:
-        SettingError: One of them is not said where.
+        SettingError: The destination of a sink is missing.
         MissingExtraError: The library of OpenTelemetry is not installed.
     """
     makers: dict[str, Callable[[], Sink]] = {
@@ -59,13 +59,13 @@ def sinks_of(settings: AuditSettings) -> list[Sink]:
 
 
 class FileSink:
-    """A file with a line for each record, put aside when it is large."""
+    """A file with a line per record, rotated by size."""
 
     def __init__(self, settings: AuditSettings) -> None:
-        """Write where the settings say.
+        """Use the file of the settings.
 
         Raises:
-            SettingError: They do not.
+            SettingError: They name none.
         """
         if not settings.file:
             raise SettingError(
@@ -78,7 +78,7 @@ class FileSink:
         self._max_files = settings.file_kept
 
     async def append(self, records: Sequence[AuditRecord]) -> None:
-        """Write lines, on disk when it returns; all or none."""
+        """Write lines, all or none; they are on disk when it returns."""
         await anyio.to_thread.run_sync(self._write, records)
 
     def _write(self, records: Sequence[AuditRecord]) -> None:
@@ -99,7 +99,7 @@ class FileSink:
             ) from error
 
     def _put_aside(self, coming: int) -> None:
-        """Number the old files on when the present one is full."""
+        """Rotate the files if `coming` more bytes would exceed the size limit."""
         if not self._path.exists() or self._path.stat().st_size + coming <= self._max_bytes:
             return
         for number in range(self._max_files, 0, -1):
@@ -112,7 +112,7 @@ class FileSink:
 
 
 def _append(handle: int, text: bytes, head: bytes) -> None:
-    """Write all or nothing: what a full disk has cut is taken back."""
+    """Append all or nothing: after a partial write, the file is truncated to its old size."""
     size = os.fstat(handle).st_size
     content = text if size else head + text
     try:
@@ -121,7 +121,7 @@ def _append(handle: int, text: bytes, head: bytes) -> None:
             written += os.write(handle, content[written:])
         os.fsync(handle)
     except OSError:
-        # The whole batch is tried again, so a partial one would appear twice.
+        # The whole batch is retried, so a partial batch would appear twice.
         os.ftruncate(handle, size)
         raise
 
@@ -130,10 +130,10 @@ class SyslogSink:
     """A syslog server, by RFC 5424: `unix:/dev/log`, `udp://HOST:PORT`, `tcp://HOST:PORT`."""
 
     def __init__(self, address: str) -> None:
-        """Write to an address.
+        """Use the server at an address.
 
         Raises:
-            SettingError: It is none.
+            SettingError: The address is invalid.
         """
         target = urlsplit(address)
         try:
@@ -152,7 +152,7 @@ class SyslogSink:
         self._host = socket.gethostname() or "-"
 
     async def append(self, records: Sequence[AuditRecord]) -> None:
-        """Send a message for each record."""
+        """Send a message per record."""
         await anyio.to_thread.run_sync(self._send, records)
 
     def _send(self, records: Sequence[AuditRecord]) -> None:
@@ -166,7 +166,7 @@ class SyslogSink:
                 self._socket.sendall(message)
         except OSError as error:
             if self._socket is not None:
-                # The next attempt connects anew; a server that restarted accepts that.
+                # The next attempt reconnects; a server that restarted accepts that.
                 self._socket.close()
                 self._socket = None
             raise StoreError(
@@ -209,7 +209,7 @@ class SyslogSink:
 
 
 class _OtelSink:
-    """A collector of OpenTelemetry logs, over HTTP."""
+    """An OpenTelemetry collector of logs, over HTTP."""
 
     def __init__(self, endpoint: str) -> None:
         try:
@@ -230,7 +230,7 @@ class _OtelSink:
         self._endpoint = endpoint or "the collector of the environment"
 
     async def append(self, records: Sequence[AuditRecord]) -> None:
-        """Send them as log records."""
+        """Send the records as log records."""
         await anyio.to_thread.run_sync(self._send, records)
 
     def _send(self, records: Sequence[AuditRecord]) -> None:

@@ -1,7 +1,8 @@
 """Closes the intents of processes that ended before they could record an outcome.
 
-Each process that writes the audit has a row in the store, which it renews, and on its own machine a
-locked file. A kill leaves both behind; the lock is gone with the process, and the row runs out.
+Each process that writes the audit log has a row in the store, which it renews, and a locked file
+on its machine. A killed process leaves both behind, but its lock is released and its row
+expires.
 """
 
 import hashlib
@@ -29,27 +30,26 @@ __all__ = ["AuditWriter"]
 log = logging.getLogger(__name__)
 
 _RENEW_S: Final = 15.0
-"""Seconds between two signs of life of this writer; chosen: well below the time after which it
-counts as ended."""
+"""Seconds between two renewals of the row (chosen: well below the time after which a process counts
+as ended)."""
 # Seconds without a renewal after which a process on another machine counts as ended. Chosen: eight
 # renewals, so that neither a slow store nor clocks that differ make a running process seem ended.
 _LEASE_S: Final = 120.0
 
 
 class AuditWriter:
-    """This process as one that writes the audit."""
+    """The registration of this process as a writer of the audit log."""
 
     def __init__(self, store: Store, sink: AuditSink, *, folder: Path | None) -> None:
-        """Stand for this process.
+        """Create the registration.
 
         Args:
-            store: Where its row is.
-            sink: Takes the outcomes of intents that others left open.
-            folder: Where processes of this machine lock their files; None: nowhere, so that only
-                rows tell who has ended.
+            store: Holds the row.
+            sink: Receives the outcomes of intents that other processes left open.
+            folder: Folder of the lock files of this machine; None: only rows tell who has ended.
         """
         self.writer_id = token_hex(8)
-        """Written into each intent."""
+        """Id of this process, written into each intent."""
         self._store = store
         self._sink = sink
         self._folder = folder
@@ -57,7 +57,7 @@ class AuditWriter:
         self._lock: int | None = None
 
     async def run(self) -> None:
-        """Close what ended processes left open, now and from time to time, until cancelled."""
+        """Close the intents of ended processes, now and periodically, until cancelled."""
         while True:
             try:
                 await self._renew()
@@ -67,7 +67,7 @@ class AuditWriter:
             await anyio.sleep(_RENEW_S)
 
     async def stop(self) -> None:
-        """Say that this process has recorded all its outcomes."""
+        """Mark this process as ended, with all outcomes recorded."""
         try:
             await self._store.audit.remove_writer(self.writer_id)
         except StoreError as error:
@@ -121,7 +121,7 @@ def _outcome_of(intent: AuditRecord) -> AuditRecord:
     kept = {name: intent.detail[name] for name in ("trace_id",) if name in intent.detail}
     return replace(
         intent,
-        # The same in every replica: whoever writes it second changes nothing.
+        # Every replica derives the same record id: a second write changes nothing.
         record_id=intent.record_id[:12]
         + hashlib.sha256(intent.record_id.encode()).hexdigest()[:20],
         at=utc_now(),
@@ -133,7 +133,7 @@ def _outcome_of(intent: AuditRecord) -> AuditRecord:
 
 
 def _locked(file: Path, *, create: bool) -> int | None:
-    """A descriptor that holds the lock of a file; None: another process holds it, or no file."""
+    """A descriptor that holds the lock of a file; None if it is locked elsewhere or missing."""
     if sys.platform == "win32":
         return None
     flags = os.O_RDWR | (os.O_CREAT if create else 0)

@@ -52,12 +52,10 @@ class ChainSigner:
 
         Args:
             key: 32 secret bytes that are not in the database.
-            file: A second copy of the anchors, one per line; deleting them from the database
-                does not
-                delete them here.
+            file: A second copy of the anchors, one per line; deleting them from the database does
+                not delete them here.
             max_bytes: Largest size of that file. When it is full, anchors of records that a
-                clean-up
-                removed go first, then every other anchor of the older half.
+                clean-up removed go first, then every other anchor of the older half.
         """
         self._key = key
         self._file = file

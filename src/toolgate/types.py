@@ -1,6 +1,6 @@
-"""The words of the domain: frozen values and small contracts that everything else speaks with.
+"""The values and small interfaces that the whole package shares.
 
-Imports nothing of ours except `errors`, so a newcomer can read this file first.
+Imports only `errors` from the package: a good file to read first.
 """
 
 from collections.abc import Mapping
@@ -38,21 +38,21 @@ __all__ = [
 ]
 
 Json: TypeAlias = dict[str, Any]
-"""A JSON object as it arrived; passed on as it is, parsed where it is used, never rebuilt."""
+"""A JSON object as received: parsed where it is used, passed on unchanged."""
 
 
 def json_object(value: object) -> Json:
-    """The value if it is a JSON object, else an empty one: for reading what others sent."""
+    """The value if it is a JSON object, else an empty object; for reading foreign data."""
     return cast("Json", value) if isinstance(value, dict) else {}
 
 
 def json_array(value: object) -> list[Any]:
-    """The value if it is a JSON array, else an empty one: for reading what others sent."""
+    """The value if it is a JSON array, else an empty list; for reading foreign data."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 EntryKind: TypeAlias = Literal["tool", "prompt", "resource", "template", "instructions"]
-"""What a definition in the listing of a server is one of; a server has `instructions` once."""
+"""Kinds of definitions that a server lists; each server has at most one `instructions`."""
 
 Era: TypeAlias = Literal["modern", "handshake"]
 """`modern`: 2026-07-28, stateless. `handshake`: 2024-11-05 to 2025-11-25, with sessions."""
@@ -64,10 +64,10 @@ LEGACY_VERSION = "2025-11-25"
 """The last revision with a handshake. https://modelcontextprotocol.io/specification/2025-11-25"""
 
 HANDSHAKE_VERSIONS = (LEGACY_VERSION, "2025-06-18", "2025-03-26", "2024-11-05")
-"""All revisions with a handshake, the newest first."""
+"""All protocol revisions with a handshake, newest first."""
 
 DEFAULT_PROJECT = "default"
-"""The project (tenant) that everything belongs to until others are made."""
+"""The project that everything belongs to unless another one is named."""
 
 ServerState: TypeAlias = Literal["connecting", "ready", "degraded", "asleep", "down", "disabled"]
 """`connecting`: has not answered, or its tools are unknown. `ready`: answers, and its tools can be
@@ -77,124 +77,124 @@ not answer, retried in the background. `disabled`: switched off by its settings.
 
 @dataclass(frozen=True, kw_only=True)
 class PluginSpec:
-    """One implementation as the settings name it."""
+    """An implementation that the settings name."""
 
     name: str
-    """File name in the seam's folder, or the name of an installed entry point."""
+    """Name of a file in the folder of its kind, or of an installed entry point."""
 
     setting: str
-    """Where the name stands in the settings, such as `search.embedder`; messages point there."""
+    """The setting with the name, such as `search.embedder`, for error messages."""
 
     options: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Values for the implementation's own `Options`; empty means its defaults."""
+    """Values for its `Options`; empty: defaults."""
 
     options_at: str = ""
-    """Where the options stand in the settings; empty: where the name stands."""
+    """The table with the options in the settings; empty: the table of `setting`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CredentialSpec:
-    """What is shown to a server beside the headers and variables of its own configuration."""
+    """Credentials that a server gets in addition to its configured headers and variables."""
 
     type: Literal["stored", "oauth", "client_credentials", "token_exchange"] = "stored"
-    """`stored`: what was given or what somebody logged in with, if there is anything. `oauth`: a
-    login, without which nothing is sent. `client_credentials`: a token of the gateway itself.
-    `token_exchange`: one that the caller's own token is exchanged for (RFC 8693)."""
+    """`stored`: values or logins that users stored, if any. `oauth`: a login, without which
+    nothing is sent. `client_credentials`: a token of the gateway itself. `token_exchange`: a
+    token obtained for the caller's own token (RFC 8693)."""
 
     per: Literal["server", "project", "user"] = "server"
-    """Whether all calls show the same, those of a project, or those of a user."""
+    """Whether credentials are shared by all calls, by a project, or belong to a user."""
 
     scopes: tuple[str, ...] = ()
-    """What is asked for; empty: as the server says."""
+    """Requested scopes; empty: those the server names."""
 
     client_id: str = ""
-    """As registered at the authorization server; empty: registered when it is needed."""
+    """Client id at the authorization server; empty: registered dynamically."""
 
     client_secret: str = field(default="", repr=False)
-    """The secret of that client; empty: a public one. WARNING: never shown."""
+    """Client secret; empty: a public client. WARNING: never shown."""
 
     issuer: str = ""
-    """The authorization server; empty: as the server says."""
+    """The authorization server; empty: the one the server names."""
 
     token_url: str = ""
-    """Its token endpoint; empty: as its metadata says."""
+    """Its token endpoint; empty: from its metadata."""
 
     audience: str = ""
-    """Whom a token is for, where the authorization server wants to be told so."""
+    """Requested audience of the token, if the authorization server needs it."""
 
     headers: tuple[str, ...] = ()
-    """Names of headers that each user gives."""
+    """Names of headers whose values each user stores."""
 
     env: tuple[str, ...] = ()
-    """Names of variables that each user gives."""
+    """Names of environment variables whose values each user stores."""
 
 
 CALLER_VARIABLES: Final = ("id", "name", "project", "roles", "groups")
-"""What `${user.NAME}` in the override of a parameter may name."""
+"""Names that `${user.NAME}` in a parameter override can have."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterOverride:
-    """What differs for one parameter of a tool. `${user.NAME}` in texts stands for the caller."""
+    """Changes to a parameter of a tool. `${user.NAME}` in texts stands for the caller."""
 
     value: object = None
-    """Always sent, and then no caller sees or sends the parameter; None: nothing."""
+    """Fixed value; callers neither see nor send the parameter. None: not fixed."""
 
     default: object = None
-    """Sent when the caller sends nothing; None: nothing."""
+    """Sent if the caller sends no value; None: no default."""
 
     hide: bool = False
-    """Whether no caller sees or sends it."""
+    """Whether to hide the parameter from callers."""
 
     description: str = ""
-    """In place of what the server says about it; empty: that stays."""
+    """Replaces the server's description; empty: unchanged."""
 
     @property
     def is_hidden(self) -> bool:
-        """Whether callers neither see nor send it."""
+        """Whether callers neither see nor send the parameter."""
         return self.hide or self.value is not None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolOverride:
-    """How a tool is offered in place of how its server offers it."""
+    """Changes to how a tool is offered."""
 
     name: str = ""
-    """Its name for clients; empty: its own. Its key stays `server:own name`."""
+    """Name for clients; empty: unchanged. The tool's key stays `server:original_name`."""
 
     description: str = ""
-    """In place of what the server says about it; empty: that stays."""
+    """Replaces the server's description; empty: unchanged."""
 
     hide: bool = False
-    """Whether nobody sees or runs it."""
+    """Whether to hide the tool from everyone."""
 
     tags: tuple[str, ...] = ()
-    """Words by which it is found besides its texts."""
+    """Extra words for the search."""
 
     parameters: Mapping[str, ParameterOverride] = field(
         default_factory=dict[str, ParameterOverride]
     )
-    """By the name of the parameter."""
+    """Changes by parameter name."""
 
 
 CallerScope: TypeAlias = Literal["caller", "project", "all"]
-"""Who shares something: one caller, all callers of a project, or everybody."""
+"""Who shares something: one caller, all callers of a project, or everyone."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheRule:
-    """How long results of a read-only tool are kept, and for whom."""
+    """How long results of a read-only tool are cached, and for whom."""
 
     ttl_s: float
-    """Seconds."""
+    """Lifetime in seconds."""
 
     scope: CallerScope = "caller"
-    """Who gets a result that is kept."""
+    """Who shares a cached result."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerSpec:
-    """One upstream server as it is configured."""
+    """The configuration of an upstream server."""
 
     name: str
     """1 to 32 characters of `[A-Za-z0-9_.-]`, without `__`; unique within a project."""
@@ -203,114 +203,115 @@ class ServerSpec:
     """Name of its transport: a file in `upstream/transports`, or the entry point of a plugin."""
 
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
-    """What its kind needs, variables already replaced: `command args env cwd` for stdio, `url
-    headers` for http and sse, `target` for inprocess, its own for a plugin. WARNING: may hold
-    secrets; never shown."""
+    """Options of its transport, variables already replaced: `command args env cwd` for stdio,
+    `url headers` for http and sse, `target` for inprocess, others for plugins. WARNING: may
+    contain secrets; never shown."""
 
     title: str = ""
-    """The name as its owner wrote it when that had to be changed to fit; empty otherwise."""
+    """The original name if it had to be changed to be valid; empty otherwise."""
 
     enabled: bool = True
-    """Whether it is connected at all."""
+    """Whether it is used at all."""
 
     start: Literal["always", "on-demand"] = "always"
-    """Whether it is connected all the time, or when somebody needs it."""
+    """Whether it is always connected, or only while it is used."""
 
     idle_s: float = 300.0
-    """Seconds without use after which a server that starts on demand is stopped."""
+    """Seconds without calls after which an on-demand server is stopped."""
 
     timeout_s: float = 60.0
     """Seconds a call may take without progress."""
 
     max_timeout_s: float = 600.0
-    """Seconds a call may take in all, however often it reports progress."""
+    """Seconds a call may take in total, even with progress."""
 
     tool_timeouts_s: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Seconds by upstream tool name; they replace `timeout_s` for that tool."""
+    """Replacements of `timeout_s` by upstream tool name."""
 
     pinned: tuple[str, ...] = ()
-    """Upstream tool names that are always listed."""
+    """Upstream names of tools that are always listed."""
 
     forward_headers: tuple[str, ...] = ()
-    """Names of headers of clients that go on to it, in lower case."""
+    """Names of client headers that are forwarded to it, in lower case."""
 
     trust: bool = True
-    """Whether its tool annotations (read-only, idempotent) are believed for repeating calls."""
+    """Whether its annotations (read-only, idempotent) are trusted when a call could be retried."""
 
     max_message_bytes: int = 64 * 2**20
-    """Largest message that is read from it; a larger one fails its call."""
+    """Largest message accepted from it; a larger message fails its call."""
 
     era: Literal["auto", "modern", "handshake"] = "auto"
-    """Protocol era to use; `auto` probes."""
+    """Protocol era to use; `auto`: detected."""
 
     source: str = "store"
     """Where it is configured: the path of a file, or `store`."""
 
     project_id: str = DEFAULT_PROJECT
-    """The project it belongs to; the default one is nobody's and shared by all."""
+    """The project it belongs to; servers of the default project are shared by all."""
 
     tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """By upstream tool name or pattern: false takes tools away from everybody."""
+    """By upstream tool name or pattern; false disables tools for everyone."""
 
     tool_overrides: Mapping[str, ToolOverride] = field(default_factory=dict[str, ToolOverride])
-    """By upstream tool name: how the tool is offered in place of how the server offers it."""
+    """Changes to how tools are offered, by upstream tool name."""
 
     tool_caches: Mapping[str, CacheRule] = field(default_factory=dict[str, CacheRule])
-    """By upstream tool name: results that are kept for the same question."""
+    """Caching of results, by upstream tool name."""
 
     credentials: CredentialSpec = CredentialSpec()
-    """What is shown to it beside what stands in `options`."""
+    """Credentials in addition to those in `options`."""
 
     subject: str = ""
-    """Whose connection it is, where each has one; filled in while running. Empty: the one by which
-    the server tells what it offers."""
+    """Owner of the connection if there is one per user or project; set at run time. Empty: the
+    shared connection, which lists the server's tools."""
 
     audit: Literal["hashes", "full"] = "hashes"
-    """What the audit keeps of arguments and results."""
+    """Whether the audit log stores arguments and results, or only hashes."""
 
     server_id: str = ""
-    """Opaque identity of a stored server; empty for servers from files, whose name identifies."""
+    """Opaque id of a stored server; empty for servers from files, which are identified by name."""
 
     overridden: tuple[str, ...] = ()
-    """Keys of a file or a pack that the store overrides: `enabled`, `tool_permissions`."""
+    """Keys whose value from a file or pack is overridden in the store: `enabled`,
+    `tool_permissions`."""
 
     problem: str = ""
-    """Why it cannot be used as it is configured, such as a missing variable, for people; then
-    `enabled` is false and the other servers work. Empty when all is well."""
+    """Why its configuration is unusable, such as a missing variable, for people; then `enabled`
+    is false and other servers are unaffected. Empty if it is valid."""
 
     def forwarded(self, caller: "Caller") -> dict[str, str]:
-        """The headers of a caller's request that go on to the server."""
+        """The headers of a caller's request that are forwarded to the server."""
         headers = caller.headers
         return {name: headers[name] for name in self.forward_headers if name in headers}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerStatus:
-    """What is known of one upstream server right now."""
+    """The current status of an upstream server."""
 
     name: str
     """Its name."""
 
     kind: str
-    """How it is reached."""
+    """Its transport."""
 
     state: ServerState
-    """Where its state machine stands."""
+    """Its state."""
 
     era: Era | None = None
-    """The era of its main connection; None before the first connection."""
+    """Protocol era of its main connection; None before the first connection."""
 
     version: str | None = None
-    """The protocol revision that was agreed on."""
+    """Negotiated protocol version."""
 
     tools: int = 0
-    """Tools in the catalog, from the last listing that worked."""
+    """Tools in the catalog, from the last successful listing."""
 
     held: int = 0
-    """Tools, prompts, resources, templates and instructions that await approval."""
+    """Quarantined tools, prompts, resources, templates and instructions."""
 
     override_problems: tuple[str, ...] = ()
-    """Sentences about overrides of its tools that cannot be applied."""
+    """Problems of tool overrides that cannot be applied, as sentences."""
 
     resources: int = 0
     """Resources in the catalog."""
@@ -319,25 +320,25 @@ class ServerStatus:
     """Prompts in the catalog."""
 
     listed_at: str | None = None
-    """When its tools were last listed, UTC, ISO 8601; None if never."""
+    """Time of the last tool listing, UTC, ISO 8601; None if never."""
 
     last_error: str | None = None
-    """One sentence about the last failure; None if there was none."""
+    """The last failure in one sentence; None if there was none."""
 
     login_hint: str = ""
-    """How to log in at it, while it is down because nobody has; empty otherwise."""
+    """How to log in, if it is down for lack of a login; empty otherwise."""
 
     stderr_tail: tuple[str, ...] = ()
-    """The last lines a stdio server wrote to its standard error."""
+    """The last lines that a stdio server wrote to stderr."""
 
     started_at: str | None = None
-    """When the present connection was made, UTC, ISO 8601."""
+    """Start of the current connection, UTC, ISO 8601."""
 
     restarts: int = 0
-    """Connections made after the first."""
+    """Number of reconnections."""
 
     latency_ms: float | None = None
-    """Median of the last calls, milliseconds; None before the first call."""
+    """Median latency of recent calls in milliseconds; None before the first call."""
 
     pid: int | None = None
     """Process id of a stdio server."""
@@ -346,33 +347,34 @@ class ServerStatus:
     """Where it is configured."""
 
     overridden: tuple[str, ...] = ()
-    """Settings of that file or pack that the store overrides: `enabled`, `tool_permissions`."""
+    """Keys whose value from a file or pack is overridden in the store: `enabled`,
+    `tool_permissions`."""
 
     projects: tuple[str, ...] = ()
-    """The projects it belongs to; none: all see it."""
+    """The projects it belongs to; empty: visible to all."""
 
     retry_in_s: float | None = None
-    """Seconds until the next attempt to connect, when down."""
+    """Seconds until the next connection attempt, if it is down."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """Who somebody is: what a credential proves. Without any: the person at this machine."""
+    """An authenticated identity. The default is the user of this machine."""
 
     caller_id: str = "local"
-    """Opaque, stable; what its results, usage and audit records are kept under."""
+    """Opaque and stable; results, usage and audit records are stored under it."""
 
     kind: str = "local"
-    """File name in `authn/`: what proved it. WARNING: `local` may do everything."""
+    """The authenticator, a file name in `security/authn/`. WARNING: `local` may do everything."""
 
     token: str = ""
-    """Name of the opaque token that proved it; rules can be made for it."""
+    """Name of the opaque token, which permission rules can refer to."""
 
     user: str = ""
-    """Who the person is, where that is known."""
+    """The user, if known."""
 
     projects: tuple[str, ...] = ("*",)
-    """Projects it may act in; the first is its own, `*` is any, none is no project at all."""
+    """Projects it may use; the first is its default, `*` means all, empty means none."""
 
     roles: tuple[str, ...] = ()
     """Its roles."""
@@ -381,20 +383,21 @@ class Identity:
     """Its groups."""
 
     read_only: bool = False
-    """Whether it runs only tools that are marked read-only."""
+    """Whether it may run only tools marked read-only."""
 
     limits: tuple[tuple[str, int], ...] = ()
-    """Limits of its own, by name, in place of those of the settings."""
+    """Individual limits by name, which replace those of the settings."""
 
     expires_at: str | None = None
-    """From when on it is worth nothing, UTC, ISO 8601."""
+    """Expiry, UTC, ISO 8601."""
 
     @property
     def user_subject(self) -> str:
-        """The user as access rules name them; empty where none is known.
+        """The user as permission rules name it; empty if unknown.
 
-        Only administrators name the users of opaque tokens, `user:NAME`. Elsewhere users may choose
-        their names themselves, so those have the authenticator in front: `user@jwt:NAME`.
+        Users of opaque tokens are `user:NAME`, since only administrators choose their names.
+        Other identity providers may let users choose their names, so the authenticator is part
+        of it: `user@jwt:NAME`.
         """
         if not self.user:
             return ""
@@ -402,48 +405,48 @@ class Identity:
 
 
 LOCAL = Identity()
-"""The person at this machine, or a program that embeds Toolgate."""
+"""The user of this machine, or a program that embeds Toolgate."""
 
 COMMAND_LINE = "toolgate-cli"
-"""What commands call themselves as a client, before a slash and their version."""
+"""Client name of the command line, followed by a slash and the version."""
 
 CONSOLE = "console"
-"""The client of what people do on the pages of the console."""
+"""Client name of the console."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Who asks: the result of authentication."""
+    """The sender of a request, after authentication."""
 
     caller_id: str
-    """Opaque, stable."""
+    """Opaque and stable id."""
 
     project_id: str = DEFAULT_PROJECT
-    """The tenant it acts in."""
+    """The project of the request."""
 
     client: str = ""
-    """Name of the client program as it says itself, for the audit; never used for decisions."""
+    """Self-declared name of the client program, for the audit log; never used for decisions."""
 
     conversation: str = ""
-    """What its requests belong together by: thread, session, or empty when nothing is known."""
+    """The conversation of the request: thread, session, or empty if unknown."""
 
     entry_point: str = "python"
-    """What it used: `mcp`, `stdio`, `rest`, `cli`, `console`, `openai`, `metrics`, or `python` for
-    a program that embeds Toolgate and for Toolgate itself."""
+    """The entry point: `mcp`, `stdio`, `rest`, `cli`, `console`, `openai`, `metrics`, or
+    `python` for a program that embeds Toolgate and for Toolgate itself."""
 
     identity: Identity
-    """What was proved of it."""
+    """The authenticated identity."""
 
     credential: str = field(default="", repr=False)
-    """The caller's own token, where it is one of an identity provider that can be exchanged for
-    others. WARNING: never shown, and never sent to a server."""
+    """The caller's token, if it comes from an identity provider and can be exchanged. WARNING:
+    never shown, and never sent to a server."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
-    """Headers of its request that some server is to get, by name in lower case. WARNING: may hold
-    secrets; never shown or recorded, and only for servers whose `forward_headers` names them."""
+    """Request headers that a server may receive, by name in lower case. WARNING: may contain
+    secrets; never shown or recorded, and only for servers whose `forward_headers` lists them."""
 
     folder: str = ""
-    """Where its client works, told by a program of the same user; empty: where Toolgate runs."""
+    """Working folder of a client program of the same user; empty: Toolgate's own."""
 
     @classmethod
     def local(
@@ -455,9 +458,9 @@ class Caller:
         conversation: str = "",
         folder: str = "",
     ) -> "Caller":
-        """The person at this machine, or a program that embeds Toolgate.
+        """The user of this machine, or a program that embeds Toolgate.
 
-        WARNING: it may do everything.
+        WARNING: this caller may do everything.
         """
         return cls(
             caller_id=caller_id,
@@ -470,27 +473,27 @@ class Caller:
 
     @cached_property
     def thread(self) -> tuple[str, str, str]:
-        """Its conversation, told from those of other callers and projects."""
+        """Key of the conversation, unique across callers and projects."""
         return self.project_id, self.caller_id, self.conversation
 
     @property
     def is_guess(self) -> bool:
-        """Whether its conversation is known by nothing but the name of its client program."""
+        """Whether only the client's name identifies the conversation."""
         return self.conversation == self.client
 
 
 @runtime_checkable
 class Peer(Protocol):
-    """The way back to whoever made a call, while it runs: implemented by every surface."""
+    """The way back to the client while its call is running; every entry point implements it."""
 
     @property
     def era(self) -> Era:
-        """Era of the client; a modern one is asked by an `input_required` result, not by `ask`."""
+        """Protocol era of the client; modern ones get `input_required` results instead of `ask`."""
         ...
 
     @property
     def capabilities(self) -> Json:
-        """What the client can be asked, as it declared: keys such as `elicitation`, `sampling`."""
+        """The client's declared capabilities, such as `elicitation` and `sampling`."""
         ...
 
     @property
@@ -500,22 +503,22 @@ class Peer(Protocol):
 
     @property
     def log_level(self) -> str | None:
-        """Lowest level of log messages that the client asked for; None: it asked for none."""
+        """The minimum log level that the client requested; None: it requested none."""
         ...
 
     async def progress(self, params: Json) -> None:
-        """Pass a progress notification on; its token is replaced by the client's own."""
+        """Forward a progress notification with the client's own token."""
         ...
 
     async def log(self, params: Json) -> None:
-        """Pass a `notifications/message` on, unchanged, unless the client does not want it."""
+        """Forward a `notifications/message` unchanged, unless the client does not want it."""
         ...
 
     async def ask(self, method: str, params: Json) -> Json:
-        """Ask a handshake-era client: `elicitation/create`, `sampling/createMessage`, `roots/list`.
+        """Send `elicitation/create`, `sampling/createMessage` or `roots/list` to an older client.
 
         Raises:
-            CannotAskError: The client cannot be asked this.
+            CannotAskError: The client does not support it.
             RpcError: The client answered with an error.
         """
         ...
@@ -523,7 +526,7 @@ class Peer(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class AuditRecord:
-    """One line of the audit: what was asked, decided or answered. Never arguments or results."""
+    """A record of the audit log. Arguments and results are hashes, unless `audit` is `full`."""
 
     record_id: str
     """Opaque, sortable by time."""
@@ -535,43 +538,43 @@ class AuditRecord:
     """`discover`, `describe`, `call`, `read`, `prompt`, `complete`, `catalog_search` and others."""
 
     phase: Literal["intent", "outcome"] = "outcome"
-    """Whether it was written before the work or after."""
+    """Whether it was written before or after the action."""
 
     parent_id: str | None = None
-    """The record this one follows: a call its discovery, an outcome its intent."""
+    """The preceding record: the discovery before a call, the intent of an outcome."""
 
     project_id: str = DEFAULT_PROJECT
-    """The tenant."""
+    """The project."""
 
     caller_id: str = "local"
-    """Who asked."""
+    """The caller."""
 
     client: str = ""
-    """The client program's own name."""
+    """Self-declared name of the client program."""
 
     conversation: str = ""
-    """What it belongs to, when known."""
+    """The conversation, if known."""
 
     request_id: str = ""
-    """The id that log lines, errors and answers of this request carry."""
+    """Id that also appears in log lines, errors and responses of the request."""
 
     server: str | None = None
-    """The server that was reached."""
+    """The server involved."""
 
     target: str | None = None
     """Tool key, resource URI or prompt name."""
 
     digest: str | None = None
-    """Digest of the tool's definition at that moment."""
+    """Digest of the tool's definition at that time."""
 
     query: str | None = None
-    """The request of a discovery, when the settings allow keeping it."""
+    """The query of a discovery, if the settings allow storing it."""
 
     status: str = "ok"
-    """`ok`, `tool_error` (the tool said so), or the `code` of the error."""
+    """`ok`, `tool_error` (reported by the tool), or the `code` of the error."""
 
     duration_ms: float | None = None
-    """Milliseconds from request to answer."""
+    """Milliseconds from request to response."""
 
     request_bytes: int | None = None
     """Size of the arguments as JSON."""
@@ -580,10 +583,11 @@ class AuditRecord:
     """Size of the result as JSON."""
 
     arguments_sha256: str | None = None
-    """Hash of the arguments as JSON, for comparing without keeping them."""
+    """Hash of the arguments as JSON, for comparison without storing them."""
 
     response_sha256: str | None = None
     """Hash of the result as JSON."""
 
     detail: Json = field(default_factory=dict[str, Any])
-    """Further fields of an action: tools shown with their relevance, notices, tokens."""
+    """Further fields, depending on the action: shown tools with their relevance, notices,
+    tokens."""

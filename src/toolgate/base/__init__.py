@@ -1,1 +1,1 @@
-"""Foundations without any dependency on the rest: ids, names, JSON, signing, tracing, plugins."""
+"""Foundations without dependencies in the package: ids, names, JSON, signing, tracing, plugins."""

@@ -1,15 +1,15 @@
-"""IP addresses of clients as they are counted: an address, or the network that one client has."""
+"""IP addresses as limits count them: an IPv4 address, or the IPv6 network of a client."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 __all__ = ["client_network", "parse_address"]
 
 _IPV6_PREFIX_BITS = 64
-"""An IPv6 customer has at least this network, and all addresses in it (RFC 6177)."""
+"""The smallest network that an IPv6 customer gets; its addresses count as one client (RFC 6177)."""
 
 
 def parse_address(text: str) -> IPv4Address | IPv6Address | None:
-    """The address in a text; an IPv4 address that is mapped into IPv6 as IPv4; None: no address."""
+    """Parse an IP address; IPv4-mapped IPv6 becomes IPv4. None if the text is no address."""
     try:
         address = ip_address(text.strip("[]"))
     except ValueError:
@@ -18,7 +18,7 @@ def parse_address(text: str) -> IPv4Address | IPv6Address | None:
 
 
 def client_network(text: str) -> str:
-    """What to count a client by: its IPv4 address, or the /64 network of its IPv6 address."""
+    """What a client is counted by: its IPv4 address, or the /64 network of its IPv6 address."""
     address = parse_address(text)
     if address is None:
         return text

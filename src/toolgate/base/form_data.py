@@ -7,48 +7,48 @@ __all__ = ["ANONYMOUS_FORM", "USER_FORM", "FormLimits", "FormTooLargeError", "pa
 
 
 class FormTooLargeError(Exception):
-    """A form has more bytes or fields than its sender may send; the text is for people."""
+    """A form has more bytes or fields than allowed; the message is for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormLimits:
-    """How large a form may be."""
+    """Size limits of a form."""
 
     max_bytes: int
-    """Bytes of the encoded form."""
+    """Largest size of the encoded form in bytes."""
 
     max_fields: int
-    """Fields, each value of a repeated one counted."""
+    """Largest number of fields, counting each value of a repeated field."""
 
     def check_size(self, size: int) -> None:
-        """Refuse a body of more bytes.
+        """Check the size of a body in bytes.
 
         Raises:
-            FormTooLargeError: It is larger.
+            FormTooLargeError: The body is larger than `max_bytes`.
         """
         if size > self.max_bytes:
             raise FormTooLargeError(f"The form is larger than {self.max_bytes // 1024:,} KB.")
 
 
 ANONYMOUS_FORM = FormLimits(max_bytes=64 * 2**10, max_fields=100)
-"""For anyone who has not logged in: a token, and a form typed before the session ended. Chosen."""
+"""Before login: room for a token, and for a form filled in before the session ended (chosen)."""
 
 USER_FORM = FormLimits(max_bytes=4 * 2**20, max_fields=5_000)
-"""For users: larger than any form of the console with the longest texts it accepts. Chosen."""
+"""For users: larger than any console form with the longest texts it accepts (chosen)."""
 
 
 def parse_form(body: bytes, limits: FormLimits) -> dict[str, list[str]]:
-    """The values of each field of a form, with plain line feeds.
+    """Parse a form into the values of each field. Line breaks become line feeds.
 
     Args:
-        body: `application/x-www-form-urlencoded` in UTF-8; other bytes are replaced.
-        limits: What the sender may send.
+        body: `application/x-www-form-urlencoded` in UTF-8; invalid bytes are replaced.
+        limits: Size limits for this sender.
 
     Raises:
-        FormTooLargeError: There are more bytes or fields.
+        FormTooLargeError: The form has more bytes or fields.
     """
     limits.check_size(len(body))
-    # Before any text is decoded; `parse_qsl` takes no other separator.
+    # Counted before any text is decoded; `parse_qsl` accepts no other separator.
     if body.count(b"&") >= limits.max_fields:
         raise FormTooLargeError(f"The form has more than {limits.max_fields:,} fields.")
     form: dict[str, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Ids and the current time: the only module that asks the system for either."""
+"""Ids and the current time: the only module that asks the operating system for them."""
 
 import os
 import sys
@@ -10,9 +10,9 @@ from functools import lru_cache
 __all__ = ["new_id", "unix_now", "utc_now", "utc_text", "utc_text_of"]
 
 _RANDOM_BYTES = 10
-"""Bytes of chance in an identifier: 80 bits, as in the ULID specification."""
+"""Random bytes in an id: 80 bits, as in the ULID specification."""
 _AT_ONCE = 400
-"""Ids whose randomness is asked for together: each call of the system costs as much as ten ids."""
+"""Ids whose random bytes are read in one system call, which costs as much as ten ids."""
 
 _lock = threading.Lock()
 _last = 0
@@ -22,11 +22,11 @@ if sys.platform != "win32":
 
 
 def new_id() -> str:
-    """A fresh opaque id, 32 characters of `[0-9a-f]`.
+    """A new opaque id of 32 characters from `[0-9a-f]`.
 
-    Ids sort by the time they were made, within a process strictly, whatever its clock does. The
-    layout (48 bits of milliseconds, then random ones) follows UUID version 7, without its marker
-    bits: https://www.rfc-editor.org/rfc/rfc9562#section-5.7
+    Ids sort by creation time; within a process strictly, even if its clock goes back. The layout
+    (48 bits of milliseconds, then random bits) follows UUID version 7 without its marker bits:
+    https://www.rfc-editor.org/rfc/rfc9562#section-5.7
     """
     global _last  # noqa: PLW0603 - order within the process needs the id before
     with _lock:
@@ -36,30 +36,30 @@ def new_id() -> str:
             _randoms.extend(int.from_bytes(fetched[at : at + _RANDOM_BYTES]) for at in starts)
         random = _randoms.pop()
         fresh = (time.time_ns() // 1_000_000 << 8 * _RANDOM_BYTES) | random
-        # Within one millisecond, or after the clock went back, count on in steps that cannot be
-        # guessed: other processes make ids at the same time.
+        # Within a millisecond, or after the clock went back, count up in random steps: ids stay
+        # unguessable, and processes that create ids at the same time do not collide.
         _last = fresh if fresh > _last else _last + 1 + (random & 0xFFFF_FFFF)
         return f"{_last:032x}"
 
 
 def utc_now(*, plus_s: float = 0.0) -> str:
-    """The present moment, or one `plus_s` seconds from it, as everything here writes times."""
+    """The current time, or a time `plus_s` seconds later, in the format of `utc_text`."""
     return _text(time.time_ns() // 1_000_000 + round(plus_s * 1000))
 
 
 def unix_now() -> int:
-    """Seconds since 1970, as OpenAI's API writes times."""
+    """The current time in seconds since 1970, as OpenAI's API writes it."""
     return int(time.time())
 
 
 def utc_text(moment: datetime) -> str:
-    """An aware moment as text: `2026-07-28T09:30:00.123Z`; sorts by time."""
+    """Format an aware datetime as `2026-07-28T09:30:00.123Z`, which sorts by time."""
     text = moment.astimezone(UTC).isoformat(timespec="milliseconds")
     return text.replace("+00:00", "Z")
 
 
 def utc_text_of(seconds: float) -> str:
-    """A moment in seconds since 1970 as text, as `utc_now` writes it."""
+    """Format a time in seconds since 1970 like `utc_now`."""
     return _text(round(seconds * 1000))
 
 
@@ -70,5 +70,5 @@ def _text(milliseconds: int) -> str:
 
 @lru_cache(maxsize=16)
 def _second(seconds: int) -> str:
-    """Much asked for: every record has a time, and hundreds of them fall into one second."""
+    """Cached: every record has a time, and hundreds of them share a second."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))

@@ -1,6 +1,6 @@
 """How this program was installed, and the commands that follow from it.
 
-The layouts are those that pipx 1.18 and uv 0.13 write.
+The folder layouts are those of pipx 1.18 and uv 0.13.
 """
 
 import json
@@ -22,31 +22,31 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["DISTRIBUTION", "Installation", "current_installation", "install_hint", "package_hint"]
 
 DISTRIBUTION: Final = "toolgate-mcp"
-"""The name to install. `toolgate` on PyPI is another project's."""
+"""The name on PyPI. `toolgate` there is a different project."""
 
 Installer: TypeAlias = Literal["pip", "uv", "pipx", "pipx run", "uv tool", "uvx"]
 
 _UV_CACHE = re.compile(r"(?:archive|environments|builds)-v\d+")
-"""Folders of uv's cache that hold environments; the cache itself may have any name."""
+"""Folders in uv's cache that contain environments; the cache itself can have any name."""
 
 _EXTRA_MARKER = re.compile(r"""\s*(?:and\s+)?extra\s*==\s*(['"])(?P<extra>[^'"]+)\1\s*$""")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Installation:
-    """One installed Toolgate."""
+    """An installation of Toolgate."""
 
     installer: Installer
-    """What made the environment; `pip` also stands for everything unknown."""
+    """The program that created the environment; `pip` also if that is unknown."""
 
     environment: Path
     """The folder of the environment, `sys.prefix`."""
 
     distribution: Distribution | None
-    """The installed metadata; None when the sources run without being installed."""
+    """The metadata of the installed package; None if the sources run without being installed."""
 
     search_path: Sequence[str]
-    """Folders that packages are imported from, `sys.path`."""
+    """Folders that packages are imported from, like `sys.path`."""
 
     @property
     def is_temporary(self) -> bool:
@@ -56,8 +56,8 @@ class Installation:
     def install_command(self, *, extra: str = "", package: str = "") -> str:
         """The command that installs an extra of Toolgate or another package into this environment.
 
-        pipx gets the packages of the extra: `pipx inject` with the extra itself would replace the
-        source that Toolgate was installed from by the package index.
+        For pipx, the packages of the extra are named: injecting the extra itself would reinstall
+        Toolgate from the package index.
         """
         packages = [package] if package else []
         match self.installer:
@@ -76,7 +76,7 @@ class Installation:
                 return f"{starter} {option} {source}{_with(packages)} toolgate"
 
     def reinstall_command(self) -> str:
-        """The command that installs the same Toolgate again."""
+        """The command that installs the same version from the same source again."""
         match self.installer:
             case "pip":
                 return f"pip install --force-reinstall {_quoted([self._requirement()])}"
@@ -92,7 +92,7 @@ class Installation:
                 return f"pipx run --no-cache --spec {_quoted([self._requirement()])} toolgate"
 
     def uninstall_command(self) -> str:
-        """The command that removes the program; empty where it was never installed."""
+        """The command that uninstalls Toolgate; empty if it was never installed."""
         match self.installer:
             case "pip":
                 return f"{Path(sys.executable).name} -m pip uninstall {DISTRIBUTION}"
@@ -106,11 +106,11 @@ class Installation:
                 return ""
 
     def start_command(self) -> tuple[str, ...]:
-        """Program and arguments that start the same Toolgate after its environment is deleted.
+        """The command line that starts the same Toolgate even after this environment is deleted.
 
         Raises:
-            SettingError: The source that this temporary environment was made from is not known, is
-                gone, or has an address with a password in it.
+            SettingError: The environment is temporary, and its source is unknown, gone, or has
+                an address with a password.
         """
         starter, option = _STARTERS[self.installer]
         problem = self._source_problem()
@@ -129,14 +129,14 @@ class Installation:
         return (program, *rest, option, requirement, DISTRIBUTION)
 
     def _requirement(self, *extras: str) -> str:
-        """Toolgate with the extras that it has and these, from the source it came from."""
+        """The requirement of Toolgate with installed and given extras, from its original source."""
         names = sorted({*self._present_extras(), *extras} - {""})
         name = f"{DISTRIBUTION}[{','.join(names)}]" if names else DISTRIBUTION
         url, _ = _without_credentials(self._source())
         return f"{name} @ {url}" if url else name
 
     def _source(self) -> str:
-        """Address that Toolgate was installed from; empty for a package index."""
+        """The address that Toolgate was installed from; empty for a package index."""
         direct = self._direct_url()
         url = str(direct.get("url", ""))
         if vcs := json_object(direct.get("vcs_info")):
@@ -151,7 +151,7 @@ class Installation:
         return json_object(json.loads(text)) if text else {}
 
     def _source_problem(self) -> str:
-        """Why nobody can start from the source again; empty when it can be done."""
+        """Why the source cannot be used again; empty if it can."""
         if self.distribution is None:
             return f"the source of {DISTRIBUTION} is not known"
         url, has_credentials = _without_credentials(str(self._direct_url().get("url", "")))
@@ -164,7 +164,7 @@ class Installation:
         return ""
 
     def _packages_of(self, extra: str) -> list[str]:
-        """Requirements that an extra adds, as the metadata has them."""
+        """Requirements that an extra adds, from the metadata."""
         requires = (self.distribution.requires if self.distribution else None) or []
         packages: list[str] = []
         for requirement in requires:
@@ -176,7 +176,7 @@ class Installation:
         return packages
 
     def _present_extras(self) -> set[str]:
-        """Extras whose packages are all installed, without those that another one includes."""
+        """Extras whose packages are all installed, without those that another extra includes."""
         if self.distribution is None:
             return set()
         provided: list[str] = self.distribution.metadata.get_all("Provides-Extra") or []
@@ -200,7 +200,7 @@ class Installation:
         return match is not None and any(True for _ in distributions(name=match[0], path=path))
 
     def _tool_packages(self) -> list[str]:
-        """What was added by `uv tool install --with`, which has to be named again."""
+        """Packages added by `uv tool install --with`, which must be named again."""
         receipt = tomllib.loads((self.environment / "uv-receipt.toml").read_text("utf-8"))
         rows = json_array(json_object(receipt.get("tool")).get("requirements"))
         return [
@@ -214,13 +214,13 @@ _STARTERS: Final[dict[str, tuple[str, str]]] = {
     "uvx": ("uvx", "--from"),
     "pipx run": ("pipx run", "--spec"),
 }
-"""Programs that start a package without installing it, and their option for its source."""
+"""Programs that run a package without installing it, and their option for its source."""
 
 
 def current_installation(
     environment: Path | None = None, search_path: Sequence[str] | None = None
 ) -> Installation:
-    """The installation that runs now, or the one in another environment."""
+    """The running installation, or the one in another environment."""
     environment = environment or Path(sys.prefix)
     search_path = sys.path if search_path is None else search_path
     distribution = next(iter(distributions(name=DISTRIBUTION, path=list(search_path))), None)
@@ -233,12 +233,12 @@ def current_installation(
 
 
 def install_hint(extra: str) -> str:
-    """What to do when a library of this extra is missing, without the full stop."""
+    """How to install the libraries of an extra, without a full stop."""
     return f"Run: {current_installation().install_command(extra=extra)}"
 
 
 def package_hint(package: str) -> str:
-    """What to do when this package, which no extra brings, is missing; without the full stop."""
+    """How to install a package that belongs to no extra, without a full stop."""
     return f"Run: {current_installation().install_command(package=package)}"
 
 
@@ -254,7 +254,7 @@ def _installer_of(environment: Path, distribution: Distribution | None) -> Insta
 
 
 def _without_credentials(url: str) -> tuple[str, bool]:
-    """The address without user and password, and whether there were any; `ssh` has a user only."""
+    """The URL without user and password, and whether it had any; for `ssh`, the user stays."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     if not at or (parts.scheme.endswith("ssh") and ":" not in user):

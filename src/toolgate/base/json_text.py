@@ -19,11 +19,11 @@ _ESCAPED_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def dumps(value: Any) -> bytes:
-    """A JSON value as UTF-8 without blanks; lone surrogates become U+FFFD.
+    """Encode a JSON value as compact UTF-8; lone surrogates become U+FFFD.
 
     Raises:
-        TypeError: The value is no JSON.
-        ValueError: It holds NaN or an infinity, which JSON has not.
+        TypeError: The value is not JSON.
+        ValueError: It contains NaN or an infinity, which JSON does not have.
     """
     try:
         return orjson.dumps(value)
@@ -36,23 +36,23 @@ def dumps(value: Any) -> bytes:
 
 
 def dumps_to_keep(value: Any) -> bytes:
-    """The same for a text that stays in memory: it takes as much of that as it is long.
+    """Like `dumps`, for a text that stays in memory: it uses no more memory than its length.
 
-    orjson leaves the room that it wrote into around its results, 4 to 8 KB each (seen with 3.13.0).
+    orjson leaves 4 to 8 KB of its buffer allocated with each result (seen with 3.13.0).
 
     Raises:
-        TypeError: The value is no JSON.
-        ValueError: It holds NaN or an infinity, which JSON has not.
+        TypeError: The value is not JSON.
+        ValueError: It contains NaN or an infinity, which JSON does not have.
     """
     return bytes(memoryview(dumps(value)))
 
 
 def loads(data: bytes | str) -> Any:
-    """The value of a JSON text; integers keep all their digits, lone surrogates become U+FFFD.
+    """Parse a JSON text; integers keep all digits, lone surrogates become U+FFFD.
 
     Raises:
-        ValueError: It is no JSON: NaN and infinities, numbers beyond the range of a double, and
-            text that is not UTF-8 included.
+        ValueError: The text is not valid JSON or not UTF-8, or contains NaN, an infinity or a
+            number beyond the range of a double.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if not has_long_number(raw):
@@ -68,9 +68,9 @@ def loads(data: bytes | str) -> Any:
 
 
 def has_long_number(text: bytes | bytearray) -> bool:
-    """Whether a run of digits is so long that it may not fit into 64 bits.
+    """Whether a run of digits is so long that the number may not fit into 64 bits.
 
-    Two passes in C; a regular expression needs six times as long for 10 MB.
+    Two passes in C: a regular expression takes six times as long for 10 MB.
     """
     return len(text) >= len(_LONG_NUMBER) and _LONG_NUMBER in text.translate(_TO_ZEROS)
 

@@ -1,7 +1,7 @@
-"""Loads heavy modules of Toolgate one at a time.
+"""Imports heavy modules of Toolgate, one at a time.
 
-Two threads that import parts of one library at the same time can see half of it: Python breaks the
-cycle that both wait in by handing out modules which are not finished.
+Two threads that import parts of one library at the same time can see half-initialised modules:
+Python resolves the deadlock of their import locks by handing them out.
 """
 
 from importlib import import_module
@@ -16,7 +16,7 @@ _ALONE = RLock()
 
 
 async def load(name: str) -> Any:
-    """The module, imported in a thread while everything else goes on."""
+    """Import a module in a thread, so that the event loop stays free."""
     return await anyio.to_thread.run_sync(_load, name)
 
 

@@ -1,6 +1,6 @@
-"""Log set-up for serving processes, and the format of log lines.
+"""Sets up logging for serving processes, and formats log lines.
 
-Called by the command line when a gateway starts; importing a module of Toolgate sets up nothing.
+The command line calls it when a gateway starts; importing Toolgate does not configure logging.
 """
 
 import json
@@ -23,13 +23,13 @@ from toolgate.errors import SettingError
 __all__ = ["REQUEST_ID", "read_tail", "set_up", "tail", "take_over"]
 
 REQUEST_ID: ContextVar[str] = ContextVar("request_id", default="")
-"""Id of the request that is being worked on; log lines, audit, errors and answers carry it."""
+"""Id of the current request, contained in log lines, audit records, errors and responses."""
 
 ROTATE_BYTES = 10 * 2**20
-"""Size at which a log file is put aside."""
+"""Size at which a log file is rotated (chosen)."""
 
 ROTATE_KEPT = 5
-"""Files put aside that are kept."""
+"""Number of rotated files to keep (chosen)."""
 
 _LEVELS = {
     "debug": logging.DEBUG,
@@ -39,11 +39,11 @@ _LEVELS = {
 }
 
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-"""Attributes that every record has; the rest are the fields of the event."""
+"""Attributes of every log record; all others are fields of the event."""
 
 
 class LogOptions(Protocol):
-    """What `set_up` reads of the table `[log]`."""
+    """The part of the table `[log]` that `set_up` reads."""
 
     @property
     def level(self) -> str:
@@ -57,7 +57,7 @@ class LogOptions(Protocol):
 
     @property
     def path(self) -> Path | None:
-        """The file to write to; None for the stream."""
+        """The file to write to; None: the stream."""
         ...
 
     @property
@@ -69,13 +69,13 @@ class LogOptions(Protocol):
 def set_up(
     settings: LogOptions, *, verbose: int = 0, stream: TextIO | None = None, worker: int = 0
 ) -> Path | None:
-    """Send the log where the settings say; gives the file, None for standard error.
+    """Configure logging. Returns the log file, or None for standard error.
 
     Args:
         settings: Table `[log]`.
-        verbose: 1 and more lower the level to debug.
-        stream: Where to write when there is no file; standard error by default.
-        worker: Number that all lines name, for one of several processes of a gateway; 0: none.
+        verbose: 1 or more lowers the level to debug.
+        stream: Destination if there is no file; standard error by default.
+        worker: Number of this process among the workers of a gateway, added to all lines; 0: none.
 
     Raises:
         SettingError: The file cannot be written.
@@ -101,11 +101,11 @@ def set_up(
 
 
 def take_over(library: str) -> None:
-    """Have the log of a library that writes one of its own go where that of the gateway goes.
+    """Send the log of a library with handlers of its own to the log of the gateway.
 
-    Call it after the library was imported: FastMCP then sends its log to standard error, in colours
-    and columns, whatever `[log]` says (fastmcp 4.1.2). Without `set_up` nothing is done: in a
-    program of somebody else that program decides.
+    Call it after importing the library: FastMCP then logs to standard error, in colours and
+    columns, whatever `[log]` says (fastmcp 4.1.2). Without `set_up` it does nothing: if Toolgate
+    is embedded, the host program decides.
     """
     ours = (JsonLines, TextLines)
     if not any(isinstance(handler.formatter, ours) for handler in logging.getLogger().handlers):
@@ -119,7 +119,7 @@ def take_over(library: str) -> None:
 
 
 def tail(path: Path, *, lines: int = 200) -> list[str]:
-    """The last lines of a log file; none when it cannot be read."""
+    """The last lines of a log file; empty if it cannot be read."""
     try:
         with path.open("rb") as file:
             return read_tail(file, lines=lines)
@@ -128,7 +128,7 @@ def tail(path: Path, *, lines: int = 200) -> list[str]:
 
 
 def read_tail(file: BinaryIO, *, lines: int, most_bytes: int = 256 * 2**10) -> list[str]:
-    """The last lines of an open file, which stands at what it has read to then."""
+    """The last lines of an open file; afterwards its position is the end of what was read."""
     file.seek(0, os.SEEK_END)
     file.seek(max(0, file.tell() - most_bytes))
     read = file.read().decode("utf-8", "replace").splitlines()
@@ -136,7 +136,7 @@ def read_tail(file: BinaryIO, *, lines: int, most_bytes: int = 256 * 2**10) -> l
 
 
 class ByServer(logging.Filter):
-    """Lets a record pass by the level of the server it speaks of, else by the general one."""
+    """Filters records by the level of the server they are about, or else by the general level."""
 
     def __init__(self, level: int, by_server: Mapping[str, int]) -> None:
         super().__init__()
@@ -156,20 +156,20 @@ def _name_worker(number: int, record: logging.LogRecord) -> bool:
 
 
 class PrivateFile(logging.handlers.RotatingFileHandler):
-    """A log file that its user alone may read: it names servers, programs and paths.
+    """A log file that only its user can read, since it names servers, programs and paths.
 
-    Several processes may write to it: one puts it aside, the others follow.
+    Several processes may write to it: one rotates it, the others follow.
     """
 
     def shouldRollover(self, record: logging.LogRecord) -> int:  # noqa: N802 - name of the library
-        """Whether the file is full; the one that is there now, if another process put one aside."""
+        """Whether the file is full; first follows another process that rotated it."""
         if self.stream is not None and self._is_replaced(self.stream):
             self.stream.close()
             self.stream = self._open()
         return super().shouldRollover(record)
 
     def doRollover(self) -> None:  # noqa: N802 - name of the library
-        """Put the file aside, unless another process has just done so."""
+        """Rotate the file, unless another process has just done so."""
         if sys.platform == "win32" or self.stream is None:
             super().doRollover()
             return
@@ -184,7 +184,7 @@ class PrivateFile(logging.handlers.RotatingFileHandler):
             os.close(full)
 
     def _is_replaced(self, stream: TextIOWrapper) -> bool:
-        """Whether another file has the name by now, or none."""
+        """Whether the name now belongs to another file, or to none."""
         try:
             named = Path(self.baseFilename).stat()
         except OSError:
@@ -196,7 +196,7 @@ class PrivateFile(logging.handlers.RotatingFileHandler):
         def private(path: str, flags: int) -> int:
             return os.open(path, flags, 0o600)
 
-        # the opener hides from the type checker that the file is one of text
+        # With the opener, the type checker no longer knows that this is a text file.
         file: Any = open(  # noqa: SIM115 - the handler closes it
             self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=private
         )
@@ -207,7 +207,7 @@ class TextLines(logging.Formatter):
     """`2026-01-31 10:00:00.000+01:00 warning upstream down  server=github after_s=5.0`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, with the traceback below it where there is one."""
+        """A line, followed by the traceback if there is one."""
         at = _at(record).astimezone().isoformat(sep=" ", timespec="milliseconds")
         fields = "".join(f" {name}={_word(value)}" for name, value in _fields(record).items())
         line = f"{at} {record.levelname.lower():<7} {_one_line(record.getMessage())}"
@@ -216,7 +216,7 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One JSON object a line: `at`, `level`, `logger`, `event`, the fields, `traceback`."""
+    """One JSON object per line: `at`, `level`, `logger`, `event`, the fields, `traceback`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
@@ -276,5 +276,5 @@ def _word(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
-    """A text of others cannot start a line of its own in the log."""
+    """Escape line breaks, so that foreign text cannot start a log line."""
     return text.replace("\r", "\\r").replace("\n", "\\n")

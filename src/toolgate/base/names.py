@@ -6,7 +6,7 @@ from collections.abc import Collection
 __all__ = ["NO_PROJECT", "current_key", "fold", "is_project_name", "server_prefix"]
 
 NO_PROJECT = frozenset({"default", "UNASSIGNED", "__unassigned__"})
-"""How clients say that they mean no project."""
+"""Values with which clients say that they use no project."""
 
 _CURRENT_KEYS = {
     "approval": "approver",
@@ -18,30 +18,31 @@ _CURRENT_KEYS = {
     "rest_s": "cooldown_s",
     "wait_s": "embedding_wait_s",
 }
-"""Settings by a former name. Only the hint of an error uses them: no former name is read."""
+"""Former names of settings and their current names, used only for the hint of an error: former
+names are not accepted."""
 
 _PROJECT = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 def is_project_name(name: str) -> bool:
-    """Whether a project can be called so; the words of `NO_PROJECT` stand for none."""
+    """Whether a text is a valid project name; the values of `NO_PROJECT` are not."""
     return _PROJECT.fullmatch(name) is not None and name not in NO_PROJECT
 
 
 def current_key(former: str, allowed: Collection[str]) -> str:
-    """The name that a setting has now, by its former name; empty: it never had that name."""
+    """The current name of a renamed setting; empty if there is none."""
     name = _CURRENT_KEYS.get(former, "")
     return name if name in allowed else ""
 
 
 def server_prefix(server: str) -> str:
-    """What stands for a server in exposed names: its name, with `-` for `_` and `.`.
+    """The prefix of a server in exposed names: its name, with `-` instead of `_` and `.`.
 
-    Without `_` in it, the first `_` of a folded name always ends the server.
+    Without `_` in the prefix, the first `_` of a folded name always ends it.
     """
     return server.replace("_", "-").replace(".", "-")
 
 
 def fold(name: str) -> str:
-    """A name as the most forgetful client sees it; exposed names differ even so."""
+    """Fold case and separators, as some clients do. Exposed names stay unique even then."""
     return re.sub(r"_+", "_", name.lower()).replace("-", "_")

@@ -1,6 +1,6 @@
-"""Finds pack folders and reads their files: bounded, UTF-8, errors with file and line.
+"""Finds pack folders and reads their files: bounded, UTF-8, with file and line in errors.
 
-Knows nothing of intents, rules or tools: whoever knows a kind of file says what may stand in it.
+It knows nothing of intents, rules or tools; the code for each kind of file defines its contents.
 """
 
 import re
@@ -27,10 +27,10 @@ __all__ = [
 ]
 
 MOST_BYTES: Final = 5_000_000
-"""Longest text of a pack; some hundred prompts take 20 kB."""
+"""Longest text of a pack in bytes (chosen: several hundred prompts take 20 kB)."""
 
 _MOST_TABLE_BYTES: Final = 1_000_000
-"""Bytes; chosen: a table of rules that people write by hand is far smaller."""
+"""Longest TOML file in bytes (chosen: handwritten tables are far smaller)."""
 
 _PARTS: Final = (
     *("intents", "embeddings", "rules", "tools", "programs", "prompts", "resources", "proxies"),
@@ -38,40 +38,40 @@ _PARTS: Final = (
 )
 
 _ABOUT: Final = frozenset({"README", "LICENSE", "LICENCE", "CHANGELOG", "CONTRIBUTING", "NOTICE"})
-"""Files about a folder, which nobody takes for a pack or an intent."""
+"""Names of files about a folder, which are never packs or intents."""
 
 _T = TypeVar("_T")
 
 
 class PackFile:
-    """A text of a pack; it is read when it is first asked for."""
+    """A text file of a pack, read on first use."""
 
     def __init__(self, path: Path, *, text: str | None = None) -> None:
-        """Name a file.
+        """Refer to a file.
 
         Args:
-            path: Where it is.
-            text: What it says, where that is known already.
+            path: Its path.
+            text: Its content, if already known.
         """
         self.path = path
         self._text = text
 
     @property
     def text(self) -> str:
-        """What it says, without a mark of byte order.
+        """The content, without a byte order mark.
 
         Raises:
-            PackError: It cannot be read, is too large, or is no UTF-8 text.
+            PackError: The file cannot be read, is too large, or is not UTF-8.
         """
         if self._text is None:
             self._text = self._read(MOST_BYTES, "Some hundred lines are enough: divide it.")
         return self._text
 
     def prose(self) -> str:
-        """What it says, where that is meant for people.
+        """The content of a file meant for people.
 
         Raises:
-            PackError: As `text`, or it is no text.
+            PackError: As for `text`, or the content is not text.
         """
         where = self.text.find("\0")
         if where >= 0:
@@ -79,19 +79,19 @@ class PackFile:
         return self.text
 
     def lines(self) -> tuple[str, ...]:
-        """Its lines without blanks around them; empty ones and those with `#` in front are none.
+        """The stripped lines, without empty lines and comments (`#`).
 
         Raises:
-            PackError: As `prose`.
+            PackError: As for `prose`.
         """
         lines = (line.strip() for line in self.prose().splitlines())
         return tuple(line for line in lines if line and not line.startswith("#"))
 
     def table(self) -> "PackTable":
-        """The file as a table.
+        """The content as a TOML table.
 
         Raises:
-            PackError: As `text`, or it is no TOML.
+            PackError: As for `text`, or the content is not TOML.
         """
         if self._text is None:
             self._text = self._read(
@@ -111,7 +111,7 @@ class PackFile:
             ) from error
 
     def fail(self, line: int | None, reason: str, hint: str) -> NoReturn:
-        """Say what is wrong with it, in a line or as a whole.
+        """Report a problem with a line, or with the whole file if `line` is None.
 
         Raises:
             PackError: Always.
@@ -120,7 +120,7 @@ class PackFile:
         raise PackError(f"{self.path}{where}: {reason}.", hint=hint)
 
     def line(self, key: str) -> int | None:
-        """The line of a key of its table, if it can be told."""
+        """The line number of a key of the table, if it can be found."""
         match = re.search(
             rf"^\s*(?:{re.escape(key)}\s*=|\[.*\b{re.escape(key)}\b)", self.text, re.MULTILINE
         )
@@ -128,7 +128,7 @@ class PackFile:
 
     def _read(self, most_bytes: int, hint: str) -> str:
         try:
-            # Reading a pipe or a device may never end.
+            # Reading a pipe or a device may block forever.
             if self.path.exists() and not self.path.is_file():
                 self.fail(None, "this is no file", "Put a file there, or remove it.")
             with self.path.open("rb") as opened:
@@ -151,14 +151,14 @@ class PackFile:
 
 
 class PackTable:
-    """A table of a file; what is wrong in it is said with file and line."""
+    """A TOML table of a file; its errors name file and line."""
 
     def __init__(self, content: dict[str, Any], file: PackFile) -> None:
         self.content = content
         self.file = file
 
     def fail(self, key: str, reason: str, hint: str) -> NoReturn:
-        """Say what is wrong with a key.
+        """Report a problem with a key.
 
         Raises:
             PackError: Always.
@@ -166,14 +166,14 @@ class PackTable:
         self.file.fail(self.file.line(key), reason, hint)
 
     def only(self, keys: frozenset[str]) -> None:
-        """Refuse keys that mean nothing."""
+        """Reject unknown keys."""
         for key in self.content:
             if key not in keys:
                 allowed = ", ".join(sorted(keys))
                 self.fail(key, f"there is no key {key!r} here", f"Allowed: {allowed}.")
 
     def take(self, key: str, kind: Callable[..., _T], default: _T) -> _T:
-        """A value of a plain type."""
+        """A value of a simple type."""
         value = self.content.get(key, default)
         if type(value) is not kind:
             type_names = {str: "a text", int: "a whole number", bool: "true or false"}
@@ -182,21 +182,21 @@ class PackTable:
         return cast("_T", value)
 
     def number(self, key: str) -> float | None:
-        """A number, or None where there is none."""
+        """A number; None if the key is missing."""
         value = self.content.get(key)
         if value is not None and type(value) not in {int, float}:
             self.fail(key, f"{key!r} is {value!r}", "It has to be a number.")
         return value
 
     def share(self, key: str) -> float | None:
-        """A number in [0, 1], or None where there is none."""
+        """A number in [0, 1]; None if the key is missing."""
         value = self.number(key)
         if value is not None and not 0 <= value <= 1:
             self.fail(key, f"{key!r} is {value!r}", "It has to be 0 to 1.")
         return None if value is None else float(value)
 
     def choice(self, key: str, allowed: tuple[Any, ...], default: str | None = None) -> Any:
-        """One of some words."""
+        """One of several allowed words."""
         value = self.content.get(key, default)
         if value not in allowed:
             options = ", ".join(repr(value_allowed) for value_allowed in allowed)
@@ -204,7 +204,7 @@ class PackTable:
         return value
 
     def strings(self, key: str) -> list[str]:
-        """A list of texts, none of them empty."""
+        """A list of non-empty strings."""
         value = self.content.get(key, [])
         plain = cast("list[object]", value) if isinstance(value, list) else [None]
         if not all(isinstance(item, str) and item.strip() for item in plain):
@@ -212,7 +212,7 @@ class PackTable:
         return cast("list[str]", plain)
 
     def sub(self, key: str) -> "PackTable":
-        """A table inside; empty where there is none."""
+        """A nested table; empty if the key is missing."""
         value = self.content.get(key, {})
         if not isinstance(value, dict):
             self.fail(key, f"{key!r} is no table", f"Write it as a part of the file: [{key}]")
@@ -233,7 +233,7 @@ def is_pack(folder: Path) -> bool:
 
 
 def packs_in(folder: Path) -> list[Path]:
-    """The packs that a folder holds; none where it cannot be read."""
+    """The packs in a folder; empty if it cannot be read."""
     try:
         return sorted(
             path for path in folder.iterdir() if path.name[0] not in "._" and is_pack(path)
@@ -243,7 +243,7 @@ def packs_in(folder: Path) -> list[Path]:
 
 
 def packs_at(folder: Path) -> list[Path]:
-    """The packs of whoever works in a folder: itself with a `pack.toml`, and those in `packs`."""
+    """The packs of a working folder: itself if it has a `pack.toml`, and those in `packs`."""
     is_itself = (folder / "pack.toml").is_file() and (_has_parts(folder) or _has_pair(folder))
     home = folder / "packs"
     flat = [home] if _has_pair(home) and not (home / "pack.toml").is_file() else []
@@ -251,7 +251,7 @@ def packs_at(folder: Path) -> list[Path]:
 
 
 def skipped_beside(folder: Path) -> list[tuple[Path, str]]:
-    """What a folder of packs holds that is no pack, each with the reason; sorted."""
+    """Entries of a folder of packs that are not packs, each with the reason; sorted."""
     try:
         entries = sorted(folder.iterdir())
     except OSError:
@@ -270,7 +270,7 @@ def skipped_beside(folder: Path) -> list[tuple[Path, str]]:
 
 
 def intents_home(folder: Path) -> Path:
-    """Where the files of a pack's intents are: a folder that has nothing but prompts is a pack too.
+    """The folder of a pack's intent files: `intents`, or the pack's own if it has only prompts.
 
     Args:
         folder: The pack's folder.
@@ -283,7 +283,7 @@ def intents_home(folder: Path) -> Path:
 
 
 def _has_pair(folder: Path) -> bool:
-    """Whether `x.txt` and `x.md` are next to each other: an intent with its rules."""
+    """Whether the folder contains `x.txt` and `x.md`: an intent with its rules."""
     try:
         names = {path.name for path in folder.iterdir() if path.suffix in {".txt", ".md"}}
     except OSError:
@@ -296,17 +296,17 @@ def _has_parts(folder: Path) -> bool:
 
 
 def pack_table(folder: Path) -> PackTable:
-    """What the `pack.toml` of a folder says; nothing where there is none.
+    """The table in the `pack.toml` of a folder; empty if there is none.
 
     Raises:
-        PackError: It cannot be used.
+        PackError: The file is invalid.
     """
     path = folder / "pack.toml"
     return PackFile(path).table() if path.is_file() else PackTable({}, PackFile(path, text=""))
 
 
 class Trying:
-    """Whether a file that cannot be used ends the reading, or is told of and left out.
+    """Decides whether an invalid file stops the reading, or is reported and skipped.
 
     ```python
     with Trying(problems.append):
@@ -315,7 +315,7 @@ class Trying:
     """
 
     def __init__(self, report: Callable[[PackError], None] | None = None) -> None:
-        """Make one; without `report` errors go on."""
+        """Without `report`, errors are raised."""
         self._report = report
 
     def __enter__(self) -> None:
@@ -329,7 +329,7 @@ class Trying:
 
 
 def files_in(folder: Path, suffix: str) -> list[Path]:
-    """The files of a folder whose names end so, sorted; none where there is no folder.
+    """The files of a folder with a suffix, sorted; empty if the folder does not exist.
 
     Raises:
         PackError: The folder cannot be read.
@@ -349,10 +349,10 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 
 
 def files_named(manifest: Path, folder: Path, suffix: str, trying: Trying) -> list[Path]:
-    """The files that a manifest names, one a line; lines that end otherwise say nothing.
+    """The files that a manifest lists, one per line; lines with another suffix are ignored.
 
     Raises:
-        PackError: The manifest cannot be used, or names a file that is not in the folder.
+        PackError: The manifest is invalid, or names a file that is not in the folder.
     """
     files: list[Path] = []
     for line in PackFile(manifest).lines():

@@ -1,11 +1,12 @@
-"""Implementations by name: `search/strategies/bm25.py` is the search that settings call `bm25`.
+"""Implementations by name: `search/strategies/bm25.py` is the strategy `bm25` of the settings.
 
-In the folder of a kind every module without a leading underscore, other than `base`, is an
-implementation. It exports `Options`, a frozen keyword-only dataclass, and `build(options, *,
-<services that it names>)`. Installed packages add names through the entry point group
-`toolgate.<kind>`; they never replace one of ours.
+Every module in the folder of a kind is an implementation, except `base` and modules with a
+leading underscore. It exports `Options`, a frozen keyword-only dataclass, and `build(options, *,
+<services that it needs>)`. Installed packages add implementations through the entry point group
+`toolgate.<kind>`; they never replace included ones.
 
-Knows no seam: what an implementation must be able to do is the contract that `make` is given.
+This module knows no kind in particular: the interface of an implementation is the `contract`
+passed to `make`.
 """
 
 import inspect
@@ -55,7 +56,7 @@ FOLDERS = {
     "transport": "upstream.transports",
     "vectors": "store.vectors",
 }
-"""Package below `toolgate` that has the implementations of each kind."""
+"""Package below `toolgate` with the implementations of each kind."""
 
 ContractT = TypeVar("ContractT")
 
@@ -65,35 +66,35 @@ _IMPORT = re.compile(
 """An import at the top of a module."""
 
 _EXTRAS = {"monty": "programs", "pgvector": "postgres"}
-"""Extras of implementations whose name is not that of their extra."""
+"""Extras of implementations that are named differently."""
 
 
 def available(kind: str) -> list[str]:
-    """Names that the settings may use for a seam, sorted; none of them is imported."""
+    """Names of all implementations of a kind, sorted; imports none of them."""
     return sorted({*_shipped(kind), *_installed(kind)})
 
 
 def installed(kind: str) -> list[str]:
-    """Names that other packages add to a seam, sorted; none of them is imported."""
+    """Names that other packages add to a kind, sorted; imports none of them."""
     return sorted(_installed(kind).keys() - _shipped(kind))
 
 
 def make(
     kind: str, contract: type[ContractT], spec: PluginSpec, services: Mapping[str, object]
 ) -> ContractT:
-    """The implementation that `spec` names, built with its options and the services it asks for.
+    """Build the implementation that `spec` names, with its options and the services it needs.
 
     Args:
-        kind: One of `FOLDERS`; from our own code, never from a request.
+        kind: A key of `FOLDERS`; from our own code, never from a request.
         contract: Protocol of the kind, which the built object must satisfy.
         spec: Name and options from the settings.
-        services: All that can be handed over; `build` gets those that it names.
+        services: All available services; `build` gets those that it names.
 
     Raises:
         UnknownPluginError: No file of the folder and no entry point has this name.
         MissingExtraError: The module needs a library that is not installed.
         OptionError: An option is unknown, of the wrong type or out of range.
-        BrokenPluginError: The module breaks the rules above, or wants a service that nobody has.
+        BrokenPluginError: The module breaks the rules above, or needs an unknown service.
     """
     label = f"{kind} {spec.name!r}"
     module = _import(kind, spec)
@@ -109,12 +110,12 @@ def make(
 
 
 def check_name(kind: str, spec: PluginSpec) -> None:
-    """Refuse a plugin that is not there, without importing it.
+    """Reject the name of an unknown plugin, without importing anything.
 
     Raises:
-        UnknownPluginError: It is neither shipped nor installed.
+        UnknownPluginError: It is neither included nor installed.
     """
-    # Looking for entry points reads the metadata of every installed package: only when needed.
+    # Entry points are searched only if needed: that reads the metadata of every installed package.
     if spec.name in _shipped(kind) or spec.name in _installed(kind):
         return
     names = available(kind)
@@ -127,10 +128,10 @@ def check_name(kind: str, spec: PluginSpec) -> None:
 
 @cache
 def is_importable(kind: str, name: str) -> bool:
-    """Whether an implementation is there with the libraries that it imports; none is imported.
+    """Whether an implementation and the libraries it imports are installed; imports none of them.
 
     Args:
-        kind: One of `FOLDERS`.
+        kind: A key of `FOLDERS`.
         name: Its name in the settings.
     """
     if name in _shipped(kind):
@@ -152,20 +153,20 @@ def _libraries_of(module: Path) -> set[str]:
 
 
 def check_options(kind: str, spec: PluginSpec) -> None:
-    """Refuse a plugin that is not there, or whose options are wrong, without making it.
+    """Check name and options of a plugin, without building it.
 
     Raises:
-        ConfigError: Either is so.
+        ConfigError: The name is unknown or an option is wrong.
     """
     options_type, _ = _halves(_import(kind, spec), f"{kind} {spec.name!r}")
     _read_options(options_type, spec, f"{kind} {spec.name!r}")
 
 
 def _satisfies(built: object, contract: type[ContractT]) -> TypeGuard[ContractT]:
-    """Whether it has all that a contract asks for, none of which is called.
+    """Whether an object has all members of a contract, without calling any.
 
-    `isinstance` reads properties before Python 3.12, and what a property tells may have to be read
-    from a file first, which is not there or takes its time.
+    Before Python 3.12, `isinstance` reads properties, and a property may read a file that is
+    missing or slow.
     """
     if not getattr(contract, "_is_protocol", False):
         return isinstance(built, contract)
@@ -229,7 +230,7 @@ def _halves(module: ModuleType, label: str) -> tuple[type[Any], Callable[..., ob
 
 def _read_options(options_type: type[Any], spec: PluginSpec, label: str) -> object:
     # A TypeAdapter drops keys that a plain dataclass lacks (pydantic 2.14), so a misspelt option
-    # would be ignored in silence; names are compared first.
+    # would be ignored silently; names are therefore compared first.
     from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - a third of a command's start
 
     _refuse_unknown(options_type, spec.options, spec, label)
@@ -266,7 +267,7 @@ def _refuse_unknown(
     label: str,
     within: Sequence[str] = (),
 ) -> None:
-    """Refuse names that the options do not have, those of tables in them included."""
+    """Reject unknown options, also in nested tables."""
     allowed = sorted(field.name for field in fields(options_type))
     kinds = get_type_hints(options_type)
     for name, value in options.items():
@@ -288,12 +289,12 @@ def _refuse_unknown(
 
 
 def _table_of(spec: PluginSpec, within: Sequence[str]) -> str:
-    """Where options stand in the settings."""
+    """The table of the options in the settings."""
     return ".".join([spec.options_at or spec.setting, *within])
 
 
 def _printable(value: object) -> str:
-    """A value for a message: options hold secrets (environment, headers), so only plain numbers."""
+    """A value for a message: only plain numbers, since options contain secrets."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     return f"a value of type {type(value).__name__}"

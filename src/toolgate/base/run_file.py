@@ -1,7 +1,8 @@
-"""Run files: how commands on the same machine find a gateway that is running.
+"""Run files: how commands on the same machine find a running gateway.
 
-One file per gateway process, readable by its user alone, in the run folder of the data folder. A
-file whose process is gone is left over from a kill; whoever finds it removes it.
+There is one file per gateway process, readable only by its user, in the run folder of the data
+folder. If the process no longer exists, it was killed, and the file is removed by the next
+reader.
 """
 
 import contextlib
@@ -24,39 +25,40 @@ _PREFIX = "gateway-"
 
 @dataclass(frozen=True, kw_only=True)
 class WorkerState:
-    """A worker of a gateway that consists of several processes."""
+    """A worker of a gateway with several processes."""
 
     number: int
-    """Its place among them, from 1."""
+    """Its number, from 1."""
 
     pid: int
-    """Its process id; 0: it does not run."""
+    """Its process id; 0 if it is not running."""
 
     state: str
-    """`starting`, `serving`, or `waiting` until it is started again."""
+    """`starting`, `serving`, or `waiting` before it is restarted."""
 
     restarts: int
-    """How often it ended unasked and was started again."""
+    """How often it crashed and was restarted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFile:
-    """What a running gateway says of itself."""
+    """What a running gateway announces."""
 
     address: str
-    """Where it listens, such as `http://127.0.0.1:7420`."""
+    """Its address, such as `http://127.0.0.1:7420`."""
 
     pid: int
     """Its process id."""
 
     key: str
-    """Random; shows that the sender may read this file. WARNING: a credential, never shown."""
+    """A random key that proves access to this file. WARNING: a credential, never shown."""
 
     store: str
-    """The store it uses, without password."""
+    """URL of its store, without password."""
 
     configuration: tuple[str, ...]
-    """Whole paths of its configuration file (empty without one) and of the files of `--import`."""
+    """Absolute paths of its configuration file (empty without one) and of the files of
+    `--import`."""
 
     started_at: str
     """UTC, ISO 8601."""
@@ -65,21 +67,21 @@ class RunFile:
     """Version of Toolgate."""
 
     runs_in: str = ""
-    """Whole path of its working folder; empty in files of versions that did not write it."""
+    """Absolute path of its working folder; empty in files of older versions."""
 
     workers: tuple[WorkerState, ...] = ()
     """Its workers; empty for a gateway in one process."""
 
     path: Path
-    """Where the run file lies."""
+    """Path of the run file."""
 
     def is_alive(self) -> bool:
-        """Whether its process still runs; another program may have taken the number since."""
+        """Whether a process with this id is running; the id may have been reused."""
         return is_running(self.pid)
 
 
 def new_key() -> str:
-    """A key for a run file."""
+    """A new random key for a run file."""
     return secrets.token_urlsafe(32)
 
 
@@ -95,20 +97,18 @@ def write(
     key: str = "",
     workers: Sequence[WorkerState] = (),
 ) -> RunFile:
-    """Announce this process in `folder`; the file appears whole or not at all.
-
-    What this process announced before is replaced.
+    """Announce this process in `folder` atomically, replacing its earlier announcement.
 
     Args:
-        folder: Run folder; made with access for its user alone.
+        folder: Run folder; created with access for its user only.
         address: Where the gateway listens.
         store: URL of its store; a password in it is not written.
-        configuration: Whole paths of its configuration file (empty without one) and of the files
-            that were imported on the command line.
+        configuration: Absolute paths of its configuration file (empty without one) and of the
+            files imported on the command line.
         started_at: UTC, ISO 8601.
         version: Version of Toolgate.
-        runs_in: Whole path of the folder where it runs.
-        key: What shows that a sender may read the file; empty: a new one.
+        runs_in: Absolute path of its working folder.
+        key: The key of the file; empty: a new one.
         workers: Its workers; empty for a gateway in one process.
     """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -146,13 +146,13 @@ def write(
 
 
 def remove(run: RunFile) -> None:
-    """Take an announcement back; it may be gone already."""
+    """Delete a run file, if it still exists."""
     with contextlib.suppress(OSError):
         run.path.unlink()
 
 
 def read_all(folder: Path) -> list[RunFile]:
-    """All announcements in `folder`, newest first, those of dead processes included."""
+    """All run files in `folder`, newest first, including those of dead processes."""
     runs = [run for path in sorted(folder.glob(f"{_PREFIX}*.json")) if (run := _read(path))]
     return sorted(runs, key=lambda run: run.started_at, reverse=True)
 
@@ -160,15 +160,15 @@ def read_all(folder: Path) -> list[RunFile]:
 def find(
     folder: Path, store: str | None, configuration: Sequence[str], *, runs_in: str | None = None
 ) -> RunFile | None:
-    """The newest gateway over `store` with this configuration.
+    """The newest gateway that uses `store` with this configuration.
 
-    A store is shared by all projects of a user, so it alone does not say whose gateway it is.
+    All projects of a user share a store, so the store alone does not identify a gateway.
 
     Args:
         folder: Run folder.
-        store: URL of the store; None means any.
-        configuration: As it was announced.
-        runs_in: Whole path of the folder where it must run; None means any.
+        store: URL of the store; None: any.
+        configuration: As announced.
+        runs_in: Absolute path of its working folder; None: any.
     """
     files = tuple(configuration)
     return next(
@@ -182,11 +182,11 @@ def find(
 
 
 def find_all(folder: Path, store: str | None) -> list[RunFile]:
-    """Gateways over `store` whose process exists, newest first; files of dead ones are removed.
+    """Running gateways that use `store`, newest first; files of dead processes are removed.
 
     Args:
         folder: Run folder.
-        store: URL of the store; None means any.
+        store: URL of the store; None: any.
     """
     prefix = _PREFIX if store is None else f"{_PREFIX}{_store_id(store)}-"
     run_files: list[RunFile] = []
@@ -201,7 +201,7 @@ def find_all(folder: Path, store: str | None) -> list[RunFile]:
 
 
 def without_password(url: str) -> str:
-    """The URL of a store as it may be shown."""
+    """The URL of a store without its password."""
     parts = urlsplit(url)
     if parts.password is None:
         return url
@@ -210,12 +210,12 @@ def without_password(url: str) -> str:
 
 
 def _store_id(store: str) -> str:
-    """The same for every process that uses this store, and safe in a file name."""
+    """An id of the store that is safe in file names and equal for every process that uses it."""
     return hashlib.sha256(without_password(store).encode()).hexdigest()[:12]
 
 
 def _read(path: Path) -> RunFile | None:
-    """An announcement; None for a file that is gone, unreadable or none of ours."""
+    """Read a run file; None if it is gone, unreadable or not a run file."""
     try:
         body: object = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """Signed opaque strings that clients return unaltered.
 
-A signed string names its purpose and carries a small JSON payload. The key is the installation key
-from the store, so any replica of one store accepts what another one gave out.
+A signed string names its purpose and carries a small JSON payload. The key is the installation
+key from the store, so every replica accepts the strings of the others.
 """
 
 import hashlib
@@ -16,12 +16,12 @@ from toolgate.types import Json, json_object
 __all__ = ["Signer"]
 
 _MAC_BYTES = 16
-"""Bytes kept of a MAC: 128 bits, which RFC 2104, section 5, allows for SHA-256."""
+"""Length of the truncated MAC in bytes: 128 bits, as RFC 2104, section 5, allows for SHA-256."""
 _VERSION = "tg1"
 
 
 class Signer:
-    """Signs and checks small payloads with HMAC-SHA-256, cut to 128 bits (RFC 2104, section 5)."""
+    """Signs and verifies small payloads with HMAC-SHA-256 (RFC 2104), truncated to 128 bits."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -32,7 +32,7 @@ class Signer:
         return f"{_VERSION}.{body}.{_encode(self._mac(purpose, body))}"
 
     def signed(self, purpose: str, text: str) -> bool:
-        """Whether a string was made here for this purpose and is unaltered."""
+        """Whether a string was signed here for this purpose."""
         try:
             self.check(purpose, text)
         except HandleError:
@@ -43,7 +43,7 @@ class Signer:
         """The payload of a signed string.
 
         Raises:
-            HandleError: It was not made here, was altered, or was made for another purpose.
+            HandleError: The string was not signed here, was altered, or has another purpose.
         """
         try:
             version, body, mac = text.split(".")

@@ -1,6 +1,6 @@
-"""Observes the stages: timings, metrics and traces hook into `observe`.
+"""Marks the stages of a request: timings, metrics and traces subscribe to `observe`.
 
-Nobody watches by default, and then a stage costs less than a microsecond more.
+Without subscribers a stage costs less than a microsecond.
 """
 
 import re
@@ -36,24 +36,23 @@ Observer = Callable[["Observation"], None]
 """Called when a stage has ended; must be quick and must not raise."""
 
 Clock = Callable[[str], AbstractContextManager[None]]
-"""Gives what is around a run of a stage; it begins when that is made, must be quick and must not
-raise."""
+"""Returns a context manager that runs around a stage; it must be quick and must not raise."""
 
 _observers: tuple[Observer, ...] = ()
 _only_recorded = True
-"""Whether none of them asks for what belongs to no trace that is recorded."""
+"""Whether all observers need recorded traces only."""
 _clocks: tuple[Clock, ...] = ()
 _clock: Clock | None = None
-"""The one of them, or all in one."""
+"""The only clock, or all of them combined."""
 _within: ContextVar["Observation | None"] = ContextVar("toolgate_observation", default=None)
 
 
 _NOTHING: AbstractContextManager[None] = nullcontext()
-"""Around a run that nobody watches."""
+"""Used if nothing observes a stage."""
 
 
 class Observation:
-    """One run of one stage."""
+    """A run of a stage."""
 
     __slots__ = (
         "_began", "_timed", "_token", "failed", "fields", "parent", "span_id", "stage", "took_s"
@@ -61,18 +60,18 @@ class Observation:
 
     def __init__(self, stage: str, fields: dict[str, Any], *, is_timed: bool = True) -> None:
         self.stage = stage
-        """Which: `identity`, `decision`, `search`, `answer`, `arguments`, `server`, `model`, …"""
+        """`identity`, `decision`, `search`, `answer`, `arguments`, `server`, `model`, …"""
         self.fields = fields
-        """What is known of it: tool key, server, number of hits; `arguments` of a call, which
-        whoever watches shows to nobody unless asked to."""
+        """Details, such as tool key, server and number of hits. Observers must not expose the
+        `arguments` of a call unless the settings say so."""
         self.span_id = f"{getrandbits(64) or 1:016x}"
-        """Its name within a trace (W3C): 16 hex digits."""
+        """Span id (W3C): 16 hex digits."""
         self.parent: Observation | None = None
-        """The run that this one is part of."""
+        """The run that contains this one."""
         self.failed = False
-        """Whether it ended in an exception."""
+        """Whether it raised an exception."""
         self.took_s = 0.0
-        """Seconds it took."""
+        """Duration in seconds."""
         self._timed = _clock(stage) if is_timed and _clock is not None else _NOTHING
 
     def __enter__(self) -> None:
@@ -98,7 +97,7 @@ class Observation:
 
 
 def observe(stage: str, **fields: Any) -> AbstractContextManager[None]:
-    """Mark the run of a stage by a `with` block; the fields travel with it."""
+    """Mark the run of a stage by a `with` block, with details."""
     if _observers:
         trace = _trace.get()
         if not _only_recorded or (trace is not None and trace.flags[1] in _ODD):
@@ -107,21 +106,21 @@ def observe(stage: str, **fields: Any) -> AbstractContextManager[None]:
 
 
 def observe_again(stage: str, **fields: Any) -> AbstractContextManager[None]:
-    """The same for what was marked before it was known that its trace is recorded.
+    """Like `observe`, for a stage that started before it was known that its trace is recorded.
 
-    It is a part of the first one where that is seen too, and its time is not counted twice.
+    It is nested in the first run if that was observed, and its time does not count twice.
     """
     is_seen = _within.get() is not None
     return _NOTHING if is_seen or not _observers else Observation(stage, fields, is_timed=False)
 
 
 def watch_stages(observer: Observer, *, only_recorded: bool = False) -> Callable[[], None]:
-    """Have a function called after every stage; gives what ends that.
+    """Call a function after every stage. Returns the unsubscribe function.
 
     Args:
         observer: The function.
-        only_recorded: Whether it needs only what belongs to a trace that is recorded; the rest
-            costs less then. It may be called for more.
+        only_recorded: Whether it needs only stages of recorded traces, which makes the others
+            cheaper. It may still be called for others.
     """
     global _observers, _only_recorded  # noqa: PLW0603 - exchanged as a whole, so that one may end while it is called
     _observers = (*_observers, observer)
@@ -136,7 +135,7 @@ def watch_stages(observer: Observer, *, only_recorded: bool = False) -> Callable
 
 
 def time_stages(clock: Clock) -> Callable[[], None]:
-    """Have every stage run within what a function gives for it; gives what ends that."""
+    """Run every stage within a context manager. Returns the unsubscribe function."""
 
     def use(clocks: tuple[Clock, ...]) -> None:
         global _clocks, _clock  # noqa: PLW0603
@@ -159,14 +158,14 @@ _sent: ContextVar[list[int] | None] = ContextVar("toolgate_sent", default=None)
 
 
 def sent_requests() -> list[int]:
-    """A list that takes the ids of the requests that are sent to servers from here on."""
+    """A list that collects the ids of the requests sent to servers in this context from now on."""
     sizes: list[int] = []
     _sent.set(sizes)
     return sizes
 
 
 def note_sent(request_id: int) -> None:
-    """Remember that a request went to a server, for whoever asked; called by wires."""
+    """Add the id of a request to the list of `sent_requests`; called by transports."""
     sizes = _sent.get()
     if sizes is not None:
         sizes.append(request_id)
@@ -176,27 +175,27 @@ _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f
 _STATE = re.compile(r"[\x20-\x7e]{1,512}")
 _ODD = frozenset("13579bdf")
 _KNOWN_FLAGS = 0x03
-"""Recorded, and a trace id made at random; what else is set is not passed on."""
+"""The flags "recorded" and "random trace id"; others are not passed on."""
 
 
 class Trace(NamedTuple):
-    """The trace that what runs now belongs to (W3C trace context)."""
+    """The trace of the current request (W3C trace context)."""
 
     trace_id: str
     """32 hex digits."""
 
     parent_id: str
-    """The span that it is part of, of whoever asked; empty: it begins here."""
+    """The client's span; empty if the trace starts here."""
 
     flags: str = "01"
-    """Two hex digits; the last bit says that it is recorded."""
+    """Two hex digits; the lowest bit means "recorded"."""
 
     state: str = ""
-    """The `tracestate` of whoever asked, passed on as it is."""
+    """The client's `tracestate`, passed on unchanged."""
 
     @property
     def is_recorded(self) -> bool:
-        """Whether whoever began it wants it recorded."""
+        """Whether the trace is recorded."""
         return self.flags[1] in _ODD
 
 
@@ -204,7 +203,7 @@ _trace: ContextVar[Trace | None] = ContextVar("toolgate_trace", default=None)
 
 
 def parse_trace(traceparent: object, tracestate: object = None) -> Trace | None:
-    """The trace that a `traceparent` names, with its `tracestate`; None where it is none.
+    """Parse `traceparent` and `tracestate`; None if `traceparent` is invalid.
 
     See https://www.w3.org/TR/trace-context/#versioning-of-traceparent.
     """
@@ -221,12 +220,12 @@ def parse_trace(traceparent: object, tracestate: object = None) -> Trace | None:
 
 
 def join_trace(trace: Trace | None) -> None:
-    """Let what runs from here on belong to a trace."""
+    """Set the trace of the current context."""
     _trace.set(trace)
 
 
 def current_trace() -> Trace | None:
-    """The trace that what runs now belongs to."""
+    """The trace of the current context."""
     return _trace.get()
 
 
@@ -234,16 +233,16 @@ _begin: list[Callable[[], Trace]] = []
 
 
 def begin_traces_with(begin: Callable[[], Trace]) -> Callable[[], None]:
-    """Say of each trace that begins here whether it is recorded; gives what ends that."""
+    """Set the function that starts traces and decides on recording. Returns its undo function."""
     _begin.append(begin)
     return lambda: _begin.remove(begin)
 
 
 def trace_of(traceparent: object, tracestate: object = None) -> Trace:
-    """The trace that a request names; where it names none, one that begins here.
+    """The trace that a request names, or else a new one.
 
-    Where nobody records any, one that begins here is for the log and the audit alone: servers are
-    not told of it, or those that record traces of their own would leave this one out.
+    If nothing records traces, a new trace is for log and audit only: servers are not told of it,
+    because those that record traces would then drop theirs.
     """
     trace = parse_trace(traceparent, tracestate) if traceparent else None
     if trace is not None:
@@ -252,9 +251,10 @@ def trace_of(traceparent: object, tracestate: object = None) -> Trace:
 
 
 def take_trace(traceparent: object, tracestate: object = None) -> None:
-    """Let what runs from here on belong to the trace that a request names.
+    """Set the trace of the current context to the one that a request names.
 
-    Without one it stays in that of the request around it; else one begins, if any are recorded.
+    If it names none, the trace of the surrounding request stays, or a new one starts if traces
+    are recorded.
     """
     trace = parse_trace(traceparent, tracestate)
     if trace is not None:
@@ -264,9 +264,9 @@ def take_trace(traceparent: object, tracestate: object = None) -> None:
 
 
 def trace_headers() -> dict[str, str]:
-    """What is passed on to whoever is asked from here, as headers and in `_meta`; may be empty.
+    """Trace headers for outgoing requests, also used in `_meta`; may be empty.
 
-    Where no spans are recorded here, the span of whoever asked us is named.
+    If no spans are recorded here, the client's span is the parent.
     """
     trace = _trace.get()
     if trace is None:

@@ -1,8 +1,8 @@
-"""Checks of input from outside, with one kind of message.
+"""Validates input from outside, with uniform error messages.
 
-JSON objects are described by models on `Input`; what is allowed is told from their JSON Schema, so
-that messages and published schemas agree. Options of implementations are dataclasses whose ranges
-`check_ranges` checks: `plugins` adds where they are written.
+JSON objects are described by models based on `Input`. Messages take the allowed values from
+their JSON Schema, so they agree with published schemas. The options of plugins are dataclasses
+whose ranges `check_ranges` checks; `plugins` adds their position in the settings.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,77 +38,76 @@ InputT = TypeVar("InputT", bound="Input")
 
 
 class Input(BaseModel):
-    """Base of models for JSON objects: strict types, no other members, null means absent."""
+    """Base of models for JSON objects: strict types, no unknown members, null means absent."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
     def _without_null(cls, values: object) -> object:
-        """Several client libraries send absent members as null."""
+        """Drop members that are null: several client libraries send absent members that way."""
         if not isinstance(values, Mapping):
             return values
         members = cast("Mapping[str, object]", values)
         return {name: value for name, value in members.items() if value is not None}
 
     def members(self) -> Json:
-        """The members that came, by the names of the fields."""
+        """The members that were sent, by field name."""
         return {name: getattr(self, name) for name in self.model_fields_set}
 
 
 class SchemaGenerator(GenerateJsonSchema):
-    """JSON Schemas without titles and defaults, which tell readers nothing new."""
+    """Generates JSON Schemas without titles and defaults, which repeat what readers know."""
 
     def field_title_should_be_set(self, schema: object) -> bool:
-        """Never."""
+        """False for every field."""
         del schema
         return False
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:
-        """The schema of the value."""
+        """The schema of the value, without the default."""
         return self.generate_inner(schema["schema"])
 
     def dict_schema(self, schema: DictSchema) -> JsonSchemaValue:
-        """The schema of a map, in which values of any kind are not mentioned."""
+        """The schema of a map; values of any type are not mentioned."""
         generated = super().dict_schema(schema)
         return {name: part for name, part in generated.items() if part is not True}
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputProblem:
-    """The first thing that is wrong with input."""
+    """The first problem of invalid input."""
 
     kind: Literal["missing", "unknown", "wrong"]
-    """Whether a member is absent, has no such name, or has a value that is not allowed."""
+    """Whether a member is missing, unknown, or has an invalid value."""
 
     name: str
-    """The member: `limit`, or `history[0].role` deeper inside."""
+    """The member: `limit`, or `history[0].role` if nested."""
 
     allowed: str
-    """What is allowed: `a whole number from 1 to 50`; for an unknown member the names that exist.
-    """
+    """What is allowed: `a whole number from 1 to 50`; for an unknown member, the existing names."""
 
     value: object
-    """What came; None if nothing did."""
+    """The invalid value; None if it is missing."""
 
     is_public: bool
-    """Whether a message may repeat what came: a number, or a word where one of a few is expected.
-    Anything else may be a secret in the wrong place."""
+    """Whether a message may repeat the value: a number, or a word where one of several is
+    expected. Any other value may be a misplaced secret."""
 
 
 def parse(
     model: type[InputT], values: object, *, subject: str = "Member", hint: str = ""
 ) -> InputT:
-    """The input as a model.
+    """Validate input against a model.
 
     Args:
-        model: What is allowed.
-        values: What came.
-        subject: What a message calls a member.
-        hint: What a message tells to do.
+        model: The model.
+        values: The input.
+        subject: What messages call a member.
+        hint: What messages suggest to do.
 
     Raises:
-        ArgumentError: It does not fit.
+        ArgumentError: The input is invalid.
     """
     try:
         return model.model_validate(values)
@@ -129,7 +128,7 @@ def parse(
 
 
 def problem_in(error: ValidationError, model: type[BaseModel]) -> InputProblem:
-    """What pydantic found, unknown members before anything else."""
+    """The first error of pydantic; unknown members come first."""
     details = error.errors(include_url=False)
     detail = next((item for item in details if item["type"] == "extra_forbidden"), details[0])
     root = TypeAdapter(model).json_schema(schema_generator=SchemaGenerator)
@@ -160,7 +159,7 @@ def problem_in(error: ValidationError, model: type[BaseModel]) -> InputProblem:
 
 
 def input_schema(model: type[Input]) -> Json:
-    """The JSON Schema of an input, as tools publish it."""
+    """The JSON Schema of a model, as published for tools."""
     schema = model.model_json_schema(schema_generator=SchemaGenerator)
     return {
         name: part
@@ -191,11 +190,11 @@ _KINDS = {
     "object": ("an object", "objects"),
     "array": ("a list", "lists"),
 }
-"""Types of JSON Schema in messages: one value, several."""
+"""Names of JSON Schema types in messages: singular and plural."""
 
 
 def _described(schema: Json, root: Json) -> str:
-    """What a schema allows, in a few words."""
+    """Describe in a few words what a schema allows."""
     schema = _resolved(schema, root)
     if choices := _choices(schema):
         return _either(choices)
@@ -209,7 +208,7 @@ def _described(schema: Json, root: Json) -> str:
 
 
 def _several(schema: Json) -> str:
-    """What a schema allows, for several values."""
+    """Describe in the plural what a schema allows."""
     choices = _choices(schema)
     return _either(choices) if choices else _KINDS.get(_kind(schema), ("", ""))[1]
 
@@ -220,7 +219,7 @@ def _either(choices: Sequence[str]) -> str:
 
 
 def _choices(schema: Json) -> list[str]:
-    """The words of which one is expected; none: it is not about words."""
+    """The allowed words of a schema; empty if it does not restrict words."""
     options = [option for option in schema.get("anyOf", (schema,)) if option != {"type": "null"}]
     words = [
         option.get("enum", [option["const"]] if "const" in option else []) for option in options
@@ -249,14 +248,14 @@ def _limits(schema: Json) -> str:
 
 
 def check_ranges(options: object, ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Check that numbers are within their ranges, both ends included.
+    """Check that numbers are within their ranges, bounds included.
 
     Args:
-        options: A value with these attributes; one that is None stands for a default.
-        ranges: Lowest and highest value by name.
+        options: An object with these attributes; None stands for a default.
+        ranges: Smallest and largest value by name.
 
     Raises:
-        OptionError: One is outside, or no number at all.
+        OptionError: A value is out of range or not a number.
     """
     for name, (low, high) in ranges.items():
         value = getattr(options, name)
@@ -265,7 +264,7 @@ def check_ranges(options: object, ranges: Mapping[str, tuple[float, float]]) -> 
 
 
 def check_url(url: str, name: str = "url") -> None:
-    """Check that an address is one of the web.
+    """Check that a URL is an HTTP address.
 
     Raises:
         OptionError: It is not.
@@ -275,13 +274,13 @@ def check_url(url: str, name: str = "url") -> None:
 
 
 def unfit(option: str, value: object, allowed: str, *, hint: str = "") -> OptionError:
-    """The error for an option with a value that cannot be used.
+    """The error for an invalid option.
 
     Args:
-        option: Its name in its own table.
-        value: What came; no secret.
-        allowed: What could have come, without the word.
-        hint: What to do; left out, the table is named where it is corrected.
+        option: Its name in its table.
+        value: The invalid value, which must not be a secret.
+        allowed: What is allowed, without the word "allowed".
+        hint: What to do; by default, the table to correct.
     """
     error = OptionError(
         f"Option {option!r} is {value!r}.", allowed=f"Allowed: {allowed}.", hint=hint

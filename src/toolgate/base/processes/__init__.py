@@ -1,1 +1,1 @@
-"""Processes: the memory of the serving one, and workers beside it for work that may go wrong."""
+"""Processes: memory and event loop of the gateway, and worker processes for risky work."""

@@ -1,4 +1,4 @@
-"""Whether a process of this machine still runs, and its end, on all platforms."""
+"""Checks whether a process of this machine is running, and kills processes, on all platforms."""
 
 import ctypes
 import os
@@ -9,19 +9,19 @@ from pathlib import Path
 __all__ = ["end_at_once", "is_running"]
 
 _SYNCHRONIZE = 0x0010_0000
-"""Access right of Windows that allows waiting for a process (winnt.h)."""
+"""Access right that allows waiting for a process (winnt.h)."""
 
 _STILL_RUNNING = 0x102
-"""What WaitForSingleObject gives when the time is up (WAIT_TIMEOUT in winbase.h)."""
+"""Result of WaitForSingleObject after the timeout (WAIT_TIMEOUT in winbase.h)."""
 
 _ACCESS_DENIED = 5
 """Error of OpenProcess for a process of another user (winerror.h)."""
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process exists and has not ended; another may have its number by now.
+    """Whether a process is running. Its id may have been reused for another process.
 
-    A process that has ended and that its parent has not asked for yet (a zombie) does not run.
+    A process that has ended but was not reaped by its parent (a zombie) is not running.
     """
     if sys.platform == "win32":
         return _is_running_on_windows(pid)
@@ -35,17 +35,17 @@ def is_running(pid: int) -> bool:
 
 
 def end_at_once(pid: int) -> None:
-    """End a process without a chance to clean up.
+    """Kill a process, without a chance to clean up.
 
     Raises:
-        OSError: There is none, or it belongs to another user.
+        OSError: It does not exist, or belongs to another user.
     """
-    # On Windows os.kill ends the process whatever the signal, and there is no SIGKILL.
+    # On Windows, os.kill ends the process whatever the signal, and SIGKILL does not exist.
     os.kill(pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
 
 
 def _is_running_on_windows(pid: int) -> bool:
-    # os.kill(pid, 0) would end the process there.
+    # On Windows, os.kill(pid, 0) would end the process.
     assert sys.platform == "win32"
     kernel = ctypes.WinDLL("kernel32", use_last_error=True)
     kernel.OpenProcess.restype = ctypes.c_void_p
@@ -59,7 +59,7 @@ def _is_running_on_windows(pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Whether Linux says so; other systems have no such file."""
+    """Whether /proc says that a process is a zombie; False on systems without /proc."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

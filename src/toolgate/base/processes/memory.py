@@ -1,4 +1,4 @@
-"""Keeps the memory of a serving process small: deferred imports, freed memory returned."""
+"""Keeps the gateway's memory small: deferred imports, freed memory returned to the system."""
 
 import ctypes
 import gc
@@ -14,18 +14,18 @@ __all__ = ["defer", "give_back_freed_memory", "set_aside", "trim", "uncollected"
 _M_MMAP_THRESHOLD = -3
 """`M_MMAP_THRESHOLD` of glibc's malloc.h."""
 _THRESHOLD_BYTES = 2**20
-"""Bytes from which memory is given back when it is freed; chosen: above messages of usual size."""
+"""Blocks from this size in bytes are unmapped when freed (chosen: above the usual message)."""
 _M_ARENA_MAX = -8
 """`M_ARENA_MAX` of glibc's malloc.h."""
 
 
 def give_back_freed_memory() -> None:
-    """Have large blocks mapped apart, and small ones of all threads in one place.
+    """Have glibc map large blocks separately, and use one arena for all threads.
 
-    glibc raises its own limit with the first large block that is freed and then keeps such blocks:
-    some 100 MB stayed resident after messages of 10 to 30 MB, and 60 MB with this. Threads get
-    places of their own, each with room for later: 4 MB with 20 servers. Elsewhere nothing is done.
-    https://man7.org/linux/man-pages/man3/mallopt.3.html
+    By default glibc raises its threshold with the first large block that is freed, and keeps
+    such blocks afterwards: some 100 MB stayed resident after messages of 10 to 30 MB, and 60 MB
+    with this call. One arena per thread costs 4 MB with 20 servers. Other C libraries are left
+    alone. https://man7.org/linux/man-pages/man3/mallopt.3.html
     """
     if sys.platform != "linux":
         return
@@ -36,14 +36,15 @@ def give_back_freed_memory() -> None:
 
 
 def defer(*packages: str) -> None:
-    """Have what packages import of their own accord imported when somebody asks them for it.
+    """Defer the imports inside packages until an attribute is used.
 
-    Modules in them can be imported as always, and then load nothing but what they need themselves.
-    The SDK's front brings its client, its high-level server, an HTTP client and cryptography along
-    otherwise: 11 MB and 0.2 CPU s (mcp 2.3.0). Packages that are imported already stay as they are.
+    Modules below them can be imported as usual, and then load only what they need. Otherwise the
+    SDK's top-level package also imports its client, its high-level server, an HTTP client and
+    cryptography: 11 MB and 0.2 CPU s (mcp 2.3.0). Packages that are already imported stay as
+    they are.
 
     Args:
-        packages: Names, those of outer packages before those in them.
+        packages: Names, outer packages before those inside them.
     """
     for name in packages:
         if name in sys.modules:
@@ -60,7 +61,7 @@ def defer(*packages: str) -> None:
 
 
 class _Deferred(ModuleType):
-    """A package whose own code has not run yet."""
+    """A package whose `__init__` has not run yet."""
 
     def __getattr__(self, name: str) -> object:
         with _loading:
@@ -77,10 +78,10 @@ _loading = threading.RLock()
 
 
 def trim() -> None:
-    """Give back what lies free between blocks in use; takes some milliseconds, best in a thread.
+    """Return free memory to the system; takes milliseconds and is best called in a thread.
 
-    Pieces below the limit above are kept: 140 MB after three paged results of 30 MB.
-    https://man7.org/linux/man-pages/man3/malloc_trim.3.html
+    Free blocks below the threshold stay resident otherwise: 140 MB after three paged results of
+    30 MB. https://man7.org/linux/man-pages/man3/malloc_trim.3.html
     """
     if sys.platform != "linux":
         return
@@ -91,9 +92,9 @@ def trim() -> None:
 
 @contextmanager
 def uncollected() -> Generator[None]:
-    """Make many objects that are to stay in the block: the collector of cycles waits until its end.
+    """Pause the garbage collector while the block creates many long-lived objects.
 
-    It would look at them again and again while they are made, which takes as long as making them.
+    It would otherwise scan them again and again, which takes as long as creating them.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -105,10 +106,10 @@ def uncollected() -> Generator[None]:
 
 
 def set_aside() -> None:
-    """Have the collector of cycles pass over what is there now, which is there to stay.
+    """Exclude all present objects from garbage collection: they are here to stay.
 
-    From time to time it looks at every object, in the middle of an answer. What loses its last
-    reference is freed as before.
+    The collector otherwise scans every object from time to time, in the middle of a request.
+    Objects that lose their last reference are freed as before.
     https://docs.python.org/3/library/gc.html#gc.freeze
     """
     gc.collect()

@@ -1,8 +1,8 @@
-"""Job objects of Windows: end a process together with everything that it started.
+"""Windows job objects: kill a process together with everything that it started.
 
-Windows has no process groups that can be ended. A job object ends all its processes when it is
-terminated, and also when its last handle is closed, which happens when the gateway dies. See
-https://learn.microsoft.com/windows/win32/procthread/job-objects.
+Windows has no process groups that can be killed. A job object kills its processes when it is
+terminated, and when its last handle is closed, which also happens if the gateway dies.
+https://learn.microsoft.com/windows/win32/procthread/job-objects
 """
 
 import ctypes
@@ -69,11 +69,11 @@ class WindowsJob:
     """A process and its descendants.
 
     Args:
-        pid: The process. What it started before this call is not part of the job.
-        kernel: Functions of kernel32.dll; None takes those of this machine.
+        pid: The process. Processes that it started before this call are not part of the job.
+        kernel: Functions of kernel32.dll; None: those of this machine.
 
     Raises:
-        OSError: Windows does not allow it, such as for a process that has ended.
+        OSError: Windows refused, for example because the process has ended.
     """
 
     def __init__(self, pid: int, kernel: Any = None) -> None:
@@ -101,7 +101,7 @@ class WindowsJob:
             self._kernel.CloseHandle(process)
 
     def is_alive(self) -> bool:
-        """Whether any of its processes still runs."""
+        """Whether any process of the job is running."""
         if self._handle is None:
             return False
         state = _Accounting()
@@ -112,12 +112,12 @@ class WindowsJob:
         return bool(is_known) and state.ActiveProcesses > 0
 
     def terminate(self) -> None:
-        """End all its processes at once."""
+        """Kill all processes of the job."""
         if self._handle is not None:
             self._kernel.TerminateJobObject(self._handle, 1)
 
     def close(self) -> None:
-        """Release it, which ends what still runs."""
+        """Close the handle, which kills all processes that are still running."""
         if self._handle is not None:
             self._kernel.CloseHandle(self._handle)
             self._handle = None

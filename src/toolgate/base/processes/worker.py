@@ -1,9 +1,9 @@
 """Runs a function in child processes that can be killed.
 
-For work on input of strangers that cannot be stopped in a thread: one step inside a library that
-takes minutes, or gigabytes. A worker is started when it is needed, is used again, and is killed
-when an answer takes too long or nobody waits for it any more. What goes in and comes out is JSON
-and bytes, so that a worker that was taken over cannot run anything in the gateway.
+For work on untrusted input that cannot be stopped in a thread, such as a library call that takes
+minutes or gigabytes. A worker starts on demand, is reused, and is killed when an answer takes
+too long or is no longer needed. Requests and answers are JSON and bytes, so a compromised worker
+cannot run code in the gateway.
 """
 
 import subprocess
@@ -27,43 +27,43 @@ sys.path[:] = sys.argv[3:]
 from toolgate.base.processes.worker_program import run
 run(sys.argv[1], int(sys.argv[2]))
 """
-"""Modules are looked for where the gateway looks for them."""
+"""The worker's program; it searches modules where the gateway does."""
 
 _START_S: Final = 60.0
-"""Seconds that a worker may take to start on a machine that is busy."""
+"""Seconds that a worker may take to start (chosen: a busy machine)."""
 
 _END_S: Final = 2.0
-"""Seconds that the system may take to end a worker before nobody waits for that any more."""
+"""Seconds to wait for the system to end a killed worker (chosen)."""
 
 _IDLE_S: Final = 60.0
-"""Seconds that a worker stays for the next request."""
+"""Seconds without requests after which a worker is ended (chosen)."""
 
 
 class WorkerError(Exception):
-    """A worker gave no answer: its memory is used up, it crashed, or it could not start."""
+    """A worker gave no answer: it ran out of memory, crashed, or could not start."""
 
     def __init__(self, reason: str, *, is_out_of_memory: bool = False) -> None:
-        """Say why.
+        """Create the error.
 
         Args:
-            reason: For the log.
-            is_out_of_memory: Whether the limit of memory was met.
+            reason: Text for the log.
+            is_out_of_memory: Whether the worker reached its memory limit.
         """
         super().__init__(reason)
         self.is_out_of_memory = is_out_of_memory
 
 
 class WorkerPool:
-    """Child processes that run one function, started on first use."""
+    """Child processes that run one function, started on demand."""
 
     def __init__(self, function: str, *, memory_mb: int, size: int) -> None:
-        """Describe workers; none is started.
+        """Create a pool without starting workers.
 
         Args:
-            function: `module:name` of what they run. It takes a JSON object and bytes, and returns
-                JSON; errors are expected as answers, an exception is a fault of the function.
-            memory_mb: Megabytes of memory a worker may take, where the system can limit it.
-            size: Workers at most; further calls wait.
+            function: `module:name` of the function. It takes a JSON object and bytes, and
+                returns JSON; expected errors are part of its answer, an exception is a bug.
+            memory_mb: Memory limit of a worker in megabytes, where the system supports it.
+            size: Largest number of workers; further calls wait.
         """
         self.memory_mb = memory_mb
         self._function = function
@@ -75,19 +75,19 @@ class WorkerPool:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Process ids of the workers that run, busy ones first."""
+        """Process ids of the running workers, busy ones first."""
         return tuple(worker.pid for worker in (*self._busy, *self._idle))
 
     async def call(
         self, arguments: Mapping[str, Any], data: bytes = b"", *, timeout_s: float
     ) -> Any:
-        """The answer of the function. On cancellation the worker is killed.
+        """Call the function in a worker. On cancellation the worker is killed.
 
         Args:
             arguments: Its first argument.
             data: Its second argument.
-            timeout_s: Seconds that it may take before its worker is killed. The wait for a free
-                worker may take as long; the start of a worker does not count.
+            timeout_s: Seconds until the worker is killed. Waiting for a free worker may take the
+                same time; starting a worker does not count.
 
         Raises:
             TimeoutError: It took longer.
@@ -103,7 +103,7 @@ class WorkerPool:
             self._limiter.release()
 
     async def aclose(self) -> None:
-        """End all workers; may be called twice, and the pool can be used again."""
+        """Kill all workers. Can be called twice, and the pool can be used again."""
         if self._timer is not None:
             self._timer.cancel()
         for worker in self._busy:
@@ -152,7 +152,7 @@ class WorkerPool:
         return worker
 
     def _watch_idle(self) -> None:
-        """End workers that nobody used for a while, with their memory."""
+        """End workers that were idle for a while, to free their memory."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = threading.Timer(_IDLE_S, self._end_idle)
@@ -169,7 +169,7 @@ class WorkerPool:
 
 
 class _Worker:
-    """One child process. Its methods block; `kill` may be called from another thread meanwhile."""
+    """A child process. Its methods block; `kill` may be called from another thread meanwhile."""
 
     def __init__(self, function: str, memory_mb: int) -> None:
         self._arguments = [function, str(memory_mb)]
@@ -195,7 +195,7 @@ class _Worker:
                 if self._is_killed:
                     raise WorkerError("nobody waits for the worker any more")
                 self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and program
-                    # -P: a module in the current folder must not take the place of one of ours.
+                    # -P: a module in the current folder must not shadow one of ours.
                     [
                         sys.executable,
                         "-P",
@@ -213,7 +213,7 @@ class _Worker:
         return self._closed_on_error(self._receive)
 
     def answer(self, request: bytes, data: bytes, timeout_s: float) -> dict[str, Any]:
-        """What the function answers."""
+        """Send a request and wait for the answer of the function."""
 
         def exchange() -> dict[str, Any]:
             pipe = self._pipe("stdin")
@@ -226,14 +226,14 @@ class _Worker:
         return self._closed_on_error(exchange)
 
     def kill(self) -> None:
-        """End the process at once; whoever waits for its answer gets an error and closes it."""
+        """Kill the process; a thread that waits for its answer gets an error and closes it."""
         with self._lock:
             self._is_killed = True
             if self._process is not None:
                 self._process.kill()
 
     def close(self) -> None:
-        """End the process, and free what belongs to it."""
+        """End the process and release its resources."""
         self.kill()
         process = self._process
         if process is not None:
@@ -270,12 +270,12 @@ class _Worker:
 
 
 async def _end(worker: _Worker) -> None:
-    """Kill a worker, also while the caller is being cancelled."""
+    """Kill a worker, even while the caller is being cancelled."""
     worker.kill()
     with anyio.move_on_after(_END_S, shield=True):
         await _in_thread(worker.close)
 
 
 async def _in_thread(work: Any, *arguments: Any) -> Any:
-    """In a thread that is left alone on cancellation: it ends when its worker is killed."""
+    """Run in a thread that is abandoned on cancellation: it ends when its worker is killed."""
     return await to_thread.run_sync(work, *arguments, abandon_on_cancel=True)

@@ -21,21 +21,21 @@ from toolgate.base.processes.memory import defer, give_back_freed_memory
 __all__ = ["REPLY", "REQUEST", "run"]
 
 REQUEST: Final = struct.Struct(">dQQ")
-"""Head of a request: seconds, bytes of the JSON, bytes of the data."""
+"""Head of a request: time limit in seconds, size of the JSON and size of the data in bytes."""
 
 REPLY: Final = struct.Struct(">Q")
-"""Head of a reply: bytes of the JSON."""
+"""Head of a reply: size of the JSON in bytes."""
 
 _GRACE_S: Final = 2.0
-"""Seconds after the deadline at which the worker ends itself, should nobody else have done so."""
+"""Seconds after the deadline at which the worker exits by itself if it was not killed (chosen)."""
 
 
 def run(function: str, memory_mb: int) -> None:
     """Answer requests until the process is ended.
 
     Args:
-        function: `module:name` of what gives the answers.
-        memory_mb: Megabytes that the process may take.
+        function: `module:name` of the function that answers.
+        memory_mb: Memory limit in megabytes.
     """
     requests, replies = _take_pipes()
     for number in ("SIGINT", "SIGTERM", "SIGHUP"):  # of the group: the gateway ends its workers
@@ -53,7 +53,7 @@ def run(function: str, memory_mb: int) -> None:
     _send(replies, {"answer": None})
     received: SimpleQueue[tuple[float, bytes, bytes]] = SimpleQueue()
     Thread(target=_receive, args=(requests, received), daemon=True).start()
-    # A thread in C that needs no lock of Python, so that no work can keep it from ending this.
+    # A C thread that needs no GIL, so that no work can keep it from ending the process.
     with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123
         while True:
             seconds, arguments, data = received.get()
@@ -63,13 +63,13 @@ def run(function: str, memory_mb: int) -> None:
 
 
 def _packages_around(module: str) -> list[str]:
-    """Packages whose fronts bring more along than the work needs, from the outside in."""
+    """Parent packages whose `__init__` imports more than the work needs, outermost first."""
     parts = module.split(".")
     return [".".join(parts[:depth]) for depth in range(2, len(parts))]
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Standard input and output for ourselves: what libraries read and print goes nowhere."""
+    """Take over standard input and output; libraries that read or print use the null device."""
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -80,7 +80,7 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _receive(requests: BinaryIO, received: "SimpleQueue[tuple[float, bytes, bytes]]") -> None:
-    """Requests as they come; when the gateway closes the pipe or is gone, so is the worker."""
+    """Receive requests; exit when the gateway closes the pipe or has ended."""
     try:
         while head := requests.read(REQUEST.size):
             seconds, arguments, data = REQUEST.unpack(head)
@@ -109,7 +109,7 @@ def _send(replies: BinaryIO, reply: object) -> None:
 
 
 def _limit_memory(megabytes: int) -> None:
-    """Let the system refuse memory beyond the limit; not on Windows, and macOS does not hold it."""
+    """Set the memory limit; Windows has none, and macOS does not enforce it."""
     if sys.platform != "win32":
         import resource  # noqa: PLC0415 - there is none on Windows
 

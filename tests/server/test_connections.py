@@ -1,6 +1,7 @@
 """Clients that hold connections open, as many and as slowly as they can."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -9,9 +10,11 @@ from urllib.parse import urlsplit
 import aiohttp
 import anyio
 import orjson
+import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from tests.limits import HANG_S
 from tests.server.http_gateway import ListeningGateway, headers_for, listening, modern, post
@@ -168,6 +171,74 @@ async def test_a_thousand_offers_of_another_protocol_in_a_row_are_answered() -> 
                 head = await client.reader.readuntil(b"\r\n\r\n")
                 assert head.split()[1] == b"200"
                 await client.reader.readuntil(b"}")
+
+
+def kept_requests() -> list[RequestResponseCycle]:
+    """All requests of this process whose heads were parsed."""
+    return [each for each in gc.get_objects() if isinstance(each, RequestResponseCycle)]
+
+
+async def test_requests_sent_ahead_are_read_when_their_turn_comes() -> None:
+    """Regression: each was kept in memory as 2 KB or more, of a hundred clients 1 GB in all."""
+    call = modern("tools/call", {"name": "slow", "arguments": {}})
+    body = orjson.dumps(call)
+    lines = [f"{name}: {value}" for name, value in headers_for(call).items()]
+    head = ["POST /mcp HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}", *lines]
+    slow = "\r\n".join([*head, "", ""]).encode() + body
+    before = {id(each) for each in kept_requests()}
+    ahead = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 5_000
+    async with listening() as place, clients(place, 1, slow + ahead) as [client]:
+        with anyio.fail_after(HANG_S):
+            await place.gateway.started.wait()
+            while client.writer.transport.get_write_buffer_size():
+                await status_of(f"{place.url}/healthz")  # the server has its turns
+        kept = len({id(each) for each in kept_requests()} - before)
+        place.gateway.release.set()
+        with anyio.fail_after(HANG_S):
+            for _ in range(5_001):
+                read = await client.reader.readuntil(b"\r\n\r\n")
+                assert read.split()[1] == b"200"
+                length = read.lower().partition(b"content-length: ")[2].split()[0]
+                await client.reader.readexactly(int(length))
+
+    assert kept < 100
+
+
+UNREAD = b"GET /console/static/htmx.min.js HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 400
+"""Requests whose answers are more than the system keeps for a client that does not read them."""
+
+
+def opened(place: ListeningGateway) -> int:
+    """Connections that a gateway of this process has."""
+    port = urlsplit(place.url).port
+    held = psutil.Process().net_connections("tcp")
+    return sum(each.laddr.port == port and each.status == "ESTABLISHED" for each in held)
+
+
+async def test_a_client_that_does_not_read_its_answers_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Regression: a few hundred of them shut everybody else out for as long as they liked."""
+    monkeypatch.setattr(http_parser, "BODY_WINDOW_S", 0.2)
+    monkeypatch.setattr(connections, "_SWEEP_S", 0.05)
+    async with listening() as place, clients(place, 1, UNREAD):
+        with anyio.fail_after(HANG_S):
+            while not opened(place):
+                await anyio.sleep(0.02)
+            while opened(place):
+                await anyio.sleep(0.02)
+
+
+async def test_clients_that_do_not_read_their_answers_make_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "_SWEEP_S", 0.05)
+    async with listening(max_connections=16) as place, clients(place, 16, UNREAD):
+        with anyio.fail_after(HANG_S):
+            while opened(place) < 16:
+                await anyio.sleep(0.02)
+            while await status_of(f"{place.url}/api/v1/servers") != 200:
+                await anyio.sleep(0.02)
 
 
 class Waiting:

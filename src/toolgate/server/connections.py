@@ -40,11 +40,11 @@ HEAD_TIMEOUT_S = 10.0
 """Seconds that a client has for the head of a request, and for a TLS handshake; chosen."""
 
 MIN_BODY_BYTES_PER_S = 1024
-"""Rate below which a body is given up, measured over `BODY_WINDOW_S`; slower than any network
-over which people work. Chosen."""
+"""Rate below which a body, or an answer that is not read, is given up, measured over
+`BODY_WINDOW_S`; slower than any network over which people work. Chosen."""
 
 BODY_WINDOW_S = 10.0
-"""Seconds over which the rate of a body is measured; chosen."""
+"""Seconds over which the rate of a body or an answer is measured; chosen."""
 
 _SWEEP_S = 1.0
 """Seconds between two looks at slow connections; chosen: limits are of whole seconds."""
@@ -68,7 +68,7 @@ class ClientConnection(Protocol):
 
     @property
     def waits_since(self) -> float | None:
-        """Monotonic time since when the client has a request to send or to finish.
+        """Monotonic time since when the client has a request to finish or an answer to read.
 
         None while it waits for an answer.
         """

@@ -30,6 +30,10 @@ MAX_HEAD_BYTES = 256 * 2**10
 _MAX_HEADERS = 1_000
 """Headers of a request. Chosen: ten times what clients send."""
 
+_PIECE_BYTES = 2**10
+"""Bytes that are parsed at once, so that few requests are kept ahead of the one that is answered:
+each takes 2 KB of memory, however short it is. Chosen: most requests are one piece."""
+
 _SMALL_BYTES = 64 * 2**10
 """Up to this size a piece is copied to send it with the one before."""
 
@@ -68,12 +72,17 @@ class HttpParser(HttpToolsProtocol):
         self._since = 0.0
         self._window_since = 0.0
         self._window_bytes = 0
+        self._held = b""
+        self._behind_since: float | None = None
+        self._unread_since = 0.0
+        self._sent_before = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's own
         """A client connected."""
         super().connection_made(transport)
         self._connection: dict[str, Any] = {}
-        self.transport = cast("asyncio.Transport", _CoalescingTransport(transport))
+        self._sending = _CoalescingTransport(transport)
+        self.transport = cast("asyncio.Transport", self._sending)
         self._since = monotonic()
         address = self.client[0] if self.client else ""
         self._open_connections.add(self, address)
@@ -87,14 +96,18 @@ class HttpParser(HttpToolsProtocol):
 
     @property
     def waits_since(self) -> float | None:
-        """Monotonic time since when the client has a request to send or to finish.
+        """Monotonic time since when the client has a request to finish or an answer to read.
 
         None while it waits for an answer.
         """
+        if self._behind_since is not None:
+            return self._behind_since
         return None if self._is_answering and not self._is_in_body else self._since
 
     def time_out(self, now: float) -> None:
-        """Close the connection if its client takes too long for a head or a body."""
+        """Close the connection if its client takes too long for a head, a body or an answer."""
+        if self._is_unread(now):
+            self.transport.abort()
         if self.transport.is_closing():
             return
         if self._is_in_body:
@@ -120,8 +133,26 @@ class HttpParser(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, unless it is no request or its head is too long."""
+        """Take what came, but hold back what is behind a request that waits for its turn."""
         self._unset_keepalive_if_required()
+        if self._held:
+            self._held += data
+            self.flow.pause_reading()
+        else:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """Parse data piece by piece until a request waits for its turn."""
+        at = 0
+        while at < len(data) and not self.transport.is_closing():
+            if self.pipeline:
+                self._held = data[at:]
+                return
+            self._take_piece(data[at : at + _PIECE_BYTES])
+            at += _PIECE_BYTES
+
+    def _take_piece(self, data: bytes) -> None:
+        """Parse a piece, unless it is no request or its head is too long."""
         was_in_head, was_in_body = self._is_in_head, self._is_in_body
         if was_in_body:
             self._window_bytes += len(data)
@@ -182,12 +213,31 @@ class HttpParser(HttpToolsProtocol):
         """The answer is sent; the client may send its next request."""
         self._since = monotonic()
         super().on_response_complete()
+        held, self._held = self._held, b""
+        self._take(held)
+        if self.pipeline and not self.transport.is_closing():
+            self.flow.pause_reading()
 
     @property
     def _is_answering(self) -> bool:
         """Whether a request has come whose answer is not sent yet."""
         cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
         return cycle is not None and not cycle.response_complete
+
+    def _is_unread(self, now: float) -> bool:
+        """Whether the client takes the answer more slowly than it may."""
+        waiting = self._sending.get_write_buffer_size()
+        sent = self._sending.written_bytes - waiting
+        if not waiting:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since = self._unread_since = now
+            self._sent_before = sent
+        elif now - self._unread_since >= BODY_WINDOW_S:
+            if sent - self._sent_before < BODY_WINDOW_S * MIN_BODY_BYTES_PER_S:
+                return True
+            self._unread_since, self._sent_before = now, sent
+        return False
 
     def _feed(self, data: bytes) -> bytes | None:
         """Parse data; gives what must be parsed anew after a declined upgrade."""
@@ -251,11 +301,16 @@ class _CoalescingTransport:
         self._transport = transport
         self._loop = asyncio.get_running_loop()
         self._pending: bytes | None = None
+        self.written_bytes = 0
+        """Bytes of all answers, whether the client has read them or not."""
+        self.get_write_buffer_size = transport.get_write_buffer_size
+        """Bytes that the system has not taken yet."""
         self.is_closing = transport.is_closing
         self.abort = transport.abort
 
     def write(self, data: bytes) -> None:
         """Send, the first piece not before the loop has turned."""
+        self.written_bytes += len(data)
         if self._pending is None:
             self._pending = data
             self._loop.call_soon(self._flush)

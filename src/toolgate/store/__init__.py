@@ -198,19 +198,19 @@ __all__ = [
 ]
 
 _SCHEMES = {"postgresql": "postgres", "postgresql+psycopg": "postgres"}
-"""Names of implementations that are not called as the scheme of their addresses."""
+"""URL schemes whose implementation has another name."""
 
 
 def make_store(url: str) -> Store:
-    """The store at an address; nothing is opened yet.
+    """Create the store for a URL, without opening it.
 
-    The scheme names the implementation, without what follows a `+`: a package that brings the
-    entry point `toolgate.store` named `mysql` serves `mysql://` and `mysql+pymysql://`.
+    The scheme, without what follows a `+`, names the implementation: a package with the entry
+    point `mysql` in the group `toolgate.store` serves `mysql://` and `mysql+pymysql://`.
 
     Raises:
-        SettingError: No such kind of database.
-        MissingExtraError: Its library is not installed.
-        OptionError: The address is malformed.
+        SettingError: There is no store for this scheme.
+        MissingExtraError: The library of the store is not installed.
+        OptionError: The URL is malformed.
     """
     scheme = url.partition(":")[0]
     name = _SCHEMES.get(scheme, scheme.partition("+")[0])

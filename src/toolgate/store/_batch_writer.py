@@ -15,11 +15,11 @@ __all__ = ["BatchWriter"]
 log = logging.getLogger(__name__)
 
 _BATCH = 500
-"""Rows of a transaction; chosen: some ms of lock."""
+"""Rows per transaction (chosen: a lock of some milliseconds)."""
 _PAUSE_S = 0.2
-"""Seconds between two transactions; chosen: what a killed process loses."""
+"""Seconds between two transactions (chosen: what a killed process loses)."""
 _LONGEST_PAUSE_S = 10.0
-"""Seconds between two tries while the store fails; chosen."""
+"""Longest pause in seconds between two attempts while the store fails (chosen)."""
 
 RowT = TypeVar("RowT")
 
@@ -27,8 +27,8 @@ RowT = TypeVar("RowT")
 class BatchWriter(Generic[RowT]):
     """The only writer of a log. Belongs to one event loop.
 
-    A kill loses what came in the last 0.2 s. While the store does not work the newest
-    `max_pending` rows wait in memory, and nobody is held up.
+    A kill loses the rows of the last 0.2 s. While the store fails, the newest `max_pending` rows
+    wait in memory, and callers are not delayed.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class BatchWriter(Generic[RowT]):
         name: str,
         max_pending: int = 5_000,
     ) -> None:
-        """Make a writer.
+        """Create a writer.
 
         Args:
-            write: Writes rows, all or none of them.
-            name: Of the log, in messages.
-            max_pending: Rows that wait at most.
+            write: Writes all given rows or none.
+            name: Name of the log, for messages.
+            max_pending: Largest number of waiting rows.
         """
         self._write = write
         self._name = name
@@ -53,9 +53,9 @@ class BatchWriter(Generic[RowT]):
         self._writing = asyncio.Lock()
         self._closed = False
         self.dropped = 0
-        """Rows lost because the store did not work for too long."""
+        """Rows lost because the store failed for too long."""
         self.last_error = ""
-        """Why the store does not take them; empty while it works."""
+        """The error of the last attempt; empty while writing works."""
 
     @property
     def pending(self) -> int:
@@ -63,7 +63,7 @@ class BatchWriter(Generic[RowT]):
         return len(self._pending)
 
     def put(self, row: RowT) -> None:
-        """Take a row; it is written soon. Never waits, never raises."""
+        """Queue a row, which is written soon. Never waits, never raises."""
         if self._closed:
             self.dropped += 1
             return
@@ -73,7 +73,7 @@ class BatchWriter(Generic[RowT]):
             self._task = asyncio.get_running_loop().create_task(self._write_all())
 
     async def flush(self) -> bool:
-        """Write what was taken so far, at once; False when the store does not work."""
+        """Write all queued rows now. False if the store fails."""
         async with self._writing:  # what is being written now counts too
             left = len(self._pending)
             while left > 0:
@@ -83,7 +83,7 @@ class BatchWriter(Generic[RowT]):
         return True
 
     async def aclose(self, *, timeout_s: float = 3.0) -> None:
-        """Write what is left, for at most `timeout_s`, and stop."""
+        """Write the remaining rows, for at most `timeout_s`, and stop."""
         with anyio.move_on_after(timeout_s):
             await self.flush()
         self._closed = True
@@ -96,7 +96,7 @@ class BatchWriter(Generic[RowT]):
             self._pending.clear()
 
     def forget(self, unwanted: Callable[[RowT], bool]) -> None:
-        """Drop what is not written yet of some rows."""
+        """Drop queued rows that match."""
         self._pending = deque(row for row in self._pending if not unwanted(row))
 
     async def _write_all(self) -> None:

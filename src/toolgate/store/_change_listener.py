@@ -1,4 +1,4 @@
-"""Waits for the notifications by which processes of one PostgreSQL database announce changes."""
+"""Waits for the notifications with which processes announce changes in a PostgreSQL database."""
 
 import logging
 from time import monotonic
@@ -12,18 +12,18 @@ __all__ = ["ChangeListener"]
 
 log = logging.getLogger(__name__)
 
-# Seconds until a connection that failed is tried again; until then only time passes. Chosen.
+# Seconds before a failed connection is retried; until then, waiting takes its full time (chosen).
 _RETRY_S = 5.0
 
 
 class ChangeListener:
-    """One connection that listens; without it, as behind a pooler, waiting takes its full time."""
+    """A connection that listens. If it fails, as behind a pooler, waiting takes its full time."""
 
     def __init__(self, conninfo: str) -> None:
-        """Connect to nothing yet.
+        """Create a listener without connecting.
 
         Args:
-            conninfo: For libpq. WARNING: may hold a password.
+            conninfo: Connection string of libpq. WARNING: may contain a password.
         """
         self._conninfo = conninfo
         self._connection: psycopg.AsyncConnection | None = None
@@ -45,7 +45,7 @@ class ChangeListener:
         await anyio.sleep(max(0.0, ends_at - monotonic()))
 
     async def close(self) -> None:
-        """Close the connection; may be called twice."""
+        """Close the connection. Can be called twice."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()

@@ -1,4 +1,4 @@
-"""What a database must store for Toolgate: the contract of every store. Knows no SQL."""
+"""The interface of a store: everything that a database must keep for Toolgate. Contains no SQL."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -36,63 +36,66 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Retention:
-    """How long and how much is kept on disk."""
+    """Limits on the age and size of stored data."""
 
     audit_days: float = 90.0
-    """Days of audit records."""
+    """Days to keep audit records."""
 
     audit_max_bytes: int = 512 * 2**20
-    """Estimated bytes of audit records; the oldest go first."""
+    """Largest estimated size of the audit log in bytes; the oldest records are deleted first."""
 
     results_max_bytes: int = 256 * 2**20
-    """Bytes of stored results; the oldest go first. Expired ones always go."""
+    """Largest size of stored results in bytes; the oldest are deleted first, expired ones
+    always."""
 
     snapshot_days: float = 30.0
-    """Days that the last listing of a removed server is kept."""
+    """Days to keep the last listing of a removed server."""
 
     usage_days: float = 180.0
-    """Days of the usage log."""
+    """Days to keep the usage log."""
 
     usage_max_bytes: int = 64 * 2**20
-    """Estimated bytes of the usage log; the oldest go first."""
+    """Largest estimated size of the usage log in bytes; the oldest entries are deleted first."""
 
     detection_days: float = 180.0
-    """Days that it is kept what messages were taken for."""
+    """Days to keep detected intents."""
 
     detection_max_bytes: int = 64 * 2**20
-    """Estimated bytes of that; the oldest go first."""
+    """Largest estimated size of detected intents in bytes; the oldest are deleted first."""
 
     schema_days: float = 730.0
-    """Days of versions of schemas; the last one of each connection stays."""
+    """Days to keep versions of database schemas; the current version of each connection stays."""
 
     schema_max_bytes: int = 256 * 2**20
-    """Bytes of versions of schemas; the oldest go first, the last one of each connection stays."""
+    """Largest size of schema versions in bytes; the oldest are deleted first, current ones
+    never."""
 
     tool_version_days: float = 365.0
-    """Days that definitions of tools are kept after others came in their place."""
+    """Days to keep replaced definitions of tools."""
 
     tool_version_max_bytes: int = 64 * 2**20
-    """Bytes of such definitions; the oldest go first."""
+    """Largest size of replaced definitions in bytes; the oldest are deleted first."""
 
     approval_days: float = 30.0
-    """Days that approvals are kept after they have expired."""
+    """Days to keep expired approvals."""
 
     thread_days: float = 365.0
-    """Days that threads are kept after their last turn."""
+    """Days to keep threads after their last turn."""
 
     thread_max_bytes: int = 1024 * 2**20
-    """Estimated bytes of threads; those that were not used for longest go first."""
+    """Largest estimated size of threads in bytes; the least recently used are deleted first."""
 
     statement_days: float = 90.0
-    """Days that it is kept what was asked of connected databases."""
+    """Days to keep the log of SQL statements."""
 
     statement_max_bytes: int = 64 * 2**20
-    """Estimated bytes of that; the oldest go first."""
+    """Largest estimated size of the log of SQL statements in bytes; the oldest are deleted
+    first."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrunedCounts:
-    """What a clean-up removed."""
+    """Numbers of rows that a clean-up deleted."""
 
     audit_records: int = 0
     """Audit records."""
@@ -101,80 +104,80 @@ class PrunedCounts:
     """Stored results."""
 
     programs: int = 0
-    """Programs that waited too long for a person."""
+    """Expired programs that waited for a person."""
 
     snapshots: int = 0
-    """Listings of servers that are gone."""
+    """Listings of removed servers."""
 
     usage: int = 0
-    """Searches of the usage log, and uses whose search is gone."""
+    """Searches of the usage log, and calls whose search was deleted."""
 
     schemas: int = 0
-    """Versions of schemas."""
+    """Versions of database schemas."""
 
     tool_versions: int = 0
-    """Definitions of tools that were replaced."""
+    """Replaced definitions of tools."""
 
     detections: int = 0
-    """Notes of what messages were taken for."""
+    """Detected intents."""
 
     approvals: int = 0
-    """Approvals that expired long ago."""
+    """Old expired approvals."""
 
     threads: int = 0
-    """Threads that were not used for long."""
+    """Unused threads."""
 
     statements: int = 0
-    """Notes of what was asked of databases."""
+    """SQL statements."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntegrityReport:
-    """What an examination of the database showed."""
+    """The result of checking a database."""
 
     schema: str | None
-    """Revision of its schema; None when it has none of our tables."""
+    """Schema revision; None if it has none of our tables."""
 
     problems: tuple[str, ...]
-    """One sentence each; empty when all is well."""
+    """Problems as sentences; empty if there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaUpgrade:
-    """What bringing the schema up to date did."""
+    """The result of upgrading the schema."""
 
     before: str | None
-    """Revision before; None when the database was new."""
+    """Previous revision; None for a new database."""
 
     after: str
-    """Revision now."""
+    """Current revision."""
 
     copy: Path | None = None
-    """Where the database was copied to before it was changed."""
+    """Copy of the database from before the upgrade."""
 
 
 @runtime_checkable
 class Store(Protocol):
-    """A database with everything relational that Toolgate keeps: one repository per topic.
+    """The database of a gateway: one repository per topic.
 
-    Duties, all checked by `toolgate.testing.contracts.store` on SQLite and PostgreSQL:
+    Requirements, all checked by `toolgate.testing.contracts.store` on SQLite and PostgreSQL:
 
     * Methods never block the event loop.
-    * Each is one transaction: all or nothing, also after a kill; `prune` is several.
-    * A failure of the database raises `StoreError` with its reason and leaves the store usable.
-    * Two processes may use one store at the same time.
-    * Within `store_deadline` nobody waits longer than that says; what callers were told is not
-      saved is never saved afterwards.
+    * Each method is one transaction, all or nothing even after a kill; `prune` is several.
+    * A database failure raises `StoreError` with its reason and leaves the store usable.
+    * Two processes can use a store at the same time.
+    * Within `store_deadline`, no caller waits longer than the deadline, and what callers were
+        told is not saved is never saved afterwards.
     """
 
     @property
     def url(self) -> str:
-        """Where it is, without password."""
+        """URL of the database, without password."""
         ...
 
     @property
     def vector_backend(self) -> str:
-        """Which implementation in `store/vectors` keeps vectors in this database."""
+        """The implementation in `store/vectors` that keeps vectors in this database."""
         ...
 
     @property
@@ -189,12 +192,12 @@ class Store(Protocol):
 
     @property
     def servers(self) -> ServerRepository:
-        """Servers that were added by command, API or console."""
+        """Servers added by command, API or console."""
         ...
 
     @property
     def catalog(self) -> CatalogRepository:
-        """Listings of servers and definitions of their tools."""
+        """Tool listings of servers and the definitions in them."""
         ...
 
     @property
@@ -204,22 +207,22 @@ class Store(Protocol):
 
     @property
     def usage(self) -> UsageRepository:
-        """What was searched, shown and executed."""
+        """The usage log: searches, their results, and calls."""
         ...
 
     @property
     def detections(self) -> DetectionRepository:
-        """Intents that messages were classified as."""
+        """Detected intents of messages."""
         ...
 
     @property
     def schemas(self) -> SchemaRepository:
-        """Versions of the schemas of connected databases."""
+        """Schema versions of connected databases."""
         ...
 
     @property
     def statements(self) -> StatementRepository:
-        """Statements that were run on connected databases."""
+        """SQL statements run on connected databases."""
         ...
 
     @property
@@ -229,7 +232,7 @@ class Store(Protocol):
 
     @property
     def credentials(self) -> CredentialRepository:
-        """Credentials towards servers, encrypted."""
+        """Encrypted credentials for servers."""
         ...
 
     @property
@@ -244,7 +247,7 @@ class Store(Protocol):
 
     @property
     def prompts(self) -> PromptRepository:
-        """Texts that replace prompts."""
+        """Customised prompts."""
         ...
 
     @property
@@ -254,22 +257,22 @@ class Store(Protocol):
 
     @property
     def results(self) -> ResultRepository:
-        """Results that were too large for one answer."""
+        """Results that are too large for one answer."""
         ...
 
     def cache_path(self, data_dir: Path) -> Path | None:
-        """Path to whose name files are added that cache what was computed from it; None: nowhere.
+        """Path prefix of cache files for data computed from this store; None: no cache files.
 
         Args:
-            data_dir: Folder for data that belongs to no file of the store.
+            data_dir: Data folder, for stores that are not files.
         """
         ...
 
     async def open(self) -> None:
-        """Connect, and bring the schema up to date where that is allowed.
+        """Connect, and upgrade the schema if that is allowed.
 
-        SQLite: the file is copied to the same folder, then migrated. PostgreSQL: a new, empty
-        database is migrated; an old one is refused until `toolgate db upgrade` ran.
+        SQLite: the file is copied next to itself, then migrated. PostgreSQL: an empty database
+        is migrated; an old schema is rejected until `toolgate db upgrade` was run.
 
         Raises:
             StoreVersionError: The schema is newer than this program, or old and not upgraded.
@@ -278,11 +281,11 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Close connections; may be called twice."""
+        """Close all connections. Can be called twice."""
         ...
 
     async def secret(self, name: str) -> bytes:
-        """32 random bytes by name, made on first use; the same for every process of this store."""
+        """32 random bytes by name, created on first use, shared by all processes of a store."""
         ...
 
     async def prune(
@@ -293,36 +296,37 @@ class Store(Protocol):
         configured: Collection[tuple[str, str]] = (),
         sign: Callable[[int, str], AuditAnchor] | None = None,
     ) -> PrunedCounts:
-        """Remove what is older or larger than allowed, in small transactions one after another.
+        """Delete old and excess rows, in a series of small transactions.
 
         Args:
             retention: The limits.
             now: UTC, ISO 8601.
-            configured: Project and name of servers that exist although the store has no row of
-                them, such as those from files; their listings stay.
-            sign: Signs the number and hash of the last audit record that is to be removed, before
-                any is; without it nobody can tell a clean-up from a theft.
+            configured: Project and name of servers without a row in the store, such as those
+                from files; their listings stay.
+            sign: Signs position and hash of the last audit record to be deleted, before any is;
+                without a signature, a clean-up cannot be told from tampering.
         """
         ...
 
     def waiting(self) -> Mapping[str, int]:
-        """How many wait for their turn to `read` and to `write`."""
+        """Numbers of transactions waiting to `read` and to `write`."""
         ...
 
     async def sizes(self) -> dict[str, int]:
-        """Bytes in all (`total`) and rows by table, for `doctor`."""
+        """Total size in bytes (`total`) and number of rows by table, for `toolgate doctor`."""
         ...
 
 
 @runtime_checkable
 class StoreMaintenance(Protocol):
-    """What the commands `toolgate db` need of a store; all of it works while others use it.
+    """The operations behind `toolgate db`; all of them work while other processes use the store.
 
-    A backup is a SQLite file, whatever the database, so that one kind of store can become another.
+    A backup is a SQLite file for every database, so that one kind of store can be moved to
+    another.
     """
 
     async def exists(self) -> bool:
-        """Whether there is anything to look after; makes nothing.
+        """Whether the database exists; creates nothing.
 
         Raises:
             StoreError: The database cannot be reached.
@@ -330,7 +334,7 @@ class StoreMaintenance(Protocol):
         ...
 
     async def upgrade(self) -> SchemaUpgrade:
-        """Bring the schema up to date; processes that try it together do it once.
+        """Upgrade the schema; concurrent processes do it only once.
 
         Raises:
             StoreVersionError: The schema is newer than this program.
@@ -339,7 +343,7 @@ class StoreMaintenance(Protocol):
         ...
 
     async def check(self) -> IntegrityReport:
-        """Examine the database; changes nothing.
+        """Check the database without changing it.
 
         Raises:
             StoreError: It does not exist or cannot be read.
@@ -347,7 +351,7 @@ class StoreMaintenance(Protocol):
         ...
 
     async def backup(self, target: Path) -> None:
-        """Write everything to a file as it is at one moment; the file is whole or not there.
+        """Write a consistent copy to a file; the file is complete or does not exist.
 
         Raises:
             StoreError: The database or the file cannot be used.
@@ -356,10 +360,10 @@ class StoreMaintenance(Protocol):
         ...
 
     async def restore(self, source: Path) -> dict[str, int]:
-        """Replace everything by what a backup holds, all or nothing; gives rows by table.
+        """Replace everything with a backup, all or nothing. Returns the number of rows by table.
 
         Raises:
-            StoreError: The file is no backup, or the database cannot be used.
+            StoreError: The file is not a backup, or the database cannot be used.
             StoreVersionError: The backup is newer than this program.
         """
         ...
@@ -367,20 +371,20 @@ class StoreMaintenance(Protocol):
 
 @runtime_checkable
 class SqlAccess(Protocol):
-    """The way into the database for seams that keep much in it, such as vectors.
+    """Direct access to the database, for code that keeps much data in it, such as vectors.
 
-    Work gets the connection of the driver (`sqlite3`, `psycopg`) in a thread, within a transaction
-    that is committed when it returns. Whatever the database refuses is a `StoreError`.
+    Work receives the driver's connection (`sqlite3`, `psycopg`) in a thread, within a
+    transaction that is committed when it returns. Errors of the database become `StoreError`.
     """
 
     async def reading(self, work: Callable[[Any], T]) -> T:
-        """Read. Cancelling does not wait for it; the thread then ends by itself."""
+        """Run work that reads. Cancelling does not wait for it; its thread then ends by itself."""
         ...
 
     async def writing(self, work: Callable[[Any], T]) -> T:
-        """Read and write, all or nothing."""
+        """Run work that reads and writes, all or nothing."""
         ...
 
     async def maintaining(self, work: Callable[[Any], T]) -> T:
-        """Run what no transaction allows, such as `CREATE INDEX CONCURRENTLY`."""
+        """Run work that must not be in a transaction, such as `CREATE INDEX CONCURRENTLY`."""
         ...

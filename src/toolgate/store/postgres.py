@@ -1,4 +1,4 @@
-"""The PostgreSQL store, for several gateways that share it."""
+"""The PostgreSQL store, which several gateways can share."""
 
 import sqlite3
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ _UPGRADE_LOCK = 0x746F6F6C67617465
 """Key of the advisory lock: `toolgate` in ASCII."""
 
 _CONNECTIONS = 4
-"""Connections for writing, and as many for reading; chosen: a process has one core."""
+"""Connections for writing, and as many for reading (chosen: a process uses one core)."""
 
 _HALF_DEAD: Mapping[str, object] = {
     "connect_timeout": 10,
@@ -35,23 +35,23 @@ _HALF_DEAD: Mapping[str, object] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""A server that vanished without a word is noticed within seconds; the address may say otherwise.
+"""Notice within seconds that the server has vanished; parameters of the URL take precedence.
 https://www.postgresql.org/docs/current/libpq-connect.html"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Where the database is."""
+    """Options of the PostgreSQL store."""
 
     url: str
-    """`postgresql://USER:PASSWORD@HOST:PORT/NAME`. WARNING: may hold a password; never shown."""
+    """`postgresql://USER:PASSWORD@HOST:PORT/NAME`. WARNING: may contain a password; never shown."""
 
     lock_timeout_s: float = 10.0
-    """Seconds to wait for a lock that another process holds; then the request fails."""
+    """Seconds to wait for a lock of another process before the request fails."""
 
 
 def build(options: Options) -> "PostgresStore":
-    """A store; nothing is connected yet."""
+    """Create a store without connecting."""
     try:
         url = make_url(options.url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError) as error:
@@ -64,7 +64,7 @@ def build(options: Options) -> "PostgresStore":
 
 
 class PostgresStore(SqlStore):
-    """One database, any number of processes on any number of machines."""
+    """A database for any number of processes on any number of machines."""
 
     _driver_errors = (psycopg.Error, sqlite3.Error)
 
@@ -77,21 +77,21 @@ class PostgresStore(SqlStore):
         self._listener = ChangeListener(address)
 
     async def wait_for_change(self, within_s: float) -> None:
-        """Return once another process has announced a change, at the latest after a time."""
+        """Return when another process has announced a change, or after `within_s` seconds."""
         await self._listener.wait(within_s)
 
     async def close(self) -> None:
-        """Close connections; may be called twice."""
+        """Close all connections. Can be called twice."""
         await self._listener.close()
         await super().close()
 
     @property
     def vector_backend(self) -> str:
-        """Vectors are kept in the same database."""
+        """Vectors are stored in the same database."""
         return "pgvector"
 
     async def open(self) -> None:
-        """Connect; make the tables of an empty database."""
+        """Connect, and create the tables of an empty database."""
 
         def prepare(connection: Connection) -> None:
             standing = schema_version.read_status(connection)
@@ -114,7 +114,7 @@ class PostgresStore(SqlStore):
         await self.write(prepare)
 
     async def upgrade(self) -> SchemaUpgrade:
-        """Bring the schema up to date, under a lock that all processes know."""
+        """Upgrade the schema, under a lock shared by all processes."""
 
         def run(connection: Connection) -> SchemaUpgrade:
             _lock(connection)
@@ -129,7 +129,7 @@ class PostgresStore(SqlStore):
         return await self.write(run)
 
     async def backup(self, target: Path) -> None:
-        """Write everything to a SQLite file, as it is at one moment."""
+        """Write a consistent copy to a SQLite file."""
         engine = self._engine.execution_options(
             isolation_level="REPEATABLE READ", postgresql_readonly=True
         )
@@ -175,7 +175,7 @@ def _safe_url(url: URL) -> str:
 
 
 def _lock(connection: Connection) -> None:
-    """Until the end of the transaction, nobody else changes the schema."""
+    """Prevent concurrent schema changes until the end of the transaction."""
     connection.exec_driver_sql("SET LOCAL lock_timeout = 0")
     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_UPGRADE_LOCK})")
 

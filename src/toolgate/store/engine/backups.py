@@ -1,4 +1,4 @@
-"""Backups: SQLite files that every kind of store can write and read."""
+"""Backups: SQLite files that every store can write and read."""
 
 import tempfile
 from collections.abc import Generator
@@ -15,16 +15,16 @@ from toolgate.store.engine import tables as _tables
 __all__ = ["copy_file", "opened", "replace_rows", "write_file"]
 
 _CHUNK = 100
-"""Rows copied at a time; chosen: rows with documents are large."""
+"""Rows copied per statement (chosen: rows with documents are large)."""
 _BUSY_TIMEOUT_S = 5.0
-"""Seconds to wait for other writers; chosen, as the store itself does."""
+"""Seconds to wait for other writers (chosen: like the store itself)."""
 
 
 def copy_file(source: Path, target: Path) -> None:
     """Copy a SQLite store that may be in use.
 
     Raises:
-        StoreError: The source is no database, or the target is the source.
+        StoreError: The source is not a database, or the target is the source.
     """
     if target.absolute() == source.absolute():
         raise StoreError(
@@ -34,7 +34,7 @@ def copy_file(source: Path, target: Path) -> None:
 
 
 def write_file(source: Connection, target: Path) -> None:
-    """Write all rows that a transaction sees to a new SQLite file, in the schema that they have."""
+    """Write all rows that a transaction sees to a new SQLite file, with their schema."""
     standing = schema_version.read_status(source)
     schema_version.require_upgradable(standing, "to back up")
     partial = target.with_name(f"{target.name}.partial")
@@ -52,10 +52,10 @@ def write_file(source: Connection, target: Path) -> None:
 
 @contextmanager
 def opened(source: Path) -> Generator[Connection]:
-    """A backup in the present schema; the file itself is not touched.
+    """Open a backup with the current schema; the file itself is not changed.
 
     Raises:
-        StoreError: There is no such file, or it is no backup.
+        StoreError: The file does not exist or is not a backup.
         StoreVersionError: It is newer than this program.
     """
     if not source.is_file():
@@ -79,7 +79,7 @@ def opened(source: Path) -> Generator[Connection]:
 
 
 def replace_rows(source: Connection, target: Connection) -> dict[str, int]:
-    """Make all rows of one database those of another of the same schema; gives rows by table."""
+    """Replace all rows of `target` with those of `source`. Returns the number of rows by table."""
     # Reflected, since a backup may have the tables of an earlier schema.
     reflected = MetaData()
     reflected.reflect(target, only=lambda name, _: name in _tables.metadata.tables)

@@ -1,7 +1,7 @@
 """A database over SQLAlchemy Core: transactions in worker threads, with deadlines and clear errors.
 
-The databases are driven synchronously in worker threads: a batch of audit records is one hop, and
-neither an asynchronous driver nor greenlets have to be installed, loaded and understood.
+Synchronous drivers run in worker threads: a batch of audit records is one hop, and no
+asynchronous driver or greenlets are needed.
 """
 
 import sqlite3
@@ -23,46 +23,46 @@ __all__ = ["CHANGE_CHANNEL", "Insert", "SqlDatabase"]
 T = TypeVar("T")
 
 Insert: TypeAlias = Callable[[Table], Any]
-"""Begins an `INSERT` of the dialect, which may go on with `on_conflict_...`."""
+"""Starts an `INSERT` of the dialect, which supports `on_conflict_...`."""
 
 CHANGE_CHANNEL = "toolgate_change"
-"""Of `NOTIFY` in PostgreSQL; other schemas of the same database use it too, which costs a look."""
+"""PostgreSQL channel of `NOTIFY`; shared by all schemas of a database, which costs extra checks."""
 
 _READERS = 4
-"""Threads that read at once; chosen."""
+"""Threads that read concurrently (chosen)."""
 
 
 class SqlDatabase:
     """Runs work in transactions of one engine."""
 
     _driver_errors: tuple[type[Exception], ...] = (sqlite3.Error,)
-    """What the driver raises by itself, when it is used without SQLAlchemy."""
+    """Errors of the driver when it is used without SQLAlchemy."""
 
     def __init__(self, engine: Engine, url: str, *, insert: Insert, writers: int) -> None:
-        """Make a database; nothing is connected yet.
+        """Create a database without connecting.
 
         Args:
-            engine: The engine.
-            url: Where it is, without password.
-            insert: Of its dialect.
-            writers: Threads that may write at once.
+            engine: The SQLAlchemy engine.
+            url: URL without password.
+            insert: `INSERT` of its dialect.
+            writers: Threads that may write concurrently.
         """
         self.insert = insert
         self._engine = engine
         self._url = url
         self._alone: AbstractContextManager[object] = nullcontext()
-        """Held while a connection is used that others share; a cancelled task leaves its thread
-        at work."""
+        """Held while a shared connection is in use, since a cancelled task leaves its thread
+        running."""
         self._reads = anyio.CapacityLimiter(_READERS)
         self._writes = anyio.CapacityLimiter(writers)
 
     @property
     def url(self) -> str:
-        """Where it is, without password."""
+        """URL of the database, without password."""
         return self._url
 
     async def close(self) -> None:
-        """Close connections; may be called twice."""
+        """Close all connections. Can be called twice."""
         await anyio.to_thread.run_sync(self._close)
 
     def _close(self) -> None:
@@ -70,11 +70,11 @@ class SqlDatabase:
             self._engine.dispose()
 
     async def wait_for_change(self, within_s: float) -> None:
-        """Return once another process may have announced a change, at the latest after a time."""
+        """Return when another process may have announced a change, or after `within_s` seconds."""
         await anyio.sleep(within_s)
 
     def waiting(self) -> dict[str, int]:
-        """How many wait for their turn to `read` and to `write`."""
+        """Numbers of transactions waiting to `read` and to `write`."""
         return {
             "read": self._reads.statistics().tasks_waiting,
             "write": self._writes.statistics().tasks_waiting,
@@ -97,7 +97,7 @@ class SqlDatabase:
         )
 
     async def fetch_first(self, query: Executable, convert: Callable[[RowMapping], T]) -> T | None:
-        """The first row of a query, converted; None when there is none."""
+        """The first row of a query, converted; None if there is none."""
 
         def fetch(connection: Connection) -> T | None:
             row = connection.execute(query).mappings().first()
@@ -110,18 +110,18 @@ class SqlDatabase:
         statement: Executable,
         values: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
     ) -> int:
-        """Run one statement that writes; gives how many rows it changed."""
+        """Execute a statement that writes. Returns the number of changed rows."""
         return await self.write(lambda connection: connection.execute(statement, values).rowcount)
 
     def compiled_insert(self, table: Table) -> tuple[Sequence[str], str]:
-        """An `INSERT`: columns in the order of its parameters, and its SQL text.
+        """The SQL text of an `INSERT`, with its columns in the order of the parameters.
 
-        Columns are empty where the parameters have names.
+        The list of columns is empty if the parameters are named.
         """
         compiled = self.insert(table).compile(dialect=self._engine.dialect)
         return tuple(compiled.positiontup or ()), str(compiled)
 
-    # Transactions with the connection of the driver
+    # Transactions with the driver's connection
 
     async def reading(self, work: Callable[[Any], T]) -> T:
         """Read with the driver's connection. Cancelling does not wait for it."""
@@ -136,7 +136,7 @@ class SqlDatabase:
         return await self.write(lambda connection: work(_driver(connection)))
 
     async def maintaining(self, work: Callable[[Any], T]) -> T:
-        """Run what no transaction allows."""
+        """Run work that must not be in a transaction."""
         engine = self._engine.execution_options(isolation_level="AUTOCOMMIT")
 
         def run() -> T:
@@ -153,7 +153,7 @@ class SqlDatabase:
         *,
         abandon_on_cancel: bool = False,
     ) -> T:
-        """One transaction in a thread; a caller with a deadline does not wait longer for it."""
+        """Run a transaction in a thread; a caller with a deadline waits no longer than that."""
         deadline = current_deadline()
         attempt = None if deadline is None else TransactionAttempt()
         running = anyio.to_thread.run_sync(
@@ -170,7 +170,7 @@ class SqlDatabase:
 
     @cached_property
     def _writing_engine(self) -> Engine:
-        """The same engine, whose transactions take their lock at once."""
+        """The same engine; its transactions take their lock at the start."""
         return self._engine.execution_options(toolgate_writes=True)
 
     def _transact(
@@ -210,17 +210,17 @@ class SqlDatabase:
 
 
 def is_damage(error: BaseException | None) -> bool:
-    """Whether a database is broken, not merely locked, full, read-only or unreachable."""
+    """Whether a database is damaged, not just locked, full, read-only or unreachable."""
     return isinstance(error, DatabaseError) and not isinstance(error, OperationalError)
 
 
 def _driver(connection: Connection) -> Any:
-    """The connection below SQLAlchemy's."""
+    """The driver's connection below SQLAlchemy's."""
     return connection.connection.driver_connection
 
 
 def _is_cut(error: BaseException | None) -> bool:
-    """Whether the connection broke, so that nobody can tell whether a commit succeeded."""
+    """Whether the connection broke, so that the result of a commit is unknown."""
     return isinstance(error, DBAPIError) and error.connection_invalidated
 
 
@@ -231,7 +231,7 @@ def _reason(error: Exception) -> str:
 
 
 def _public_reason(error: Exception) -> str:
-    """A reason that every caller may read: it names no host, user or path."""
+    """A reason that any caller may see: without hosts, users and paths."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
     if isinstance(cause, sqlite3.Error):
         return f": {_reason(error)}"

@@ -1,4 +1,4 @@
-"""Deadlines for requests to the store, and what is certain after one has passed."""
+"""Deadlines for requests to the store, and what is certain after they expire."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Generator
@@ -18,31 +18,31 @@ T = TypeVar("T")
 
 _current: ContextVar["StoreDeadline | None"] = ContextVar("toolgate_patience", default=None)
 _left_alone: set[asyncio.Task[Any]] = set()
-"""What nobody waits for any more; it keeps its place among those at work until it has ended."""
+"""Work whose caller has left; it counts as running until it ends."""
 
 
 class TransactionAttempt:
-    """One transaction that somebody waits for: given up, or kept, never both."""
+    """A transaction with a caller: either given up or committed, never both."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._state: Literal["open", "given up", "committing", "kept", "failed"] = "open"
 
     def may_begin(self) -> None:
-        """Called by the thread at work before it does anything.
+        """Called by the worker thread before it starts.
 
         Raises:
-            StoreError: Nobody waits any more.
+            StoreError: The caller has left.
         """
         with self._lock:
             if self._state == "given up":
                 raise StoreError("Nobody waits for this any more; nothing was changed.")
 
     def may_commit(self) -> None:
-        """Called by the thread at work before it keeps what it did.
+        """Called by the worker thread before it commits.
 
         Raises:
-            StoreError: Nobody waits any more; what was done has to be undone.
+            StoreError: The caller has left, so the work must be rolled back.
         """
         with self._lock:
             if self._state == "given up":
@@ -50,71 +50,71 @@ class TransactionAttempt:
             self._state = "committing"
 
     def was_kept(self) -> None:
-        """Called by the thread at work afterwards."""
+        """Called by the worker thread after the commit."""
         self._state = "kept"
 
     def has_failed(self) -> None:
-        """Called by the thread at work when it is certain that nothing was kept."""
+        """Called by the worker thread when it is certain that nothing was committed."""
         self._state = "failed"
 
     def give_up(self) -> None:
-        """From now on nothing is kept, unless keeping it has begun."""
+        """Prevent the commit, unless it has started."""
         with self._lock:
             if self._state == "open":
                 self._state = "given up"
 
     @property
     def was_saved(self) -> bool:
-        """Whether it is certain that it was kept."""
+        """Whether it was certainly committed."""
         return self._state == "kept"
 
     @property
     def may_be_saved(self) -> bool:
-        """Whether the database was asked to keep it, and nobody knows what came of that."""
+        """Whether the commit was sent and its result is unknown."""
         return self._state == "committing"
 
 
 class StoreDeadline:
-    """What is left of the time that somebody waits for the store."""
+    """The remaining time that a caller waits for the store."""
 
     def __init__(self, wait_s: float, *, each: bool) -> None:
         self.wait_s = wait_s
-        """Seconds in all, or for each transaction."""
+        """Seconds in total, or per transaction."""
         self.was_slow = False
-        """Whether it came to an end."""
+        """Whether the time ran out."""
         self.has_ended = False
-        """Whether whoever waited has left; tasks that they began are not held to it."""
+        """Whether the caller has left; tasks that it started are no longer bound by the
+        deadline."""
         self._each = each
         self._left_s = wait_s
         self._attempts: list[TransactionAttempt] = []
 
     @property
     def has_saved(self) -> bool:
-        """Whether something was kept since `forget_saved`."""
+        """Whether something was saved since `forget_saved`."""
         return any(attempt.was_saved for attempt in self._attempts)
 
     @property
     def may_have_saved(self) -> bool:
-        """Whether something since then may still be kept, or was, without anybody knowing."""
+        """Whether something since `forget_saved` may have been saved without confirmation."""
         return any(attempt.may_be_saved for attempt in self._attempts)
 
     def forget_saved(self) -> None:
-        """Count from here on."""
+        """Reset `has_saved` and `may_have_saved`."""
         self._attempts.clear()
 
     async def wait_for(
         self, work: Coroutine[Any, Any, T], attempt: TransactionAttempt, *, saves: bool
     ) -> T:
-        """What the work gives.
+        """Wait for work within the deadline.
 
         Args:
-            work: Runs one transaction, and ends by itself some time.
-            attempt: What that transaction asks before it keeps anything.
-            saves: Whether it may keep anything.
+            work: Runs a transaction, and ends by itself eventually.
+            attempt: Decides whether the transaction may commit.
+            saves: Whether it writes.
 
         Raises:
-            StoreError: It took longer than is waited; `has_saved` and `may_have_saved` say what
-                became of it.
+            StoreError: The time ran out; `has_saved` and `may_have_saved` say what happened.
         """
         if saves:
             self._attempts.append(attempt)
@@ -128,10 +128,10 @@ class StoreDeadline:
                 attempt.give_up()
 
     async def until(self, work: asyncio.Future[T]) -> T:
-        """What comes of something that waits for the store; it goes on without whoever waited.
+        """Wait for a future within the deadline; it continues if the caller leaves.
 
         Raises:
-            StoreError: It took longer than is waited.
+            StoreError: The time ran out.
         """
         began = monotonic()
         try:
@@ -144,10 +144,10 @@ class StoreDeadline:
         raise self._ended()
 
     async def take(self, lock: anyio.Lock) -> None:
-        """Acquire a lock, which may be held by somebody who waits for the store.
+        """Acquire a lock whose holder may be waiting for the store.
 
         Raises:
-            StoreError: It took longer than is waited.
+            StoreError: The time ran out.
         """
         began = monotonic()
         with anyio.move_on_after(max(0.0, self._left_s)) as waiting:
@@ -167,7 +167,7 @@ class StoreDeadline:
 
 @asynccontextmanager
 async def acquired(lock: anyio.Lock) -> AsyncGenerator[None]:
-    """Hold a lock under which the store is asked, with the patience of whoever wants it."""
+    """Hold a lock under which the store is used, within the caller's deadline."""
     deadline = current_deadline()
     await (lock.acquire() if deadline is None else deadline.take(lock))
     try:
@@ -178,11 +178,11 @@ async def acquired(lock: anyio.Lock) -> AsyncGenerator[None]:
 
 @contextmanager
 def store_deadline(wait_s: float, *, each: bool = False) -> Generator[StoreDeadline]:
-    """Within the block nobody waits longer for the store than this.
+    """Set the deadline for the store within the block.
 
     Args:
-        wait_s: Seconds, for all that is asked of it together.
-        each: They are meant for each single transaction, however many there are.
+        wait_s: Seconds for all requests together.
+        each: Whether the seconds apply to each transaction instead.
     """
     deadline = StoreDeadline(wait_s, each=each)
     before = _current.set(deadline)
@@ -194,7 +194,7 @@ def store_deadline(wait_s: float, *, each: bool = False) -> Generator[StoreDeadl
 
 
 def current_deadline() -> StoreDeadline | None:
-    """That of whoever asks the store now; None: it is waited for as long as it takes."""
+    """The deadline of the current context; None: no deadline."""
     deadline = _current.get()
     return None if deadline is None or deadline.has_ended else deadline
 

@@ -1,7 +1,7 @@
 """The schema version of a database, and its migration.
 
-A new database gets its tables straight from `_tables`; Alembic is imported only when an older one
-has to be brought forward, so that serving never pays for it.
+A new database gets its tables directly from `tables`; Alembic is imported only to upgrade an old
+one, so that serving never pays for it.
 """
 
 from dataclasses import dataclass
@@ -31,17 +31,17 @@ MIGRATIONS = Path(__file__).parents[1] / "migrations"
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaStatus:
-    """What schema a database has, compared with this program's."""
+    """The schema of a database, compared with the one of this program."""
 
     kind: Literal["empty", "current", "old", "newer", "foreign"]
-    """`empty`: none of our tables. `foreign`: tables of our names that we did not make."""
+    """`empty`: none of our tables. `foreign`: tables with our names that we did not create."""
 
     found: str | None = None
-    """Revision of the database; None where it has none."""
+    """Revision of the database; None if it has none."""
 
 
 def read_status(connection: Connection) -> SchemaStatus:
-    """The standing of a database; reads two small things and changes nothing."""
+    """Read the schema status with two small queries."""
     present = set(inspect(connection).get_table_names())
     if _tables.VERSION_TABLE not in present:
         taken = present & set(_tables.metadata.tables)
@@ -55,7 +55,7 @@ def read_status(connection: Connection) -> SchemaStatus:
 
 
 def require_upgradable(standing: SchemaStatus, url: str) -> None:
-    """Raise for a database that this program must not touch.
+    """Reject a database that this program must not change.
 
     Raises:
         StoreVersionError: Its schema is newer, or its tables are not ours.
@@ -74,7 +74,7 @@ def require_upgradable(standing: SchemaStatus, url: str) -> None:
 
 
 def schema_problems(connection: Connection, standing: SchemaStatus) -> list[str]:
-    """What is wrong with the schema, one sentence each."""
+    """Problems of the schema, as sentences."""
     if standing.kind == "empty":
         return ["It has no tables yet; they are made when Toolgate starts."]
     if standing.kind == "foreign":
@@ -99,7 +99,7 @@ def schema_problems(connection: Connection, standing: SchemaStatus) -> list[str]
 
 
 def create(connection: Connection) -> None:
-    """Make all tables in an empty database, and the default project."""
+    """Create all tables and the default project in an empty database."""
     _tables.metadata.create_all(connection, checkfirst=False)
     _tables.versions.create(connection, checkfirst=False)
     connection.execute(insert(_tables.versions), {"version_num": _tables.REVISIONS[-1]})
@@ -109,13 +109,13 @@ def create(connection: Connection) -> None:
 
 
 def migrate(connection: Connection, *, to: str = "") -> None:
-    """Bring an older (or empty) database forward, within the connection's transaction.
+    """Upgrade an old or empty database within the connection's transaction.
 
     Args:
-        connection: In a transaction that keeps others from migrating at the same time.
-        to: Revision to stop at; empty means the present one.
+        connection: In a transaction that prevents concurrent migrations.
+        to: Revision to stop at; empty: the current one.
     """
-    # Alembic is large and almost never needed, and every command reads this module.
+    # Imported here: Alembic is large and rarely needed, and every command imports this module.
     command = import_module("alembic.command")
     config = import_module("alembic.config").Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))

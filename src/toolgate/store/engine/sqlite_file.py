@@ -13,14 +13,14 @@ from sqlalchemy.pool import QueuePool, StaticPool
 __all__ = ["MEMORY", "copy_file", "driver", "file_engine", "prepare_file", "rebuilding"]
 
 MEMORY = Path(":memory:")
-"""Instead of a path: a database that lives as long as its engine."""
+"""Instead of a path: a database that exists as long as its engine."""
 
 
 def prepare_file(path: Path) -> None:
-    """Make the file and its folders for this user alone, before SQLite would make them for all.
+    """Create the file and its folders with access for this user only, before SQLite creates them.
 
-    Folders that exist keep their mode: they may hold other things. SQLite gives the mode of the
-    file to those that it puts beside it.
+    Existing folders keep their mode, since they may contain other things. SQLite gives its
+    companion files the mode of the database file.
     """
     for folder in reversed([path.parent, *path.parent.parents]):
         if not folder.exists():
@@ -35,10 +35,10 @@ def prepare_file(path: Path) -> None:
 
 
 def file_engine(path: Path, *, busy_timeout_s: float) -> Engine:
-    """An engine for one file.
+    """Create the engine of a file.
 
-    Transactions that write take their lock at once (`BEGIN IMMEDIATE`): one that begins by reading
-    cannot wait for a writer later, SQLite refuses it. https://sqlite.org/lang_transaction.html
+    Transactions that write take their lock at the start (`BEGIN IMMEDIATE`): a transaction that
+    starts by reading cannot wait for a writer later. https://sqlite.org/lang_transaction.html
     """
 
     def connect() -> sqlite3.Connection:
@@ -66,7 +66,7 @@ def _set_up(connection: Any, _record: object) -> None:
     # With WAL, FULL makes a commit survive a power cut, not only a kill.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA journal_size_limit = 67108864")
-    # Half of the default, for each of five connections: the system keeps the file in memory, too.
+    # Half of the default for each of five connections: the system caches the file as well.
     connection.execute("PRAGMA cache_size = -1024")
 
 
@@ -76,9 +76,10 @@ def _begin(connection: Connection) -> None:
 
 
 def _drop_read_only(context: ExceptionContext) -> None:
-    """Use no connection again that was opened while the file could not be written.
+    """Discard connections that were opened while the file was not writable.
 
-    SQLite opens such a file for reading, and never tries again. https://sqlite.org/c3ref/open.html
+    SQLite then opens the file for reading only, and never tries again.
+    https://sqlite.org/c3ref/open.html
     """
     error, connection = context.original_exception, context.connection
     if connection is None or "readonly" not in str(error):
@@ -88,7 +89,7 @@ def _drop_read_only(context: ExceptionContext) -> None:
 
 
 def driver(connection: Connection) -> sqlite3.Connection:
-    """The connection below SQLAlchemy's, for what has to be said outside of a transaction."""
+    """The driver's connection, for statements outside of a transaction."""
     below = connection.connection.driver_connection
     assert isinstance(below, sqlite3.Connection)
     return below
@@ -98,8 +99,8 @@ def driver(connection: Connection) -> sqlite3.Connection:
 def rebuilding(engine: Engine) -> Generator[Connection]:
     """A writing transaction that may rebuild tables.
 
-    A table that is dropped for a moment would take along the rows that refer to it, so references
-    are checked once, at the end.
+    Dropping a table would delete the rows that refer to it, so references are checked once, at
+    the end.
     """
     with engine.execution_options(toolgate_writes=True).connect() as connection:
         below = driver(connection)
@@ -116,7 +117,7 @@ def rebuilding(engine: Engine) -> Generator[Connection]:
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copy a database that may be in use: all or nothing, one plain file, for this user alone."""
+    """Copy a database that may be in use: all or nothing, into a private plain file."""
     partial = target.with_name(f"{target.name}.partial")
     partial.unlink(missing_ok=True)
     prepare_file(partial)

@@ -1,1 +1,1 @@
-"""Steps from one schema to the next, append-only; run by Alembic."""
+"""Migrations from one schema to the next, append-only; run by Alembic."""

@@ -1,7 +1,7 @@
-"""What Alembic runs for every command: the steps, in the transaction that it was handed.
+"""What Alembic runs for every command: the migrations, in the given transaction.
 
-Imported by Alembic alone. The connection comes from `toolgate.store.engine.schema_version`,
-which holds the lock.
+Imported by Alembic only. The connection comes from `toolgate.store.engine.schema_version`, which
+holds the lock.
 """
 
 from alembic import context

@@ -1,1 +1,1 @@
-"""Contracts and values of the repositories. Knows no SQL."""
+"""Interfaces and values of the repositories. Contains no SQL."""

@@ -1,4 +1,4 @@
-"""Projects, tokens, permission rules and guards, as a store keeps them."""
+"""Stored projects, tokens, permission rules and guards."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,13 +21,13 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class StoredProject:
-    """A tenant."""
+    """A project."""
 
     project_id: str
-    """Its name, which is its identity."""
+    """Its name, which identifies it."""
 
     settings: Json = field(default_factory=dict[str, Any])
-    """What it sets for itself; empty: nothing."""
+    """Its own settings; empty: none."""
 
     created_at: str = ""
     """UTC, ISO 8601."""
@@ -35,25 +35,25 @@ class StoredProject:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredToken:
-    """An opaque token. The token itself is nowhere."""
+    """An opaque token. The token itself is not stored."""
 
     token_id: str
-    """Opaque; stays when the token is rotated."""
+    """Opaque id, which stays when the token is rotated."""
 
     name: str
-    """Unique; what rules and people call it by."""
+    """Unique name for people and rules."""
 
     prefix: str
-    """Its first characters, by which a person recognises it."""
+    """Its first characters, by which people recognise it."""
 
     digest: str
-    """SHA-256 of it, hex."""
+    """SHA-256 of the token in hex."""
 
     user: str = ""
-    """Who uses it; empty: nobody in particular."""
+    """Its user; empty: none."""
 
     projects: tuple[str, ...] = ()
-    """Projects it may act in, its own first; `*` is any."""
+    """Projects it may use, the default first; `*` means all."""
 
     roles: tuple[str, ...] = ()
     """Its roles."""
@@ -62,42 +62,42 @@ class StoredToken:
     """Its groups."""
 
     read_only: bool = False
-    """Whether it runs only tools that are marked read-only."""
+    """Whether it may run only tools marked read-only."""
 
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Limits of its own, by name; the others are those of the settings."""
+    """Individual limits by name; other limits come from the settings."""
 
     created_at: str = ""
     """UTC, ISO 8601."""
 
     expires_at: str | None = None
-    """From when on it is refused; None: never."""
+    """Expiry; None: never."""
 
     rotated_at: str | None = None
-    """When it was last replaced by another secret."""
+    """Time of the last rotation."""
 
     old_digest: str | None = None
-    """SHA-256 of the secret before that, which is accepted until `old_until`."""
+    """SHA-256 of the previous secret, which is accepted until `old_until`."""
 
     old_until: str | None = None
     """UTC, ISO 8601."""
 
     revoked_at: str | None = None
-    """When it was revoked; None: it is not."""
+    """Time of revocation; None: not revoked."""
 
     last_used_at: str | None = None
-    """Roughly when it was last accepted."""
+    """Approximate time of last use."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredPermission:
-    """A permission rule that was made by command or API."""
+    """A permission rule created by command, API or console."""
 
     permission_id: str
-    """Opaque, time-sortable."""
+    """Opaque id, sortable by time."""
 
     effect: Literal["allow", "deny"]
-    """What it says."""
+    """Whether it allows or denies."""
 
     who: str
     """`everyone`, or `token:NAME`, `role:NAME`, `user:NAME` (of tokens), `user@jwt:NAME` (of an
@@ -107,10 +107,10 @@ class StoredPermission:
     """`any`, `server`, `tool`, `resource`, `prompt` or `right`."""
 
     pattern: str
-    """Of the things that it is about; `*` and `?` stand for any text and any character."""
+    """Pattern of names; `*` and `?` match any text and any character."""
 
     hint: str = ""
-    """`read_only` or `destructive`: only tools that are so; empty: all."""
+    """`read_only` or `destructive`: only tools with this annotation; empty: all."""
 
     created_at: str = ""
     """UTC, ISO 8601."""
@@ -118,10 +118,10 @@ class StoredPermission:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredGuard:
-    """A guard around calls that was made by command or API."""
+    """A call guard created by command, API or console."""
 
     guard_id: str
-    """Opaque, time-sortable."""
+    """Opaque id, sortable by time."""
 
     settings: Json
     """The keys of a table `[[guard]]`."""
@@ -132,10 +132,10 @@ class StoredGuard:
 
 @dataclass(frozen=True, kw_only=True)
 class DayUsage:
-    """What counts against limits per day."""
+    """Usage that counts against daily limits."""
 
     calls: int = 0
-    """Calls."""
+    """Number of calls."""
 
     tokens: int = 0
     """Estimated tokens of results."""
@@ -143,46 +143,46 @@ class DayUsage:
 
 @dataclass(frozen=True, kw_only=True)
 class CallGrant:
-    """Calls that a process may run out of a limit per minute."""
+    """Calls granted to a process under a limit per minute."""
 
     calls: int
-    """How many; 0: none now."""
+    """Number of calls; 0: none now."""
 
     wait_s: float = 0.0
-    """Seconds until the next one; 0 if there are calls."""
+    """Seconds until the next call; 0 if calls were granted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FullLimit:
-    """A limit for calls at the same time, of which as many run."""
+    """A concurrency limit that is reached."""
 
     name: str
-    """Of the limit."""
+    """Name of the limit."""
 
     running: int
-    """Calls that run, in all processes."""
+    """Running calls in all processes."""
 
 
 class ProjectRepository(Protocol):
     """Projects. Each method is one transaction."""
 
     async def add_references(self, project_ids: Collection[str]) -> None:
-        """Let rows refer to projects that are defined elsewhere, as in `toolgate.toml`.
+        """Allow rows to refer to projects that are defined in `toolgate.toml`.
 
-        Nothing changes for projects that exist.
+        Existing projects are not changed.
         """
         ...
 
     async def list_all(self) -> list[StoredProject]:
-        """All projects that are defined here, by name, with the default one."""
+        """All projects defined in the store and the default one, by name."""
         ...
 
     async def save(self, project: StoredProject) -> None:
-        """Insert a project, or replace the settings of the one of this name."""
+        """Insert a project, or replace the settings of an existing one."""
         ...
 
     async def delete(self, project_id: str) -> bool:
-        """Remove a project with all that belongs to it; False when there was none."""
+        """Delete a project and everything that belongs to it. False if it does not exist."""
         ...
 
 
@@ -190,11 +190,11 @@ class AccessRepository(Protocol):
     """Tokens, permission rules and guards. Each method is one transaction."""
 
     async def tokens(self) -> list[StoredToken]:
-        """All tokens by name, revoked and expired ones too."""
+        """All tokens by name, including revoked and expired ones."""
         ...
 
     async def save_token(self, token: StoredToken) -> None:
-        """Insert, or replace the one with this `token_id`.
+        """Insert a token, or replace the one with the same `token_id`.
 
         Raises:
             StoreError: Another token has this name.
@@ -202,11 +202,11 @@ class AccessRepository(Protocol):
         ...
 
     async def delete_token(self, token_id: str) -> bool:
-        """Remove a token; False when there was none."""
+        """Delete a token. False if it does not exist."""
         ...
 
     async def touch_tokens(self, used: Mapping[str, str]) -> None:
-        """Note when tokens were last used, by `token_id`; does not count as a change."""
+        """Set the time of last use by `token_id`; does not count as a change."""
         ...
 
     async def permissions(self) -> list[StoredPermission]:
@@ -218,7 +218,7 @@ class AccessRepository(Protocol):
         ...
 
     async def delete_permissions(self, permission_ids: Collection[str]) -> int:
-        """Remove rules; gives how many there were."""
+        """Delete rules. Returns how many existed."""
         ...
 
     async def guards(self) -> list[StoredGuard]:
@@ -230,20 +230,21 @@ class AccessRepository(Protocol):
         ...
 
     async def delete_guards(self, guard_ids: Collection[str]) -> int:
-        """Remove guards; gives how many there were."""
+        """Delete guards. Returns how many existed."""
         ...
 
     async def version(self) -> int:
-        """A number that grows with each change that other processes have to take over.
+        """A number that grows with each change that other processes must reload.
 
-        Of projects, servers, tokens, rules, guards and credentials, and decisions about tools.
+        Changes of projects, servers, tokens, rules, guards, credentials, and decisions about
+        tools count.
         """
         ...
 
     async def wait_for_change(self, within_s: float) -> None:
-        """Return once another process may have changed `version`, at the latest after a time.
+        """Return when another process may have changed `version`, or after `within_s` seconds.
 
-        Not every change is announced, so look at `version` in any case.
+        Not every change is announced, so check `version` in any case.
 
         Args:
             within_s: Seconds.
@@ -252,51 +253,51 @@ class AccessRepository(Protocol):
 
     @property
     def shares_limits(self) -> bool:
-        """Whether processes on several machines may use this store, and so share limits."""
+        """Whether processes on several machines can use this store and share its limits."""
         ...
 
     async def add_day_usage(self, day: str, used: Mapping[str, DayUsage]) -> dict[str, DayUsage]:
-        """Add what was used on a day, by name; gives the totals of these names.
+        """Add usage of a day by name. Returns the totals of these names.
 
-        Adding nothing to a name reads its total. Days that ended two days before are removed.
+        Adding nothing reads a total. Days before yesterday are deleted.
 
         Args:
             day: UTC, `YYYY-MM-DD`.
-            used: Names of limits.
+            used: Usage by name of the limit.
         """
         ...
 
     async def take_calls(
         self, name: str, *, per_minute: int, up_to: int, now_s: float
     ) -> CallGrant:
-        """Take calls out of a bucket that refills all the time; processes share it.
+        """Take calls from a token bucket that processes share.
 
         Args:
-            name: Of the bucket; a new one is full.
-            per_minute: Calls that it holds, and that flow in within a minute.
-            up_to: Calls to take at most.
-            now_s: Seconds since 1970. A clock that is behind those of others refills nothing.
+            name: Name of the bucket; a new bucket is full.
+            per_minute: Its size, and the calls that it refills per minute.
+            up_to: Largest number of calls to take.
+            now_s: Seconds since 1970. A clock that is behind refills nothing.
         """
         ...
 
     async def take_slots(
         self, limits: Mapping[str, int], *, call_id: str, lease_s: float
     ) -> FullLimit | None:
-        """Take a slot of each limit for a call that begins, or none; gives one that is full.
+        """Take a slot of each limit for a call, or none. Returns a limit that is reached, if any.
 
-        Processes share the slots, and the clock of the database decides when they expire.
+        Processes share the slots; the clock of the database decides when they expire.
 
         Args:
-            limits: Calls that may run at the same time, by the name of the limit.
-            call_id: Of the call, unique.
-            lease_s: Seconds until the slots expire, unless they are renewed.
+            limits: Largest number of concurrent calls by name of the limit.
+            call_id: Unique id of the call.
+            lease_s: Seconds until the slots expire, unless renewed.
         """
         ...
 
     async def renew_slots(self, call_ids: Collection[str], *, lease_s: float) -> None:
-        """Have the slots of calls expire that many seconds from now; missing ones are not made."""
+        """Extend the slots of calls to `lease_s` seconds from now; create none."""
         ...
 
     async def free_slots(self, call_ids: Collection[str]) -> None:
-        """Give back the slots of calls that have ended, and remove expired ones."""
+        """Release the slots of calls that ended, and delete expired ones."""
         ...

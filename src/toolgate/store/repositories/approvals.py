@@ -1,4 +1,4 @@
-"""Calls that await approval, and programs that wait for such calls. Knows no SQL."""
+"""Calls that await approval, and programs that wait for them. Contains no SQL."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -13,124 +13,125 @@ __all__ = [
 ]
 
 ApprovalState: TypeAlias = Literal["waiting", "approved", "rejected", "used", "expired"]
-"""`approved`: may run once. `used`: has run, or begun to. `expired`: it is too late for it."""
+"""`approved`: may run once. `used`: has started. `expired`: can no longer be decided or used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredApproval:
-    """A call that needs a person's yes, and what became of it."""
+    """A call that needs a person's approval, and the decision."""
 
     approval_id: str
-    """Opaque, time-sortable."""
+    """Opaque id, sortable by time."""
 
     binding: str
-    """SHA-256 over project, caller, tool, its definition and the arguments: what it holds for."""
+    """SHA-256 over project, caller, tool, definition and arguments: the call that it is valid
+    for."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     caller_id: str
-    """Who wants to call."""
+    """The caller who wants to make the call."""
 
     who: str
-    """The same for people: name of a token or user."""
+    """The caller for people: name of the token or user."""
 
     client: str = ""
-    """The client program as it says itself."""
+    """Self-declared name of the client program."""
 
     conversation: str = ""
-    """What the call belongs to."""
+    """The conversation of the call."""
 
     tool: str
     """Key of the tool."""
 
     digest: str = ""
-    """Of its definition; when that changes the approval is worth nothing."""
+    """Digest of the tool's definition; the approval becomes invalid when it changes."""
 
     arguments: str = "{}"
-    """JSON, for people: secrets are masked, long ones are cut."""
+    """The arguments as JSON for people: secrets masked, long values cut."""
 
     arguments_sha256: str = ""
-    """Of the arguments as they came."""
+    """Hash of the original arguments."""
 
     reason: str = ""
-    """Why a person is asked."""
+    """Why approval is needed."""
 
     approver: Literal["user", "admin"] = "user"
-    """Who may decide: whoever sits at the client too, or only who has the right `approve`."""
+    """Who may decide: also the user of the client, or only people with the right `approve`."""
 
     state: ApprovalState = "waiting"
-    """Where it stands."""
+    """Its state."""
 
     created_at: str
     """UTC, ISO 8601."""
 
     expires_at: str
-    """From when on it is worth nothing; UTC, ISO 8601."""
+    """Expiry; UTC, ISO 8601."""
 
     decided_at: str | None = None
     """UTC, ISO 8601."""
 
     decided_by: str = ""
-    """Who decided."""
+    """The person who decided."""
 
     decided_via: str = ""
-    """Where: `rest`, `client` or `console`."""
+    """How: `rest`, `client` or `console`."""
 
     comment: str = ""
-    """What they said about it."""
+    """Their comment."""
 
     edited: str | None = None
-    """JSON: the arguments that run in place of those that came; None: those that came."""
+    """JSON: edited arguments that replace the original ones; None: not edited."""
 
     used_at: str | None = None
-    """When the call began; UTC, ISO 8601."""
+    """Start of the call; UTC, ISO 8601."""
 
     step: int = 0
-    """How often it was taken: once to begin, and once for each answer to a question of the tool."""
+    """How often it was claimed: once to start, and once per answer to a question of the tool."""
 
     record_id: str = ""
-    """The record of the audit that says that it waits."""
+    """The audit record of the waiting call."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalFilter:
-    """Which approvals are wanted; None means any."""
+    """Criteria for approvals; None matches any."""
 
     state: ApprovalState | None = None
-    """Where they stand."""
+    """Their state."""
 
     project_id: str | None = None
-    """The tenant."""
+    """The project."""
 
     caller_id: str | None = None
-    """Who wants to call."""
+    """The caller who wants to make the call."""
 
     after: str | None = None
-    """The id of the last one of the page before."""
+    """Id of the last approval of the previous page."""
 
     limit: int = 100
-    """At most this many, the newest; 1 to 1,000."""
+    """Largest number, newest first; 1 to 1,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredProgram:
-    """A program that has stopped at calls which a person has to allow or to answer."""
+    """A program that stopped at calls which a person must approve or answer."""
 
     program_id: str
     """Opaque id."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     caller_id: str
-    """The only caller who may let it go on."""
+    """The only caller who may resume it."""
 
     state: Literal["waiting", "running"]
-    """`running`: somebody has taken it; nobody may take it again before it waits again."""
+    """`running`: it was claimed, and cannot be claimed again before it waits again."""
 
     body: bytes
-    """All that it needs to go on, signed."""
+    """Its signed snapshot."""
 
     created_at: str
     """UTC, ISO 8601."""
@@ -140,22 +141,22 @@ class StoredProgram:
 
 
 class ProgramRepository(Protocol):
-    """Programs that wait. Each method is one transaction."""
+    """Waiting programs. Each method is one transaction."""
 
     async def save(self, program: StoredProgram) -> None:
-        """Insert a program, or replace the one of this id."""
+        """Insert a program, or replace the one with this id."""
         ...
 
     async def get(self, program_id: str) -> StoredProgram | None:
-        """A program; None when there is none. The caller checks owner and expiry."""
+        """A program; None if it does not exist. The caller checks owner and expiry."""
         ...
 
     async def claim(self, program_id: str, *, now: str) -> bool:
-        """Turn `waiting` into `running`; False: somebody else did, or it is too late."""
+        """Change `waiting` to `running`. False if someone else did, or it has expired."""
         ...
 
     async def remove(self, program_id: str) -> None:
-        """Forget a program; nothing happens where there is none."""
+        """Delete a program, if it exists."""
         ...
 
 
@@ -164,13 +165,13 @@ class ApprovalRepository(Protocol):
 
     @property
     def programs(self) -> ProgramRepository:
-        """Programs whose calls wait for a person."""
+        """Programs that wait for a person."""
         ...
 
     async def add_or_get(self, approval: StoredApproval) -> StoredApproval:
-        """Insert it, unless one of the same binding is waiting or decided and not used; gives that.
+        """Insert an approval, or return the pending or unused one with the same binding.
 
-        Of many that come at the same time one is inserted, and all get that one.
+        Of concurrent calls, one inserts, and all get the same approval.
         """
         ...
 
@@ -193,12 +194,12 @@ class ApprovalRepository(Protocol):
         edited: str | None,
         now: str,
     ) -> bool:
-        """Decide one that waits; False: it no longer waits. Of many at once one succeeds."""
+        """Decide a waiting approval. False if it is not waiting; concurrent calls succeed once."""
         ...
 
     async def claim(self, approval_id: str, *, step: int, now: str) -> bool:
-        """Take the one right to run that an approval gives; False: it is taken, or too late.
+        """Claim the single run that an approval allows. False if it is taken or has expired.
 
-        `step` is 0 to begin; for each answer to a question of the tool one more than the last.
+        `step` is 0 to start, and one more for each answer to a question of the tool.
         """
         ...

@@ -1,4 +1,4 @@
-"""The audit: its records, their signed chain and what people read in it, as a store keeps it."""
+"""The stored audit log: records, their signed chain, and statistics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,10 +22,10 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class AuditFilter:
-    """Which audit records are wanted; None means any."""
+    """Criteria for audit records; None matches any."""
 
     project_id: str | None = None
-    """The tenant."""
+    """The project."""
 
     action: str | None = None
     """Such as `call`."""
@@ -37,7 +37,7 @@ class AuditFilter:
     """Such as `ok` or an error code."""
 
     failed: bool = False
-    """Only what did not end well, whatever the status says."""
+    """Only failures, whatever their status."""
 
     since: str | None = None
     """UTC, ISO 8601, inclusive."""
@@ -46,40 +46,40 @@ class AuditFilter:
     """UTC, ISO 8601, exclusive."""
 
     caller_id: str | None = None
-    """Who asked."""
+    """The caller."""
 
     target: str | None = None
-    """Key of a tool, and the like."""
+    """Key of a tool or other target."""
 
     phase: str | None = None
     """`intent` or `outcome`."""
 
     conversation: str | None = None
-    """What it belongs to."""
+    """The conversation."""
 
     text: str = ""
-    """Words of which each stands somewhere in a record: its target, query, caller, client, action,
-    status or detail, whatever the case; empty: any."""
+    """Words that all occur in a record: in target, query, caller, client, action, status or
+    detail, ignoring case; empty: any."""
 
     oldest_first: bool = False
-    """The order; newest first by default."""
+    """The order; the default is newest first."""
 
     after: tuple[str, str] | None = None
-    """`at` and `record_id` of the last record of the page before, for the next one."""
+    """`at` and `record_id` of the last record of the previous page."""
 
     limit: int = 100
-    """At most this many; 1 to 10,000."""
+    """Largest number; 1 to 10,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditChainLink:
-    """A record as the chain of the audit sees it."""
+    """A record as part of the audit chain."""
 
     seq: int
-    """Its place, from 1, without gaps."""
+    """Its position, from 1, without gaps."""
 
     chain: str
-    """Its hash, as it is kept."""
+    """Its stored hash."""
 
     record_id: str
     """Its id."""
@@ -88,176 +88,176 @@ class AuditChainLink:
     """UTC, ISO 8601."""
 
     content: bytes
-    """What the hash covers, beside the hash before it."""
+    """The content that the hash covers, together with the previous hash."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditChainEnds:
-    """Where the chain of the audit begins and ends."""
+    """Start and end of the audit chain."""
 
     removed_through: int
-    """Place of the last record that was removed for its age or the size of the audit; 0: none."""
+    """Position of the last record deleted for age or size; 0: none."""
 
     removed_chain: str
     """Its hash."""
 
     last: int
-    """Place of the last record; 0: none was written yet."""
+    """Position of the last record; 0: none was written yet."""
 
     last_chain: str
     """Its hash."""
 
     unchained: int
-    """Records from before there was a chain."""
+    """Number of records from before the chain existed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditAnchor:
-    """A place of the chain that somebody with the key of the installation has signed."""
+    """A position of the chain, signed with the installation key."""
 
     seq: int
-    """The place."""
+    """The position."""
 
     kind: Literal["end", "cut", "restored"]
-    """Whether it was the end of the chain, the last record that a cleanup was to remove, or the end
-    of the chain after a restore."""
+    """Whether it was the end of the chain, the last record that a clean-up was about to delete,
+    or the end of the chain after a restore."""
 
     chain: str
-    """The hash of the record there, and so all before it."""
+    """The hash of that record, which covers all earlier ones."""
 
     at: str
-    """When; UTC, ISO 8601."""
+    """Time of signing; UTC, ISO 8601."""
 
     key_id: str
-    """Which key."""
+    """Id of the key."""
 
     signature: str
-    """HMAC-SHA256 in hex over the other fields but `key_id`."""
+    """HMAC-SHA256 in hex over the other fields except `key_id`."""
 
     detail: str = ""
-    """Of a restore: from which file, and where the restored chain ended, as JSON."""
+    """For a restore: the backup file and the end of the restored chain, as JSON."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditWriterRow:
-    """A process that writes the audit."""
+    """A process that writes the audit log."""
 
     writer_id: str
-    """Opaque; its intents have it as `process` in their detail."""
+    """Opaque id, which its intents contain as `process`."""
 
     started_at: str
     """UTC, ISO 8601."""
 
     seen_at: str
-    """When it was last known to run; UTC, ISO 8601."""
+    """Last renewal; UTC, ISO 8601."""
 
 
 DURATION_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 60_000)
-"""Upper bounds of the classes in which durations of calls are counted; the last class has none.
+"""Upper bounds in ms of the classes that durations are counted in; the last class has none.
 
-Chosen: each is about twice the one before, so that a percentile is off by less than that.
+Chosen: each is about twice the previous, which bounds the error of percentiles.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallCount:
-    """The calls and searches of one period whose durations are of one class."""
+    """Calls and searches of a period whose durations fall into one class."""
 
     period: str
-    """UTC, the beginning of its times, such as `2026-07-28T09:30`."""
+    """Start of the period, UTC, such as `2026-07-28T09:30`."""
 
     duration_class: int
-    """Number of the first of `DURATION_BOUNDS_MS` that the calls do not exceed; as many as there
-    are bounds where they exceed all. Searches are in class 0."""
+    """Index of the first of `DURATION_BOUNDS_MS` that the calls do not exceed, or the number of
+    bounds. Searches are in class 0."""
 
     calls: int
-    """Calls that ended."""
+    """Number of completed calls."""
 
     errors: int
-    """How many of them failed."""
+    """Number of failed calls."""
 
     searches: int
-    """Searches and descriptions."""
+    """Number of searches and descriptions."""
 
     search_tokens: int
     """Estimated tokens of their answers."""
 
     call_bytes: int
-    """Of arguments and results of the calls."""
+    """Bytes of arguments and results of the calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConversationCost:
-    """What one conversation asked for, and what came back."""
+    """Requests and responses of a conversation."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     caller_id: str
-    """Who."""
+    """The caller."""
 
     client: str
     """The client program."""
 
     conversation: str
-    """Which."""
+    """The conversation."""
 
     calls: int
-    """Calls of tools that ended."""
+    """Completed tool calls."""
 
     failed: int
-    """Of these, how many failed."""
+    """Failed tool calls."""
 
     repeats: int
-    """Calls of the same tool with the same arguments as one before."""
+    """Calls of a tool with the same arguments as an earlier call."""
 
     searches: int
-    """Answers of searches, and of descriptions."""
+    """Answered searches and descriptions."""
 
     search_tokens: int
     """Estimated tokens of these answers."""
 
     request_bytes: int
-    """Of the arguments of calls."""
+    """Bytes of the arguments of calls."""
 
     response_bytes: int
-    """Of the results of calls."""
+    """Bytes of the results of calls."""
 
     last_at: str
-    """When it was last heard of; UTC, ISO 8601."""
+    """Last activity; UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolUsage:
-    """How much a tool was used."""
+    """Usage of a tool."""
 
     project_id: str
-    """In which project."""
+    """The project."""
 
     tool: str
     """Its key."""
 
     calls: int
-    """How often."""
+    """Number of calls."""
 
     failed: int
-    """Of these, how often it failed."""
+    """Number of failed calls."""
 
     mean_ms: float
-    """How long a call took, on average."""
+    """Mean duration of a call in milliseconds."""
 
     last_at: str
-    """When last; UTC, ISO 8601."""
+    """Last use; UTC, ISO 8601."""
 
     total_bytes: int = 0
-    """Of all arguments and results."""
+    """Bytes of all arguments and results."""
 
 
 class AuditRepository(Protocol):
-    """The audit. Each method is one transaction."""
+    """The audit log. Each method is one transaction."""
 
     async def append(self, records: Sequence[AuditRecord]) -> None:
-        """Write records; all or none of them. A record that is there already is left alone."""
+        """Write records, all or none; existing records are skipped."""
         ...
 
     async def select(self, query: AuditFilter) -> list[AuditRecord]:
@@ -265,23 +265,23 @@ class AuditRepository(Protocol):
         ...
 
     async def chain_ends(self) -> AuditChainEnds:
-        """Where the chain of the audit begins and ends."""
+        """Start and end of the audit chain."""
         ...
 
     async def chain_links(self, after: int, *, limit: int) -> list[AuditChainLink]:
-        """Records in the order of the chain, from the one after a position."""
+        """Records in the order of the chain, after a position."""
         ...
 
     async def anchors(self) -> list[AuditAnchor]:
-        """The signed positions of the chain, in its order."""
+        """The signed positions, in the order of the chain."""
         ...
 
     async def save_anchor(self, anchor: AuditAnchor) -> None:
-        """Insert a signed position; an existing one is left as it is."""
+        """Insert a signed position; existing ones are not changed."""
         ...
 
     async def writers(self) -> list[AuditWriterRow]:
-        """The processes that write the audit, or did when they were killed."""
+        """The processes that write the audit log, including killed ones."""
         ...
 
     async def save_writer(self, row: AuditWriterRow) -> None:
@@ -289,48 +289,48 @@ class AuditRepository(Protocol):
         ...
 
     async def remove_writer(self, writer_id: str) -> None:
-        """Delete a process; one that does not exist is no error."""
+        """Delete a process, if it exists."""
         ...
 
     async def open_intents(self, since: str) -> list[AuditRecord]:
-        """Intents since a time that no outcome follows, at most 1,000."""
+        """Intents without an outcome since a time, at most 1,000."""
         ...
 
     async def call_counts(
         self, since: str, *, period_chars: int = 16, server: str | None = None
     ) -> list[CallCount]:
-        """Calls and searches of each period since a time, without periods that had none.
+        """Calls and searches by period since a time, without empty periods.
 
         Args:
             since: UTC, ISO 8601, inclusive.
-            period_chars: How many characters of a time name its period: 16 are minutes, 15 ten
-                minutes, 13 hours, 10 days.
+            period_chars: Characters of a time that name its period: 16 for minutes, 15 for ten
+                minutes, 13 for hours, 10 for days.
             server: Only calls of this server; None: all.
         """
         ...
 
     async def related(self, record_id: str) -> list[AuditRecord]:
-        """A record with all that it belongs to: its search, the calls after it, how they ended.
+        """A record with its search, the calls after it, and their outcomes.
 
-        Oldest first; empty where there is no such record. Calls are looked for within an hour.
+        Oldest first; empty if the record does not exist. Calls are searched within an hour.
         """
         ...
 
     async def count(self, since: str, *, limit: int) -> int:
-        """How many records there are since a time; counting stops at `limit`, which is quick."""
+        """Number of records since a time, counting up to `limit`, which is fast."""
         ...
 
     async def conversation_costs(
         self, since: str, *, project_id: str | None = None, limit: int = 200
     ) -> list[ConversationCost]:
-        """What conversations cost since a time, the most recent first; None: of all projects.
+        """Costs of conversations since a time, most recent first; None: of all projects.
 
-        Without chats: what their models were sent is recorded exactly elsewhere.
+        Without chats, whose model requests are recorded elsewhere.
         """
         ...
 
     async def tool_usage(
         self, since: str, *, project_id: str | None = None, tool: str | None = None
     ) -> list[ToolUsage]:
-        """How much tools were used since a time, the most used first; None: all of them."""
+        """Usage of tools since a time, most used first; None: all projects or tools."""
         ...

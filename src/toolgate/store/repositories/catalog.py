@@ -1,4 +1,4 @@
-"""Listings of servers and the definitions in them, as a store keeps them."""
+"""Stored listings of servers and the definitions in them."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ __all__ = ["CatalogRepository", "Fingerprint", "StoredSnapshot", "ToolVersion"]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredSnapshot:
-    """The last listing of one server, so that a restart shows its tools at once."""
+    """The last listing of a server, which makes its tools available right after a restart."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     server: str
     """Name of the server."""
 
     listing: bytes
-    """JSON: tools, resources, templates, prompts, capabilities, era. Compressed by the store."""
+    """JSON: tools, resources, templates, prompts, capabilities, era. The store compresses it."""
 
     digest: str
-    """SHA-256 of the listing; an unchanged one is not written again."""
+    """SHA-256 of the listing; an unchanged listing is not written again."""
 
     listed_at: str
     """UTC, ISO 8601."""
@@ -32,74 +32,74 @@ class StoredSnapshot:
 
 @dataclass(frozen=True, kw_only=True)
 class Fingerprint:
-    """A definition of a server as it was seen last, beside what was accepted of it."""
+    """The last seen and the accepted definition of a tool or other entry of a server."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     server: str
     """Name of its server."""
 
     name: str
-    """Its name on that server; for resources the URI, for templates the URI template."""
+    """Its name on the server; the URI of a resource, or the URI template of a template."""
 
     digest: str
-    """Of the definition that was seen last."""
+    """Digest of the last seen definition."""
 
     definition: bytes
-    """As the server sent it last, JSON. Compressed by the store."""
+    """The last seen definition as JSON. The store compresses it."""
 
     kind: EntryKind = "tool"
-    """What it is the definition of."""
+    """Kind of the entry."""
 
     accepted_digest: str = ""
-    """Of the definition that callers may see and use; empty: none yet."""
+    """Digest of the accepted definition, which callers may use; empty: none yet."""
 
     accepted: bytes = b""
-    """That definition, JSON. Compressed by the store."""
+    """The accepted definition as JSON. The store compresses it."""
 
     state: Literal["accepted", "held", "rejected"] = "accepted"
-    """What holds for the definition that was seen last; `held`: nobody has decided yet."""
+    """State of the last seen definition; `held`: awaiting a decision."""
 
     findings: str = "[]"
-    """What is suspicious about it, JSON."""
+    """Findings of the scanner, JSON."""
 
     seen_at: str = ""
-    """When this definition was seen first; UTC, ISO 8601."""
+    """When this definition was first seen; UTC, ISO 8601."""
 
     decided_at: str = ""
-    """When somebody decided; UTC, ISO 8601; empty: nobody did."""
+    """Time of the decision; UTC, ISO 8601; empty: none."""
 
     decided_by: str = ""
-    """Who decided."""
+    """The person who decided."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolVersion:
-    """A definition of a tool that its server has replaced by another."""
+    """A definition of a tool that its server has replaced."""
 
     definition: bytes
-    """As the server sent it, JSON. Compressed by the store."""
+    """The definition as JSON. The store compresses it."""
 
     state: Literal["accepted", "held", "rejected"]
-    """What held for it last."""
+    """Its last state."""
 
     seen_at: str
-    """When it was seen first; UTC, ISO 8601."""
+    """When it was first seen; UTC, ISO 8601."""
 
     replaced_at: str
-    """When another one came in its place; UTC, ISO 8601."""
+    """When it was replaced; UTC, ISO 8601."""
 
 
 class CatalogRepository(Protocol):
-    """The last listing of each server, and the definitions in it as they were seen.
+    """The last listing of each server, and its last seen definitions.
 
     Each method is one transaction.
     """
 
     @property
     def texts(self) -> ToolTextRepository:
-        """Which tool has which embedded text."""
+        """The embedded text of each tool."""
         ...
 
     async def snapshots(self, project_id: str) -> list[StoredSnapshot]:
@@ -107,35 +107,35 @@ class CatalogRepository(Protocol):
         ...
 
     async def save_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Insert or replace by project and server; skipped when the digest is the stored one."""
+        """Insert or replace by project and server; skipped if the digest is unchanged."""
         ...
 
     async def delete_snapshot(self, project_id: str, server: str) -> None:
-        """Remove the listing of a server."""
+        """Delete the listing of a server."""
         ...
 
     async def fingerprints(self, project_id: str, server: str | None = None) -> list[Fingerprint]:
-        """Definitions as they were last seen, of a server or of all, by server, kind and name."""
+        """Last seen definitions of a server or of all, by server, kind and name."""
         ...
 
     async def save_fingerprints(
         self, fingerprints: Sequence[Fingerprint], *, changed: Collection[str] = ()
     ) -> None:
-        """Write definitions as they were seen, over what is there; all or nothing.
+        """Write last seen definitions, all or nothing.
 
-        One with `decided_at` counts as a change in `AccessRepository.version`.
+        Those with `decided_at` count as a change in `AccessRepository.version`.
 
         Args:
             fingerprints: The definitions.
-            changed: Names of tools of one server that may have had another definition: it is kept
-                as a version, the newest 20 of each tool.
+            changed: Names of tools of one server whose definition may have changed: the previous
+                one is kept as a version, up to 20 per tool.
         """
         ...
 
     async def delete_fingerprints(self, project_id: str, server: str) -> None:
-        """Remove the definitions of a server, and the versions of its tools."""
+        """Delete the definitions of a server and the versions of its tools."""
         ...
 
     async def tool_versions(self, project_id: str, server: str, tool: str) -> list[ToolVersion]:
-        """Definitions of a tool that were replaced, the last replaced first."""
+        """Replaced definitions of a tool, most recently replaced first."""
         ...

@@ -1,4 +1,4 @@
-"""Encrypted server credentials and their wrapped keys. Knows no SQL."""
+"""Encrypted server credentials and their wrapped keys. Contains no SQL."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,91 +8,90 @@ __all__ = ["CredentialKey", "CredentialRepository", "StoredCredential", "Wrapped
 
 @dataclass(frozen=True, kw_only=True)
 class CredentialKey:
-    """Which credential: of whom, towards what."""
+    """Identifies a credential: its owner and its server."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     server: str
     """Name of the server."""
 
     subject: str
-    """Whose: empty for that of everybody, `user:NAME`; of a registration the address that answers
-    come back to."""
+    """The owner: empty if shared, or `user:NAME`; for a client registration, its redirect URI."""
 
     kind: str
-    """`login` for what is shown to the server, `client` for a registration at its authorization
-    server, `pending` for a login that has begun, `config` for what stands in its configuration."""
+    """`login` for what is sent to the server, `client` for a registration at its authorization
+    server, `pending` for a login in progress, `config` for a secret of its configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredCredential:
-    """A credential as it is kept."""
+    """A stored credential."""
 
     key: CredentialKey
-    """Which."""
+    """Its owner and server."""
 
     key_id: str
-    """The key that it is encrypted with."""
+    """Id of the encryption key."""
 
     sealed: bytes
-    """The credential, encrypted."""
+    """The encrypted credential."""
 
     shown: str = "{}"
-    """What may be shown of it, JSON: how it was got, when it ends, scopes."""
+    """Public details as JSON: how it was obtained, expiry, scopes."""
 
     version: int = 1
-    """Counts up with each change."""
+    """Incremented with each change."""
 
     lease_by: str = ""
-    """Who renews it; empty: nobody."""
+    """The process that is renewing it; empty: none."""
 
     lease_until: str = ""
-    """Until when others leave that to them; UTC, ISO 8601."""
+    """End of that process's exclusive right; UTC, ISO 8601."""
 
     updated_at: str = ""
-    """When it was written last; UTC, ISO 8601."""
+    """Time of the last change; UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WrappedKey:
-    """A key that credentials are encrypted with, encrypted with the key of the installation."""
+    """A key that encrypts credentials, itself encrypted with the installation key."""
 
     key_id: str
-    """Opaque, time-sortable: the greatest is the present one."""
+    """Opaque id, sortable by time: the greatest is the current key."""
 
     wrapped_by: str
-    """Names the key of the installation that opens it."""
+    """Id of the installation key that decrypts it."""
 
     wrapped: bytes
-    """The key, encrypted."""
+    """The encrypted key."""
 
     created_at: str
-    """When it was made; UTC, ISO 8601."""
+    """Time of creation; UTC, ISO 8601."""
 
 
 class CredentialRepository(Protocol):
-    """Credentials, and the keys that they are encrypted with. Each method is one transaction."""
+    """Credentials and their encryption keys. Each method is one transaction."""
 
     async def select(
         self, server: str | None = None, *, kind: str | None = None
     ) -> list[StoredCredential]:
-        """Credentials, of a server or of all, by project, server, subject and kind."""
+        """Credentials of a server or of all, by project, server, subject and kind."""
         ...
 
     async def get(self, key: CredentialKey) -> StoredCredential | None:
-        """A credential by its key; None when there is none."""
+        """A credential; None if it does not exist."""
         ...
 
     async def save(
         self, credential: StoredCredential, *, over: int | None = None, quietly: bool = False
     ) -> bool:
-        """Insert or replace a credential; False when that was not done.
+        """Insert or replace a credential. False if the condition `over` was not met.
 
         Args:
-            credential: Its `version` is set here.
-            over: Only if the stored version is this one; 0: only if there is none.
-            quietly: Do not count it as a change that other processes look for.
+            credential: The credential; its `version` is set here.
+            over: Only if this is the stored version; 0: only if there is none.
+            quietly: Whether not to count it as a change for other processes.
         """
         ...
 
@@ -105,19 +104,19 @@ class CredentialRepository(Protocol):
         project_id: str | None = None,
         before: str | None = None,
     ) -> int:
-        """Remove those that match all arguments; gives how many there were.
+        """Delete credentials that match all arguments. Returns how many existed.
 
         Args:
             server: Of this server.
-            subject: Of this subject.
+            subject: Of this owner.
             kind: Of this kind.
-            project_id: Of this tenant.
-            before: Written last before then; UTC, ISO 8601.
+            project_id: Of this project.
+            before: Last changed before this time; UTC, ISO 8601.
         """
         ...
 
     async def lease(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
-        """Take the right to renew one, unless somebody else has it; whether it was taken."""
+        """Take the exclusive right to renew a credential. False if another process has it."""
         ...
 
     async def keys(self) -> list[WrappedKey]:
@@ -125,9 +124,9 @@ class CredentialRepository(Protocol):
         ...
 
     async def save_keys(self, keys: tuple[WrappedKey, ...], *, only_first: bool = False) -> bool:
-        """Insert or replace keys, all or none; with `only_first`, only where there is none yet."""
+        """Insert or replace keys, all or none; with `only_first`, only if there are none yet."""
         ...
 
     async def delete_keys(self, key_ids: tuple[str, ...]) -> int:
-        """Remove keys that no credential is encrypted with; gives how many there were."""
+        """Delete keys that no credential uses. Returns how many existed."""
         ...

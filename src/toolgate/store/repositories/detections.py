@@ -1,4 +1,4 @@
-"""Intents that messages were classified as, as a store keeps them."""
+"""Stored intents of messages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,109 +14,109 @@ __all__ = [
 
 
 DetectionOutcome: TypeAlias = Literal["found", "unsure", "none", "outside", "arguments"]
-"""What became of a message: an intent was found; one was found, and asked back for; none was. Or an
-intent turned out to be wrong afterwards: the model called a tool that is none of its (`outside`),
-or gave arguments that did not fit (`arguments`)."""
+"""Result for a message: an intent was found, was doubtful (`unsure`), or was not found; or it
+turned out wrong afterwards, because the model called a tool of another intent (`outside`) or
+sent invalid arguments (`arguments`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredDetection:
-    """What a message was taken for. No arguments, no results."""
+    """The detected intent of a message, without arguments and results."""
 
     detection_id: str
-    """Opaque, time-sortable."""
+    """Opaque id, sortable by time."""
 
     at: str
     """UTC, ISO 8601."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     caller_id: str
-    """Whose message it was."""
+    """The sender of the message."""
 
     conversation: str = ""
-    """In which conversation."""
+    """The conversation."""
 
     door: str = ""
-    """What asked: `detect`, `enrich`, `knowledge`; for what turned out wrong `recovery`."""
+    """The request: `detect`, `enrich`, `knowledge`; `recovery` for what turned out wrong."""
 
     outcome: DetectionOutcome
-    """What became of it."""
+    """The result."""
 
     stage: str = ""
-    """What decided: `keyword` or `semantic`."""
+    """The deciding stage: `keyword` or `semantic`."""
 
     intent: str = ""
-    """What it was taken for; empty: nothing."""
+    """The intent; empty: none."""
 
     confidence: float = 0.0
-    """How sure that was, in [0, 1]."""
+    """Confidence in [0, 1]."""
 
     rival: str = ""
-    """The next best intent; where none was found, the nearest one. Empty: there is none."""
+    """The second best intent, or the nearest one if none was found; empty: none."""
 
     rival_confidence: float = 0.0
-    """How sure that would have been."""
+    """Confidence of the second best intent."""
 
     called: str = ""
-    """Key of the tool that was called instead, where it turned out wrong."""
+    """Key of the tool that was called instead, if the intent turned out wrong."""
 
     remembered: bool = False
-    """Whether the answer was known from an equal message before."""
+    """Whether the answer came from the cache."""
 
     message: str | None = None
-    """Its text, where `audit.keep_queries` allows it."""
+    """The message, if `audit.keep_queries` allows storing it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionFilter:
-    """Which detections are wanted."""
+    """Criteria for detections."""
 
     project_id: str | None = None
-    """The tenant; None: all."""
+    """The project; None: all."""
 
     outcomes: tuple[DetectionOutcome, ...] = ()
-    """What became of them; empty: anything."""
+    """The results; empty: any."""
 
     since: str = ""
     """UTC, ISO 8601, inclusive."""
 
     below: float | None = None
-    """Only those less sure than this."""
+    """Only those with a lower confidence."""
 
     limit: int = 100
-    """At most this many, the newest; 1 to 10,000. Counts have no limit."""
+    """Largest number, newest first; 1 to 10,000. Counts have no limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionCount:
-    """How often something was detected."""
+    """Number of detections with equal project, result, stage and intent."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     outcome: DetectionOutcome
-    """What became of the messages."""
+    """The result."""
 
     stage: str
-    """What decided."""
+    """The deciding stage."""
 
     intent: str
-    """What they were taken for; empty: nothing."""
+    """The intent; empty: none."""
 
     count: int
-    """How many."""
+    """The number."""
 
     remembered: int
-    """How many of these were known from equal messages before."""
+    """How many of them came from the cache."""
 
 
 class DetectionRepository(Protocol):
-    """Detections of intents. Each method is one transaction."""
+    """Detected intents. Each method is one transaction."""
 
     async def append(self, detections: Sequence[StoredDetection]) -> None:
-        """Write detections; all or nothing. What is there already is left alone."""
+        """Write detections, all or nothing; existing ones are skipped."""
         ...
 
     async def select(self, query: DetectionFilter) -> list[StoredDetection]:
@@ -124,9 +124,9 @@ class DetectionRepository(Protocol):
         ...
 
     async def counts(self, query: DetectionFilter) -> list[DetectionCount]:
-        """How many match, of each project, outcome, stage and intent, in this order."""
+        """Number of matches by project, outcome, stage and intent, in this order."""
         ...
 
     async def clear(self, project_id: str) -> int:
-        """Delete the detections of a project; gives their number."""
+        """Delete the detections of a project. Returns their number."""
         ...

@@ -1,8 +1,8 @@
 """The tables of the current schema, the same in every database.
 
-Times are text in UTC (`2026-07-28T09:30:00.123Z`), so that they sort and read the same everywhere.
-What texts and JSON look like inside is the matter of `_rows`. A change here needs a new file in
-`migrations/versions` and a new last entry of `REVISIONS`; a test compares both.
+Times are text in UTC (`2026-07-28T09:30:00.123Z`), so that they sort and read the same
+everywhere. The row converters know the format of texts and JSON. A change here needs a new file
+in `migrations/versions` and a new last entry of `REVISIONS`; a test compares both.
 """
 
 from toolgate.store.engine.tables._access import (

@@ -81,7 +81,7 @@ guards = Table(
 )
 
 
-# One row, counted up with each change of tokens, projects, rules and guards: replicas look at it.
+# One row, incremented with each change of tokens, projects, rules and guards; replicas poll it.
 access_state = Table(
     "access_state",
     metadata,
@@ -90,7 +90,7 @@ access_state = Table(
 )
 
 
-# What counts against daily limits.
+# Usage counted against daily limits.
 limit_days = Table(
     "limit_days",
     metadata,
@@ -101,7 +101,7 @@ limit_days = Table(
 )
 
 
-# A bucket of calls for each limit per minute that replicas share.
+# A token bucket for each limit per minute; shared by replicas.
 limit_minutes = Table(
     "limit_minutes",
     metadata,
@@ -111,7 +111,7 @@ limit_minutes = Table(
 )
 
 
-# A running call for each limit on calls at the same time that it counts for.
+# A running call, for each concurrency limit that it counts against.
 limit_slots = Table(
     "limit_slots",
     metadata,
@@ -132,7 +132,7 @@ credential_keys = Table(
 )
 
 
-# No foreign key: servers of files have no row.
+# No foreign key: servers from files have no row.
 credentials = Table(
     "credentials",
     metadata,
@@ -150,7 +150,7 @@ credentials = Table(
 )
 
 
-# No foreign key: what was decided outlives what it names.
+# No foreign key: decisions outlive what they refer to.
 approvals = Table(
     "approvals",
     metadata,
@@ -184,7 +184,7 @@ approvals = Table(
 )
 
 
-# Who has logged in to the console.
+# Logins to the console.
 sessions = Table(
     "sessions",
     metadata,

@@ -30,7 +30,7 @@ __all__ = [
     "statements",
 ]
 
-# No foreign key: the audit outlives what it names.
+# No foreign key: the audit log outlives what it refers to.
 audit = Table(
     "audit",
     metadata,
@@ -64,21 +64,22 @@ audit = Table(
 
 
 AUDIT_COMMON = {"status": "ok", "action": "call", "project_id": "default", "caller_id": "local"}
-"""What most records say; what the others say is in small indexes. See `_audit_find`."""
+"""Values of most records; records with other values are in small partial indexes. See
+`_audit_find`."""
 
 
 def audit_rest(name: str) -> ColumnElement[bool]:
-    """That a record does not say what most do."""
+    """The condition that a column does not have its common value."""
     return audit.c[name] != text(f"'{AUDIT_COMMON[name]}'")
 
 
 def audit_outcome() -> ColumnElement[bool]:
-    """That a record says how something ended: what people list."""
+    """The condition that a record is an outcome, which is what people list."""
     return audit.c.phase == text("'outcome'")
 
 
 def audit_failed() -> ColumnElement[bool]:
-    """That a record says that something failed."""
+    """The condition that a record is a failure."""
     return literal_column("status NOT IN ('ok', 'input_required')")
 
 
@@ -114,7 +115,7 @@ for _name in AUDIT_COMMON:
     )
 
 
-# One row: where the chain of the audit ends, and where it begins since older records were removed.
+# One row: the end of the audit chain, and its start after older records were deleted.
 audit_state = Table(
     "audit_state",
     metadata,
@@ -139,7 +140,7 @@ audit_anchors = Table(
 )
 
 
-# The processes that write records, for as long as they run; a killed one leaves its row behind.
+# The processes that write records, while they run; a killed process leaves its row behind.
 audit_writers = Table(
     "audit_writers",
     metadata,
@@ -149,7 +150,7 @@ audit_writers = Table(
 )
 
 
-# No foreign key: connections belong to files, and what was seen outlives them.
+# No foreign key: connections belong to files, and their history outlives them.
 schema_versions = Table(
     "schema_versions",
     metadata,
@@ -167,7 +168,7 @@ schema_versions = Table(
 )
 
 
-# What was asked of connected databases.
+# SQL statements run on connected databases.
 statements = Table(
     "statements",
     metadata,

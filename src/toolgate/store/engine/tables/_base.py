@@ -1,4 +1,4 @@
-"""What all tables share: metadata, column types, schema version."""
+"""Shared by all tables: metadata, column types, schema version."""
 
 from sqlalchemy import (
     BigInteger,
@@ -48,12 +48,12 @@ REVISIONS = (
     "0023",
     "0024",
 )
-"""Every schema that was ever released, oldest first; the last one is the present one."""
+"""Every released schema, oldest first; the last entry is the current one."""
 
 VERSION_TABLE = "toolgate_schema"
-"""Where Alembic keeps the revision; a name of our own, since databases may be shared."""
+"""Table of Alembic's revision; a name of our own, since databases may be shared."""
 
-# Sorted by code point; PostgreSQL would sort by the language of the database.
+# Sorted by code point; PostgreSQL would otherwise sort by the language of the database.
 TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 
 metadata = MetaData(
@@ -67,7 +67,7 @@ metadata = MetaData(
 
 
 def project_column(*, primary_key: bool = False) -> Column[str]:
-    """The reference to the project that a row belongs to."""
+    """The reference to the project of a row."""
     return Column(
         "project_id",
         TEXT,

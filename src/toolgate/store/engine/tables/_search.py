@@ -17,7 +17,7 @@ from toolgate.store.engine.tables._base import TEXT, metadata
 
 __all__ = ["detections", "usage_searches", "usage_uses", "vector_models", "vectors"]
 
-# Models whose vectors of tools are stored.
+# Models whose tool vectors are stored.
 vector_models = Table(
     "vector_models",
     metadata,
@@ -28,8 +28,8 @@ vector_models = Table(
 )
 
 
-# Read and written by `toolgate.store.vectors` in bulk, without SQLAlchemy. No foreign keys: what is
-# in other databases has none either, and vectors are written before what they are of can be found.
+# Read and written by `toolgate.store.vectors` in bulk, without SQLAlchemy. No foreign keys: other
+# databases have none either, and vectors are written before their objects can be found.
 vectors = Table(
     "vectors",
     metadata,
@@ -46,7 +46,7 @@ vectors = Table(
 )
 
 
-# No foreign key: one row of a project that was just removed must not hold up a whole batch.
+# No foreign key: a row of a project that was just removed must not reject a whole batch.
 usage_searches = Table(
     "usage_searches",
     metadata,

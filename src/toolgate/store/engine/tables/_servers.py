@@ -101,7 +101,7 @@ tool_texts = Table(
 )
 
 
-# No foreign key: servers of files have no row.
+# No foreign key: servers from files have no row.
 seen_entries = Table(
     "seen_entries",
     metadata,
@@ -121,7 +121,7 @@ seen_entries = Table(
 )
 
 
-# What was in `seen_entries` before a server changed a tool.
+# Definitions from `seen_entries` that a server has replaced.
 tool_versions = Table(
     "tool_versions",
     metadata,

@@ -48,7 +48,7 @@ def _thread_column(*, primary_key: bool = False) -> Column[str]:
     )
 
 
-# Only ever added to: what a prompt leaves out is decided when it is built.
+# Append-only: what a prompt leaves out is decided when it is built.
 thread_messages = Table(
     "thread_messages",
     metadata,

@@ -126,19 +126,18 @@ def test_without_a_terminal_nothing_is_written_unless_told_to(home: Path, toolga
 
 def test_servers_are_copied_and_no_file_of_a_client_is_touched(home: Path, toolgate: Run) -> None:
     before = digests(home)
-    done = toolgate("init", "--yes")
+    done = toolgate("init", "--no-check", "--yes")
     assert done.returncode == 0, done.stderr
-    assert "Set these variables where Toolgate runs: DB_PASSWORD." in done.stderr
-    assert "contains keys or tokens" in done.stderr
+    assert "Set it where Toolgate runs: export DB_PASSWORD=VALUE" in done.stdout
+    assert "Stored 1 secret encrypted, outside toolgate.toml" in done.stdout
     assert {name: digest for name, digest in digests(home).items() if name in before} == before
     assert config_of(home).stat().st_mode & 0o777 == 0o600
     servers = {server.name: server for server in load(config_of(home)).servers}
     assert list(servers) == [
         "files", "github", "near", "github-cursor", "My-DB", "time", "local",
     ]  # fmt: skip
-    assert servers["github-cursor"].options["env"] == {
-        "GITHUB_PERSONAL_ACCESS_TOKEN": "ghp_hunter2"
-    }
+    assert "hunter2" not in config_of(home).read_text()
+    assert servers["github-cursor"].options["env"] == {}
     assert servers["local"].options["command"] == str(home / "work" / "serve")
     assert servers["near"].options["cwd"] == str(home / "work")
     assert servers["My-DB"].problem
@@ -149,16 +148,16 @@ def test_servers_are_copied_and_no_file_of_a_client_is_touched(home: Path, toolg
 def test_a_second_run_finds_nothing_to_do(
     first: str, again: str, home: Path, toolgate: Run
 ) -> None:
-    assert toolgate("init", "--yes", first).returncode == 0
+    assert toolgate("init", "--no-check", "--yes", first).returncode == 0
     before = digests(home)
-    done = toolgate("init", "--yes", again)
+    done = toolgate("init", "--no-check", "--yes", again)
     assert done.returncode == 0
     assert "Nothing to do" in done.stderr
     assert digests(home) == before
 
 
 def test_servers_can_be_imported_by_reference(home: Path, toolgate: Run) -> None:
-    assert toolgate("init", "--yes", "--by-reference").returncode == 0
+    assert toolgate("init", "--no-check", "--yes", "--by-reference").returncode == 0
     assert "hunter2" not in config_of(home).read_text()
     assert config_of(home).read_text().partition("version = 1\n")[2] == (
         "import = [\n"
@@ -180,12 +179,12 @@ def test_an_existing_configuration_is_added_to_and_only_force_replaces_it(
 ) -> None:
     config_of(home).parent.mkdir(parents=True)
     config_of(home).write_text('# mine\nmode = "all"\n[server.github]\ncommand = "own"\n')
-    assert toolgate("init", "--yes").returncode == 0
+    assert toolgate("init", "--no-check", "--yes").returncode == 0
     text = config_of(home).read_text()
     assert text.startswith('# mine\nmode = "all"\n[server.github]\ncommand = "own"\n\n# from ')
     names = [server.name for server in load(config_of(home)).servers]
     assert names[:3] == ["github", "files", "github-claude-desktop"]
-    assert toolgate("init", "--yes", "--force").returncode == 0
+    assert toolgate("init", "--no-check", "--yes", "--force").returncode == 0
     assert "# mine" not in config_of(home).read_text()
     assert toolgate("init", "--undo", "--yes").returncode == 0
     assert config_of(home).read_text() == (
@@ -197,7 +196,7 @@ def test_writing_back_puts_toolgate_in_place_and_undo_restores_every_byte(
     home: Path, toolgate: Run
 ) -> None:
     before = digests(home)
-    done = toolgate("init", "--yes", "--write-back")
+    done = toolgate("init", "--no-check", "--yes", "--write-back")
     assert done.returncode == 0, done.stderr
     cursor = (home / ".cursor" / "mcp.json").read_text()
     assert cursor.startswith('{\n  // my servers\n  "mcpServers": {\n    "toolgate": {\n')
@@ -212,7 +211,8 @@ def test_writing_back_puts_toolgate_in_place_and_undo_restores_every_byte(
     assert len(load(config_of(home)).servers) == 7
     undone = toolgate("init", "--undo", "--yes")
     assert undone.returncode == 0, undone.stderr
-    assert digests(home) == before
+    kept = [name for name in digests(home) if name.startswith(".local/share/toolgate/")]
+    assert {name: digest for name, digest in digests(home).items() if name not in kept} == before
     assert toolgate("init", "--undo", "--yes").returncode == 3
 
 
@@ -225,7 +225,7 @@ def test_lists_of_tools_are_carried_over_and_a_server_with_other_lists_stays_in_
         claude=json.dumps({"mcpServers": {"db": {"command": "x"}}}),
         cursor=json.dumps({"mcpServers": {"db": entry, "other": {**entry, "args": ["1"]}}}),
     )
-    done = toolgate("init", "--yes", "--write-back")
+    done = toolgate("init", "--no-check", "--yes", "--write-back")
     assert "'db' stays in Cursor: it allows other tools than db." in done.stderr
     assert "without these tools: drop" in done.stdout.replace("\n", " ")
     servers = {server.name: server for server in load(config_of(home)).servers}
@@ -247,11 +247,11 @@ def test_a_summary_says_what_the_imported_servers_lack(home: Path, toolgate: Run
         "f": {"command": "npx-not-here", "args": ["1"]},
     }
     only(home, cursor=json.dumps({"mcpServers": entries}))
-    done = toolgate("init", "--yes")
+    done = toolgate("init", "--no-check", "--yes")
     assert (
         "6 servers: 2 can start, 1 needs NOTION_TOKEN, 1 disabled, 2 need the program npx-not-here."
     ) in done.stdout.replace("\n", " ")
-    assert "export NOTION_TOKEN=VALUE" in done.stderr.replace("\n", " ")
+    assert "export NOTION_TOKEN=VALUE" in done.stdout.replace("\n", " ")
 
 
 ENTRY = '"mine": { "command": "own", "args": [ "1" ], }, // kept as it is'
@@ -280,7 +280,7 @@ def test_toolgate_takes_the_place_of_servers_in_each_client_and_undo_restores_ev
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(f'{{\r\n\t"other": 1,\r\n\t"{key}": {{\r\n\t\t{ENTRY}\r\n\t}}\r\n}}'.encode())
     before = digests(home)
-    assert toolgate("init", "--yes", "--write-back").returncode == 0
+    assert toolgate("init", "--no-check", "--yes", "--write-back").returncode == 0
     written = json.loads(path.read_bytes())
     assert list(written) == ["other", key]
     assert list(written[key]) == ["toolgate"]
@@ -290,13 +290,15 @@ def test_toolgate_takes_the_place_of_servers_in_each_client_and_undo_restores_ev
 
 
 def test_project_files_are_written_back_only_when_asked(home: Path, toolgate: Run) -> None:
-    assert toolgate("init", "--yes", "--write-back", "--project-files").returncode == 0
+    assert (
+        toolgate("init", "--no-check", "--yes", "--write-back", "--project-files").returncode == 0
+    )
     local = json.loads((home / "work" / ".mcp.json").read_text())
     assert list(local["mcpServers"]) == ["toolgate"]
 
 
 def test_undo_keeps_what_was_changed_since(home: Path, toolgate: Run) -> None:
-    assert toolgate("init", "--yes", "--write-back").returncode == 0
+    assert toolgate("init", "--no-check", "--yes", "--write-back").returncode == 0
     changed = home / ".cursor" / "mcp.json"
     changed.write_text('{"mcpServers": {"new": {"command": "x"}}}')
     done = toolgate("init", "--undo", "--yes")
@@ -307,7 +309,7 @@ def test_undo_keeps_what_was_changed_since(home: Path, toolgate: Run) -> None:
 
 
 def test_references_and_write_back_exclude_each_other(home: Path, toolgate: Run) -> None:
-    done = toolgate("init", "--yes", "--write-back", "--by-reference")
+    done = toolgate("init", "--no-check", "--yes", "--write-back", "--by-reference")
     assert done.returncode == 2
     assert "exclude each other" in done.stderr
 
@@ -315,21 +317,21 @@ def test_references_and_write_back_exclude_each_other(home: Path, toolgate: Run)
 def test_a_broken_configuration_is_not_written_over(home: Path, toolgate: Run) -> None:
     config_of(home).parent.mkdir(parents=True)
     config_of(home).write_text("mode = ")
-    done = toolgate("init", "--yes")
+    done = toolgate("init", "--no-check", "--yes")
     assert done.returncode == 2
     assert "line 1, column 8: this is no valid TOML" in done.stderr
     assert config_of(home).read_text() == "mode = "
 
 
 def test_without_any_client_nothing_is_found(toolgate: Run, tmp_path: Path) -> None:
-    done = toolgate("init", "--yes", HOME=str(tmp_path))
+    done = toolgate("init", "--no-check", "--yes", HOME=str(tmp_path))
     assert done.returncode == 3
     assert "No MCP servers were found" in done.stderr
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_answer_for_programs_has_no_secret(home: Path, toolgate: Run) -> None:
-    done = toolgate("init", "--yes", "--json")
+    done = toolgate("init", "--no-check", "--yes", "--json")
     assert "hunter2" not in done.stdout
     answer = json.loads(done.stdout)
     assert answer["written"] == [str(config_of(home))]
@@ -372,7 +374,7 @@ def test_what_only_an_editor_can_fill_in_is_copied_disabled_and_stays_in_its_cli
     home: Path, toolgate: Run
 ) -> None:
     only(home, cursor=WORKSPACE)
-    done = toolgate("init", "--yes", "--write-back")
+    done = toolgate("init", "--no-check", "--yes", "--write-back")
     assert done.returncode == 0, done.stderr
     reason = "only its client can resolve ${workspaceFolder}"
     assert f"'ws' stays in Cursor: {reason}." in done.stderr
@@ -390,9 +392,9 @@ def test_a_second_run_takes_no_second_copy_of_what_only_an_editor_can_fill_in(
     home: Path, toolgate: Run
 ) -> None:
     only(home, cursor=WORKSPACE)
-    assert toolgate("init", "--yes").returncode == 0
+    assert toolgate("init", "--no-check", "--yes").returncode == 0
     before = digests(home)
-    done = toolgate("init", "--yes")
+    done = toolgate("init", "--no-check", "--yes")
     assert "Nothing to do" in done.stderr
     assert digests(home) == before
 
@@ -404,13 +406,13 @@ def test_a_server_that_toolgate_cannot_use_stays_in_its_client(home: Path, toolg
         "c": {"command": "z"},
     }
     only(home, cursor=json.dumps({"mcpServers": entries}))
-    done = toolgate("init", "--yes", "--write-back")
+    done = toolgate("init", "--no-check", "--yes", "--write-back")
     assert done.returncode == 0, done.stderr
     assert "'a' stays in Cursor: needs NOT_SET, which is not set." in done.stderr
     assert "'b' stays in Cursor: its env_file cannot be read." in done.stderr
     cursor = json.loads((home / ".cursor" / "mcp.json").read_text())
     assert list(cursor["mcpServers"]) == ["toolgate", "a", "b"]
-    assert toolgate("init", "--yes", "--write-back", NOT_SET="now").returncode == 0
+    assert toolgate("init", "--no-check", "--yes", "--write-back", NOT_SET="now").returncode == 0
     cursor = json.loads((home / ".cursor" / "mcp.json").read_text())
     assert list(cursor["mcpServers"]) == ["toolgate", "b"]
 
@@ -419,9 +421,9 @@ def test_a_server_that_is_imported_stays_in_the_file_it_is_imported_from(
     home: Path, toolgate: Run
 ) -> None:
     only(home, cursor='{"mcpServers": {"a": {"command": "x"}}}')
-    assert toolgate("init", "--yes", "--by-reference").returncode == 0
+    assert toolgate("init", "--no-check", "--yes", "--by-reference").returncode == 0
     before = digests(home)
-    done = toolgate("init", "--yes", "--write-back")
+    done = toolgate("init", "--no-check", "--yes", "--write-back")
     assert "'a' stays in Cursor: Toolgate imports it from this file." in done.stderr
     assert digests(home) == before
 
@@ -437,7 +439,7 @@ def test_relative_paths_of_a_copy_mean_the_same_as_in_their_own_file(
         cursor=json.dumps({"mcpServers": user}),
         project=json.dumps({"mcpServers": {"own": {"command": "z", "cwd": "~/w"}}}),
     )
-    assert toolgate("init", "--yes").returncode == 0
+    assert toolgate("init", "--no-check", "--yes").returncode == 0
     servers = {server.name: server.options for server in load(config_of(home)).servers}
     assert servers["user"] == {
         "command": str(home / ".cursor" / "x"),
@@ -454,7 +456,7 @@ def test_names_that_clients_cannot_tell_apart_are_changed(home: Path, toolgate: 
         claude='{"mcpServers": {"my-db": {"command": "x"}}}',
         cursor='{"mcpServers": {"My_DB": {"command": "y"}}}',
     )
-    assert toolgate("init", "--yes").returncode == 0
+    assert toolgate("init", "--no-check", "--yes").returncode == 0
     names = [server.name for server in load(config_of(home)).servers]
     assert names == ["my-db", "My_DB-cursor"]
 
@@ -463,7 +465,7 @@ def test_files_that_cannot_be_read_are_told_apart_from_files_without_servers(
     home: Path, toolgate: Run
 ) -> None:
     only(home, cursor='{\n"mcpServers": ["a"]}')
-    done = toolgate("init", "--yes")
+    done = toolgate("init", "--no-check", "--yes")
     assert done.returncode == 3
     assert "mcp.json, line 2: mcpServers is no object with servers by name." in done.stderr
     assert "No MCP servers were found in the readable files of other clients" in done.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 from tests.cli.conftest import Command, Serve
 from toolgate import settings
 from toolgate.base.installation import current_installation
-from toolgate.cli.setup._undo import change_file
+from toolgate.cli.setup.importing._undo import change_file
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 
 

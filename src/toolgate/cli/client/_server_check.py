@@ -24,7 +24,7 @@ from toolgate.settings import Settings, expand_home, server_spec
 from toolgate.store import make_store
 from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
 
-__all__ = ["configured_servers", "test_all_servers", "test_servers"]
+__all__ = ["configured_servers", "is_absent", "test_all_servers", "test_servers"]
 
 
 STARTING_AT_ONCE: Final = max(4, 2 * (os.cpu_count() or 1))
@@ -91,7 +91,7 @@ async def configured_servers(loaded: Settings) -> dict[str, ServerSpec]:
     """Servers of the configuration files and of the store, by name."""
     servers = {spec.name: spec for spec in loaded.servers}
     url = store_url(loaded)
-    if _is_absent(url):
+    if is_absent(url):
         return servers
     store = make_store(url)
     await store.open()
@@ -123,7 +123,7 @@ async def _with_login(vault: Vault, spec: ServerSpec) -> ServerSpec:
     return replace(spec, options=options)
 
 
-def _is_absent(url: str) -> bool:
+def is_absent(url: str) -> bool:
     """Whether the store is a file that does not exist yet."""
     prefix = "sqlite:///"
     return url.startswith(prefix) and not Path(expand_home(url.removeprefix(prefix))).exists()

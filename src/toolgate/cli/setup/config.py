@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from toolgate.app.factories.plugin_checks import plugin_problems
-from toolgate.cli.setup._undo import back_up
+from toolgate.cli.setup.importing._undo import back_up
 from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS, USAGE_ERROR
 from toolgate.cli.terminal._output import note, plural, print_json, print_text

@@ -3,30 +3,52 @@
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import anyio
 import typer
 
-from toolgate.cli.setup._import_servers import (
+from toolgate.cli.client._load_settings import load_settings, store_url
+from toolgate.cli.setup.importing._choices import (
     Choice,
     choose_servers,
-    summary_of,
     text_with_copies,
     text_with_references,
 )
-from toolgate.cli.setup._undo import (
+from toolgate.cli.setup.importing._readiness import (
+    check_servers,
+    known_readiness,
+    summary_of,
+)
+from toolgate.cli.setup.importing._secrets import (
+    forget_secrets,
+    names_of,
+    store_secrets,
+    take_secrets,
+)
+from toolgate.cli.setup.importing._undo import (
+    ChangedFile,
     change_block,
     change_file,
     read_changed_files,
+    read_credentials,
+    record_credentials,
     undo_changes,
     with_block,
 )
 from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS, USAGE_ERROR
-from toolgate.cli.terminal._output import note, print_json, print_table, print_text
-from toolgate.errors import ArgumentError
-from toolgate.intents.rules import INSTRUCTIONS
+from toolgate.cli.terminal._output import (
+    note,
+    plural,
+    print_json,
+    print_table,
+    print_text,
+    spinner,
+)
+from toolgate.errors import ArgumentError, SettingError
 from toolgate.settings import (
     CONFIG_NAME,
     Settings,
@@ -74,6 +96,7 @@ class _InitOptions:
     force: bool
     yes: bool
     dry_run: bool
+    check: bool
     as_json: bool
 
 
@@ -125,6 +148,9 @@ def init(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be written.")] = False,
+    no_check: Annotated[
+        bool, typer.Option("--no-check", help="Do not start the imported servers to see them work.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
     """Import the MCP servers of your other clients and write toolgate.toml.
@@ -143,6 +169,7 @@ def init(
         force=force,
         yes=yes,
         dry_run=dry_run,
+        check=not no_check,
         as_json=as_json,
     )
     if undo:
@@ -165,9 +192,10 @@ def _init(wish: _InitOptions, machine: Machine) -> int:
     text = _HEADER if wish.force or not exists else read_text(target)
     present = Settings() if wish.force or not exists else load(target)
     root = parse_document(text, target, is_toml=True).root
+    complete = anyio.run(_server_check().configured_servers, present)
     choices = choose_servers(
         files,
-        present,
+        [*present.servers, *complete.values()],
         json_object(root.get("server")),
         cwd=machine.cwd,
         every_project=wish.every_project,
@@ -184,7 +212,11 @@ def _init(wish: _InitOptions, machine: Machine) -> int:
         return _report_no_changes(wish, files, choices, target, machine)
     if not wish.dry_run and not _is_confirmed(wish, list(changes), exists, machine):
         return SUCCESS
-    touched = [] if wish.dry_run else [change_file(path, new) for path, new in changes.items()]
+    touched: list[ChangedFile] = []
+    if not wish.dry_run:
+        if not wish.by_reference:
+            _store_secrets(new, present)
+        touched = [change_file(path, text) for path, text in changes.items()]
     if wish.as_json:
         print_json(_answer(files, choices, target, changes, wish))
         return SUCCESS
@@ -196,12 +228,35 @@ def _init(wish: _InitOptions, machine: Machine) -> int:
         backup = f" (backup: {changed.backup.name})" if changed.backup else ""
         print_text(f"Wrote {_display_path(changed.path, machine)}{backup}")
     _note_untouched(choices, wish)
-    _note_next_steps(new, changes, target, wish)
+    _note_secrets(new, target, wish)
+    if new:
+        _show_readiness(new, wish)
+    if any(path != target for path in changes):
+        note("Restart these clients to use Toolgate. To undo: toolgate init --undo")
+    else:
+        note("Next: toolgate start (or connect a client to toolgate stdio).")
     return SUCCESS
+
+
+def _server_check() -> Any:
+    """Reads servers from the store; a module that nothing else of this command needs."""
+    return import_module("toolgate.cli.client._server_check")
+
+
+def _store_secrets(new: Sequence[Choice], present: Settings) -> None:
+    """Keep the secrets of the new servers, and remember for `--undo` that they are kept."""
+    configs = {choice.name: choice.server.config for choice in new}
+    secret = [name for name, config in configs.items() if take_secrets(config)[1]]
+    store = store_url(present)
+    if not secret and _server_check().is_absent(store):
+        return
+    anyio.run(store_secrets, present, configs)
+    record_credentials(secret)
 
 
 def _write_rules(wish: _InitOptions, machine: Machine) -> int:
     """Add the block about rules to the instruction files for models."""
+    instructions: str = import_module("toolgate.intents.rules").INSTRUCTIONS
     texts: dict[Path, str] = {}
     seen: set[Path] = set()
     for name, head in _RULE_FILES.items():
@@ -209,7 +264,7 @@ def _write_rules(wish: _InitOptions, machine: Machine) -> int:
         if path.resolve() in seen:
             continue  # a link to a file that was handled already
         seen.add(path.resolve())
-        text = with_block(path, INSTRUCTIONS, head=head)
+        text = with_block(path, instructions, head=head)
         if not path.exists() or text != read_text(path):
             texts[path] = text
     if not texts:
@@ -371,28 +426,38 @@ def _is_confirmed(wish: _InitOptions, paths: list[Path], exists: bool, machine: 
     return typer.confirm(f"{word} {names}?", default=True, err=True)
 
 
-def _note_next_steps(
-    new: Sequence[Choice], changes: Mapping[Path, str], target: Path, wish: _InitOptions
-) -> None:
-    has_secret = any(_has_secret(choice.server.config) for choice in new)
-    if has_secret and not wish.by_reference:
-        note(
-            f"{target.name} contains keys or tokens from the clients' files. Only you can read it; "
-            "to keep them out of the file, replace them with ${env:NAME}."
+def _note_secrets(new: Sequence[Choice], target: Path, wish: _InitOptions) -> None:
+    """Say which secrets are stored, and which still stand in the file."""
+    if wish.by_reference:
+        return
+    split = {choice.name: take_secrets(choice.server.config) for choice in new}
+    count = sum(len(names_of(secrets)) for _, secrets in split.values())
+    if count:
+        print_text(
+            f"Stored {plural(count, 'secret')} encrypted, outside {target.name}: "
+            "toolgate credentials list"
         )
-    if new:
-        print_text(summary_of(new))
-    needed = sorted({choice.needs for choice in new if choice.needs})
-    if needed:
+    left = [name for name, (config, _) in split.items() if _has_open_secret(config)]
+    if left:
         note(
-            f"Set these variables where Toolgate runs: {', '.join(needed)}. "
-            f"In this shell: export {needed[0]}=VALUE"
+            f"{target.name} contains keys or tokens in the arguments or URLs of {', '.join(left)}. "
+            "Only you can read it; to keep them out of the file, replace them with ${env:NAME}."
         )
-    back = [path for path in changes if path != target]
-    if back:
-        note("Restart these clients to use Toolgate. To undo: toolgate init --undo")
+
+
+def _show_readiness(new: Sequence[Choice], wish: _InitOptions) -> None:
+    """Say how many servers work, and the next command for each that does not."""
+    if wish.check:
+        with spinner(f"Starting {plural(len(new), 'server')} to see them work"):
+            servers = anyio.run(check_servers, new)
     else:
-        note("Next: toolgate doctor, then toolgate serve (or connect a client to toolgate stdio).")
+        servers = [known_readiness(choice) for choice in new]
+    print_text(summary_of(servers))
+    for server in servers:
+        if server.next_step or server.found:
+            print_text(f"  {server.name}: {server.found or f'{server.state}.'}")
+        if server.next_step:
+            print_text(f"    -> {server.next_step}")
 
 
 def _note_untouched(choices: Sequence[Choice], wish: _InitOptions) -> None:
@@ -405,8 +470,10 @@ def _note_untouched(choices: Sequence[Choice], wish: _InitOptions) -> None:
             note(f"{choice.server.name!r} stays in {choice.file.client.title}: {choice.stays}.")
 
 
-def _has_secret(config: Mapping[str, Any]) -> bool:
-    return redact(config) != config
+def _has_open_secret(config: Mapping[str, Any]) -> bool:
+    """Whether a secret stands where the store cannot keep it."""
+    shown = {key: config[key] for key in ("args", "url") if key in config}
+    return redact(shown) != shown
 
 
 def _answer(
@@ -439,6 +506,9 @@ def _answer(
                 "state": choice.state,
                 "remarks": list(choice.remarks),
                 "stays": choice.stays or None,
+                "stored_secrets": names_of(take_secrets(choice.server.config)[1])
+                if choice.state == "new" and not wish.by_reference
+                else [],
                 "config": redact(choice.server.config),
             }
             for choice in choices
@@ -457,13 +527,24 @@ def _undo(wish: _InitOptions) -> int:
         return SUCCESS
     if not _is_confirmed(wish, paths, exists=True, machine=Machine.this()):
         return SUCCESS
+    names, store = read_credentials(), _settings_with_store()
     messages = undo_changes()
+    if names:
+        anyio.run(forget_secrets, store, names)
+        messages.append(f"Removed the stored secrets of {', '.join(names)}.")
     if wish.as_json:
         print_json({"restored": [str(path) for path in paths], "messages": messages})
     else:
         for sentence in messages:
             print_text(sentence)
     return SUCCESS
+
+
+def _settings_with_store() -> Settings:
+    try:
+        return load_settings()
+    except SettingError:  # a broken file is restored too
+        return Settings()
 
 
 def _display_path(path: Path, machine: Machine) -> str:

@@ -3,7 +3,7 @@
 Knows no wire: `upstream` asks a `ConnectionCredential` for headers and variables.
 """
 
-from toolgate.security.credentials.credential_values import current_values
+from toolgate.security.credentials.credential_values import current_values, static_credential
 from toolgate.security.credentials.key_sources import KeySource, key_source, source_of
 from toolgate.security.credentials.keychain import Keychain, KeyRotation
 from toolgate.security.credentials.login_links import PAGE, LoginLinks
@@ -49,5 +49,6 @@ __all__ = [
     "key_of",
     "key_source",
     "source_of",
+    "static_credential",
     "subject_of",
 ]

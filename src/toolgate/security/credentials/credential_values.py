@@ -1,13 +1,21 @@
 """What a stored credential holds: as headers and variables, and as details without secrets."""
 
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolgate.base.ids import utc_text_of
+from toolgate.base.ids import new_id, utc_text_of
 from toolgate.security.credentials.vault import DecryptedCredential
 from toolgate.types import Json, ServerSpec
 
-__all__ = ["bearer_header", "current_values", "origin_of", "public_details", "with_tokens"]
+__all__ = [
+    "bearer_header",
+    "current_values",
+    "origin_of",
+    "public_details",
+    "static_credential",
+    "with_tokens",
+]
 
 
 def origin_of(spec: ServerSpec) -> str | None:
@@ -30,6 +38,28 @@ def current_values(
         return {name: dict(values) for name, values in values.items() if values}
     token = credential.secret.get("access_token")
     return {"headers": bearer_header(str(token))} if token else {}
+
+
+def static_credential(
+    spec: ServerSpec, headers: Mapping[str, str], env: Mapping[str, str], *, by: str
+) -> tuple[Json, Json]:
+    """Headers and variables for a server as they are stored: the secret, and what may be shown.
+
+    Args:
+        spec: The server they are for.
+        headers: Of each request to it.
+        env: Variables of its process.
+        by: Who gave them.
+    """
+    secret: Json = {
+        "form": "static",
+        "headers": {name.lower(): value for name, value in headers.items()},
+        "env": dict(env),
+        "origin": origin_of(spec),
+    }
+    names = [*headers, *env]
+    details: Json = {"form": "static", "state": "good", "names": names, "by": by}
+    return secret, {**details, "epoch": new_id()}
 
 
 def with_tokens(secret: Json, tokens: Any, obtained_at: float) -> Json:

@@ -12,7 +12,12 @@ from urllib.parse import urlsplit
 from toolgate.base.ids import new_id, utc_now
 from toolgate.base.lazy_loading import load
 from toolgate.errors import ArgumentError, ForbiddenError, HandleError, UnknownServerError
-from toolgate.security.credentials.credential_values import origin_of, public_details, with_tokens
+from toolgate.security.credentials.credential_values import (
+    origin_of,
+    public_details,
+    static_credential,
+    with_tokens,
+)
 from toolgate.security.credentials.login_links import LoginLinks
 from toolgate.security.credentials.login_view import (
     LoginPage,
@@ -244,23 +249,10 @@ class Logins:
         spec = self._spec(caller, server)
         subject = self._subject(caller, spec, user=user, project=project)
         self._check_given(caller, spec, headers, env)
-        names = [*headers, *env]
-        secret: Json = {
-            "form": "static",
-            "headers": {name.lower(): value for name, value in headers.items()},
-            "env": dict(env),
-            "origin": origin_of(spec),
-        }
-        details: Json = {
-            "form": "static",
-            "state": "good",
-            "names": names,
-            "by": caller.caller_id,
-            "epoch": new_id(),
-        }
+        secret, details = static_credential(spec, headers, env, by=caller.caller_id)
         key = key_of(spec.name, subject)
         view = await self._saved(key, secret, details)
-        detail: Json = {"server": spec.name, "subject": subject, "names": names}
+        detail: Json = {"server": spec.name, "subject": subject, "names": details["names"]}
         await self._record(caller, "credentials", detail)
         await self._changed()
         return view

@@ -5,14 +5,14 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from toolgate.errors import SettingError
 from toolgate.settings import data_dir, read_text, write_text
-from toolgate.types import json_array, json_object
+from toolgate.types import Json, json_array, json_object
 
 __all__ = [
     "ChangedFile",
@@ -20,6 +20,8 @@ __all__ = [
     "change_block",
     "change_file",
     "read_changed_files",
+    "read_credentials",
+    "record_credentials",
     "undo_changes",
     "with_block",
 ]
@@ -128,14 +130,34 @@ def _gap(text: str) -> str:
     return "" if not text else end if text.endswith("\n") else end * 2
 
 
-def read_changed_files() -> list[ChangedFile]:
-    """All changed files that were not restored, oldest first."""
+def read_credentials() -> list[str]:
+    """Servers whose secrets were stored when they were imported."""
+    return [str(name) for name in json_array(_read_manifest().get("credentials"))]
+
+
+def record_credentials(servers: Iterable[str]) -> None:
+    """Remember servers whose secrets are stored, until the changes are undone.
+
+    Raises:
+        SettingError: It cannot be written.
+    """
+    names = list(dict.fromkeys([*read_credentials(), *servers]))
+    if names:
+        _save_manifest(read_changed_files(), names)
+
+
+def _read_manifest() -> Json:
     try:
         body: object = json.loads(_manifest().read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        return []
+        return {}
+    return json_object(body)
+
+
+def read_changed_files() -> list[ChangedFile]:
+    """All changed files that were not restored, oldest first."""
     changed: list[ChangedFile] = []
-    for item in json_array(json_object(body).get("files")):
+    for item in json_array(_read_manifest().get("files")):
         entry = json_object(item)
         backup = entry.get("backup")
         changed.append(
@@ -242,7 +264,8 @@ def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def _save_manifest(files: Iterable[ChangedFile]) -> None:
+def _save_manifest(files: Iterable[ChangedFile], credentials: Sequence[str] | None = None) -> None:
+    names = read_credentials() if credentials is None else credentials
     entries = [
         {
             "path": str(entry.path),
@@ -252,9 +275,10 @@ def _save_manifest(files: Iterable[ChangedFile]) -> None:
         }
         for entry in files
     ]
-    if entries:
+    if entries or credentials:
         data_dir().mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_text(_manifest(), json.dumps(cast("Any", {"files": entries}), indent=2) + "\n")
+        body: Json = {"files": entries, "credentials": names}
+        write_text(_manifest(), json.dumps(body, indent=2) + "\n")
     else:
         _manifest().unlink(missing_ok=True)
 

@@ -2,17 +2,15 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from toolgate.base.names import fold, server_prefix
+from toolgate.cli.setup.importing._secrets import names_of, take_secrets
 from toolgate.errors import SettingError
 from toolgate.settings import (
-    Settings,
-    expand_home,
     readable_name,
     render_table,
     server_name,
@@ -22,7 +20,7 @@ from toolgate.settings import (
 from toolgate.settings.clients.supported import ClientFile, FoundServer
 from toolgate.types import Json, ServerSpec, json_object
 
-__all__ = ["Choice", "choose_servers", "summary_of", "text_with_copies", "text_with_references"]
+__all__ = ["Choice", "choose_servers", "text_with_copies", "text_with_references"]
 
 State: TypeAlias = Literal["new", "same", "self", "elsewhere", "broken"]
 """`new`: is imported. `same`: exists already. `self`: is Toolgate. `elsewhere`: belongs to a
@@ -82,7 +80,7 @@ class Choice:
 
 def choose_servers(
     files: Sequence[ClientFile],
-    present: Settings,
+    known: Sequence[ServerSpec],
     written: Mapping[str, Any],
     *,
     cwd: Path,
@@ -93,7 +91,8 @@ def choose_servers(
 
     Args:
         files: Files of other clients.
-        present: Current settings; their servers keep their names.
+        known: Servers of the configuration and of the store, which keep their names; those with
+            credentials once without and once with them.
         written: Tables `[server.*]` of the file, to detect equal servers.
         cwd: The project around this folder is open.
         every_project: Also import servers of projects that are not open.
@@ -103,11 +102,11 @@ def choose_servers(
         server_name(name): frozenset({_written_identity(config)})
         for name, config in written.items()
     }
-    for spec in present.servers:
+    for spec in known:
         identities = names.get(spec.name, frozenset[str]())
         names[spec.name] = identities | _filled_identity(spec)
-    imported = {(spec.source, spec.title or spec.name) for spec in present.servers}
-    permissions = {spec.name: dict(spec.tool_permissions) for spec in present.servers}
+    imported = {(spec.source, spec.title or spec.name) for spec in known}
+    permissions = {spec.name: dict(spec.tool_permissions) for spec in known}
     there = frozenset(names)
     choices: list[Choice] = []
     for file in files:
@@ -140,50 +139,16 @@ def choose_servers(
     return choices
 
 
-def summary_of(new: Sequence[Choice]) -> str:
-    """How many of the imported servers can be started, and what the others lack, in a sentence.
-
-    Args:
-        new: Servers that were imported; none of them is started for this.
-    """
-    counts: dict[str, int] = {}
-    for choice in new:
-        state = _state_of(choice)
-        counts[state] = counts.get(state, 0) + 1
-    order = sorted(counts, key=lambda state: state != _STARTS)
-    parts = [f"{counts[state]} {_in_number(state, counts[state])}" for state in order]
-    total = f"{len(new)} server" if len(new) == 1 else f"{len(new)} servers"
-    return f"{total}: {', '.join(parts)}."
-
-
-_STARTS = "can start"
-
-
-def _state_of(choice: Choice) -> str:
-    config = choice.server.config
-    if choice.needs:
-        return f"needs {choice.needs}"
-    if choice.off or config.get("disabled") is True or config.get("enabled") is False:
-        return "disabled"
-    command = config.get("command")
-    is_known = isinstance(command, str) and "$" not in command
-    if is_known and shutil.which(expand_home(str(command))) is None:
-        return f"needs the program {command}"
-    return _STARTS
-
-
-def _in_number(state: str, count: int) -> str:
-    return state.replace("needs ", "need ", 1) if count > 1 else state
-
-
 def text_with_copies(
     text: str, choices: Iterable[Choice], display_paths: Mapping[Path, str]
 ) -> str:
-    """The text of a `toolgate.toml` with the chosen servers appended."""
+    """The text of a `toolgate.toml` with the chosen servers appended, without their secrets."""
     for choice in choices:
         origin = f"# from {choice.file.client.title}, {display_paths[choice.file.path]}"
         origin += f"; disabled: {choice.off}" if choice.off else ""
-        config = dict(choice.server.config)
+        config, secrets = take_secrets(choice.server.config)
+        if names := names_of(secrets):
+            origin += f"; encrypted in the store: {', '.join(names)}"
         if choice.off:
             config.pop("disabled", None)
             config["enabled"] = False
@@ -317,6 +282,8 @@ def _filled_identity(spec: ServerSpec) -> frozenset[str]:
     if spec.problem or not spec.options:
         return frozenset()
     options = {name: value for name, value in spec.options.items() if value not in ({}, [])}
+    if headers := json_object(options.get("headers")):
+        options["headers"] = {name.lower(): value for name, value in headers.items()}
     return frozenset({json.dumps([spec.kind, options], sort_keys=True, default=str)})
 
 

@@ -1,0 +1,1 @@
+"""What `toolgate init` does with the servers of other clients."""

@@ -3,7 +3,11 @@
 import numpy as np
 import pytest
 
+from tests.limits import EMBEDDING_S
+from toolgate.models.embedders.bundled import BundledEmbedder
+from toolgate.search import SearchableTool, SearchRequest
 from toolgate.search.semantic.server_scores import _sums  # pyright: ignore[reportPrivateUsage]
+from toolgate.search.strategies.hybrid import HybridSearch, Options
 
 
 @pytest.mark.parametrize("tools", [1, 2, 5, 8, 9, 40, 700])
@@ -15,3 +19,38 @@ def test_sums_by_server_are_those_of_numpy_to_the_last_bit(tools: int) -> None:
     starts = np.flatnonzero(np.diff(owners, prepend=-1))
 
     assert (_sums(rows, starts) == np.add.reduceat(rows, starts, axis=0)).all()
+
+
+@pytest.mark.anyio
+async def test_tools_without_a_server_have_nothing_in_common() -> None:
+    """Among others that have one, they are not held for a server that does everything."""
+    described = {
+        "recipes": "Find recipes for what is in the fridge",
+        "crosswords": "Solve crossword puzzles",
+        "mortgages": "Compute the monthly rate of a mortgage",
+        "horoscope": "Tell the horoscope of a star sign",
+        "palindromes": "Check whether a word is a palindrome",
+    }
+    nameless = [
+        SearchableTool(key=key, server="", name=key, description=text)
+        for key, text in described.items()
+    ]
+    kitchen = [
+        SearchableTool(
+            key=f"kitchen:{name}", server="kitchen", name=name, description=f"{text} of the kitchen"
+        )
+        for name, text in {"oven": "Heat the oven", "timer": "Set the timer"}.items()
+    ]
+    options = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
+
+    async def score_of(tools: list[SearchableTool], key: str, query: str) -> float:
+        search = HybridSearch(options, BundledEmbedder())
+        await search.update(tools)
+        await search.ready()
+        answer = await search.search(SearchRequest(queries=(query,), limit=10))
+        await search.aclose()
+        return next(hit.fields["score"] for hit in answer.hits if hit.key == key)
+
+    queries = {"recipes": "recipe with leeks", "palindromes": "is level a palindrome"}
+    for key, query in queries.items():
+        assert await score_of([*nameless, *kitchen], key, query) == pytest.approx(1.0)

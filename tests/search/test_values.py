@@ -22,6 +22,9 @@ TOOLS = {
     "mail:send_email": "Send an email to somebody",
     "arxiv:get_paper": "Metadata and abstract of a paper",
     "wiki:get_article": "Text of an encyclopedia article",
+    "sheets:read_cells": "Read the cells of an Excel workbook",
+    "pictures:open_image": "Show an image",
+    "filesystem:list_all": "List what a directory contains",
 }
 OPTIONS = Options(embedding_wait_s=EMBEDDING_S, embed_timeout_s=EMBEDDING_S)
 
@@ -78,10 +81,25 @@ async def test_what_a_deployment_is_called_does_not_matter(value: str) -> None:
         ("move ~/music/song.mp3 to ~/mail/flights", "disk:move"),
         ("logs of pod weather-forecast-7d9f8b6c5-x2x4z", "cluster:get_logs"),
         ("read the file `send_flights_by_email.md`", "disk:read_text"),
+        ("rename `/srv/song/weather.csv` to `/srv/song/forecast.csv`", "disk:move"),
     ],
 )
 async def test_paths_and_ids_do_not_steer(query: str, first: str) -> None:
     """Nobody who reads a file in the folder `weather` wants a forecast."""
+    assert await first_for(query) == first
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("what stands in ./music/plan.xlsx", "sheets:read_cells"),
+        ("what stands in `./weather/plan.ods`", "sheets:read_cells"),
+        ("what is on ~/mail/forecast/holiday.webp", "pictures:open_image"),
+        ("what do I have below ~/music", "filesystem:list_all"),
+    ],
+)
+async def test_a_path_says_what_kind_of_thing_it_is(query: str, first: str) -> None:
+    """A spreadsheet is no text, and whatever a path names is in the file system."""
     assert await first_for(query) == first
 
 
@@ -103,7 +121,8 @@ async def test_names_of_tools_and_servers_count_whatever_they_look_like(
 
 
 async def test_requests_with_own_names_find_their_tools() -> None:
-    """Of 98 requests over the tools of ten servers; with the names in them it was .908."""
+    """Of 98 requests over the tools of ten servers; with the names in them it was .908, and with
+    paths left out altogether .949."""
     labelled = requests_with_own_names()
     search = await search_over(labelled.tools)
 

@@ -46,6 +46,11 @@ class LexicalState:
     index: WordIndex | None = None
     """The arrays that are shared between states."""
 
+    @property
+    def nameless(self) -> int | None:
+        """What stands for the server of tools without the name of one; None: all have one."""
+        return self.server_names.get("")
+
     def slots_named(self, spelling: str) -> list[tuple[int, int]]:
         """What people call so: the rank of that way, 0 for the key itself, and the place."""
         checksum = checksum_of(spelling)

@@ -3,10 +3,11 @@
 A deployment called `flight-search` has nothing to do with flights, and nobody who reads
 `/srv/weather/2024.csv` wants a forecast. Such names are left out before a request is searched:
 URLs, e-mail addresses, paths, quoted strings, and joined words (`flight-search`, `user:42`,
-`parseDate`) that no tool has.
+`parseDate`) that no tool has. Of a path, what remains is what it is: a file of some kind.
 """
 
 import re
+from typing import Final
 
 from toolgate.search.lexical.state import LexicalState
 from toolgate.search.tokenizer import IGNORED, fold, term_of, words
@@ -26,6 +27,27 @@ _PATH = re.compile(
     r"(?<![^\s(\"'`=])(?:~|\.{1,2}|[A-Za-z]:)?[/\\][\w.@*{}+-]+(?:[/\\][\w.@*{}+-]*)*"
 )
 """Paths that say where they begin."""
+_SAYS_FILE = re.compile(r"\bfiles?\b", re.IGNORECASE)
+_PLACE: Final = "filesystem"
+"""What a path is in: tools that take one say so of themselves or their server."""
+_KINDS: Final = {
+    ending: kind
+    for kind, endings in {
+        "text": "txt log md rst",
+        "code": "py js ts jsx tsx java go rs rb php c h cpp cs sh",
+        "excel": "xlsx xls xlsm ods",
+        "word document": "docx doc odt",
+        "powerpoint presentation": "pptx ppt odp",
+        "image": "png jpg jpeg gif webp bmp svg tif tiff",
+        "audio": "mp3 wav ogg flac m4a",
+        "video": "mp4 mov avi mkv webm",
+        "archive": "zip tar gz tgz",
+        "sqlite database": "db sqlite",
+        "notebook": "ipynb",
+    }.items()
+    for ending in endings.split()
+}
+"""What tools call a file with some endings; others are words themselves (`csv`, `pdf`)."""
 _ENDING = re.compile(r"[\w*}]\.([a-z][a-z0-9]{1,3}|sqlite|parquet|ipynb)$", re.IGNORECASE)
 """Of a file's name."""
 _QUOTED = re.compile(
@@ -48,13 +70,16 @@ _LEAST_WORDS = 2
 def without_values(state: LexicalState, text: str) -> str:
     """A request without its values, or as it is if hardly anything else is in it.
 
-    Of a URL the host is kept where a server is called like a part of it, and of a file its ending.
+    Of a URL the host is kept where a server is called like a part of it, and of a file's name its
+    ending.
     """
     if not _MAY_HAVE.search(text):
         return text
     left = _ADDRESS.sub(lambda address: _host(state, address.group()), text)
-    left = _PATH.sub(lambda path: _file(path.group()), left)
-    left = _QUOTED.sub(lambda quoted: _unless_named(state, quoted.group()), left)
+    # The word once more would outweigh what is asked.
+    noun = "" if _SAYS_FILE.search(text) else " file"
+    left = _QUOTED.sub(lambda quoted: _of_quoted(state, quoted.group(), noun), left)
+    left = _PATH.sub(lambda path: _file(path.group(), noun), left)
     left = _WORD.sub(lambda word: _plain(state, word.group()), left)
     telling = sum(word.lower() not in IGNORED for word in words(left))
     return left if telling >= _LEAST_WORDS else text
@@ -67,16 +92,22 @@ def _host(state: LexicalState, address: str) -> str:
     return f" {' '.join(part for part in parts if fold(part) in state.server_names)} "
 
 
-def _file(path: str) -> str:
-    """That it is a file, and of which kind, with the punctuation that ends a sentence."""
+def _file(path: str, noun: str) -> str:
+    """What a path is, with the punctuation that ends a sentence."""
     plain = path.rstrip(".:")
-    ending = _ENDING.search(plain)
-    return f" {f'{ending.group(1)} file' if ending else ''}{path[len(plain) :]} "
+    kind = ""
+    if ending := _ENDING.search(plain):
+        written = ending.group(1).lower()
+        kind = _KINDS.get(written, written) + noun
+    return f" {_PLACE} {kind}{path[len(plain) :]} "
 
 
-def _unless_named(state: LexicalState, quoted: str) -> str:
-    """A quoted string only if a tool is called like that."""
-    return quoted if state.slots_named(fold(quoted[1:-1])) else " "
+def _of_quoted(state: LexicalState, quoted: str, noun: str) -> str:
+    """A quoted string if a tool is called like that, and of a quoted path what it is."""
+    text = quoted[1:-1]
+    if state.slots_named(fold(text)):
+        return quoted
+    return _file(text, noun) if _PATH.fullmatch(text) else " "
 
 
 def _plain(state: LexicalState, word: str) -> str:

@@ -190,6 +190,7 @@ def score_text(
     there: NDArray[np.bool_] | None,
     servers: NDArray[np.float32] | None = None,
     server_weight: float = 0.0,
+    sharpness: float = 0.0,
 ) -> TextScores:
     """Meaning, words and servers in one sum.
 
@@ -199,8 +200,10 @@ def score_text(
         cosines: None: words alone decide.
         weight: Of meaning; words have the rest.
         there: Which of the tools have a vector; None: all of them.
-        servers: How near the tools' servers are, in [0, 1]; None: they do not count.
+        servers: How near the tools' servers are, in [0, 1]; NaN: a tool has none, and counts as one
+            of its own. None: they do not count.
         server_weight: Of the servers, beside meaning and words.
+        sharpness: How much less a tool counts that is behind the nearest, in [0, 1].
     """
     lexical = np.divide(shares, highest_share, dtype=np.float32) if highest_share > 0 else shares
     if cosines is None:
@@ -213,7 +216,12 @@ def score_text(
     # a narrow band, and where it lies depends on the request.
     dense: NDArray[np.float32] = cosines.values - np.float32(low)
     np.maximum(dense, 0, out=dense)
-    dense *= np.float32(weight / (high - low))
+    dense /= np.float32(high - low)
+    if servers is not None:
+        servers = np.where(np.isnan(servers), dense, servers)
+    if sharpness:
+        dense *= np.float32(1 - sharpness) + np.float32(sharpness) * dense
+    dense *= np.float32(weight)
     sums = lexical * np.float32(1 - weight)
     sums += dense
     if servers is not None:

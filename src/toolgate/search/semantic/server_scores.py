@@ -1,7 +1,7 @@
 """How near servers are to a request: a tool is likelier the one when its server's others are near.
 
 A server's vector is the mean of its tools'. That needs no text of the server, and says nothing
-where every server has one tool.
+where every server has one tool. Tools without the name of a server have nothing in common.
 """
 
 from dataclasses import dataclass
@@ -120,6 +120,8 @@ def _rows_of(
     """The vectors of some servers, whose numbers ascend."""
     is_wanted = np.zeros(len(words.server_names), np.bool_)
     is_wanted[numbers] = True
+    if (nameless := words.nameless) is not None:
+        is_wanted[nameless] = False
     is_counted = is_wanted[words.servers[: words.size]]
     if words.live is not None:
         is_counted &= words.live
@@ -176,14 +178,18 @@ def nearness(
     query: NDArray[np.float32],
     *,
     few: bool,
+    nameless: int | None = None,
 ) -> NDArray[np.float32]:
     """For each tool how near its server is: 1 the nearest, 0 the usual one and all below.
+
+    NaN for tools without the name of a server.
 
     Args:
         servers: Their vectors.
         owners: Number of each tool's server.
         query: Of length 1.
         few: Whether the tools are a small part of all; then the nearest server is one of theirs.
+        nameless: What stands for the server of tools without one; None: all have one.
     """
     if few:
         numbers, slots = np.unique(owners, return_inverse=True)
@@ -197,4 +203,7 @@ def nearness(
         return np.zeros(len(owners), np.float32)
     # As for tools: the mean of all servers gives 0, the nearest 1.
     scaled: NDArray[np.float32] = np.maximum(cosines - low, 0) / (high - low)
-    return scaled[slots]
+    values = scaled[slots]
+    if nameless is not None:
+        values[owners == nameless] = np.nan
+    return values

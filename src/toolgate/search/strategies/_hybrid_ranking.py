@@ -50,7 +50,7 @@ from toolgate.search.semantic.first_stage import (
 )
 from toolgate.search.semantic.server_scores import nearness
 from toolgate.search.strategies._hybrid_options import Options
-from toolgate.search.tokenizer import fold
+from toolgate.search.tokenizer import fold, words_of_request
 
 __all__ = ["HybridRanker", "QueryTexts", "Ranking"]
 
@@ -67,6 +67,12 @@ _TRANSLATED = 0.7
 _READ_WELL = 0.6
 """How far the model has to read a request for its hits to be put in the learned order: English, or
 nearly all of it translated; chosen."""
+
+
+_SHORT, _LONG = 10, 20
+"""Words of a request up to which the square of the scaled cosine counts, and from which the cosine
+itself does: what a few words are about has many tools, and only the nearest are meant. Fitted over
+all sets, leaving one out in turn."""
 
 
 @dataclass(frozen=True)
@@ -241,6 +247,9 @@ class HybridRanker:
         """Each text scored over all slots, or over some; servers count where they are few."""
         options, servers = self._options, state.servers
         large = state.vectors is not None and state.vectors.heads is not None
+        # Fitted to the cosines of the bundled model, which is the one with a background.
+        is_known = self._background is not None
+        sharpness = _sharpness(len(words_of_request(texts.text))) if is_known else 0.0
         there = state.there if slots is None or state.there is None else state.there[slots]
         owners = state.words.servers[: state.words.size]
         if slots is not None:
@@ -253,7 +262,13 @@ class HybridRanker:
             # of it.
             counts = options.server_weight > 0 and not (large and slots is None)
             if servers is not None and cosine is not None and counts:
-                near = nearness(servers, owners, vectors[text], few=slots is not None)
+                near = nearness(
+                    servers,
+                    owners,
+                    vectors[text],
+                    few=slots is not None,
+                    nameless=state.words.nameless,
+                )
             # The best share of all tools, even if only some are scored: both stages then use one
             # scale.
             scored.append(
@@ -265,6 +280,7 @@ class HybridRanker:
                     there,
                     near,
                     options.server_weight * readable,
+                    sharpness,
                 )
             )
         return scored
@@ -419,6 +435,11 @@ def _first(
 def _highest_of(rough: Cosines, values: NDArray[np.float32]) -> Cosines:
     """Cosines at the slots whose whole vectors are read, where the highest is nearly always."""
     return Cosines(values, rough.low, max(rough.high, float(values.max(initial=-1.0))))
+
+
+def _sharpness(n_words: int) -> float:
+    """How much less tools count that are behind the nearest, for a request of so many words."""
+    return min(1.0, max(0.0, (_LONG - n_words) / (_LONG - _SHORT)))
 
 
 def _silent(size: int) -> TextScores:

@@ -1,4 +1,4 @@
-"""Collections of documents and their passages, as a store keeps them."""
+"""Stored collections of documents and their passages."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,37 +19,37 @@ class StoredCollection:
     """Documents that are searched together."""
 
     collection_id: str
-    """Opaque; letters and digits."""
+    """Opaque id of letters and digits."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     name: str
-    """Unique within a project without case."""
+    """Unique within a project, ignoring case."""
 
     alias: str = ""
-    """Another name for people."""
+    """Display name."""
 
     description: str = ""
-    """What is in it."""
+    """Description of the contents."""
 
     model: str
-    """The embedding model by its name in the settings."""
+    """Name of the embedding model in the settings."""
 
     model_identity: str
-    """What the model was when the collection was filled."""
+    """Identity of the model when the collection was filled."""
 
     dim: int
-    """Numbers of a vector."""
+    """Dimension of the vectors."""
 
     metric: str
     """`cosine`, `euclidean` or `dot`."""
 
     place: str
-    """Where its vectors are: a file name in `vectors/`."""
+    """The vector store: a file name in `store/vectors/`."""
 
     shelf_id: str
-    """The collection of its vectors now."""
+    """Id of the current vector collection."""
 
     version: int = 0
     """Grows with each change of its documents."""
@@ -58,42 +58,42 @@ class StoredCollection:
     """UTC, ISO 8601."""
 
     documents: int = 0
-    """How many it has; counted when it is read."""
+    """Number of documents; counted when it is read."""
 
     passages: int = 0
-    """How many pieces they have; counted when it is read."""
+    """Number of passages; counted when it is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredDocument:
-    """A document that was taken in."""
+    """A document of a collection."""
 
     document_id: str
-    """Opaque; letters and digits."""
+    """Opaque id of letters and digits."""
 
     collection_id: str
-    """Where it belongs."""
+    """Its collection."""
 
     source: str
-    """Its path within what was added, or its address."""
+    """Its path within what was added, or its URL."""
 
     origin: str = ""
-    """What was added and brought it: a folder, a file or an address, in full."""
+    """What was added: the full path of a folder or file, or a URL."""
 
     title: str = ""
-    """What it calls itself."""
+    """Title of the document."""
 
     media_type: str = ""
-    """Of the file that it was."""
+    """Media type of the original file."""
 
     content_hash: str = ""
-    """Of the file that it was, and of all that decides how it is cut."""
+    """Hash of the original file and of all settings that affect chunking."""
 
     size_bytes: int = 0
-    """Of the file that it was."""
+    """Size of the original file."""
 
     passages: int = 0
-    """Into how many pieces it is cut."""
+    """Number of passages."""
 
     added_at: str = ""
     """UTC, ISO 8601."""
@@ -101,56 +101,56 @@ class StoredDocument:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredPassage:
-    """A piece of a document."""
+    """A passage of a document."""
 
     passage_id: int
     """Its number, below 2**62."""
 
     ordinal: int
-    """Its place in the document, from 0 on."""
+    """Its position in the document, from 0."""
 
     text: str
-    """What stands there."""
+    """Its text."""
 
     heading: str = ""
     """The headings above it."""
 
     page: int | None = None
-    """Its page, from 1 on."""
+    """Its page, from 1."""
 
     words: str = ""
-    """What it is found by: words separated by blanks, each as often as it stands there."""
+    """Search terms, separated by spaces and repeated as often as they occur."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PassageSource:
-    """A piece with the document that it is of."""
+    """A passage with its document."""
 
     passage: StoredPassage
-    """The piece."""
+    """The passage."""
 
     document_id: str
-    """Its document."""
+    """Id of its document."""
 
     source: str
-    """Where that came from."""
+    """Source of the document."""
 
     title: str
-    """What that calls itself."""
+    """Title of the document."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WordCounts:
-    """What is needed to weigh words."""
+    """Word frequencies for weighting."""
 
     passages: int
     """Passages of the collection."""
 
     words: int
-    """Words of all of them together."""
+    """Number of words in all passages."""
 
     having: Mapping[str, int]
-    """Passages that have a word, by word."""
+    """Number of passages that contain a word, by word."""
 
 
 class DocumentRepository(Protocol):
@@ -160,17 +160,17 @@ class DocumentRepository(Protocol):
         """The collections of a project, by name.
 
         Args:
-            project_id: The tenant.
-            counted: Whether to count what is in them; if not, `passages` is 1 where there is any.
+            project_id: The project.
+            counted: Whether to count their contents; if not, `passages` is 1 if there are any.
         """
         ...
 
     async def save_collection(self, row: StoredCollection) -> bool:
-        """Insert, or replace the one with this id; False when another one has its name."""
+        """Insert or replace by id. False if another collection has the name."""
         ...
 
     async def delete_collection(self, collection_id: str) -> None:
-        """Remove a collection with all that is in it."""
+        """Delete a collection with its contents."""
         ...
 
     async def documents(self, collection_id: str) -> list[StoredDocument]:
@@ -178,21 +178,21 @@ class DocumentRepository(Protocol):
         ...
 
     async def document(self, collection_id: str, origin: str, source: str) -> StoredDocument | None:
-        """The document of an origin and a source; None: there is none."""
+        """The document with an origin and source; None if there is none."""
         ...
 
     async def replace_document(
         self, document: StoredDocument, passages: Sequence[StoredPassage]
     ) -> list[str]:
-        """Replace the documents with this origin and source; gives their ids."""
+        """Replace the documents with this origin and source. Returns the replaced ids."""
         ...
 
     async def remove_documents(self, collection_id: str, documents: Collection[str]) -> int:
-        """Remove documents; gives how many there were."""
+        """Delete documents. Returns how many existed."""
         ...
 
     async def passages(self, numbers: Sequence[int]) -> dict[int, PassageSource]:
-        """Passages by number, as far as they exist."""
+        """Existing passages by number."""
         ...
 
     async def passage_page(
@@ -202,17 +202,17 @@ class DocumentRepository(Protocol):
 
         Args:
             collection_id: The collection.
-            after: The number that the page begins after; -1: from the first on.
-            limit: How many.
+            after: Number after which the page starts; -1: at the first passage.
+            limit: Largest number of passages.
         """
         ...
 
     async def word_counts(self, collection_id: str, words: Sequence[str]) -> WordCounts:
-        """How often words are in a collection."""
+        """Frequencies of words in a collection."""
         ...
 
     async def with_word(
         self, collection_id: str, word: str, *, limit: int
     ) -> list[tuple[int, str, str]]:
-        """Passages that have a word: number, document and all words."""
+        """Passages that contain a word: number, document and search terms."""
         ...

@@ -1,4 +1,4 @@
-"""Versions of prompts that replace those that ship, as a store keeps them."""
+"""Stored versions of customised prompts."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,19 +8,19 @@ __all__ = ["PromptRepository", "StoredPrompt"]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredPrompt:
-    """A text in place of a prompt, or the end of one."""
+    """A version of a prompt, or its reset to the default."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     name: str
-    """The prompt."""
+    """Name of the prompt."""
 
     version: int
-    """From 1 on."""
+    """Version number, from 1."""
 
     text: str | None
-    """The new text; None: from then on the text that ships."""
+    """The new text; None: the default text from then on."""
 
     changed_at: str
     """UTC, ISO 8601."""
@@ -30,16 +30,16 @@ class StoredPrompt:
 
 
 class PromptRepository(Protocol):
-    """Texts that replace prompts. Each method is one transaction."""
+    """Customised prompts. Each method is one transaction."""
 
     async def versions(self, project_id: str, name: str | None) -> list[StoredPrompt]:
-        """All versions of a prompt, oldest first; without a name the latest of each prompt."""
+        """All versions of a prompt, oldest first; without a name, the latest of each prompt."""
         ...
 
     async def add(self, version: StoredPrompt) -> None:
         """Add a version.
 
         Raises:
-            StoreError: It cannot be written, or its number is taken.
+            StoreError: It cannot be written, or its number exists.
         """
         ...

@@ -1,4 +1,4 @@
-"""Large results, as a store keeps them until clients have read them."""
+"""Large results, stored until clients have read them."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,19 +8,19 @@ __all__ = ["ResultRepository", "StoredResult"]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredResult:
-    """A result that was too large for one answer."""
+    """A result that is too large for one answer."""
 
     handle: str
     """Opaque id."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     caller_id: str
     """The only caller who may read it."""
 
     body: bytes
-    """The whole text, UTF-8."""
+    """The complete text, UTF-8."""
 
     expires_at: str
     """UTC, ISO 8601."""
@@ -30,9 +30,9 @@ class ResultRepository(Protocol):
     """Large results. Each method is one transaction."""
 
     async def save(self, result: StoredResult) -> None:
-        """Insert a result, or replace the one with this handle."""
+        """Insert or replace by handle."""
         ...
 
     async def get(self, handle: str) -> StoredResult | None:
-        """A stored result; None when there is none. The caller checks owner and expiry."""
+        """A stored result; None if it does not exist. The caller checks owner and expiry."""
         ...

@@ -1,4 +1,4 @@
-"""Servers that were added by command, API or console, as a store keeps them."""
+"""Stored servers: those added by command, API or console."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,29 +13,29 @@ class StoredServer:
     """A server that was added by command, API or console."""
 
     server_id: str
-    """Opaque, time-sortable; survives a rename."""
+    """Opaque id, sortable by time; stays when the server is renamed."""
 
     project_id: str
-    """The tenant it belongs to."""
+    """The project."""
 
     name: str
     """Unique within the project."""
 
     config: Json
-    """The same keys as a `[server.NAME]` table; `${env:NAME}` is kept as written."""
+    """The keys of a `[server.NAME]` table; `${env:NAME}` is stored as written."""
 
     enabled: bool = True
-    """Whether it is connected."""
+    """Whether it is used."""
 
     alias: str | None = None
-    """The name before the last rename; still understood in tool keys."""
+    """The previous name after a rename, still accepted in tool keys."""
 
     @property
     def is_override(self) -> bool:
-        """Whether it is no server, but changes one that a file or a pack configures.
+        """Whether it is not a server, but overrides one from a file or a pack.
 
-        Its `config` then has `override`, and of `enabled`, `tool_permissions` and `removed` those
-        that differ.
+        Its `config` then contains `override`, and the changed keys of `enabled`,
+        `tool_permissions` and `removed`.
         """
         return self.config.get("override") is True
 
@@ -48,9 +48,9 @@ class ServerRepository(Protocol):
         ...
 
     async def save(self, server: StoredServer) -> None:
-        """Insert, or replace the one with this `server_id`."""
+        """Insert or replace by `server_id`."""
         ...
 
     async def delete(self, server_id: str) -> bool:
-        """Remove a server; False when there was none."""
+        """Delete a server. False if it does not exist."""
         ...

@@ -1,4 +1,4 @@
-"""Sessions of the console, as a store keeps them."""
+"""Stored sessions of the console."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,55 +8,55 @@ __all__ = ["SessionRepository", "StoredSession"]
 
 @dataclass(frozen=True, kw_only=True)
 class StoredSession:
-    """Somebody who has logged in to the console."""
+    """A login to the console."""
 
     session_id: str
-    """Hash of the cookie, which is kept nowhere."""
+    """Hash of the cookie, which is not stored."""
 
     caller_id: str
-    """Who."""
+    """The caller."""
 
     name: str
-    """The same for people: the name of the token, or the user."""
+    """The caller for people: name of the token or user."""
 
     sealed: bytes
-    """The credential that was shown, encrypted with a key that only the cookie has."""
+    """The token, encrypted with a key derived from the cookie."""
 
     created_at: str
-    """When it began; UTC, ISO 8601."""
+    """Time of the login; UTC, ISO 8601."""
 
     seen_at: str
-    """Roughly when it was last used; UTC, ISO 8601."""
+    """Approximate time of last use; UTC, ISO 8601."""
 
     expires_at: str
-    """From when on it is worth nothing, unless it is used before; UTC, ISO 8601."""
+    """Expiry, postponed with each use; UTC, ISO 8601."""
 
     address: str = ""
-    """Where from."""
+    """IP address of the browser."""
 
     agent: str = ""
-    """The browser as it says itself."""
+    """User agent of the browser."""
 
 
 class SessionRepository(Protocol):
     """Sessions of the console. Each method is one transaction."""
 
     async def list_all(self) -> list[StoredSession]:
-        """All sessions, the last used first; those that have expired too, until a clean-up."""
+        """All sessions, most recently used first; expired ones until the next clean-up."""
         ...
 
     async def get(self, session_id: str) -> StoredSession | None:
-        """A session by its id; None when there is none."""
+        """A session; None if it does not exist."""
         ...
 
     async def save(self, session: StoredSession) -> None:
-        """Insert a session, or replace the one with this id."""
+        """Insert or replace by id."""
         ...
 
     async def touch(self, session_id: str, *, seen_at: str, expires_at: str) -> bool:
-        """Note that a session was used; False: it is gone."""
+        """Update time of last use and expiry. False if the session does not exist."""
         ...
 
     async def delete(self, session_id: str) -> bool:
-        """Remove a session; False when there was none."""
+        """Delete a session. False if it does not exist."""
         ...

@@ -1,4 +1,4 @@
-"""What was asked of connected databases, as a store keeps it."""
+"""The stored log of SQL statements."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
@@ -6,58 +6,58 @@ from typing import Literal, Protocol, TypeAlias
 __all__ = ["StatementOutcome", "StatementRepository", "StoredStatement"]
 
 StatementOutcome: TypeAlias = Literal["done", "refused", "failed"]
-"""What became of a statement: it ran, it was not let through, or its database had none of it."""
+"""Result of a statement: it ran, was refused by Toolgate, or failed in the database."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredStatement:
-    """A statement that somebody wanted to run."""
+    """A statement that a caller wanted to run."""
 
     statement_id: str
-    """Opaque, sorts by time."""
+    """Opaque id, sortable by time."""
 
     at: str
-    """When; UTC, ISO 8601."""
+    """Time; UTC, ISO 8601."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     caller_id: str
-    """Who."""
+    """The caller."""
 
     conversation: str = ""
-    """In which conversation; empty: not known."""
+    """The conversation; empty if unknown."""
 
     connection: str = ""
     """Name of the connection."""
 
     dialect: str = ""
-    """Kind of the database."""
+    """SQL dialect of the database."""
 
     tool: str = "query"
     """The tool that was called."""
 
     statement: str = ""
-    """Its text; with signs in place of values where the settings say so."""
+    """Its text, with placeholders instead of values if the settings say so."""
 
     outcome: StatementOutcome = "done"
-    """What became of it."""
+    """The result."""
 
     reason: str = ""
-    """Why it did not run; empty: it did."""
+    """Why it did not run; empty if it did."""
 
     rows: int | None = None
-    """Rows that were given; None: none could be."""
+    """Number of returned rows; None if it returns none."""
 
     elapsed_ms: float | None = None
-    """Milliseconds in the database; None: it was not asked."""
+    """Milliseconds in the database; None if it was not sent."""
 
 
 class StatementRepository(Protocol):
-    """Statements. Each method is one transaction."""
+    """The log of SQL statements. Each method is one transaction."""
 
     async def append(self, statement: StoredStatement) -> None:
-        """Insert a statement; one with a known id is left as it is."""
+        """Insert a statement; existing ids are skipped."""
         ...
 
     async def select(

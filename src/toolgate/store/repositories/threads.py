@@ -1,4 +1,4 @@
-"""Chat threads, their messages, artifacts and costs, as a store keeps them."""
+"""Stored chat threads, with their messages, artifacts and costs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,60 +17,60 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class StoredThread:
-    """A conversation that the gateway keeps."""
+    """A stored conversation."""
 
     thread_id: str
-    """Opaque, time-sortable."""
+    """Opaque id, sortable by time."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     caller_id: str
-    """Whose it is."""
+    """Its owner."""
 
     name: str
-    """What clients call it; unique for its caller and project."""
+    """The name that clients use; unique for its owner and project."""
 
     settings: Json = field(default_factory=dict[str, Any])
-    """What was set for it, in place of the settings of the project."""
+    """Its own settings, which override those of the project."""
 
     state: Json = field(default_factory=dict[str, Any])
-    """What the next turn has to know: tools so far, what was made shorter, calls that wait."""
+    """State for the next turn: tools so far, compaction, pending calls."""
 
     last_number: int = 0
-    """Number of its last message; 0 without any."""
+    """Number of its last message; 0 if it has none."""
 
     running: str = ""
-    """The turn that runs now; empty: none."""
+    """Id of the running turn; empty: none."""
 
     running_until: str = ""
-    """From when on a turn that runs is thought to be dead, UTC, ISO 8601."""
+    """When a running turn counts as dead, UTC, ISO 8601."""
 
     created_at: str = ""
     """UTC, ISO 8601."""
 
     used_at: str = ""
-    """When its last turn began or ended, UTC, ISO 8601."""
+    """Start or end of its last turn, UTC, ISO 8601."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredMessage:
-    """One message of a thread; never changed once it is written."""
+    """A message of a thread; immutable once written."""
 
     number: int
-    """From 1 on in its thread, in order."""
+    """Its number in the thread, from 1."""
 
     turn_id: str
-    """The turn that it belongs to."""
+    """Id of its turn."""
 
     role: str
     """`user`, `assistant` or `tool`."""
 
     body: Json
-    """What was said: `content`, `calls`, `call_id`, `name`, `kept`."""
+    """Its content: `content`, `calls`, `call_id`, `name`, `kept`."""
 
     notes: Json = field(default_factory=dict[str, Any])
-    """What is known of it: policy, artifact, `response_metadata` and others."""
+    """Metadata: policy, artifact, `response_metadata` and others."""
 
     at: str = ""
     """UTC, ISO 8601."""
@@ -78,45 +78,45 @@ class StoredMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredArtifact:
-    """What a turn made that is no message: documents, large results."""
+    """Output of a turn that is not a message: documents, large results."""
 
     artifact_id: str
-    """Opaque."""
+    """Opaque id."""
 
     turn_id: str
-    """The turn."""
+    """Id of the turn."""
 
     body: Json
-    """What it is."""
+    """Its content."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredSpending:
-    """What one request to a model cost."""
+    """Cost of a request to a model."""
 
     turn_id: str
-    """The turn."""
+    """Id of the turn."""
 
     purpose: str
-    """What the request was for."""
+    """Purpose of the request."""
 
     model: str
     """Name of the model."""
 
     prompt_tokens: int
-    """Tokens that were sent."""
+    """Tokens of the request."""
 
     completion_tokens: int
-    """Tokens of the answer."""
+    """Tokens of the response."""
 
     cached_tokens: int
-    """Those that the service had in its cache."""
+    """Request tokens that the provider had cached."""
 
     cost: float
-    """By the prices that are configured."""
+    """Cost at the configured prices."""
 
     is_estimate: bool
-    """Whether the service did not say."""
+    """Whether the numbers are estimated because the provider did not report them."""
 
     at: str = ""
     """UTC, ISO 8601."""
@@ -126,27 +126,27 @@ class ThreadRepository(Protocol):
     """Chat threads. Each method is one transaction."""
 
     async def get(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
-        """A thread by its name; None when there is none."""
+        """A thread by name; None if it does not exist."""
         ...
 
     async def select(
         self, project_id: str, caller_id: str | None, *, limit: int = 100
     ) -> list[StoredThread]:
-        """Threads of a caller, or of all callers of a project, the last used first."""
+        """Threads of a caller, or of all callers of a project, most recently used first."""
         ...
 
     async def begin_turn(
         self, thread: StoredThread, *, turn_id: str, until: str, now: str, over: str = ""
     ) -> StoredThread:
-        """Create the thread unless it exists, and take the right to run a turn in it.
+        """Create the thread if needed, and claim the right to run a turn in it.
 
-        The right is taken when no turn runs, when the one that runs is thought to be dead, or when
-        it is `over`. In the answer `running` says who has it.
+        The claim succeeds if no turn is running, if the running one counts as dead, or if it is
+        `over`. In the returned thread, `running` says who has the right.
         """
         ...
 
     async def extend_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
-        """Say that a turn is alive; False: another one has taken over."""
+        """Keep a turn alive. False if another turn has taken over."""
         ...
 
     async def append_messages(
@@ -160,15 +160,15 @@ class ThreadRepository(Protocol):
         ends: str = "",
         now: str,
     ) -> int:
-        """Write the messages of a turn, numbered here; gives the last number.
+        """Write the messages of a turn and number them. Returns the last number.
 
         Args:
             thread_id: The thread.
             messages: In order; their `number` is ignored.
-            artifacts: What belongs to them.
-            spending: What was spent.
-            state: The new state of the thread; None: as it was.
-            ends: The turn that ends with this; empty: none.
+            artifacts: Artifacts of the messages.
+            spending: Costs of the turn.
+            state: The new state of the thread; None: unchanged.
+            ends: The turn that ends; empty: none.
             now: UTC, ISO 8601.
         """
         ...
@@ -185,27 +185,27 @@ class ThreadRepository(Protocol):
         ...
 
     async def artifacts(self, thread_id: str, artifact_ids: Sequence[str]) -> list[StoredArtifact]:
-        """Those of these ids that exist."""
+        """Existing artifacts with these ids."""
         ...
 
     async def spending(self, thread_id: str) -> list[StoredSpending]:
-        """What was spent in a thread, oldest first."""
+        """Costs of a thread, oldest first."""
         ...
 
     async def save_settings(
         self, thread: StoredThread, settings: Json, *, now: str
     ) -> StoredThread:
-        """Create the thread unless it exists, and give it these settings."""
+        """Create the thread if needed, and save its settings."""
         ...
 
     async def drop_turn(self, thread_id: str, turn_id: str) -> int:
-        """Delete the messages of a turn; gives how many there were."""
+        """Delete the messages of a turn. Returns how many existed."""
         ...
 
     async def clear(self, thread_id: str, *, now: str) -> int:
-        """Delete all messages; settings stay. Gives how many there were."""
+        """Delete all messages but not the settings. Returns how many existed."""
         ...
 
     async def delete(self, thread_id: str) -> bool:
-        """Remove a thread with everything; False when there was none."""
+        """Delete a thread with its contents. False if it does not exist."""
         ...

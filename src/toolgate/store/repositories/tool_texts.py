@@ -1,4 +1,4 @@
-"""Which tool has which embedded text, and the models whose vectors are stored."""
+"""The embedded text of each tool, and the models with stored vectors."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -9,65 +9,65 @@ __all__ = ["StoredModel", "TextLink", "ToolTextCounts", "ToolTextRepository", "U
 
 @dataclass(frozen=True, kw_only=True)
 class StoredModel:
-    """A model whose vectors of tools are stored."""
+    """A model with stored vectors of tools."""
 
     collection_id: str
-    """Of its vectors."""
+    """Id of its vector collection."""
 
     model: str
-    """Identity of the model and of all else that shapes its vectors."""
+    """Identity of the model and of everything else that affects its vectors."""
 
     dim: int
-    """Numbers of a vector."""
+    """Dimension of the vectors."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextLink:
-    """That a tool has a text."""
+    """The embedded text of a tool."""
 
     tool: str
     """Its name on its server."""
 
     text_hash: bytes
-    """Of the text that is embedded; the key of its vectors."""
+    """Hash of the embedded text; the key of its vectors."""
 
     description: str = ""
-    """What the server says of the tool."""
+    """The server's description of the tool."""
 
     enriched: str = ""
-    """The text that is embedded."""
+    """The embedded text."""
 
     definition_hash: str = ""
-    """Changes with the tool's definition, its input schema included."""
+    """Hash of the tool's definition, including its input schema."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UnlinkedTexts:
-    """What a removed server had."""
+    """Texts of a removed server."""
 
     tools: int
-    """Its tools."""
+    """Number of its tools."""
 
     hashes: tuple[bytes, ...]
-    """Those of its texts that no other tool has."""
+    """Texts that no other tool uses."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolTextCounts:
-    """How much a project has."""
+    """Numbers of tools and servers with texts."""
 
     tools: int
-    """Tools that have a text."""
+    """Tools with a text."""
 
     servers: int
-    """Servers that have such a tool."""
+    """Servers with such a tool."""
 
 
 class ToolTextRepository(Protocol):
     """Texts of tools by project, server and tool. Each method is one transaction."""
 
     async def link(self, project_id: str, server: str, links: Sequence[TextLink]) -> int:
-        """Make these the tools of a server; gives how many rows that changed."""
+        """Replace the tools of a server. Returns the number of changed rows."""
         ...
 
     async def links(self, project_id: str) -> dict[str, dict[str, bytes]]:
@@ -75,33 +75,33 @@ class ToolTextRepository(Protocol):
         ...
 
     async def linked(self, hashes: Collection[bytes]) -> set[bytes]:
-        """Those of these texts that a tool of any project has."""
+        """Those of the texts that a tool of any project uses."""
         ...
 
     async def unlink(self, project_id: str, server: str) -> UnlinkedTexts:
-        """Forget the tools of a server."""
+        """Delete the texts of a server."""
         ...
 
     async def prune(self, *, before: str) -> int:
-        """Forget the tools of servers that have no listing; gives how many.
+        """Delete the texts of servers without a listing. Returns their number.
 
         Args:
-            before: UTC, ISO 8601; what was written since then stays.
+            before: UTC, ISO 8601; newer texts stay.
         """
         ...
 
     async def counts(self, project_id: str) -> ToolTextCounts:
-        """How much a project has."""
+        """Numbers of tools and servers of a project."""
         ...
 
     async def use_model(self, model: StoredModel) -> None:
-        """Note that a model is in use."""
+        """Mark a model as in use."""
         ...
 
     async def models(self, *, unused_since: str | None = None) -> list[StoredModel]:
-        """All models, or those that were not used since a time (UTC, ISO 8601)."""
+        """All models, or those unused since a time (UTC, ISO 8601)."""
         ...
 
     async def delete_model(self, collection_id: str) -> None:
-        """Forget a model."""
+        """Delete a model."""
         ...

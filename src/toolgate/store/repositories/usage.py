@@ -1,4 +1,4 @@
-"""The usage log: what was searched, shown and executed, as a store keeps it."""
+"""The stored usage log: searches, their results, and calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,54 +15,54 @@ __all__ = [
 
 
 UseOutcome: TypeAlias = Literal["ok", "error", "right", "wrong", "reworded"]
-"""What became of a tool that a search showed: executed with or without success, marked by a
-person, or executed with success after a later search that asked the same in other words."""
+"""What happened to a tool that a search showed: called with or without success, rated by a
+person, or called with success after a reworded search."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredSearch:
-    """A request for tools in the usage log, one query of it. No arguments, no results."""
+    """A query in the usage log, without arguments and results."""
 
     search_id: str
-    """Opaque, time-sortable."""
+    """Opaque id, sortable by time."""
 
     at: str
     """UTC, ISO 8601."""
 
     project_id: str
-    """The tenant; nothing is learned across projects."""
+    """The project; nothing is learned across projects."""
 
     caller_id: str
-    """Who asked."""
+    """The caller."""
 
     conversation: str = ""
-    """In which conversation."""
+    """The conversation."""
 
     model: str = ""
-    """Identity of the embedder that made `vector`; empty when there is none."""
+    """Identity of the embedder of `vector`; empty if there is none."""
 
     vector: bytes = b""
-    """The query's vector, float16, little-endian; empty when it had none."""
+    """Vector of the query, float16, little-endian; empty if there is none."""
 
     shown: tuple[tuple[str, float], ...] = ()
-    """Keys of the tools that the answer showed, with their relevance."""
+    """Keys and relevance of the returned tools."""
 
     margin: float | None = None
-    """How far the best of them was above the line of "nothing fits", as a cosine."""
+    """Cosine by which the best tool exceeded the cutoff of "nothing fits"."""
 
     weak: bool = False
     """Whether the answer said that nothing fits."""
 
     query: str | None = None
-    """Its text, where `audit.keep_queries` allows it."""
+    """The query, if `audit.keep_queries` allows storing it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredUse:
-    """What became of one tool that a search showed."""
+    """What happened to a tool that a search showed."""
 
     use_id: str
-    """Opaque, time-sortable."""
+    """Opaque id, sortable by time."""
 
     search_id: str
     """The search that showed it."""
@@ -71,41 +71,41 @@ class StoredUse:
     """UTC, ISO 8601."""
 
     project_id: str
-    """The tenant."""
+    """The project."""
 
     tool: str
-    """Its key."""
+    """Key of the tool."""
 
     outcome: UseOutcome
-    """How it ended."""
+    """What happened."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsageFilter:
-    """Which searches of the usage log are wanted."""
+    """Criteria for searches of the usage log."""
 
     project_id: str
-    """The tenant; there is no way to ask for all."""
+    """The project; queries across projects are not possible."""
 
     caller_id: str | None = None
-    """Only of this caller; None: of all."""
+    """Only searches of this caller; None: of all."""
 
     with_uses: bool = False
-    """Only those of which a tool was executed or marked."""
+    """Only searches with a called or rated tool."""
 
     since: str = ""
-    """UTC, ISO 8601, inclusive: of the search, or of its last use where uses are wanted."""
+    """UTC, ISO 8601, inclusive: time of the search, or with `with_uses`, of its last use."""
 
     limit: int = 1000
-    """At most this many, the newest; 1 to 100,000."""
+    """Largest number, newest first; 1 to 100,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsageEntry:
-    """A search of the usage log and what became of it."""
+    """A search with what happened to its tools."""
 
     search: StoredSearch
-    """What was asked and shown."""
+    """The search."""
 
     uses: tuple[StoredUse, ...] = ()
     """Oldest first."""
@@ -115,16 +115,17 @@ class UsageRepository(Protocol):
     """The usage log. Each method is one transaction."""
 
     async def append(self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]) -> None:
-        """Write to the usage log; all or nothing. What is there already is left alone.
+        """Write to the usage log, all or nothing; existing rows are skipped.
 
-        A use may come before its search, or when that is gone: it is kept and found with it only.
+        A use may arrive before its search, or after its deletion; it is found only with its
+        search.
         """
         ...
 
     async def select(self, query: UsageFilter) -> list[UsageEntry]:
-        """Searches that match, newest first, each with all that became of it."""
+        """Matching searches with their uses, newest first."""
         ...
 
     async def clear(self, project_id: str) -> int:
-        """Delete what a project searched and used; gives the number of searches."""
+        """Delete the usage log of a project. Returns the number of searches."""
         ...

@@ -49,7 +49,7 @@ class SqlCatalog:
         )
 
     async def save_snapshot(self, snapshot: StoredSnapshot) -> None:
-        """Insert or replace by project and server; skipped when the digest is the stored one."""
+        """Insert or replace by project and server; skipped if the digest is unchanged."""
         table = tables.snapshots
         key = _is_of(table, snapshot.project_id, snapshot.server)
 
@@ -67,12 +67,12 @@ class SqlCatalog:
         await self._database.write(save)
 
     async def delete_snapshot(self, project_id: str, server: str) -> None:
-        """Remove the listing of a server."""
+        """Delete the listing of a server."""
         table = tables.snapshots
         await self._database.execute(delete(table).where(_is_of(table, project_id, server)))
 
     async def fingerprints(self, project_id: str, server: str | None = None) -> list[Fingerprint]:
-        """Definitions as they were last seen, of a server or of all, by server, kind and name."""
+        """Last seen definitions of a server or of all, by server, kind and name."""
         table = tables.seen_entries
         query = select(table).where(_is_of(table, project_id, server))
         return await self._database.fetch_all(
@@ -83,7 +83,7 @@ class SqlCatalog:
     async def save_fingerprints(
         self, fingerprints: Sequence[Fingerprint], *, changed: Collection[str] = ()
     ) -> None:
-        """Write definitions as they were seen, over what is there; all or nothing."""
+        """Write last seen definitions, all or nothing."""
         if not fingerprints:
             return
         table = tables.seen_entries
@@ -105,7 +105,7 @@ class SqlCatalog:
         await self._database.write(save)
 
     async def delete_fingerprints(self, project_id: str, server: str) -> None:
-        """Remove the definitions of a server, and the versions of its tools."""
+        """Delete the definitions of a server and the versions of its tools."""
 
         def remove(connection: Connection) -> None:
             for table in (tables.seen_entries, tables.tool_versions):
@@ -114,7 +114,7 @@ class SqlCatalog:
         await self._database.write(remove)
 
     async def tool_versions(self, project_id: str, server: str, tool: str) -> list[ToolVersion]:
-        """Definitions of a tool that were replaced, the last replaced first."""
+        """Replaced definitions of a tool, most recently replaced first."""
         table = tables.tool_versions
         columns = [table.c[name] for name in (*_VERSION_COLUMNS, "replaced_at")]
         key = _is_of(table, project_id, server) & (table.c.tool == escape_text(tool))

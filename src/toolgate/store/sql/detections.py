@@ -30,7 +30,7 @@ class SqlDetections:
         self._database = database
 
     async def append(self, detections: Sequence[StoredDetection]) -> None:
-        """Write detections; all or nothing. What is there already is left alone."""
+        """Write detections, all or nothing; existing ones are skipped."""
         if detections:
             rows = [row_mapping.detection_row(detection) for detection in detections]
             statement = self._database.insert(tables.detections).on_conflict_do_nothing()
@@ -45,7 +45,7 @@ class SqlDetections:
         return await self._database.fetch_all(statement, row_mapping.detection_from)
 
     async def counts(self, query: DetectionFilter) -> list[DetectionCount]:
-        """How many match, of each project, outcome, stage and intent, in this order."""
+        """Number of matches by project, outcome, stage and intent, in this order."""
         table = tables.detections
         groups = (table.c.project_id, table.c.outcome, table.c.stage, table.c.intent)
         remembered = func.sum(cast(table.c.remembered, Integer)).label("remembered")
@@ -54,7 +54,7 @@ class SqlDetections:
         return await self._database.fetch_all(statement, row_mapping.detection_count_from)
 
     async def clear(self, project_id: str) -> int:
-        """Delete the detections of a project; gives their number."""
+        """Delete the detections of a project. Returns their number."""
         table = tables.detections
         return await self._database.execute(
             delete(table).where(table.c.project_id == escape_text(project_id))

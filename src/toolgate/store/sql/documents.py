@@ -67,7 +67,7 @@ class SqlDocuments(DriverSql):
         return await self._store.reading(work)
 
     async def save_collection(self, row: StoredCollection) -> bool:
-        """Insert, or replace the one with this id; False when another one has its name."""
+        """Insert or replace by id. False if another collection has the name."""
         values = (
             row.collection_id,
             escape_text(row.project_id),
@@ -109,7 +109,7 @@ class SqlDocuments(DriverSql):
         return await self._store.writing(work)
 
     async def delete_collection(self, collection_id: str) -> None:
-        """Remove a collection with all that is in it."""
+        """Delete a collection with its contents."""
 
         def work(driver: Any) -> None:
             of_documents = "SELECT document_id FROM documents WHERE collection_id = ?"
@@ -140,7 +140,7 @@ class SqlDocuments(DriverSql):
         return await self._store.reading(work)
 
     async def document(self, collection_id: str, origin: str, source: str) -> StoredDocument | None:
-        """The document of an origin and a source; None: there is none."""
+        """The document with an origin and source; None if there is none."""
 
         def work(driver: Any) -> StoredDocument | None:
             rows = self.rows(
@@ -221,7 +221,7 @@ class SqlDocuments(DriverSql):
         return await self._store.writing(work)
 
     async def remove_documents(self, collection_id: str, documents: Collection[str]) -> int:
-        """Remove documents; gives how many there were."""
+        """Delete documents. Returns how many existed."""
         await self._prepare()
 
         def work(driver: Any) -> int:
@@ -235,7 +235,7 @@ class SqlDocuments(DriverSql):
     # Passages
 
     async def passages(self, numbers: Sequence[int]) -> dict[int, PassageSource]:
-        """Passages by number, as far as they are there."""
+        """Existing passages by number."""
 
         def work(driver: Any) -> dict[int, PassageSource]:
             sources: dict[int, PassageSource] = {}
@@ -282,7 +282,7 @@ class SqlDocuments(DriverSql):
     # Words
 
     async def word_counts(self, collection_id: str, words: Sequence[str]) -> WordCounts:
-        """How often words are in a collection."""
+        """Frequencies of words in a collection."""
         await self._prepare()
 
         def work(driver: Any) -> WordCounts:
@@ -299,7 +299,7 @@ class SqlDocuments(DriverSql):
     async def with_word(
         self, collection_id: str, word: str, *, limit: int
     ) -> list[tuple[int, str, str]]:
-        """Passages that have a word: number, document and all words."""
+        """Passages that contain a word: number, document and search terms."""
         await self._prepare()
         condition = (
             _fts(collection_id, word)

@@ -18,7 +18,7 @@ class SqlResults:
         self._database = database
 
     async def save(self, result: StoredResult) -> None:
-        """Insert a result, or replace the one with this handle."""
+        """Insert or replace by handle."""
         row = result_row(result)
         statement = self._database.insert(tables.results).on_conflict_do_update(
             index_elements=["handle"], set_=row
@@ -26,7 +26,7 @@ class SqlResults:
         await self._database.execute(statement, row)
 
     async def get(self, handle: str) -> StoredResult | None:
-        """A stored result; None when there is none. The caller checks owner and expiry."""
+        """A stored result; None if it does not exist. The caller checks owner and expiry."""
         table = tables.results
         query = select(table).where(table.c.handle == escape_text(handle))
         return await self._database.fetch_first(query, result_from)

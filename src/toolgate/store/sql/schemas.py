@@ -25,7 +25,7 @@ class SqlSchemas:
         self._database = database
 
     async def latest(self, project_id: str, connection: str) -> StoredSchema | None:
-        """The last version of the schema of a connection, with its content."""
+        """The latest schema of a connection, with its content."""
         table = tables.schema_versions
         query = select(table).where(_is_of(project_id, connection))
         return await self._database.fetch_first(
@@ -33,7 +33,7 @@ class SqlSchemas:
         )
 
     async def versions(self, project_id: str, connection: str, *, limit: int) -> list[StoredSchema]:
-        """Versions of the schema of a connection without their content, newest first."""
+        """Schema versions of a connection without their content, newest first."""
         table = tables.schema_versions
         columns = [column for column in table.columns if column.name != "content"]
         query = select(*columns).where(_is_of(project_id, connection))
@@ -41,7 +41,7 @@ class SqlSchemas:
         return await self._database.fetch_all(query, schema_from)
 
     async def add(self, schema: StoredSchema) -> bool:
-        """Add a version; False when this number exists."""
+        """Add a version. False if another process has added this number."""
         row = schema_row(schema) | {"version_id": new_id()}
         # The number of rows of an INSERT is kept only when it is asked for.
         statement = (
@@ -52,7 +52,7 @@ class SqlSchemas:
         return await self._database.execute(statement, row) == 1
 
     async def mark_seen(self, project_id: str, connection: str, number: int, at: str) -> None:
-        """Note that a version was seen again; an earlier time changes nothing."""
+        """Set when a version was last seen; earlier times are ignored."""
         table = tables.schema_versions
         key = _is_of(project_id, connection) & (table.c.number == number) & (table.c.seen_at < at)
         await self._database.execute(update(table).where(key).values(seen_at=at))

@@ -19,7 +19,7 @@ class SqlServers:
         self._database = database
 
     async def select(self, project_id: str | None) -> list[StoredServer]:
-        """Servers of a project by name; None: of all projects."""
+        """Servers of a project by name; None: of all projects, by project and name."""
         table = tables.servers
         query = select(table).order_by(table.c.project_id, table.c.name)
         if project_id is not None:
@@ -27,7 +27,7 @@ class SqlServers:
         return await self._database.fetch_all(query, server_from)
 
     async def save(self, server: StoredServer) -> None:
-        """Insert, or replace the one with this `server_id`."""
+        """Insert or replace by `server_id`."""
         row = server_row(server)
         insert = self._database.insert
         statement = insert(tables.servers).on_conflict_do_update(
@@ -41,7 +41,7 @@ class SqlServers:
         await self._database.write(save)
 
     async def delete(self, server_id: str) -> bool:
-        """Remove a server; False when there was none."""
+        """Delete a server. False if it does not exist."""
         table = tables.servers
         statement = delete(table).where(table.c.server_id == escape_text(server_id))
 

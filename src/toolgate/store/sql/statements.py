@@ -25,7 +25,7 @@ class SqlStatements:
         self._database = database
 
     async def append(self, statement: StoredStatement) -> None:
-        """Insert a statement; one with a known id is left as it is."""
+        """Insert a statement; existing ids are skipped."""
         row = {
             name: escape_text(value) if isinstance(value, str) else value
             for name, value in vars(statement).items()

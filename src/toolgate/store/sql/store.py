@@ -59,11 +59,11 @@ class SqlStore(SqlDatabase):
         self.usage = SqlUsage(self)
 
     def cache_path(self, data_dir: Path) -> Path | None:
-        """Path to whose name files are added that cache what was computed from it."""
+        """Path prefix of cache files for data computed from this store; None: no cache files."""
         return data_dir / f"store-{crc32(self.url.encode()):08x}"
 
     async def secret(self, name: str) -> bytes:
-        """32 random bytes by name, made on first use; the same for every process of this store."""
+        """32 random bytes by name, created on first use, shared by all processes of a store."""
         table = tables.secrets
         query = select(table.c.value).where(table.c.name == escape_text(name))
 
@@ -85,13 +85,13 @@ class SqlStore(SqlDatabase):
         configured: Collection[tuple[str, str]] = (),
         sign: Callable[[int, str], AuditAnchor] | None = None,
     ) -> PrunedCounts:
-        """Remove what is older or larger than allowed, a portion in each transaction."""
+        """Delete old and excess rows, in a series of small transactions."""
         counts = await Pruning(self, retention, now).run(configured, sign)
         await anyio.to_thread.run_sync(self._release_space, limiter=self._writes)
         return counts
 
     async def sizes(self) -> dict[str, int]:
-        """Bytes in all (`total`) and rows by table, for `doctor`."""
+        """Total size in bytes (`total`) and number of rows by table, for `toolgate doctor`."""
 
         def measure(connection: Connection) -> dict[str, int]:
             rows = {
@@ -103,13 +103,13 @@ class SqlStore(SqlDatabase):
         return await self.read(measure)
 
     async def exists(self) -> bool:
-        """Whether there is anything to maintain; creates nothing."""
+        """Whether the database exists; creates nothing."""
         return await self.read(
             lambda connection: schema_version.read_status(connection).kind != "empty"
         )
 
     async def check(self) -> IntegrityReport:
-        """Examine the database; changes nothing."""
+        """Check the database without changing it."""
 
         def examine(connection: Connection) -> IntegrityReport:
             standing = schema_version.read_status(connection)
@@ -121,7 +121,7 @@ class SqlStore(SqlDatabase):
         return await self.read(examine)
 
     async def restore(self, source: Path) -> dict[str, int]:
-        """Replace everything by what a backup holds, all or nothing; gives rows by table."""
+        """Replace everything with a backup, all or nothing. Returns the number of rows by table."""
 
         def replace(connection: Connection) -> dict[str, int]:
             with backups.opened(source) as backup:

@@ -89,13 +89,13 @@ class SqlThreads:
         self._database = database
 
     async def get(self, project_id: str, caller_id: str, name: str) -> StoredThread | None:
-        """A thread by its name; None when there is none."""
+        """A thread by name; None if it does not exist."""
         return await self._database.read(lambda opened: _find(opened, project_id, caller_id, name))
 
     async def select(
         self, project_id: str, caller_id: str | None, *, limit: int = 100
     ) -> list[StoredThread]:
-        """Threads of a caller, or of all callers of a project, the last used first."""
+        """Threads of a caller, or of all callers of a project, most recently used first."""
         return await self._database.read(
             lambda opened: _select(opened, project_id, caller_id, limit)
         )
@@ -103,13 +103,13 @@ class SqlThreads:
     async def begin_turn(
         self, thread: StoredThread, *, turn_id: str, until: str, now: str, over: str = ""
     ) -> StoredThread:
-        """Create the thread unless it exists, and take the right to run a turn in it."""
+        """Create the thread if needed, and claim the right to run a turn in it."""
         return await self._database.write(
             lambda opened: _begin(opened, self._database.insert, thread, turn_id, until, now, over)
         )
 
     async def extend_turn(self, thread_id: str, *, turn_id: str, until: str) -> bool:
-        """Say that a turn is alive; False: another one has taken over."""
+        """Keep a turn alive. False if another turn has taken over."""
         table = tables.threads
         condition = (table.c.thread_id == thread_id) & (table.c.running == turn_id)
         statement = update(table).where(condition).values(running_until=until)
@@ -126,7 +126,7 @@ class SqlThreads:
         ends: str = "",
         now: str,
     ) -> int:
-        """Write the messages of a turn; gives the last number."""
+        """Write the messages of a turn and number them. Returns the last number."""
 
         def work(opened: Connection) -> int:
             last = _append(opened, thread_id, messages, state, ends, now)
@@ -149,19 +149,19 @@ class SqlThreads:
         )
 
     async def artifacts(self, thread_id: str, artifact_ids: Sequence[str]) -> list[StoredArtifact]:
-        """Those of these ids that exist."""
+        """Existing artifacts with these ids."""
         if not artifact_ids:
             return []
         return await self._database.read(lambda opened: _artifacts(opened, thread_id, artifact_ids))
 
     async def spending(self, thread_id: str) -> list[StoredSpending]:
-        """What was spent in a thread, oldest first."""
+        """Costs of a thread, oldest first."""
         return await self._database.read(lambda opened: _spending(opened, thread_id))
 
     async def save_settings(
         self, thread: StoredThread, settings: Json, *, now: str
     ) -> StoredThread:
-        """Create the thread unless it exists, and give it these settings."""
+        """Create the thread if needed, and save its settings."""
 
         def work(opened: Connection) -> StoredThread:
             stored = _get_or_create(opened, self._database.insert, thread, now)
@@ -173,15 +173,15 @@ class SqlThreads:
         return await self._database.write(work)
 
     async def drop_turn(self, thread_id: str, turn_id: str) -> int:
-        """Delete the messages of a turn; gives how many there were."""
+        """Delete the messages of a turn. Returns how many existed."""
         return await self._database.write(lambda opened: _drop(opened, thread_id, turn_id))
 
     async def clear(self, thread_id: str, *, now: str) -> int:
-        """Delete all messages; settings stay."""
+        """Delete all messages but not the settings. Returns how many existed."""
         return await self._database.write(lambda opened: _clear(opened, thread_id, now))
 
     async def delete(self, thread_id: str) -> bool:
-        """Remove a thread with everything; False when there was none."""
+        """Delete a thread with its contents. False if it does not exist."""
         table = tables.threads
         statement = delete(table).where(table.c.thread_id == escape_text(thread_id))
         return await self._database.write(lambda opened: opened.execute(statement).rowcount > 0)

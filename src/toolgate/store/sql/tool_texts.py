@@ -25,7 +25,7 @@ class SqlToolTexts(DriverSql):
     """Implements `ToolTextRepository`."""
 
     async def link(self, project_id: str, server: str, links: Sequence[TextLink]) -> int:
-        """Make these the tools of a server; gives how many rows that changed."""
+        """Replace the tools of a server. Returns the number of changed rows."""
         project, name, now = escape_text(project_id), escape_text(server), utc_now()
         links_by_tool = {escape_text(link.tool): link for link in links}
 
@@ -84,7 +84,7 @@ class SqlToolTexts(DriverSql):
         return await self._store.reading(work)
 
     async def linked(self, hashes: Collection[bytes]) -> set[bytes]:
-        """Those of these texts that a tool of any project has."""
+        """Those of the texts that a tool of any project uses."""
 
         def work(driver: Any) -> set[bytes]:
             linked: set[bytes] = set()
@@ -99,7 +99,7 @@ class SqlToolTexts(DriverSql):
         return await self._store.reading(work)
 
     async def unlink(self, project_id: str, server: str) -> UnlinkedTexts:
-        """Forget the tools of a server."""
+        """Delete the texts of a server."""
         of_server = (escape_text(project_id), escape_text(server))
 
         def work(driver: Any) -> UnlinkedTexts:
@@ -116,7 +116,7 @@ class SqlToolTexts(DriverSql):
         return await self._store.writing(work)
 
     async def prune(self, *, before: str) -> int:
-        """Forget the tools of servers that have no listing; gives how many."""
+        """Delete the texts of servers without a listing. Returns their number."""
         statement = (
             "DELETE FROM tool_texts WHERE updated_at < ? AND NOT EXISTS"
             " (SELECT 1 FROM snapshots s WHERE s.project_id = tool_texts.project_id"
@@ -125,7 +125,7 @@ class SqlToolTexts(DriverSql):
         return await self._store.writing(lambda driver: self.run(driver, statement, (before,)))
 
     async def counts(self, project_id: str) -> ToolTextCounts:
-        """How much a project has."""
+        """Numbers of tools and servers of a project."""
 
         def work(driver: Any) -> ToolTextCounts:
             [[tools, servers]] = self.rows(
@@ -138,7 +138,7 @@ class SqlToolTexts(DriverSql):
         return await self._store.reading(work)
 
     async def use_model(self, model: StoredModel) -> None:
-        """Note that a model is in use."""
+        """Mark a model as in use."""
         now = utc_now()
 
         def work(driver: Any) -> None:
@@ -159,7 +159,7 @@ class SqlToolTexts(DriverSql):
         await self._store.writing(work)
 
     async def models(self, *, unused_since: str | None = None) -> list[StoredModel]:
-        """All models, or those that were not used since a time."""
+        """All models, or those unused since a time (UTC, ISO 8601)."""
         condition = "" if unused_since is None else " WHERE used_at < ?"
         values = () if unused_since is None else (unused_since,)
 
@@ -173,6 +173,6 @@ class SqlToolTexts(DriverSql):
         return await self._store.reading(work)
 
     async def delete_model(self, collection_id: str) -> None:
-        """Forget a model."""
+        """Delete a model."""
         statement = "DELETE FROM vector_models WHERE collection_id = ?"
         await self._store.writing(lambda driver: self.run(driver, statement, (collection_id,)))

@@ -23,7 +23,7 @@ class SqlUsage:
         self._database = database
 
     async def append(self, searches: Sequence[StoredSearch], uses: Sequence[StoredUse]) -> None:
-        """Write to the usage log; all or nothing. What is there already is left alone."""
+        """Write to the usage log, all or nothing; existing rows are skipped."""
         rows_of = {
             tables.usage_searches: [row_mapping.search_row(search) for search in searches],
             tables.usage_uses: [row_mapping.use_row(use) for use in uses],
@@ -37,11 +37,11 @@ class SqlUsage:
         await self._database.write(append)
 
     async def select(self, query: UsageFilter) -> list[UsageEntry]:
-        """Searches that match, newest first, each with all that became of it."""
+        """Matching searches with their uses, newest first."""
         return await self._database.read(lambda connection: _select(connection, query))
 
     async def clear(self, project_id: str) -> int:
-        """Delete what a project searched and used; gives the number of searches."""
+        """Delete the usage log of a project. Returns the number of searches."""
 
         def clear(connection: Connection) -> int:
             for table in (tables.usage_uses, tables.usage_searches):

@@ -65,7 +65,7 @@ class RemoteVectors:
         *,
         groups: Sequence[str] | None = None,
     ) -> int:
-        """Store vectors; gives how many."""
+        """Store vectors."""
         checked(collection, rows, len(keys))
         if any(len(key) != KEY_BYTES for key in keys):
             raise ValueError(f"Keys that are not {KEY_BYTES} bytes long.")
@@ -103,7 +103,7 @@ class RemoteVectors:
     async def contains(
         self, collection: VectorCollection, keys: Sequence[bytes]
     ) -> NDArray[np.bool_]:
-        """Which of these keys have a vector."""
+        """Which of these keys have a vector; does not look at the vectors themselves."""
         existing = np.zeros(len(keys), np.bool_)
 
         def work(client: Any) -> None:
@@ -125,7 +125,7 @@ class RemoteVectors:
         keys: Sequence[bytes] | None = None,
         groups: Collection[str] | None = None,
     ) -> list[VectorMatch]:
-        """The nearest vectors, found there and compared exactly."""
+        """The nearest vectors, best first."""
         best = TopMatches(collection, query, limit)
         [searched] = unit(query[np.newaxis]) if collection.metric == "cosine" else [query]
         parts = [None] if keys is None else list(portions(keys, _KEYS_AT_ONCE))
@@ -139,7 +139,7 @@ class RemoteVectors:
         return best.matches()
 
     async def keys(self, collection: VectorCollection) -> AsyncIterator[list[bytes]]:
-        """All keys, a page at a time."""
+        """All keys, some thousands at a time."""
         pages: list[list[bytes]] = []
         await self._in_existing(
             collection, lambda client: pages.extend(self.key_pages(client, collection))
@@ -179,10 +179,10 @@ class RemoteVectors:
         return count or 0
 
     async def optimize(self, collection: VectorCollection) -> None:
-        """Nothing: the database indexes by itself."""
+        """Prepare for `nearest` after many were put, such as building an index; may be slow."""
 
     async def aclose(self) -> None:
-        """Close the client; the next use makes another."""
+        """Close what is open; it may be used again afterwards."""
         await to_thread.run_sync(self._disconnect)
 
     # For the databases. `rows` are float32; a group is empty where there is none.

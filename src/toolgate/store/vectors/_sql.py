@@ -63,7 +63,7 @@ class SqlVectors:
         *,
         groups: Sequence[str] | None = None,
     ) -> int:
-        """Store vectors, all or nothing; gives how many were new or different."""
+        """Store vectors."""
         checked(collection, rows, len(keys))
         if any(len(key) != KEY_BYTES for key in keys):
             raise ValueError(f"Keys that are not {KEY_BYTES} bytes long.")
@@ -90,7 +90,7 @@ class SqlVectors:
     async def contains(
         self, collection: VectorCollection, keys: Sequence[bytes]
     ) -> NDArray[np.bool_]:
-        """Which of these keys have a vector."""
+        """Which of these keys have a vector; does not look at the vectors themselves."""
 
         def work(driver: Any) -> NDArray[np.bool_]:
             statement = "SELECT key FROM vectors WHERE collection_id = ?"
@@ -120,7 +120,7 @@ class SqlVectors:
         keys: Sequence[bytes] | None = None,
         groups: Collection[str] | None = None,
     ) -> list[VectorMatch]:
-        """The nearest vectors, every allowed row compared."""
+        """The nearest vectors, best first."""
         best = TopMatches(collection, query, limit)
 
         def work(driver: Any) -> list[VectorMatch]:
@@ -136,7 +136,7 @@ class SqlVectors:
         return await self.store.reading(work)
 
     async def keys(self, collection: VectorCollection) -> AsyncIterator[list[bytes]]:
-        """All keys in their order, a page at a time."""
+        """All keys, some thousands at a time."""
         last = b""
         while True:
             page = await self.store.reading(
@@ -174,7 +174,7 @@ class SqlVectors:
         await self.store.writing(work)
 
     async def drop(self, collection: VectorCollection) -> None:
-        """Remove a collection, a portion in each transaction."""
+        """Remove a collection."""
         statement = (
             "DELETE FROM vectors WHERE collection_id = ? AND key IN"
             " (SELECT key FROM vectors WHERE collection_id = ? LIMIT ?)"
@@ -188,12 +188,12 @@ class SqlVectors:
         return await self.store.reading(lambda driver: self._count(driver, collection))
 
     async def optimize(self, collection: VectorCollection) -> None:
-        """Nothing but the view: every row is compared."""
+        """Prepare for `nearest` after many were put, such as building an index; may be slow."""
         del collection
         await self.prepare()
 
     async def aclose(self) -> None:
-        """The store is its owner's."""
+        """Close what is open; it may be used again afterwards."""
 
     # For the databases
 

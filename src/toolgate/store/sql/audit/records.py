@@ -32,7 +32,7 @@ class SqlAudit:
         self._database = database
 
     async def append(self, records: Sequence[AuditRecord]) -> None:
-        """Write records; all or none of them. A record that is there already is left alone."""
+        """Write records, all or none; existing records are skipped."""
         if not records:
             return
         columns, text = self._insert
@@ -62,26 +62,26 @@ class SqlAudit:
         return await self._database.read(lambda opened: search.search(opened, query))
 
     async def chain_ends(self) -> AuditChainEnds:
-        """Where the chain of the audit begins and ends."""
+        """Start and end of the audit chain."""
         return await self._database.read(chain.ends)
 
     async def chain_links(self, after: int, *, limit: int) -> list[AuditChainLink]:
-        """Records in the order of the chain, from the one after a position."""
+        """Records in the order of the chain, after a position."""
         return await self._database.read(lambda opened: chain.links(opened, after, limit))
 
     async def anchors(self) -> list[AuditAnchor]:
-        """The signed positions of the chain, in its order."""
+        """The signed positions, in the order of the chain."""
         table = tables.audit_anchors
         query = select(table).order_by(table.c.seq)
         return await self._database.fetch_all(query, lambda row: AuditAnchor(**row))
 
     async def save_anchor(self, anchor: AuditAnchor) -> None:
-        """Insert a signed position; an existing one is left as it is."""
+        """Insert a signed position; existing ones are not changed."""
         statement = self._database.insert(tables.audit_anchors).on_conflict_do_nothing()
         await self._database.execute(statement, vars(anchor))
 
     async def writers(self) -> list[AuditWriterRow]:
-        """The processes that write the audit, or did when they were killed."""
+        """The processes that write the audit log, including killed ones."""
         query = select(tables.audit_writers)
         return await self._database.fetch_all(query, lambda row: AuditWriterRow(**row))
 
@@ -94,34 +94,34 @@ class SqlAudit:
         await self._database.execute(statement, vars(row))
 
     async def remove_writer(self, writer_id: str) -> None:
-        """Delete a process; one that does not exist is no error."""
+        """Delete a process, if it exists."""
         table = tables.audit_writers
         await self._database.execute(delete(table).where(table.c.writer_id == writer_id))
 
     async def open_intents(self, since: str) -> list[AuditRecord]:
-        """Intents since a time that no outcome follows, at most 1,000."""
+        """Intents without an outcome since a time, at most 1,000."""
         return await self._database.read(lambda opened: search.open_intents(opened, since))
 
     async def call_counts(
         self, since: str, *, period_chars: int = 16, server: str | None = None
     ) -> list[CallCount]:
-        """Calls and searches of each period since a time, without periods that had none."""
+        """Calls and searches by period since a time, without empty periods."""
         return await self._database.read(
             lambda opened: reports.call_counts(opened, since, period_chars, server)
         )
 
     async def related(self, record_id: str) -> list[AuditRecord]:
-        """A record with all that it belongs to, oldest first."""
+        """A record with its search, the calls after it, and their outcomes."""
         return await self._database.read(lambda opened: reports.related(opened, record_id))
 
     async def count(self, since: str, *, limit: int) -> int:
-        """How many records there are since a time; counting stops at `limit`."""
+        """Number of records since a time, counting up to `limit`, which is fast."""
         return await self._database.read(lambda opened: reports.count(opened, since, limit))
 
     async def conversation_costs(
         self, since: str, *, project_id: str | None = None, limit: int = 200
     ) -> list[ConversationCost]:
-        """What conversations cost since a time, the most recent first; None: of all projects."""
+        """Costs of conversations since a time, most recent first; None: of all projects."""
         return await self._database.read(
             lambda opened: reports.costs(opened, since, project_id, limit)
         )
@@ -129,7 +129,7 @@ class SqlAudit:
     async def tool_usage(
         self, since: str, *, project_id: str | None = None, tool: str | None = None
     ) -> list[ToolUsage]:
-        """How much tools were used since a time, the most used first; None: all of them."""
+        """Usage of tools since a time, most used first; None: all projects or tools."""
         return await self._database.read(
             lambda opened: reports.tool_usage(opened, since, project_id, tool)
         )

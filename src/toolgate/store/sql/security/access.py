@@ -66,7 +66,7 @@ class SqlProjects:
         self._database = database
 
     async def add_references(self, project_ids: Collection[str]) -> None:
-        """Let rows refer to projects that are defined elsewhere."""
+        """Allow rows to refer to projects that are defined in `toolgate.toml`."""
         rows = [
             {
                 "project_id": escape_text(project_id),
@@ -80,13 +80,13 @@ class SqlProjects:
             await self._database.execute(statement, rows)
 
     async def list_all(self) -> list[StoredProject]:
-        """All projects that are defined here, by name, with the default one."""
+        """All projects defined in the store and the default one, by name."""
         table = tables.projects
         query = select(table).where(table.c.settings != _REFERENCE).order_by(table.c.project_id)
         return await self._database.fetch_all(query, row_mapping.project_from)
 
     async def save(self, project: StoredProject) -> None:
-        """Insert a project, or replace the settings of the one of this name."""
+        """Insert a project, or replace the settings of an existing one."""
         created_at = project.created_at or utc_now()
         row = row_mapping.project_row(replace(project, created_at=created_at))
         statement = self._database.insert(tables.projects).on_conflict_do_update(
@@ -95,7 +95,7 @@ class SqlProjects:
         await _change(self._database, _executing(statement, row))
 
     async def delete(self, project_id: str) -> bool:
-        """Remove a project with all that belongs to it; False when there was none."""
+        """Delete a project and everything that belongs to it. False if it does not exist."""
         name = escape_text(project_id)
         collections = tables.document_collections
         its_vectors = select(collections.c.shelf_id).where(collections.c.project_id == name)
@@ -124,13 +124,13 @@ class SqlAccessRules:
         self.shares_limits = shares_limits
 
     async def tokens(self) -> list[StoredToken]:
-        """All tokens by name, revoked and expired ones too."""
+        """All tokens by name, including revoked and expired ones."""
         table = tables.tokens
         query = select(table).order_by(table.c.name)
         return await self._database.fetch_all(query, row_mapping.token_from)
 
     async def save_token(self, token: StoredToken) -> None:
-        """Insert, or replace the one with this `token_id`."""
+        """Insert a token, or replace the one with the same `token_id`."""
         row = row_mapping.token_row(token)
         statement = self._database.insert(tables.tokens).on_conflict_do_update(
             index_elements=["token_id"], set_=row
@@ -138,13 +138,13 @@ class SqlAccessRules:
         await _change(self._database, _executing(statement, row))
 
     async def delete_token(self, token_id: str) -> bool:
-        """Remove a token; False when there was none."""
+        """Delete a token. False if it does not exist."""
         table = tables.tokens
         condition = table.c.token_id == escape_text(token_id)
         return await _delete(self._database, table, condition) > 0
 
     async def touch_tokens(self, used: Mapping[str, str]) -> None:
-        """Note when tokens were last used, by `token_id`."""
+        """Set the time of last use by `token_id`; does not count as a change."""
         if not used:
             return
         table = tables.tokens
@@ -170,7 +170,7 @@ class SqlAccessRules:
             await _change(self._database, _executing(statement, rows))
 
     async def delete_permissions(self, permission_ids: Collection[str]) -> int:
-        """Remove rules; gives how many there were."""
+        """Delete rules. Returns how many existed."""
         table = tables.permissions
         condition = table.c.permission_id.in_(list(map(escape_text, permission_ids)))
         return await _delete(self._database, table, condition)
@@ -187,31 +187,28 @@ class SqlAccessRules:
         await _change(self._database, _executing(statement, row_mapping.guard_row(guard)))
 
     async def delete_guards(self, guard_ids: Collection[str]) -> int:
-        """Remove guards; gives how many there were."""
+        """Delete guards. Returns how many existed."""
         table = tables.guards
         condition = table.c.guard_id.in_(list(map(escape_text, guard_ids)))
         return await _delete(self._database, table, condition)
 
     async def version(self) -> int:
-        """A number that grows with each change that other processes have to take over.
-
-        Of projects, servers, tokens, rules, guards and credentials, and decisions about tools.
-        """
+        """A number that grows with each change that other processes must reload."""
         query = select(tables.access_state.c.version)
         return await self._database.read(lambda opened: opened.execute(query).scalar()) or 0
 
     async def wait_for_change(self, within_s: float) -> None:
-        """Return once another process may have changed `version`, at the latest after a time."""
+        """Return when another process may have changed `version`, or after `within_s` seconds."""
         await self._database.wait_for_change(within_s)
 
     async def add_day_usage(self, day: str, used: Mapping[str, DayUsage]) -> dict[str, DayUsage]:
-        """Add what was used on a day, by name; gives the totals of these names."""
+        """Add usage of a day by name. Returns the totals of these names."""
         return await add_day_usage(self._database, day, used)
 
     async def take_calls(
         self, name: str, *, per_minute: int, up_to: int, now_s: float
     ) -> CallGrant:
-        """Take calls out of a bucket that refills all the time."""
+        """Take calls from a token bucket that processes share."""
         bucket = CallBucket(name=escape_text(name), per_minute=per_minute)
         return await self._database.write(
             lambda connection: bucket.take(
@@ -229,12 +226,12 @@ class SqlAccessRules:
         )
 
     async def renew_slots(self, call_ids: Collection[str], *, lease_s: float) -> None:
-        """Have the slots of calls expire that many seconds from now; missing ones are not made."""
+        """Extend the slots of calls to `lease_s` seconds from now; create none."""
         slots = CallSlots(lease_s)
         await self._database.write(lambda connection: slots.renew(connection, call_ids))
 
     async def free_slots(self, call_ids: Collection[str]) -> None:
-        """Give back the slots of calls that have ended, and remove expired ones."""
+        """Release the slots of calls that ended, and delete expired ones."""
         slots = CallSlots(0.0)
         await self._database.write(lambda connection: slots.free(connection, call_ids))
 

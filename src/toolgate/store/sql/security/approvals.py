@@ -33,7 +33,7 @@ class SqlApprovals:
         """Implements `ProgramRepository`."""
 
     async def add_or_get(self, approval: StoredApproval) -> StoredApproval:
-        """Insert it, or give the one that holds its slot."""
+        """Insert an approval, or return the pending or unused one with the same binding."""
         table = tables.approvals
         same_slot = table.c.slot == approval.binding
         too_late = table.c.expires_at <= approval.created_at
@@ -87,7 +87,7 @@ class SqlApprovals:
         edited: str | None,
         now: str,
     ) -> bool:
-        """Decide one that waits and is not too late; False: it no longer waits."""
+        """Decide a waiting approval. False if it is not waiting; concurrent calls succeed once."""
         table = tables.approvals
         waits = (
             (table.c.approval_id == escape_text(approval_id))
@@ -105,7 +105,7 @@ class SqlApprovals:
         return await self._database.execute(update(table).where(waits).values(**values)) == 1
 
     async def claim(self, approval_id: str, *, step: int, now: str) -> bool:
-        """Take the one right to run that an approval gives."""
+        """Claim the single run that an approval allows. False if it is taken or has expired."""
         table = tables.approvals
         is_next = (table.c.approval_id == escape_text(approval_id)) & (table.c.step == step)
         if step == 0:

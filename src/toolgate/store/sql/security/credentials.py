@@ -24,7 +24,7 @@ class SqlCredentials:
     async def select(
         self, server: str | None = None, *, kind: str | None = None
     ) -> list[StoredCredential]:
-        """Credentials, of a server or of all, by project, server, subject and kind."""
+        """Credentials of a server or of all, by project, server, subject and kind."""
         table = tables.credentials
         query = select(table).order_by(
             table.c.project_id, table.c.server, table.c.subject, table.c.kind
@@ -36,13 +36,13 @@ class SqlCredentials:
         return await self._database.fetch_all(query, _from)
 
     async def get(self, key: CredentialKey) -> StoredCredential | None:
-        """A credential by its key; None when there is none."""
+        """A credential; None if it does not exist."""
         return await self._database.fetch_first(select(tables.credentials).where(_is(key)), _from)
 
     async def save(
         self, credential: StoredCredential, *, over: int | None = None, quietly: bool = False
     ) -> bool:
-        """Insert or replace a credential; False when that was not done."""
+        """Insert or replace a credential. False if the condition `over` was not met."""
         insert = self._database.insert
         return await self._database.write(
             lambda opened: _save(opened, insert, credential, over=over, quietly=quietly)
@@ -57,7 +57,7 @@ class SqlCredentials:
         project_id: str | None = None,
         before: str | None = None,
     ) -> int:
-        """Remove those that match all arguments; gives how many there were."""
+        """Delete credentials that match all arguments. Returns how many existed."""
         table = tables.credentials
         values = {"server": server, "subject": subject, "kind": kind, "project_id": project_id}
         statement = delete(table).where(
@@ -79,7 +79,7 @@ class SqlCredentials:
         return await self._database.write(remove)
 
     async def lease(self, key: CredentialKey, by: str, until: str, now: str) -> bool:
-        """Take the right to renew one, unless somebody else has it; whether it was taken."""
+        """Take the exclusive right to renew a credential. False if another process has it."""
         table = tables.credentials
         free = _is(key) & ((table.c.lease_by.in_(["", by])) | (table.c.lease_until < now))
         statement = update(table).where(free).values(lease_by=escape_text(by), lease_until=until)
@@ -92,7 +92,7 @@ class SqlCredentials:
         return await self._database.fetch_all(query, lambda row: WrappedKey(**row))
 
     async def save_keys(self, keys: tuple[WrappedKey, ...], *, only_first: bool = False) -> bool:
-        """Insert or replace keys, all or none; with `only_first`, only where there is none yet."""
+        """Insert or replace keys, all or none; with `only_first`, only if there are none yet."""
         table, insert = tables.credential_keys, self._database.insert
         statement = insert(table)
         statement = statement.on_conflict_do_update(
@@ -113,7 +113,7 @@ class SqlCredentials:
         return await self._database.write(save)
 
     async def delete_keys(self, key_ids: tuple[str, ...]) -> int:
-        """Remove keys that no credential is encrypted with; gives how many there were."""
+        """Delete keys that no credential uses. Returns how many existed."""
         table, used = tables.credential_keys, tables.credentials
         unused = table.c.key_id.in_(list(key_ids)) & table.c.key_id.not_in(
             select(used.c.key_id).distinct()

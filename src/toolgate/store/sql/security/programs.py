@@ -18,7 +18,7 @@ class SqlPrograms:
         self._database = database
 
     async def save(self, program: StoredProgram) -> None:
-        """Insert a program, or replace the one of this id."""
+        """Insert a program, or replace the one with this id."""
         row = program_row(program)
         statement = self._database.insert(tables.programs).on_conflict_do_update(
             index_elements=["program_id"], set_=row
@@ -26,13 +26,13 @@ class SqlPrograms:
         await self._database.execute(statement, row)
 
     async def get(self, program_id: str) -> StoredProgram | None:
-        """A program; None when there is none."""
+        """A program; None if it does not exist. The caller checks owner and expiry."""
         table = tables.programs
         query = select(table).where(table.c.program_id == escape_text(program_id))
         return await self._database.fetch_first(query, program_from)
 
     async def claim(self, program_id: str, *, now: str) -> bool:
-        """Turn `waiting` into `running`: of many that try, one succeeds."""
+        """Change `waiting` to `running`. False if someone else did, or it has expired."""
         table = tables.programs
         waits = (
             (table.c.program_id == escape_text(program_id))
@@ -43,7 +43,7 @@ class SqlPrograms:
         return await self._database.execute(claim) == 1
 
     async def remove(self, program_id: str) -> None:
-        """Forget a program."""
+        """Delete a program, if it exists."""
         table = tables.programs
         await self._database.execute(
             delete(table).where(table.c.program_id == escape_text(program_id))

@@ -17,19 +17,19 @@ class SqlSessions:
         self._database = database
 
     async def list_all(self) -> list[StoredSession]:
-        """All sessions, the last used first."""
+        """All sessions, most recently used first; expired ones until the next clean-up."""
         table = tables.sessions
         query = select(table).order_by(table.c.seen_at.desc(), table.c.session_id)
         return await self._database.fetch_all(query, _from)
 
     async def get(self, session_id: str) -> StoredSession | None:
-        """A session by its id; None when there is none."""
+        """A session; None if it does not exist."""
         table = tables.sessions
         query = select(table).where(table.c.session_id == escape_text(session_id))
         return await self._database.fetch_first(query, _from)
 
     async def save(self, session: StoredSession) -> None:
-        """Insert a session, or replace the one with this id."""
+        """Insert or replace by id."""
         row = {
             name: escape_text(value) if isinstance(value, str) else value
             for name, value in vars(session).items()
@@ -40,14 +40,14 @@ class SqlSessions:
         await self._database.execute(statement, row)
 
     async def touch(self, session_id: str, *, seen_at: str, expires_at: str) -> bool:
-        """Note that a session was used; False: it is gone."""
+        """Update time of last use and expiry. False if the session does not exist."""
         table = tables.sessions
         statement = update(table).where(table.c.session_id == escape_text(session_id))
         values = {"seen_at": seen_at, "expires_at": expires_at}
         return await self._database.execute(statement.values(**values)) > 0
 
     async def delete(self, session_id: str) -> bool:
-        """Remove a session; False when there was none."""
+        """Delete a session. False if it does not exist."""
         table = tables.sessions
         statement = delete(table).where(table.c.session_id == escape_text(session_id))
         return await self._database.execute(statement) > 0

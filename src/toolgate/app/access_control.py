@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class Permissions:
-    """All about access for one gateway: who asks, what it may, how much, and looking after it."""
+    """Access control of a gateway: authentication, permissions, limits, administration."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Permissions:
         self._header_names: tuple[int, frozenset[str]] = (-1, frozenset())
         self._listeners: list[Callable[[], None]] = []
         self.policy = Policy(catalog)
-        """The decision."""
+        """Decides about access."""
         self.limits = UsageLimits(settings.limits, projects.limits_of, store.access)
-        """Counts calls."""
+        """Counts calls against limits."""
         required = settings.auth == "required"
         self._authenticators = self._made(settings) if required else []
         self.admission = Admission(
@@ -69,7 +69,7 @@ class Permissions:
             on_refusal=receipts.login_refused,
             forwarded_headers=self._forwarded_headers,
         )
-        """Tells who asks."""
+        """Authenticates callers."""
         self.admin = AccessAdmin(
             store,
             self._data,
@@ -85,13 +85,13 @@ class Permissions:
             delete_documents=delete_documents,
             change=receipts.change,
         )
-        """Looks after tokens, projects and permissions."""
+        """Manages tokens, projects and permissions."""
         self._catalog = catalog
         self._data.on_change(self._refresh)
         self._refresh()
 
     def _forwarded_headers(self) -> frozenset[str]:
-        """Names of the headers that any server is to get."""
+        """Names of the headers that any server may receive."""
         generation = self._catalog.generation
         if self._header_names[0] != generation:
             specs = self._catalog.specs
@@ -100,7 +100,7 @@ class Permissions:
         return self._header_names[1]
 
     async def open(self) -> None:
-        """Read what the store has, and look for changes from now on."""
+        """Read the stored access data, and watch it for changes."""
         try:
             await self._data.refresh()
         except StoreError as error:
@@ -113,7 +113,7 @@ class Permissions:
         ]
 
     async def aclose(self) -> None:
-        """Stop looking, and write down what was used, and when tokens were."""
+        """Stop watching, and save usage and the times of last use of tokens."""
         if self._tasks:
             for task in self._tasks:
                 task.cancel()
@@ -125,7 +125,7 @@ class Permissions:
             await authenticator.aclose()
 
     async def reload(self, settings: Settings) -> None:
-        """Apply other settings; `auth` and `authn` stay as they were at the start.
+        """Apply new settings; `auth` and `authn` stay as they were at the start.
 
         Raises:
             SettingError: A rule is invalid; nothing was changed.
@@ -141,29 +141,29 @@ class Permissions:
         self._refresh()
 
     def project(self, name: str) -> ProjectTable:
-        """What a project sets; of one that there is not, nothing."""
+        """The settings of a project; empty if it does not exist."""
         return self._projects[name]
 
     def is_closed(self, name: str) -> bool:
-        """Whether a project refuses what the audit cannot record."""
+        """Whether a project refuses actions that the audit log cannot record."""
         return self._projects.is_closed(name)
 
     @property
     def guards(self) -> tuple[GuardTable, ...]:
-        """The guards of the store."""
+        """The guards in the store."""
         return tuple(self._guards.values())
 
     @property
     def optimizations(self) -> tuple[str, ...]:
-        """The searches that projects ask for."""
+        """The search strategies that projects use."""
         return self._projects.optimizations
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Have a function called after anything of it has changed."""
+        """Call a function after each change of access data."""
         self._listeners.append(listener)
 
     def warn(self) -> None:
-        """Log rules that do nothing, each once."""
+        """Log each rule that has no effect, once."""
         if self._catalog.never_listed():
             return
         said = [
@@ -225,10 +225,10 @@ def _rules_of(table: ProjectTable) -> ProjectRules:
 
 
 def _guard(row: StoredGuard) -> GuardTable:
-    """The guard of a row.
+    """Read a guard from its row.
 
     Raises:
-        ConfigError: It is none, or cannot work here.
+        ConfigError: It is not a guard, or cannot work here.
     """
     table = guard_table(row.settings, source=f"the store, guard {row.guard_id}")
     CallGuards.check([table])
@@ -236,7 +236,7 @@ def _guard(row: StoredGuard) -> GuardTable:
 
 
 def _guard_or_none_passes(row: StoredGuard) -> GuardTable:
-    """The guard of a row; one that this version cannot read lets no call through."""
+    """Read a guard from its row; one that this version cannot read rejects every call."""
     try:
         return _guard(row)
     except ConfigError as error:

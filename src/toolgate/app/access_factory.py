@@ -1,4 +1,4 @@
-"""Builds what decides about requests and records them: permissions, logins, guards, receipts."""
+"""Builds what decides on requests and records them: permissions, logins, guards, receipts."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -26,19 +26,19 @@ _LOCAL: Final = frozenset({"stdio", "inprocess"})
 
 @dataclass(frozen=True, kw_only=True)
 class AccessParts:
-    """What decides about requests and records them."""
+    """The parts that decide on requests and record them."""
 
     permissions: Permissions
-    """Who asks, and what they may do."""
+    """Authentication and permissions."""
 
     receipts: Receipts
-    """Records what was done."""
+    """Writes audit records."""
 
     logins: Logins
-    """People's logins to servers."""
+    """Logins of users to servers."""
 
     credential_watcher: CredentialWatcher
-    """Notices credentials that change, in any process."""
+    """Notices changed credentials, from any process."""
 
     guards: CallGuardChain
     """Guards and approvals before each call."""
@@ -52,13 +52,13 @@ async def open_access(
     *,
     delete_documents: Callable[[str], Awaitable[None]],
 ) -> AccessParts:
-    """What decides about requests, with the data of the store; closing the stack closes it.
+    """Build access control with the data of the store; closing the stack closes it.
 
-    `delete_documents` removes the documents of a project.
+    `delete_documents` deletes the documents of a project.
 
     Raises:
-        ConfigError: A rule, a guard or a way to authenticate cannot be used.
-        StoreError: The store cannot be read, and callers have to show who they are.
+        ConfigError: A rule, guard or authenticator cannot be used.
+        StoreError: The store cannot be read, and callers must authenticate.
     """
     store, catalog = storage.store, servers.catalog
     data = AccessData(store)
@@ -122,7 +122,7 @@ async def open_access(
 
 
 def _folder_of(spec: ServerSpec | None) -> str | None:
-    """The working folder of a server that sees the files of this machine; None: it may not."""
+    """The working folder of a server that can access local files; None if it cannot."""
     if spec is None or spec.kind not in _LOCAL:
         return None
     folder = spec.options.get("cwd")
@@ -133,7 +133,7 @@ def _folder_of(spec: ServerSpec | None) -> str | None:
 
 
 def guards_of(settings: Settings, permissions: Permissions) -> tuple[GuardTable, ...]:
-    """The guards of file and store, and one before SQLcl, which would run any statement."""
+    """The guards of file and store, and the guard of SQLcl, which would run any statement."""
     configured = (*settings.guard, *permissions.guards)
     if not settings.packs.options.get("sql", {}).get("sqlcl"):
         return configured

@@ -51,7 +51,7 @@ __all__ = ["App", "open_app"]
 
 @dataclass(frozen=True, kw_only=True)
 class _Parts:
-    """What a gateway is made of."""
+    """The parts of a gateway."""
 
     settings: CurrentSettings
     storage: Storage
@@ -67,7 +67,7 @@ class _Parts:
 
 
 class App:
-    """A running gateway and its parts. Get it from `open_app`."""
+    """A running gateway and its parts, created by `open_app`."""
 
     def __init__(
         self,
@@ -79,37 +79,37 @@ class App:
         chat: ChatFactory,
     ) -> None:
         self.current_settings = parts.settings
-        """Gives the current settings."""
+        """Returns the current settings."""
         self.gateway = parts.gateway
         """All operations, by subject."""
         self.store = parts.storage.store
         """The relational store."""
         self.store_problem = parts.storage.problem
-        """Why the configured store cannot be used, so that nothing is kept; empty: it can."""
+        """Why the configured store cannot be used, so that nothing is stored; empty if it can."""
         self.recorder = parts.storage.audit.recorder
         """Writes audit records."""
         self.sealer = parts.storage.audit.signer
-        """Signs and verifies the audit."""
+        """Signs and verifies the audit log."""
         self.signer = parts.storage.signer
-        """Signs handles and links; all replicas of a store have the same key."""
+        """Signs handles and links; all replicas of a store share its key."""
         self.search_factory = parts.search_factory
-        """Builds searches."""
+        """Builds search strategies."""
         self.schemas = parts.schemas
         """The databases of `[connections]`, and the history of their schemas."""
         self.recognizer = parts.intents.recognizer
-        """Tells the intents of messages."""
+        """Classifies messages by intent."""
         self.rulebook = parts.intents.rulebook
-        """The rules of intents."""
+        """The rules of the intents."""
         self.notes = parts.intents.log
-        """Records the detected intents."""
+        """The log of detected intents."""
         self.packs = packs
-        """The packs that intents, rules and some tools come from."""
+        """The active packs."""
         self.permissions = parts.access.permissions
-        """Who may do what."""
+        """Authentication and permissions."""
         self.logins = parts.access.logins
-        """People's logins to servers."""
+        """Logins of users to servers."""
         self.prompts = parts.prompts
-        """Texts for models, and the projects' own versions of them."""
+        """Prompts, and the projects' own versions of them."""
         self._guards = parts.access.guards.guards
         self._catalog = parts.servers.catalog
         self._configured_servers = configured_servers
@@ -118,7 +118,7 @@ class App:
         self.loop_monitor = LoopMonitor()
         """Watches the event loop while an endpoint serves."""
         self.connect: Callable[[], None] = parts.servers.fleet.allow_connections
-        """Connects to the servers, if `open_app` was told to hold."""
+        """Connects to the servers, if `open_app` was called with `hold`."""
 
     @property
     def settings(self) -> Settings:
@@ -127,18 +127,17 @@ class App:
 
     @property
     def chat(self) -> ChatService | None:
-        """Whole turns; None while no model is configured."""
+        """Runs chat turns; None if no model is configured."""
         return self._chat.service
 
     async def reload(self, settings: Settings) -> None:
-        """Use new settings; servers whose configuration stays the same keep running.
+        """Apply new settings; servers with an unchanged configuration keep running.
 
-        Address, certificate, store, proxies and the way callers authenticate stay as they were at
-        the start.
+        Address, certificate, store, proxies and authentication stay as they were at the start.
 
         Raises:
-            ConfigError: The servers do not fit together, or a search or another plugin is unknown;
-                nothing was changed.
+            ConfigError: The servers conflict, or a strategy or other plugin is unknown; nothing
+                was changed.
         """
         check_plugins(settings)
         fixed = replace(
@@ -179,20 +178,20 @@ async def open_app(
     store_wait_s: float = 0.0,
     wires: Mapping[str, WireMaker] | None = None,
 ) -> AsyncGenerator[App]:
-    """A running gateway; leaving the block ends it with all its servers.
+    """Run a gateway; leaving the block ends it with all its servers.
 
     Args:
         settings: From `toolgate.settings.load`.
-        wait_s: Seconds to wait for servers that were never listed; 0 does not wait.
-        connect: Servers to connect to; the others stay as they were last known. `unknown`: those
-            that were never listed. A collection: those of these names.
-        hold: Connect to no server before `App.connect` is called: starting many servers takes all
-            of a small machine, and `serve` can answer from the store before that.
-        store_wait_s: Seconds to retry a store that cannot be opened; see `open_storage`.
-        wires: Wires by server name that replace those of the settings, for tests.
+        wait_s: Seconds to wait for servers that were never listed; 0: do not wait.
+        connect: Servers to connect to; the others keep their stored listing. `unknown`: servers
+            that were never listed. A collection: servers by name.
+        hold: Whether to connect only when `App.connect` is called: starting many servers takes
+            all CPUs of a small machine, and `serve` can answer from the store before.
+        store_wait_s: Seconds to retry opening the store; see `open_storage`.
+        wires: Transports by server name that replace those of the settings, for tests.
 
     Raises:
-        ConfigError: The settings cannot work.
+        ConfigError: The settings are invalid.
         StoreError: The store cannot be opened.
     """
     check_plugins(settings)
@@ -208,7 +207,7 @@ async def open_app(
         try:
             yield app
         finally:
-            # The shutdown has to end children even when it is itself being cancelled.
+            # The shutdown must end child processes even if it is being cancelled itself.
             with anyio.CancelScope(shield=True):
                 await stack.aclose()
 
@@ -222,7 +221,7 @@ async def _open_parts(
     hold: bool,
     wires: Mapping[str, WireMaker],
 ) -> _Parts:
-    """Build everything up to the gateway; each part uses only parts that were built before it."""
+    """Build everything up to the gateway, each part from parts that were built before."""
     store = storage.store
     schemas = SchemaHistory(Connections(settings().connections), store)
     stack.push_async_callback(schemas.connections.aclose)
@@ -301,7 +300,7 @@ def _open_search(
 
 
 async def _start(stack: AsyncExitStack, parts: _Parts, connect: ConnectChoice) -> App:
-    """Read what the store has, load packs and servers, and keep both up to date from now on."""
+    """Read the stored data, load packs and servers, and keep both up to date."""
     settings, catalog, permissions = parts.settings, parts.servers.catalog, parts.access.permissions
     chat = ChatFactory(
         settings,
@@ -369,7 +368,7 @@ def _pack_services(parts: _Parts) -> Callable[[Pack], ToolServices]:
     policy = parts.access.permissions.policy
 
     def services_of(pack: Pack) -> ToolServices:
-        """What the tools of a pack may use."""
+        """The services available to the tools of a pack."""
         return ToolServices(
             settings=parts.settings().packs.options.get(pack.name, {}),
             connections=parts.schemas.connections,
@@ -406,7 +405,7 @@ def _follow_access(
 def _follow_packs(
     parts: _Parts, packs: Packs, updates: PackUpdates, configured_servers: ConfiguredServers
 ) -> None:
-    """React to changed packs and to changed tables of the databases that packs refer to."""
+    """React to changed packs, and to changed tables of databases that packs use."""
 
     async def packs_changed(_: PackSet) -> None:
         updates.apply()

@@ -1,4 +1,4 @@
-"""Tasks that run beside the requests and end with the gateway."""
+"""Background tasks that end with the gateway."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,20 +8,20 @@ __all__ = ["BackgroundTasks"]
 
 
 class BackgroundTasks:
-    """Keeps hold of tasks while they run, and cancels them at the end."""
+    """Keeps references to running tasks, and cancels them at the end."""
 
     def __init__(self) -> None:
         """Start without tasks."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run `work` beside everything else."""
+        """Run `work` in the background."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def aclose(self) -> None:
-        """Cancel the tasks that still run, and wait for their end."""
+        """Cancel the running tasks, and wait until they have ended."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

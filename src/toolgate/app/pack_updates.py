@@ -1,4 +1,4 @@
-"""Applies what packs bring: intents, rules, live variables, protected files."""
+"""Applies the content of packs: intents, rules, live variables, protected files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ __all__ = ["PackUpdates"]
 
 @dataclass(frozen=True)
 class _Connected:
-    """The connected databases, as far as packs depend on them."""
+    """The properties of the connected databases that packs depend on."""
 
     tables: tuple[str, ...] = ()
-    """Names of tables and types."""
+    """Names of tables and their types."""
 
     is_any: bool = False
-    """Whether there are databases."""
+    """Whether any database is connected."""
 
 
 class PackUpdates:
-    """Brings intents, rules and protections in line with the packs and the databases."""
+    """Keeps intents, rules and protections up to date with packs and databases."""
 
     def __init__(
         self,
@@ -35,14 +35,14 @@ class PackUpdates:
         live_variables: LiveVariables,
         protections: Protections,
     ) -> None:
-        """Apply nothing yet.
+        """Create the updater without applying anything.
 
         Args:
-            packs: Gives the active packs.
-            schemas: The databases, whose tables packs can refer to.
-            intents: Gets the intents and rules.
-            live_variables: Gets the variables that packs compute.
-            protections: Gets the files that packs protect.
+            packs: Returns the active packs.
+            schemas: The databases whose tables packs can refer to.
+            intents: Receives the intents and rules.
+            live_variables: Receives the variables that packs compute.
+            protections: Receives the files that packs protect.
         """
         self._packs = packs
         self._schemas = schemas
@@ -52,12 +52,12 @@ class PackUpdates:
         self._connected = _Connected()
 
     async def start(self) -> None:
-        """Apply the packs for the databases as they are known now."""
+        """Apply the packs for the databases known so far."""
         self._connected = await self._read_connected()
         self.apply()
 
     async def refresh_tables(self) -> bool:
-        """Apply the packs again if the databases are others now; gives whether they are."""
+        """Apply the packs again if the databases have changed. Returns whether they have."""
         connected = await self._read_connected()
         if connected == self._connected:
             return False
@@ -66,10 +66,10 @@ class PackUpdates:
         return True
 
     def apply(self) -> None:
-        """Let the active packs count from now on.
+        """Activate the current packs.
 
-        Intents and rules for tools that are absent because no database is connected would only
-        mislead, so they are left out.
+        Intents and rules of tools that are missing because no database is connected are left
+        out: they would only mislead.
         """
         tables = {"tables": self._connected.tables}
         packs = [with_live_names(pack, tables) for pack in self._packs().packs]

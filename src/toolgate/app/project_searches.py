@@ -1,4 +1,4 @@
-"""Keeps the searches that projects ask for in line with the projects."""
+"""Keeps the search strategies of projects up to date."""
 
 import logging
 from dataclasses import replace
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class ProjectSearches:
-    """Builds a search as soon as a project of the file or of the store names it."""
+    """Builds a strategy once a project of file or store uses it."""
 
     def __init__(
         self, settings: CurrentSettings, search_factory: SearchFactory, permissions: Permissions
@@ -25,16 +25,16 @@ class ProjectSearches:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether projects ask for other searches than those that there are."""
+        """Whether projects use other strategies than the existing ones."""
         return self.required_by(self._settings()) != self._settings().project_optimizations
 
     def required_by(self, settings: Settings) -> tuple[str, ...]:
-        """Names of the searches that projects of these settings and of the store ask for."""
+        """Names of the strategies that projects of these settings and of the store use."""
         of_file = {table.optimization for table in settings.project.values()} - {""}
         return tuple(sorted(of_file | set(self._permissions.optimizations)))
 
     async def refresh(self) -> None:
-        """Build the searches that are missing; one that cannot be built is logged and left out."""
+        """Build missing strategies; one that cannot be built is logged and skipped."""
         settings = replace(
             self._settings(), project_optimizations=self.required_by(self._settings())
         )

@@ -11,10 +11,10 @@ _NO_SETTINGS = ProjectTable()
 
 
 class ProjectTables:
-    """What projects set; where a project is in both places, the file counts."""
+    """The settings of projects; the file takes precedence over the store."""
 
     def __init__(self, settings: Settings, data: AccessData) -> None:
-        """Read the file's projects and what `data` holds now."""
+        """Read the projects of the file and of `data`."""
         self._settings = settings
         self._data = data
         self._tables: dict[str, ProjectTable] = {}
@@ -22,37 +22,37 @@ class ProjectTables:
         self.refresh()
 
     def __getitem__(self, name: str) -> ProjectTable:
-        """What a project sets; empty settings for a name that no project has."""
+        """The settings of a project; empty if it does not exist."""
         return self._tables.get(name, _NO_SETTINGS)
 
     def limits_of(self, name: str) -> Mapping[str, int]:
-        """The limits that a project sets for each of its callers."""
+        """The limits of a project for each of its callers."""
         return self._tables.get(name, _NO_SETTINGS).limits
 
     @property
     def by_name(self) -> dict[str, ProjectTable]:
-        """All of them."""
+        """All projects by name."""
         return dict(self._tables)
 
     def is_closed(self, name: str) -> bool:
-        """Whether a project refuses what the audit cannot record."""
+        """Whether a project refuses actions that the audit log cannot record."""
         return (
             self._tables.get(name, _NO_SETTINGS).audit or self._settings.audit.on_failure
         ) == "closed"
 
     @property
     def optimizations(self) -> tuple[str, ...]:
-        """Names of the searches that projects use, sorted."""
+        """Names of the search strategies that projects use, sorted."""
         return tuple(sorted({table.optimization for table in self._tables.values()} - {""}))
 
     def reload(self, settings: Settings) -> None:
-        """Use the projects of other settings."""
+        """Apply the projects of new settings."""
         self._settings = settings
         self._data.refer_to(settings.project)
         self.refresh()
 
     def refresh(self) -> None:
-        """Take over what the store has now."""
+        """Apply the projects of the store."""
         stored = {
             name: project_table(project.settings)
             for name, project in self._data.snapshot.projects.items()

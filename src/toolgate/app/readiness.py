@@ -7,9 +7,9 @@ __all__ = ["unready_reason"]
 
 
 def unready_reason(app: App) -> str:
-    """Why requests should go to another replica; empty if they can come here.
+    """Why requests should go to another replica; empty if this one is ready.
 
-    Names no server: anyone may ask.
+    Names no server, since anyone may ask.
     """
     if app.gateway.servers.has_unlisted():
         return "Tools of servers that are starting are not known yet."

@@ -1,4 +1,4 @@
-"""Tries one server on its own: start, handshake, listing, timing, stop."""
+"""Tests a server separately: start, handshake, listing, timing, stop."""
 
 import tempfile
 from dataclasses import dataclass, replace
@@ -12,31 +12,31 @@ from toolgate.types import Caller, ServerSpec, ServerStatus
 __all__ = ["WAIT_S", "Trial", "try_server"]
 
 WAIT_S = 30.0
-"""Seconds that a server gets to answer."""
+"""Seconds that a server may take to answer (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """How a server did."""
+    """The result of testing a server."""
 
     ok: bool
-    """Whether it can be used."""
+    """Whether it works."""
 
     ready_s: float
-    """Seconds until it was listed, or given up."""
+    """Seconds until its tools were listed, or until it failed."""
 
     error: str
-    """Why it cannot be used; empty when it can."""
+    """Why it does not work; empty if it does."""
 
     status: ServerStatus
-    """What is known of it."""
+    """Its status."""
 
     tools: tuple[str, ...]
     """Names of its tools."""
 
 
 async def try_server(settings: Settings, spec: ServerSpec) -> Trial:
-    """Start a server beside everything else, look at it, and end it; nothing is kept."""
+    """Start a separate instance of a server, list its tools, and stop it; nothing is saved."""
     with tempfile.TemporaryDirectory(prefix="toolgate-") as folder:
         alone = replace(
             settings,

@@ -1,1 +1,1 @@
-"""Measuring search and intents on labelled requests."""
+"""Evaluation of search, intents and answers on labelled requests."""

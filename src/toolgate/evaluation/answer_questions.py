@@ -22,59 +22,59 @@ __all__ = [
 ]
 
 _ANSWER_TOKENS = 400
-"""Tokens of a generated question with answer and quote."""
+"""Token limit of a generated question with answer and quote (chosen)."""
 
 _FEWEST_CHARS = 120
-"""Characters of a passage; shorter ones rarely answer a question; chosen."""
+"""Length from which a passage is used (chosen: shorter ones rarely answer a question)."""
 
 _TRIES_EACH = 2
-"""Passages that are read for each question at most: a model may find none in some."""
+"""Passages read per question at most (chosen: some yield no question)."""
 
 _OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerQuestion:
-    """A question with what is known about its answer."""
+    """A question, with its expected answer if known."""
 
     id: str
-    """Its name in the set."""
+    """Its id in the set."""
 
     question: str
-    """What a user asks."""
+    """The question of a user."""
 
     answer: str = ""
-    """What a correct answer says; empty: correctness is not judged."""
+    """A correct answer; empty: correctness is not judged."""
 
     collection: str = ""
-    """Where the answer is; empty: not known."""
+    """The collection with the answer; empty if unknown."""
 
     document: str = ""
-    """The document with the answer, or the end of its path; empty: not known."""
+    """The document with the answer, or the end of its path; empty if unknown."""
 
     quote: str = ""
-    """What the passage with the answer says word for word; empty: any passage of the document
+    """A verbatim quote of the passage with the answer; empty: any passage of the document
     counts."""
 
     @property
     def has_source(self) -> bool:
-        """Whether it is known where the answer is."""
+        """Whether the source of the answer is known."""
         return bool(self.document or self.quote)
 
     def is_in(self, source: str, text: str) -> bool:
-        """Whether a passage, with its source, has the answer."""
+        """Whether a passage contains the answer, by its source and text."""
         if self.document and not source.endswith(self.document):
             return False
         return normalized(self.quote) in normalized(text)
 
 
 def normalized(text: str) -> str:
-    """Letters and digits alone: line breaks, hyphens and markup do not count."""
+    """Letters and digits only, so that line breaks, hyphens and markup do not matter."""
     return "".join(char for char in text.casefold() if char.isalnum())
 
 
 def read_questions(path: Path) -> list[AnswerQuestion]:
-    """The questions of a file, one JSON object a line.
+    """Read questions from a file, one JSON object per line.
 
     Raises:
         SettingError: The file cannot be read, or a line has no question.
@@ -106,7 +106,7 @@ def read_questions(path: Path) -> list[AnswerQuestion]:
 
 
 def write_questions(path: Path, questions: Sequence[AnswerQuestion]) -> None:
-    """Write questions as `read_questions` reads them.
+    """Write questions in the format of `read_questions`.
 
     Raises:
         ArgumentError: The file cannot be written.
@@ -129,18 +129,18 @@ async def generate_questions(
     count: int,
     model: str,
 ) -> list[AnswerQuestion]:
-    """Questions that a model makes of passages all over a collection; the same passages each time.
+    """Have a model write questions on passages spread over a collection, the same ones each time.
 
     Args:
-        gateway: Has the collection.
-        chat: Has the model.
-        caller: Who may read the collection.
+        gateway: Provides the collection.
+        chat: Provides the model.
+        caller: Caller with access to the collection.
         collection: Its name or alias.
-        count: Questions; fewer if the collection is small or the model finds none.
+        count: Number of questions; fewer if the collection is small or the model finds none.
         model: Name of the model that writes them.
 
     Raises:
-        ArgumentError: There is no such collection, or nothing in it answers a question.
+        ArgumentError: The collection does not exist, or none of its passages answers a question.
         ModelError: The model cannot be used.
     """
     passages = [
@@ -149,7 +149,7 @@ async def generate_questions(
         if len(passage.text) >= _FEWEST_CHARS
     ]
     read = min(len(passages), count * _TRIES_EACH)
-    # First the passages at even steps, then those between them.
+    # First passages at equal distances, then those between them.
     order = [at * len(passages) // read for at in (*range(0, read, 2), *range(1, read, 2))]
     questions: list[AnswerQuestion] = []
     for at in order:
@@ -185,10 +185,10 @@ async def generate_questions(
 
 
 async def ask_model(chat: ChatService, model: str, prompt: str, *, max_tokens: int) -> str:
-    """What a model says to a prompt, at temperature 0.
+    """The model's response to a prompt, at temperature 0.
 
     Raises:
-        ModelError: It says nothing.
+        ModelError: The response is empty.
     """
     request = ChatRequest(
         messages=(Message(role="user", content=prompt),),
@@ -202,7 +202,7 @@ async def ask_model(chat: ChatService, model: str, prompt: str, *, max_tokens: i
 
 
 def _object(text: str) -> Json:
-    """The JSON object in a text; empty: there is none."""
+    """The JSON object in a text; empty if there is none."""
     match = _OBJECT.search(text)
     try:
         return json_object(json_text.loads(match[0])) if match else {}

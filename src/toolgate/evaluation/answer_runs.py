@@ -1,6 +1,6 @@
-"""Runs of `toolgate eval answers` with every answer, in a folder of the data folder.
+"""Saved runs of `toolgate eval answers` with all answers, in the data folder.
 
-The shares of each run are in the file of all evaluations too, from which trends are drawn.
+The metrics of each run are also in the file of all evaluations, for trends.
 """
 
 import contextlib
@@ -18,21 +18,21 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["RUNS_KEPT", "SavedRun", "read_run", "recent_runs", "runs_folder", "save_run"]
 
 RUNS_KEPT = 50
-"""Runs in the folder; older ones are removed; chosen."""
+"""Number of saved runs; older ones are deleted (chosen)."""
 
 _LONGEST_BYTES = 16 * 2**20
-"""Bytes of a run that are read; chosen."""
+"""Largest size in bytes of a run that is read (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SavedRun:
-    """A comparison of variants on one set of questions."""
+    """A comparison of variants on a set of questions."""
 
     run_id: str
-    """Opaque; later runs sort behind earlier ones."""
+    """Opaque id, sortable by time."""
 
     at: str
-    """When; UTC, ISO 8601."""
+    """Time; UTC, ISO 8601."""
 
     subject: str
     """The set of questions."""
@@ -41,19 +41,19 @@ class SavedRun:
     """The model that judged."""
 
     questions: int
-    """How many."""
+    """Number of questions."""
 
     variants: tuple[Json, ...]
-    """Of each `name`, `choices`, `shares`, `means` and `answers`, as `JudgedAnswer` has them."""
+    """For each variant `name`, `choices`, `shares`, `means` and `answers` (see `JudgedAnswer`)."""
 
 
 def runs_folder() -> Path:
-    """Where they are kept."""
+    """The folder of saved runs."""
     return data_dir() / "answers"
 
 
 def save_run(folder: Path, subject: str, judge: str, runs: Sequence[AnswerRun]) -> str:
-    """Keep a comparison; gives its ID.
+    """Save a comparison. Returns its id.
 
     Raises:
         OSError: The folder cannot be written.
@@ -90,10 +90,10 @@ def save_run(folder: Path, subject: str, judge: str, runs: Sequence[AnswerRun]) 
 
 
 def recent_runs(folder: Path) -> list[SavedRun]:
-    """All that are kept, newest first; files that are none are left out.
+    """All saved runs, newest first; other files are ignored.
 
     Raises:
-        OSError: The folder is there and cannot be read.
+        OSError: The folder exists and cannot be read.
     """
     if not folder.is_dir():
         return []
@@ -102,10 +102,10 @@ def recent_runs(folder: Path) -> list[SavedRun]:
 
 
 def read_run(folder: Path, run_id: str) -> SavedRun | None:
-    """One of them; None: there is none.
+    """A saved run; None if it does not exist.
 
     Raises:
-        OSError: It is there and cannot be read.
+        OSError: It exists and cannot be read.
     """
     if not run_id.isalnum():
         return None

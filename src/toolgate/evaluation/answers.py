@@ -1,4 +1,4 @@
-"""Measures answers: what is found, whether the answer is correct, whether documents support it."""
+"""Evaluates answers: retrieval, correctness, and support by documents."""
 
 import re
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -18,10 +18,10 @@ from toolgate.types import Caller, Json, json_array, json_object
 __all__ = ["DEPTH", "AnswerRun", "JudgedAnswer", "TurnVariant", "measure_variant"]
 
 DEPTH = 10
-"""Passages among which the one with the answer is looked for."""
+"""Passages searched for the one with the answer (chosen)."""
 
 _VERDICT_TOKENS = 16
-"""Enough for one word."""
+"""Token limit of a verdict of one word (chosen)."""
 
 _CORRECTNESS: Mapping[str, float] = {"wrong": 0.0, "partly": 0.5, "correct": 1.0}
 _FAITHFULNESS: Mapping[str, float] = {"unsupported": 0.0, "partly": 0.5, "supported": 1.0}
@@ -30,10 +30,10 @@ _WORD = re.compile(r"[a-z]+")
 
 @dataclass(frozen=True, kw_only=True)
 class TurnVariant:
-    """Settings that are measured."""
+    """Settings to evaluate."""
 
     name: str
-    """What they are called in results."""
+    """Their name in results."""
 
     choices: Json = field(default_factory=dict[str, Any])
     """Fields of `toolgate.chat.Choices` that differ from the settings."""
@@ -41,50 +41,50 @@ class TurnVariant:
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedAnswer:
-    """What became of one question."""
+    """The result of a question."""
 
     id: str
-    """Its name in the set."""
+    """Its id in the set."""
 
     question: str
-    """What was asked."""
+    """The question."""
 
     expected: str
-    """What a correct answer says."""
+    """The correct answer."""
 
     answer: str
-    """What the model said; empty: it failed."""
+    """The model's answer; empty if it failed."""
 
     sources: tuple[str, ...]
-    """The passages that the model got, as they are cited."""
+    """The passages that the model received, in the form of citations."""
 
     rank: int | None
-    """Place of the first passage with the answer, from 1 on; 0: it is not among the first ten;
-    None: it is not known where the answer is."""
+    """Rank of the first passage with the answer, from 1; 0: not among the first ten; None: the
+    source of the answer is unknown."""
 
     correctness: float | None
-    """1: correct, 0.5: partly, 0: wrong; None: not judged."""
+    """1: correct, 0.5: partly correct, 0: wrong; None: not judged."""
 
     faithfulness: float | None
-    """1: all of it is in the documents, 0.5: a part, 0: nothing; None: not judged, or there were no
-    documents."""
+    """1: fully supported by documents, 0.5: partly, 0: not at all; None: not judged, or there
+    were no documents."""
 
     tokens: int
-    """Tokens of the turn, all its requests together."""
+    """Tokens of all requests of the turn."""
 
     cost: float
-    """In the currency of the prices that are configured."""
+    """Cost, in the currency of the configured prices."""
 
     seconds: float
-    """How long the turn took."""
+    """Duration of the turn."""
 
     error: str = ""
-    """Why there is no answer or no verdict."""
+    """Why there is no answer or verdict."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerRun:
-    """All questions with one variant."""
+    """The results of all questions with a variant."""
 
     variant: TurnVariant
     """The settings."""
@@ -93,7 +93,7 @@ class AnswerRun:
     """In the order of the questions."""
 
     def shares(self) -> dict[str, float]:
-        """Metrics by name, in [0, 1]; those that nothing is known about are left out."""
+        """Metrics by name, in [0, 1]; unknown ones are left out."""
         ranks = [answer.rank for answer in self.answers if answer.rank is not None]
         metrics: dict[str, Sequence[float]] = {
             "correct": _known(answer.correctness for answer in self.answers),
@@ -106,7 +106,7 @@ class AnswerRun:
         return {name: round(fmean(values), 4) for name, values in metrics.items() if values}
 
     def means(self) -> dict[str, float]:
-        """Mean tokens, cost and seconds of an answer."""
+        """Mean tokens, cost and seconds per answer."""
         return {
             "tokens": round(fmean(answer.tokens for answer in self.answers), 1),
             "cost": round(fmean(answer.cost for answer in self.answers), 8),
@@ -128,20 +128,20 @@ async def measure_variant(
     judge: str,
     on_answer: Callable[[JudgedAnswer], None] = lambda _: None,
 ) -> AnswerRun:
-    """Ask all questions, each in a conversation of its own, and judge the answers.
+    """Ask all questions, each in a new conversation, and judge the answers.
 
     Args:
-        gateway: Has the documents.
-        chat: Has the models.
-        caller: Who asks.
-        questions: What is asked.
+        gateway: Provides the documents.
+        chat: Provides the models.
+        caller: The caller.
+        questions: The questions.
         variant: Settings of the turns.
         judge: Name of the model that judges.
-        on_answer: Told of each answer.
+        on_answer: Called with each result.
 
     Raises:
-        ArgumentError: A setting does not exist or has a wrong value.
-        UnknownModelError: There is no such model.
+        ArgumentError: A setting does not exist or has an invalid value.
+        UnknownModelError: The model does not exist.
     """
     answers: list[JudgedAnswer] = []
     async for answer in _judged(gateway, chat, caller, questions, variant, judge):
@@ -205,7 +205,7 @@ async def _judged(
 async def _rank(
     gateway: Gateway, caller: Caller, question: AnswerQuestion, variant: TurnVariant
 ) -> int:
-    """Place of the first passage with the answer; 0: not among the first ten."""
+    """Rank of the first passage with the answer; 0: not among the first ten."""
     retrieval = await gateway.documents.retrieve(
         caller,
         RetrieveRequest(
@@ -234,7 +234,7 @@ async def _verdicts(
     passages: Sequence[Json],
     judge: str,
 ) -> list[float | None]:
-    """Correctness and faithfulness, as far as they can be judged."""
+    """Correctness and faithfulness, if they can be judged."""
     correctness = faithfulness = None
     if question.answer:
         values = {"question": question.question, "expected": question.answer, "answer": answer}
@@ -251,7 +251,7 @@ async def _verdicts(
 
 
 async def _texts(gateway: Gateway, caller: Caller, passages: Sequence[Json]) -> list[str]:
-    """What the passages say that the model got, in their order."""
+    """The texts of the passages that the model received, in their order."""
     texts: dict[int, str] = {}
     for collection in dict.fromkeys(str(row["collection"]) for row in passages):
         numbers = [int(row["passage_id"]) for row in passages if row["collection"] == collection]
@@ -260,7 +260,7 @@ async def _texts(gateway: Gateway, caller: Caller, passages: Sequence[Json]) -> 
 
 
 def _verdict(reply: str, values: Mapping[str, float]) -> float:
-    """What a reply says: the first word that is a verdict.
+    """The first verdict in a response.
 
     Raises:
         ModelError: There is none.

@@ -1,4 +1,4 @@
-"""Labelled requests from the usage log, as an evaluation set for your own catalog."""
+"""Labelled requests from the usage log, as an evaluation set of your own catalog."""
 
 import io
 import zipfile
@@ -13,18 +13,18 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["LabelledRequests", "read_labelled_requests"]
 
 _SEARCHES_MOST = 100_000
-"""Searches of the log that are read, the newest; chosen."""
+"""Searches read from the log, newest first (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LabelledRequests:
-    """Requests with the tools that they need, in the format that `toolgate eval tools` reads."""
+    """Requests with the tools that they need, in the format of `toolgate eval tools`."""
 
     tools: Sequence[Json]
     """Lines of `tools.jsonl`: all tools of the last listings."""
 
     queries: Sequence[Json]
-    """Lines of `queries.jsonl`, the newest first."""
+    """Lines of `queries.jsonl`, newest first."""
 
     def zipped(self, folder: str) -> bytes:
         """Both files in a folder, as a ZIP file."""
@@ -37,10 +37,10 @@ class LabelledRequests:
 
 
 async def read_labelled_requests(store: Store, project_id: str) -> LabelledRequests:
-    """Searches of a project whose tools were executed with success or marked right.
+    """Searches of a project whose tools were called successfully or rated relevant.
 
     Raises:
-        ArgumentError: The log has no such request, or none with its text.
+        ArgumentError: The log contains no such request, or none with its text.
         StoreError: The store cannot be read.
     """
     usage_filter = UsageFilter(project_id=project_id, with_uses=True, limit=_SEARCHES_MOST)
@@ -60,7 +60,7 @@ async def read_labelled_requests(store: Store, project_id: str) -> LabelledReque
 
 
 def _queries(logged: Iterable[UsageEntry], keys: set[str]) -> Iterator[Json]:
-    """One for each text, newest first; a tool that was marked wrong later is not needed."""
+    """One request per text, newest first; tools that were later rated irrelevant are left out."""
     needed: dict[str, dict[str, None]] = {}
     wrong: dict[str, set[str]] = {}
     for entry in logged:

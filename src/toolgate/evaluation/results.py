@@ -1,6 +1,6 @@
-"""Results of `toolgate eval`, one JSON line each, in a file of the data folder.
+"""Results of `toolgate eval`, one JSON object per line, in a file of the data folder.
 
-A file and no table: measuring needs no store, and happens where the labelled requests are.
+A file instead of a table: evaluation needs no store, and runs where the labelled requests are.
 """
 
 import contextlib
@@ -18,21 +18,21 @@ from toolgate.types import json_object
 __all__ = ["MOST_KEPT", "Evaluation", "evaluations_file", "note_evaluations", "read_evaluations"]
 
 MOST_KEPT = 1_000
-"""Rows in the file; older ones are dropped; chosen."""
+"""Rows in the file; older ones are dropped (chosen)."""
 
 _LONGEST_BYTES = 4 * 2**20
-"""Bytes of the file that are read; chosen."""
+"""Bytes read from the file (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """A row of what was measured."""
+    """A row of results."""
 
     at: str
-    """When; UTC, ISO 8601."""
+    """Time; UTC, ISO 8601."""
 
     version: str
-    """Of Toolgate."""
+    """Version of Toolgate."""
 
     kind: str
     """`tools` or `intents`."""
@@ -41,27 +41,27 @@ class Evaluation:
     """The set of labelled requests, or the pack."""
 
     by: str
-    """What was measured: a search, or an embedder."""
+    """What was evaluated: a search strategy or an embedder."""
 
     requests: int
-    """Of how many."""
+    """Number of requests."""
 
     shares: Mapping[str, float]
-    """Shares of 1 by name, the one that a trend is drawn of first."""
+    """Metrics in [0, 1] by name; trends show the first one."""
 
 
 def evaluations_file() -> Path:
-    """Where they are kept."""
+    """The file of results."""
     return data_dir() / "evaluations.jsonl"
 
 
 def note_evaluations(
     kind: str, rows: Sequence[tuple[str, str, int, Mapping[str, float]]], *, path: Path
 ) -> None:
-    """Keep what was measured just now: of each row subject, by what, requests and shares.
+    """Append rows of results: subject, what was evaluated, number of requests, metrics.
 
     Raises:
-        OSError: The file cannot be written; what was in it stays.
+        OSError: The file cannot be written; its content stays.
     """
     at = utc_now()
     fresh = [
@@ -88,10 +88,10 @@ def note_evaluations(
 
 
 def read_evaluations(path: Path) -> list[Evaluation]:
-    """All that are kept, oldest first; lines that are none are left out.
+    """All rows, oldest first; malformed lines are ignored.
 
     Raises:
-        OSError: The file is there and cannot be read.
+        OSError: The file exists and cannot be read.
     """
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Data types of prompts: named texts for models, which a project can replace."""
+"""Data types of prompts: named texts for models, which projects can customise."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -10,41 +10,41 @@ PREFIX = "toolgate_"
 """Prefix of the names of built-in prompts for MCP clients."""
 
 Render: TypeAlias = Callable[[str, str, Mapping[str, str]], Awaitable[str]]
-"""Gives the text of a prompt for a project: project id, name, values of its fields.
+"""Returns the text of a prompt for a project: project id, name, values of its fields.
 
-Stages that need a text of ours are passed one of these by `app`, and know no more of prompts.
+The app passes this function to stages that need a prompt; they know nothing else of prompts.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
-    """A prompt as a project has it."""
+    """A prompt in its current version for a project."""
 
     name: str
-    """Without the prefix for ours; as MCP clients see it for those of packs and servers."""
+    """Built-in prompts: without prefix; prompts of packs and servers: as MCP clients see it."""
 
     title: str
-    """For people; replacing the text does not change it."""
+    """Title for people; not changed by customising the text."""
 
     role: Literal["assistant", "user"]
-    """Who says it, as MCP has it."""
+    """Role of the message in MCP."""
 
     text: str
     """Its text, with fields such as `{question}`."""
 
     needs: tuple[str, ...] = ()
-    """Fields that the text must have."""
+    """Fields that the text must contain."""
 
     version: int = 0
-    """Number of the replacement, from 1 on in each project; 0: the text that ships."""
+    """Version number, from 1 in each project; 0: the default text."""
 
     changed_at: str = ""
-    """When it was replaced, UTC, ISO 8601; empty: it was not."""
+    """Time of the last change, UTC, ISO 8601; empty if it was never changed."""
 
     changed_by: str = ""
-    """Who replaced it."""
+    """The caller who changed it."""
 
     @property
     def is_default(self) -> bool:
-        """Whether it is the text that ships."""
+        """Whether it has the default text."""
         return self.version == 0 or not self.changed_at

@@ -1,4 +1,4 @@
-"""Looks up, renders and replaces prompts of projects."""
+"""Looks up, renders and customises the prompts of projects."""
 
 import logging
 import re
@@ -19,21 +19,21 @@ __all__ = ["Prompts", "check", "fields_in", "fill"]
 log = logging.getLogger(__name__)
 
 _AGE_S = 1.0
-"""Seconds before replacements are read again, as another process may write; chosen."""
+"""Seconds for which versions are cached, since other processes may write (chosen)."""
 
 _MOST_CHARS = 100_000
-"""Characters of a replacement at most; chosen."""
+"""Largest length of a prompt in characters (chosen)."""
 _FIELD = re.compile(r"\{([a-z][a-z_0-9]*)\}")
 
 
 def fill(text: str, values: Mapping[str, str]) -> str:
-    """The text with `{name}` replaced for each name in `values`; all other braces stay."""
+    """Replace `{name}` for each name in `values`; all other braces stay."""
     return _FIELD.sub(lambda match: values.get(match[1], match[0]), text)
 
 
 @cache
 def _shipped() -> Mapping[str, Prompt]:
-    """The texts that ship, by name."""
+    """The default texts by name."""
     prompts: dict[str, Prompt] = {}
     folder = resources.files("toolgate.prompts") / "texts"
     for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
@@ -54,14 +54,14 @@ def _shipped() -> Mapping[str, Prompt]:
 
 @dataclass
 class _Replacements:
-    """What a project replaced, as it was read last."""
+    """The cached customised prompts of a project."""
 
     read_at: float
     latest: dict[str, StoredPrompt]
 
 
 class Prompts:
-    """Prompts of all projects."""
+    """The prompts of all projects."""
 
     def __init__(self, store: PromptRepository, *, clock: Callable[[], float] = monotonic) -> None:
         self._store = store
@@ -69,50 +69,50 @@ class Prompts:
         self._cache: dict[str, _Replacements] = {}
 
     async def all(self, project_id: str) -> list[Prompt]:
-        """Our own prompts, by name."""
+        """The built-in prompts, by name."""
         replaced = await self._latest(project_id)
         return [_in_force(prompt, replaced.get(name)) for name, prompt in _shipped().items()]
 
     async def get(self, project_id: str, name: str) -> Prompt:
-        """One of ours, under its name with or without prefix.
+        """A built-in prompt; its prefix is optional.
 
         Raises:
-            UnknownPromptError: There is none.
+            UnknownPromptError: It does not exist.
         """
         shipped = _ours(name)
         return _in_force(shipped, (await self._latest(project_id)).get(shipped.name))
 
     async def render(self, project_id: str, name: str, values: Mapping[str, str]) -> str:
-        """The text of one of ours with its fields filled in; see `Render`."""
+        """The text of a built-in prompt with its fields filled in; see `Render`."""
         return fill((await self.get(project_id, name)).text, values)
 
     async def replacement(self, project_id: str, name: str) -> StoredPrompt | None:
-        """What a project put in place of a prompt of a pack or server; None: nothing."""
+        """The customised version of a prompt of a pack or server; None if there is none."""
         stored = (await self._latest(project_id)).get(name)
         return None if stored is None or stored.text is None else stored
 
     async def versions(self, project_id: str, name: str) -> list[StoredPrompt]:
-        """Every replacement of a prompt, oldest first."""
+        """All versions of a prompt, oldest first."""
         return await self._store.versions(project_id, _key(name))
 
     async def replace(self, project_id: str, name: str, text: str, *, by: str = "") -> int:
-        """Put another text in place of a prompt from now on; gives its version.
+        """Save a new version of a prompt. Returns its number.
 
         Args:
-            project_id: The tenant.
-            name: One of ours, or a prompt of a pack or server as MCP clients see it, which the
-                caller has looked up.
-            text: With the fields that the prompt needs.
+            project_id: The project.
+            name: A built-in prompt, or a prompt of a pack or server as MCP clients see it, which
+                the caller has looked up.
+            text: Text with the fields that the prompt needs.
             by: Id of the caller.
 
         Raises:
-            ArgumentError: The text is empty, too long, or lacks a field that is needed.
+            ArgumentError: The text is empty, too long, or lacks a field.
         """
         check(name, text)
         return await self._add(project_id, _key(name), text, by)
 
     async def clear(self, project_id: str, name: str, *, by: str = "") -> bool:
-        """Take a replacement back; False: there was none."""
+        """Restore the default text. False if the prompt was not customised."""
         key = _key(name)
         if await self.replacement(project_id, key) is None:
             return False
@@ -120,7 +120,7 @@ class Prompts:
         return True
 
     async def clear_all(self, project_id: str, *, by: str = "") -> list[str]:
-        """Take every replacement back; gives their names."""
+        """Restore all default texts. Returns the names of the prompts."""
         latest = await self._latest(project_id)
         names = sorted(name for name, stored in latest.items() if stored.text is not None)
         for name in names:
@@ -151,7 +151,7 @@ class Prompts:
 
 
 def check(name: str, text: str) -> None:
-    """Refuse a text that cannot stand in the place of a prompt.
+    """Check whether a text can replace a prompt.
 
     Raises:
         ArgumentError: It cannot.
@@ -184,7 +184,7 @@ def _in_force(shipped: Prompt, stored: StoredPrompt | None) -> Prompt:
     if stored.text is None:
         return replace(shipped, version=stored.version)
     if _missing(shipped, stored.text):
-        # It was right for the version that it was written for.
+        # It was valid for the version that it was written for.
         log.warning("prompt as it ships", extra={"prompt": shipped.name, "why": "lacks a field"})
         return shipped
     return replace(
@@ -202,12 +202,12 @@ def _missing(shipped: Prompt, text: str) -> list[str]:
 
 
 def fields_in(text: str) -> set[str]:
-    """The fields of a text, such as `question` for `{question}`."""
+    """The names of the fields in a text, such as `question` for `{question}`."""
     return {match[1] for match in _FIELD.finditer(text)}
 
 
 def _key(name: str) -> str:
-    """The name that a prompt is kept under: ours without the prefix, others as they are."""
+    """The name under which a prompt is stored: built-in ones without prefix, others unchanged."""
     plain = name.removeprefix(PREFIX)
     return plain if plain in _shipped() else name
 

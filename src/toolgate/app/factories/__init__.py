@@ -1,1 +1,1 @@
-"""Builds the parts of a gateway from the settings, and refuses settings that cannot work."""
+"""Builds the parts of a gateway from the settings, and rejects invalid settings."""

@@ -1,4 +1,4 @@
-"""Builds what writes, signs and completes the audit of a gateway."""
+"""Builds what writes and signs the audit log of a gateway."""
 
 import asyncio
 import logging
@@ -31,31 +31,31 @@ __all__ = ["INSTALLATION_KEY", "AuditParts", "open_audit"]
 log = logging.getLogger(__name__)
 
 INSTALLATION_KEY = "installation"
-"""Name of the secret that all gateways of a store share."""
+"""Name of the secret shared by all gateways of a store."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditParts:
-    """What writes and signs the audit."""
+    """The parts that write and sign the audit log."""
 
     recorder: FanoutRecorder
-    """Takes the records."""
+    """Writes the records."""
 
     signer: ChainSigner
     """Signs their chain."""
 
     writer_id: str
-    """This process, as its intents name it; empty if nobody could close them."""
+    """Id of this process in its intents; empty if no other process could close them."""
 
 
 def open_audit(
     stack: AsyncExitStack, settings: Settings, store: Store, installation_key: bytes
 ) -> AuditParts:
-    """The audit of a gateway; closing the stack writes, signs and ends it.
+    """Open the audit log of a gateway; closing the stack writes, signs and closes it.
 
     Raises:
-        SettingError: A place for records is not said, or does not exist; or the key is none.
-        MissingExtraError: A library for a place is not installed.
+        SettingError: A destination is missing or does not exist, or the key is invalid.
+        MissingExtraError: The library of a destination is not installed.
     """
     signer = _signer(settings, installation_key)
     recorder = _recorder(settings.audit, store)
@@ -77,7 +77,7 @@ def _is_memory(settings: Settings) -> bool:
 
 
 def _signer(settings: Settings, installation_key: bytes) -> ChainSigner:
-    """Who signs the audit; a store in memory is over before anybody can change it."""
+    """The signer of the audit log; a store in memory ends before anyone can change it."""
     if _is_memory(settings):
         return ChainSigner(installation_key)
     try:
@@ -86,14 +86,14 @@ def _signer(settings: Settings, installation_key: bytes) -> ChainSigner:
     except SettingError as error:
         if not isinstance(error.__cause__, OSError):
             raise
-        # A container may have no folder to write to: what is signed is then no proof against who
-        # has the database, and that is said.
+        # A container may have no writable folder: signatures then prove nothing against someone
+        # with access to the database, which is logged.
         log.warning("audit is signed with a key from the store", extra={"reason": str(error)})
         return ChainSigner(installation_key)
 
 
 def _recorder(settings: AuditSettings, store: Store) -> FanoutRecorder:
-    """What writes the audit to all its places."""
+    """The recorder for all destinations of the audit log."""
     places: list[Sink] = [store.audit] if "store" in settings.sinks else []
     places += sinks_of(settings)
     is_on = settings.enabled and bool(places)

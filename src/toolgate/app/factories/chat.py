@@ -1,4 +1,4 @@
-"""Builds the chat models, and the chat as soon as there is a model."""
+"""Builds the chat models, and the chat once there is a model."""
 
 from collections.abc import Callable
 
@@ -15,10 +15,10 @@ __all__ = ["ChatFactory", "ChatModels"]
 
 
 class ChatModels:
-    """The chat models of the settings; there may be none."""
+    """The configured chat models, if any."""
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
-        """Build no model yet: each is built when it is first used."""
+        """Build no model yet; each is built on first use."""
         self._settings = settings
         tables = settings()
         self.registry = ModelRegistry(
@@ -26,21 +26,21 @@ class ChatModels:
             make=lambda spec: make("llm", ChatModel, spec, {}),
             default=tables.chat.model,
         )
-        """All of them."""
+        """All configured models."""
         self._helper = HelperModel(self.registry, lambda: settings().chat)
 
     def helper(self) -> HelperModel | None:
-        """The model for short questions outside of turns; None: no model is configured."""
+        """The model for short questions outside of turns; None if no model is configured."""
         return self._helper if self.registry.tables else None
 
     async def reload(self) -> None:
-        """Use the models of the current settings."""
+        """Apply the models of the current settings."""
         settings = self._settings()
         await self.registry.reload(settings.models, settings.chat.model)
 
 
 class ChatFactory:
-    """Starts the chat with the first model that is configured."""
+    """Starts the chat once a model is configured."""
 
     def __init__(
         self,
@@ -51,14 +51,14 @@ class ChatFactory:
         prompts: Prompts,
         threads: ThreadRepository,
     ) -> None:
-        """Start no chat yet.
+        """Create the factory without starting a chat.
 
         Args:
-            settings: The current settings.
+            settings: Returns the current settings.
             models: The chat models.
             gateway: Finds and runs the tools of turns.
-            prompts: Texts for the models.
-            threads: Where conversations are kept.
+            prompts: Prompts for the models.
+            threads: Stores conversations.
         """
         self._settings = settings
         self._models = models
@@ -70,13 +70,13 @@ class ChatFactory:
         )
         self._threads = threads
         self.service: ChatService | None = None
-        """Runs whole turns; None while no model was configured."""
+        """Runs chat turns; None until a model is configured."""
 
     async def reload(self) -> None:
-        """Use the models of the current settings; turns that run keep theirs.
+        """Apply the models of the current settings; running turns keep theirs.
 
         Raises:
-            ConfigError: There is no such engine.
+            ConfigError: The engine does not exist.
         """
         await self._models.reload()
         if self.service is None and self._models.registry.tables:
@@ -86,12 +86,12 @@ class ChatFactory:
             )
 
     async def warm_up(self) -> None:
-        """Load what the default model needs before somebody waits for it."""
+        """Load what the default model needs before the first request."""
         if self.service is not None:
             await self._models.registry.warm_up()
 
     async def aclose(self) -> None:
-        """End the turns that run, and the connections to models."""
+        """End running turns, and close the connections to models."""
         if self.service is not None:
             await self.service.aclose()
         await self._models.registry.aclose()

@@ -1,4 +1,4 @@
-"""Gives documents the embedders and vector stores that the settings name, on first use."""
+"""Builds the configured embedders and vector stores of documents on first use."""
 
 from collections.abc import Callable
 
@@ -17,11 +17,11 @@ from toolgate.types import PluginSpec
 __all__ = ["DocumentFactory"]
 
 _IN_STORE = frozenset({"sqlite", "pgvector"})
-"""Implementations that keep vectors in the store; a backup of one is read by the other."""
+"""Implementations that keep vectors in the store; each can read the backup of the other."""
 
 
 class DocumentFactory:
-    """Makes what the settings name, once; made anew when the settings of it are different."""
+    """Builds each configured part once, and again after its settings have changed."""
 
     def __init__(
         self, store: Store, vectors: VectorStores, settings: Callable[[], DocumentSettings]
@@ -34,7 +34,7 @@ class DocumentFactory:
         self._old: list[object] = []
 
     def embedder(self, name: str) -> Embedder:
-        """An embedding model by its name."""
+        """An embedding model by name."""
         tables = self._settings().models
         table = tables.get(name)
         if table is None:
@@ -67,7 +67,7 @@ class DocumentFactory:
         return made
 
     def reranker(self) -> Reranker | None:
-        """What puts passages in order; None: it is off."""
+        """The reranker of passages; None if it is off."""
         spec = reranker_spec(self._settings())
         if spec is None:
             return None
@@ -81,10 +81,10 @@ class DocumentFactory:
         return made
 
     def place_of(self, place: str) -> str:
-        """The name of a place.
+        """Check the name of a vector store.
 
         Raises:
-            SettingError: It is that of another kind of store.
+            SettingError: It belongs to another kind of store.
         """
         in_store = self._store.vector_backend
         if place in _IN_STORE and place != in_store:
@@ -99,8 +99,8 @@ class DocumentFactory:
         return in_store if place == "auto" else place
 
     def vectors(self, place: str) -> VectorStore:
-        """The vector store of a place."""
-        # What a backup of another kind of store brought lies in the same table here.
+        """The vector store with a name."""
+        # Vectors from a backup of another kind of store are in the same table here.
         name = self._store.vector_backend if place in {"auto", *_IN_STORE} else place
         return self._vectors.get(
             PluginSpec(
@@ -112,7 +112,7 @@ class DocumentFactory:
         )
 
     async def aclose(self) -> None:
-        """End the embedders and the reranker."""
+        """Close the embedders and the reranker."""
         for backend in (
             *self._old,
             *(made for _, made in self._embedders.values()),

@@ -1,4 +1,4 @@
-"""Builds what tells the intents of messages and finds the rules for them."""
+"""Builds intent detection and the rules of intents."""
 
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -16,25 +16,25 @@ __all__ = ["IntentParts", "open_intents", "working_folder"]
 
 @dataclass(frozen=True, kw_only=True)
 class IntentParts:
-    """What tells the intents of messages and finds the rules for them."""
+    """The parts of intent detection."""
 
     recognizer: Recognizer
-    """Tells the intents."""
+    """Classifies messages."""
 
     rulebook: Rulebook
     """The rules of the packs."""
 
     log: DetectionLog
-    """Records what was detected."""
+    """Records detected intents."""
 
     service: IntentService
-    """Puts the three together."""
+    """Combines the three."""
 
 
 def open_intents(
     stack: AsyncExitStack, settings: CurrentSettings, store: Store, search_factory: SearchFactory
 ) -> IntentParts:
-    """What tells intents, without any pack yet; closing the stack closes it."""
+    """Open intent detection without packs; closing the stack closes it."""
     recognizer = Recognizer(embedder=search_factory.embedder_if_usable(), cache=learned_dir())
     stack.push_async_callback(recognizer.aclose)
     detections = DetectionLog(
@@ -58,7 +58,7 @@ def open_intents(
 
 
 def working_folder() -> Path:
-    """The folder in which the command runs; the root of the file system if it was removed."""
+    """The current working folder; the file system root if it was deleted."""
     try:
         return Path.cwd()
     except OSError:

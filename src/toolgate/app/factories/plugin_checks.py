@@ -1,4 +1,4 @@
-"""Refuses plugins that settings name and that do not exist, before anything needs them."""
+"""Rejects unknown plugins in the settings, before anything needs them."""
 
 from toolgate.app.factories.search import Strategies
 from toolgate.base.plugins import check_name, check_options
@@ -10,12 +10,12 @@ __all__ = ["check_plugins", "plugin_problems", "reranker_spec", "sandbox_spec"]
 
 
 def check_plugins(settings: Settings) -> None:
-    """Refuse a reranker or a sandbox that does not exist, and wrong options of the reranker.
+    """Reject an unknown reranker or sandbox, and invalid options of the reranker.
 
-    A sandbox is looked for by its name alone: its library is large, and may be installed later.
+    Only the name of a sandbox is checked: its library is large and may be installed later.
 
     Raises:
-        ConfigError: One of them is so.
+        ConfigError: A plugin is unknown, or an option is invalid.
     """
     if reranker := reranker_spec(settings.documents):
         check_options("reranker", reranker)
@@ -23,7 +23,7 @@ def check_plugins(settings: Settings) -> None:
 
 
 def plugin_problems(settings: Settings) -> list[ConfigError]:
-    """What `check_plugins` refuses, and all searches that may be used and cannot work."""
+    """The errors of `check_plugins`, and those of search strategies that cannot work."""
     strategies = Strategies(settings.search, {})
     selector, service = settings.search.selector, settings.catalog_search
     searches: dict[str, tuple[str, str]] = dict.fromkeys(
@@ -48,7 +48,7 @@ def plugin_problems(settings: Settings) -> list[ConfigError]:
 
 
 def reranker_spec(settings: DocumentSettings) -> PluginSpec | None:
-    """What puts passages in order, as the settings name it; None: it is off."""
+    """The configured reranker of documents; None if it is off."""
     if settings.reranker == "off":
         return None
     return PluginSpec(
@@ -60,7 +60,7 @@ def reranker_spec(settings: DocumentSettings) -> PluginSpec | None:
 
 
 def sandbox_spec(settings: ProgramSettings) -> PluginSpec:
-    """What runs programs, as the settings name it."""
+    """The configured sandbox of programs."""
     return PluginSpec(
         name=settings.sandbox,
         setting="programs.sandbox",

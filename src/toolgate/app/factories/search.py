@@ -1,4 +1,4 @@
-"""Builds search strategies, their embedder and their parts from the settings."""
+"""Builds search strategies, their embedder and their other parts from the settings."""
 
 import logging
 from collections.abc import Iterator, Mapping
@@ -28,23 +28,23 @@ log = logging.getLogger(__name__)
 
 
 class SearchFactory:
-    """The searches of a running gateway, replaced as a whole when their settings change."""
+    """The search strategies of a gateway, replaced as a whole when their settings change."""
 
     def __init__(self, settings: Settings, services: Mapping[str, object]) -> None:
         self._services = services
         self._now = self._prepared(settings)
         self.index = ToolIndex(self._now.arms)
-        """The tools that are searched."""
+        """Index of tools."""
         self.contents = ToolIndex(self._now.contents)
-        """Prompts, resources, templates and skills, searched beside them."""
+        """Index of prompts, resources, templates and skills."""
 
     @property
     def strategies(self) -> "Strategies":
-        """Builds further searches with the same options and the same embedder."""
+        """Builds further strategies with the same options and embedder."""
         return self._now.strategies
 
     def embedder_if_usable(self) -> Embedder | None:
-        """What gives texts their vectors; None, with a warning, if it cannot be built."""
+        """The embedder; None, with a warning, if it cannot be built."""
         try:
             return self.strategies.embedder()
         except ConfigError as error:
@@ -52,10 +52,10 @@ class SearchFactory:
             return None
 
     def prepare(self, settings: Settings) -> "Prepared":
-        """The searches that these settings want, for `reload`; nothing is replaced yet.
+        """Build the strategies of new settings for `reload`, without replacing any.
 
         Raises:
-            ConfigError: There is no such search or embedder, or its options are wrong.
+            ConfigError: A strategy or embedder does not exist, or has invalid options.
         """
         return self._now if self._now.wanted == _wanted(settings) else self._prepared(settings)
 
@@ -74,7 +74,7 @@ class SearchFactory:
         )
 
     async def reload(self, prepared: "Prepared") -> None:
-        """Search as prepared; what searched before is ended."""
+        """Replace the strategies by prepared ones, and close the old ones."""
         if prepared is self._now:
             return
         before, self._now = self._now, prepared
@@ -83,41 +83,41 @@ class SearchFactory:
         await before.aclose()
 
     async def aclose(self) -> None:
-        """End all searches."""
+        """Close all strategies."""
         await self._now.aclose()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """Searches that are built and not yet used."""
+    """Strategies that are built but not yet used."""
 
     wanted: tuple[object, ...]
-    """What the settings say."""
+    """The settings that they were built from."""
 
     strategies: "Strategies"
-    """What built them."""
+    """Their builder."""
 
     arms: Experiment
-    """Which search a conversation gets."""
+    """Assigns strategies to conversations."""
 
     contents: Experiment
-    """The search over what is no tool."""
+    """The strategy for everything except tools."""
 
     async def aclose(self) -> None:
-        """End them."""
+        """Close them."""
         for arm in (*self.arms.all, *self.contents.all):
             await end(arm.strategy)
         await self.strategies.aclose()
 
 
 class Strategies:
-    """Builds search strategies by name, with the options that the settings have for them.
+    """Builds search strategies by name, with their options from the settings.
 
-    All of them share one embedder, which is made when the first of them asks for it.
+    All of them share one embedder, which is built when it is first needed.
     """
 
     def __init__(self, settings: SearchSettings, services: Mapping[str, object]) -> None:
-        """What is built uses `services`, such as `store`, beside what this makes itself."""
+        """Strategies can use `services`, such as `store`, and those built here."""
         self._settings = settings
         self._services = services
         self._embedder: Embedder | None = None
@@ -131,16 +131,16 @@ class Strategies:
         setting: str = "optimization",
         keeps: bool = False,
     ) -> SearchStrategy:
-        """A search with an empty index; its owner ends it with `end`.
+        """Build a strategy with an empty index; the caller closes it with `end`.
 
         Args:
-            name: File name in `search/`.
-            selector: What picks from the best that it finds; empty: nothing does.
-            setting: Where the name stands in the settings, for messages.
-            keeps: Whether its vectors are kept in the store, which knows one catalog.
+            name: A file name in `search/strategies/`.
+            selector: Selects from its best hits; empty: none.
+            setting: The setting with the name, for messages.
+            keeps: Whether its vectors are saved in the store, which knows one catalog.
 
         Raises:
-            ConfigError: There is no such search, or its options are wrong.
+            ConfigError: The strategy does not exist, or its options are invalid.
         """
         spec = self._spec(name, setting)
         made = make(
@@ -159,10 +159,10 @@ class Strategies:
         )
 
     def arms(self, settings: Settings) -> Experiment:
-        """The search of each conversation, as `optimization` and `experiment_percent` say.
+        """The strategies of conversations, as `optimization` and `experiment_percent` say.
 
         Raises:
-            ConfigError: There is no such search, or its options are wrong.
+            ConfigError: A strategy does not exist, or its options are invalid.
         """
         share = settings.experiment_percent
         names = settings.optimizations
@@ -186,10 +186,10 @@ class Strategies:
         return Experiment(main=main, control=control, share_percent=share, further=others)
 
     def for_contents(self, settings: Settings) -> Experiment:
-        """The search over prompts, resources, templates and skills.
+        """The strategy for prompts, resources, templates and skills.
 
-        It always embeds with the model in the package: there are few of them, so their vectors are
-        kept nowhere, and no service is asked for them anew at each start.
+        It always uses the bundled embedding model: there are few entries, so their vectors are
+        not saved, and no external service has to embed them at each start.
         """
         words_alone = settings.optimizations <= {"bm25", "off"}
         name = "bm25" if words_alone else "hybrid"
@@ -203,10 +203,10 @@ class Strategies:
         )
 
     def embedder(self) -> Embedder:
-        """What gives texts their vectors.
+        """The embedder.
 
         Raises:
-            ConfigError: There is no such embedder, or its options are wrong.
+            ConfigError: It does not exist, or its options are invalid.
         """
         if self._embedder is None:
             spec = PluginSpec(
@@ -219,10 +219,10 @@ class Strategies:
         return self._embedder
 
     def vectors(self) -> ToolVectorStore | None:
-        """Where vectors are kept; None: nowhere.
+        """The vector store of tools; None if vectors are not saved.
 
         Raises:
-            ConfigError: There is no such place, or its options are wrong.
+            ConfigError: It does not exist, or its options are invalid.
         """
         store, stores = self._services.get("store"), self._services.get("vector_stores")
         name = self._settings.vectors
@@ -238,14 +238,14 @@ class Strategies:
         return self._vectors
 
     def index_file(self) -> Path | None:
-        """The path beside the store to whose name searches add what they keep; None: nowhere."""
+        """Path prefix of the files in which strategies save their index; None: no files."""
         store = self._services.get("store")
         if self._settings.vectors == "off" or not isinstance(store, Store):
             return None
         return store.cache_path(data_dir())
 
     async def aclose(self) -> None:
-        """End the embedder."""
+        """Close the embedder."""
         await end(self._embedder)
 
 
@@ -260,7 +260,7 @@ def _wanted(settings: Settings) -> tuple[object, ...]:
 
 
 class _StrategyServices(Mapping[str, object]):
-    """What a search may ask for."""
+    """The services available to a strategy."""
 
     def __init__(
         self, strategies: Strategies, others: Mapping[str, object], *, keeps: bool

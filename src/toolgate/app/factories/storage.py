@@ -1,4 +1,4 @@
-"""Opens the store, the key that signs what is handed out, and the audit."""
+"""Opens the store, the signing key, and the audit log."""
 
 import logging
 from contextlib import AsyncExitStack
@@ -22,21 +22,22 @@ log = logging.getLogger(__name__)
 
 _IN_MEMORY = "sqlite://"
 _RETRY_S = 1.0
-"""Seconds between two attempts to open the store; chosen."""
+"""Seconds between two attempts to open the store (chosen)."""
 
 
 class VectorStores:
-    """Makes each vector store once, so that tools and documents in one place share it."""
+    """Builds each vector store once, so that tools and documents share it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._made: list[tuple[PluginSpec, VectorStore]] = []
 
     def get(self, spec: PluginSpec) -> VectorStore:
-        """The vector store of this name with these options.
+        """The vector store with this name and these options.
 
         Raises:
-            ConfigError: There is none, its library is not installed, or its options are wrong.
+            ConfigError: It does not exist, its library is not installed, or its options are
+                invalid.
         """
         for made, vectors in self._made:
             if (made.name, made.options) == (spec.name, spec.options):
@@ -47,7 +48,7 @@ class VectorStores:
         return vectors
 
     async def aclose(self) -> None:
-        """Close all of them."""
+        """Close all vector stores."""
         for _, vectors in self._made:
             await vectors.aclose()
         self._made.clear()
@@ -55,37 +56,37 @@ class VectorStores:
 
 @dataclass(frozen=True, kw_only=True)
 class Storage:
-    """Where a gateway keeps things."""
+    """The storage of a gateway."""
 
     store: Store
-    """Everything relational."""
+    """The relational store."""
 
     vectors: VectorStores
-    """Vector stores of tools and documents, by the names in the settings."""
+    """Vector stores of tools and documents, by name in the settings."""
 
     signer: Signer
-    """Signs handles, cursors and links; all replicas of a store have the same key."""
+    """Signs handles, cursors and links; all replicas of a store share its key."""
 
     audit: AuditParts
-    """Writes and signs the audit."""
+    """Writes and signs the audit log."""
 
     problem: str = ""
-    """Why the configured store cannot be opened, so that nothing is kept; empty: it is open."""
+    """Why the configured store cannot be opened, so that nothing is stored; empty if it is open."""
 
 
 async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: float) -> Storage:
-    """The storage of a gateway; closing the stack closes it.
+    """Open the storage of a gateway; closing the stack closes it.
 
     Args:
         stack: Closes what is opened.
-        settings: Which store, and what happens without it.
-        wait_s: Seconds to retry a store that cannot be opened. After that, `audit.on_failure =
-            "open"` means an empty store in memory. 0: one attempt, and never a store in memory.
+        settings: The store, and what happens without it.
+        wait_s: Seconds to retry opening the store. After that, `audit.on_failure = "open"`
+            selects an empty store in memory. 0: one attempt, and never a store in memory.
 
     Raises:
-        SettingError: An audit destination cannot be used.
+        SettingError: A destination of the audit log cannot be used.
         StoreError: The store cannot be opened.
-        StoreVersionError: It has to be upgraded, or is newer than this version.
+        StoreVersionError: Its schema must be upgraded, or is newer than this version.
     """
     problem = ""
     try:
@@ -113,9 +114,9 @@ async def open_storage(stack: AsyncExitStack, settings: Settings, *, wait_s: flo
 
 
 async def _open(url: str, wait_s: float) -> tuple[Store, bytes]:
-    """An open store and its installation key, which a new store has to be able to keep.
+    """Open a store, and read or create its installation key.
 
-    What may pass by itself (an outage, a full disk, a lock) is retried.
+    Temporary failures (an outage, a full disk, a lock) are retried.
     """
     until = monotonic() + wait_s
     is_reported = False

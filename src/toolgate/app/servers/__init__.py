@@ -1,1 +1,1 @@
-"""Builds what connects to servers, and knows which servers are configured."""
+"""Builds the connections to servers, and manages which servers are configured."""

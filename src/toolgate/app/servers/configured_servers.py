@@ -1,4 +1,4 @@
-"""All servers of a gateway: those of files, of the store and of packs."""
+"""All servers of a gateway: from files, from the store and from packs."""
 
 import logging
 from collections.abc import Callable
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class ConfiguredServers:
-    """Brings the catalog in line with files, store and packs."""
+    """Keeps the catalog up to date with files, store and packs."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class ConfiguredServers:
         self._catalog = catalog
 
     async def specs(self, settings: Settings) -> list[ServerSpec]:
-        """The servers that these settings, the store and the packs configure.
+        """The servers configured by these settings, the store and the packs.
 
         Raises:
-            SettingError: A name is configured twice, or the servers do not fit the settings.
+            SettingError: A name is configured twice, or a server does not fit the settings.
         """
         specs = await self._registry.specs(settings)
         if settings.tool_names != "flat":
@@ -50,23 +50,23 @@ class ConfiguredServers:
         return self._registry.overridden(specs)
 
     async def load(self) -> None:
-        """Fill the catalog with the stored listings, and connect.
+        """Load the stored listings into the catalog, and connect.
 
         Raises:
-            SettingError: The servers do not fit together.
+            SettingError: The servers conflict.
         """
         await self._catalog.load(await self.specs(self._settings()))
 
     async def reload(self, settings: Settings) -> None:
-        """Use the servers of these settings; unchanged servers keep running.
+        """Apply the servers of new settings; unchanged servers keep running.
 
         Raises:
-            SettingError: The servers do not fit together; nothing was changed.
+            SettingError: The servers conflict; nothing was changed.
         """
         await self._catalog.reload(await self.specs(settings))
 
     async def follow_store(self) -> None:
-        """Adopt what other processes have changed in the store; what cannot be is logged."""
+        """Apply changes that other processes made in the store; invalid ones are logged."""
         try:
             await self._catalog.adopt_decisions()
             async with self._registry.foreign_change() as is_changed:
@@ -76,7 +76,7 @@ class ConfiguredServers:
             log.warning("stored servers not taken over", extra={"error": error.full_text})
 
     async def follow_packs(self) -> None:
-        """Adopt the servers of the packs as they are now; what cannot be is logged."""
+        """Apply the current servers of packs; invalid ones are logged."""
         try:
             await self.reload(self._settings())
         except ConfigError as error:

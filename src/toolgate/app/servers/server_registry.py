@@ -1,4 +1,4 @@
-"""Which servers are configured: in files, in packs, or in the store, and what overrides them."""
+"""The configured servers: where they are configured, and what overrides them."""
 
 import asyncio
 import logging
@@ -32,16 +32,16 @@ __all__ = ["ServerRegistry"]
 log = logging.getLogger(__name__)
 
 _DEFAULTS: Json = {"enabled": True, "tool_permissions": {}, "start": "always"}
-"""Values that are not written, by the keys that can be changed here; others always are."""
+"""Default values of the keys that can be changed here; defaults are not written."""
 
 _CHANGEABLE = (*_DEFAULTS, "idle_s")
 
 
 class ServerRegistry:
-    """Where servers are kept.
+    """Changes servers where they are configured.
 
-    Servers of `toolgate.toml` are changed there. Where it cannot be written, or another file or a
-    pack has a server, an override in the store changes it.
+    Servers in `toolgate.toml` are changed there. If that is not writable, or a server comes from
+    another file or a pack, an override in the store changes it.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class ServerRegistry:
         return specs
 
     def overridden(self, specs: Sequence[ServerSpec]) -> list[ServerSpec]:
-        """Servers of files and packs with what the store overrides; without those removed there."""
+        """Apply the store's overrides to servers of files and packs, and drop removed ones."""
         overrides = {row.name: row.config for row in self._rows if row.is_override}
         return [
             _overridden(spec, overrides.get(spec.name, {}))
@@ -94,7 +94,7 @@ class ServerRegistry:
 
     @property
     def removed(self) -> dict[str, str]:
-        """Servers that a file configures and that were removed here: name and file."""
+        """Names and files of configured servers that an override removes."""
         return {
             row.name: str(row.config.get("source", ""))
             for row in self._rows
@@ -103,7 +103,7 @@ class ServerRegistry:
 
     @asynccontextmanager
     async def foreign_change(self) -> AsyncGenerator[bool]:
-        """Whether other processes have changed stored servers; no change starts meanwhile.
+        """Whether other processes changed stored servers; no change starts meanwhile.
 
         Raises:
             StoreError: The store cannot be read.
@@ -115,14 +115,14 @@ class ServerRegistry:
 
     @asynccontextmanager
     async def _change(self, name: str) -> AsyncGenerator[None]:
-        """A change of our own of one server, which is not one to follow afterwards."""
+        """Make a change to a server, which is then not followed as a foreign change."""
         async with self._lock:
             yield
             now = [row for row in await self._store.servers.select(None) if row.name == name]
             self._rows = [row for row in self._rows if row.name != name] + now
 
     async def _opened_spec(self, row: StoredServer) -> ServerSpec:
-        """The server of a row; one whose secrets cannot be read is disabled, and says why."""
+        """Read a server from its row; disabled with a reason if its secrets are unreadable."""
         try:
             if has_plain_secrets(row):  # written before there was encryption
                 await self._store.servers.save(await self._sealed.seal(row))
@@ -183,14 +183,14 @@ class ServerRegistry:
             raise
 
     async def remove(self, project_id: str, name: str) -> None:
-        """Remove a server where it is kept, and end it; of a file, a copy is left beside it."""
+        """Remove a server from its configuration and end it; a backup of its file is kept."""
         async with self._change(name):
             row = await self._stored(project_id, name)
             if row is not None:
                 await self._store.servers.delete(row.server_id)
             else:
                 await self._remove_configured(name)
-            # A server that gets this name later must not get the logins of this one.
+            # A later server with this name must not get the logins of this one.
             await self._store.credentials.delete(name)
             await self._catalog.remove(name)
 
@@ -215,10 +215,10 @@ class ServerRegistry:
         await self._save_override(spec, override, {"removed": True})
 
     async def restore(self, name: str) -> None:
-        """Undo a removal that is kept in the store, and start the server again.
+        """Undo a removal saved in the store, and start the server again.
 
         Raises:
-            UnknownServerError: No such server was removed here.
+            UnknownServerError: No such server was removed.
         """
         async with self._change(name):
             override = await self._override(name)
@@ -233,7 +233,7 @@ class ServerRegistry:
                     await self._catalog.add(spec)
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
-        """Switch a server on or off where it is kept."""
+        """Enable or disable a server in its configuration."""
         async with self._change(name):
             row = await self._stored(project_id, name)
             if row is None:
@@ -244,7 +244,7 @@ class ServerRegistry:
             await self._catalog.replace(_stored_spec(changed))
 
     async def schedule(self, project_id: str, name: str, changes: Json) -> None:
-        """Say when a server runs, where it is kept: its keys `start` and `idle_s`."""
+        """Set when a server runs: its keys `start` and `idle_s`."""
         async with self._change(name):
             row = await self._stored(project_id, name)
             if row is None:
@@ -257,7 +257,7 @@ class ServerRegistry:
             await self._catalog.replace(spec)
 
     async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
-        """Take a tool away from everybody, or give it back, where its server is kept."""
+        """Disable a tool for everyone, or enable it again, in the configuration of its server."""
         async with self._change(name):
             row = await self._stored(project_id, name)
             before = (
@@ -280,7 +280,7 @@ class ServerRegistry:
             await self._catalog.replace(_stored_spec(changed))
 
     async def _change_configured(self, name: str, changes: Json) -> None:
-        """Change a server of a file or a pack: in `toolgate.toml`, else by an override."""
+        """Change a server of a file or pack: in `toolgate.toml`, or else by an override."""
         spec = self._spec(name)
         if spec.problem and changes.get("enabled"):
             raise SettingError(f"Server {name!r} cannot be enabled: {spec.problem}")
@@ -330,13 +330,13 @@ class ServerRegistry:
         raise UnknownServerError(f"There is no server {name!r}.", hint="See: toolgate servers list")
 
     def _own_file(self, spec: ServerSpec) -> Path | None:
-        """The `toolgate.toml` that has a server; None: another file, a pack or a program has it."""
+        """The `toolgate.toml` with a server; None if it is configured elsewhere."""
         path = self._settings().config_file
         return path if path is not None and str(path) == spec.source else None
 
 
 def _overridden(spec: ServerSpec, config: Json) -> ServerSpec:
-    """A server with what an override changes."""
+    """Apply an override to a server."""
     changes = _only_changes(config)
     if not changes:
         return spec
@@ -359,13 +359,13 @@ def _only_changes(config: Json) -> Json:
 
 
 def _change_in_file(path: Path, name: str, changes: Json) -> None:
-    """Change a server in a file, of which the version before is kept beside it."""
+    """Change a server in a file, and keep a backup of the file."""
     _copy(path, path.with_name(f"{path.name}.toolgate-previous"))
     change_server_in_file(path, name, changes)
 
 
 def _remove_from_file(path: Path, name: str) -> None:
-    """Take a server out of a file, of which a copy with a free name is kept beside it."""
+    """Remove a server from a file, and keep a backup of the file under a free name."""
     copy, number = path.with_name(f"{path.name}.toolgate-backup"), 2
     while copy.exists():
         copy = path.with_name(f"{path.name}.toolgate-backup-{number}")

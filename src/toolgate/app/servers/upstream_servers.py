@@ -1,4 +1,4 @@
-"""Builds what connects to servers, keeps their credentials, and lists their tools."""
+"""Builds the connections to servers, their credentials, and the catalog of their tools."""
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -24,22 +24,22 @@ __all__ = ["UpstreamServers", "open_upstream_servers"]
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamServers:
-    """The servers of a gateway, none of them added yet."""
+    """The server-related parts of a gateway, before servers are added."""
 
     fleet: Fleet
-    """Keeps the connections."""
+    """The connections."""
 
     catalog: Catalog
-    """Lists what the servers offer."""
+    """The catalog of what servers offer."""
 
     quarantine: Quarantine
-    """Holds tools back until they are accepted."""
+    """Withholds definitions until they are accepted."""
 
     credentials: CredentialProvider
-    """Gives the credentials for servers."""
+    """Provides the credentials for servers."""
 
     login_links: LoginLinks
-    """Links to the pages where people log in to servers."""
+    """Links to the pages where users log in to servers."""
 
 
 def open_upstream_servers(
@@ -51,12 +51,12 @@ def open_upstream_servers(
     hold: bool,
     wires: Mapping[str, WireMaker],
 ) -> UpstreamServers:
-    """What connects to servers and lists their tools; closing the stack ends all but the catalog.
+    """Open the server-related parts; closing the stack closes all but the catalog.
 
     Args:
         stack: Closes what is opened.
         settings: The current settings.
-        storage: Where listings and credentials are kept.
+        storage: Stores listings and credentials.
         connect: As for `open_app`.
         hold: As for `open_app`.
         wires: As for `open_app`.

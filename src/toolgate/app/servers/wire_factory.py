@@ -1,4 +1,4 @@
-"""Builds the connections to servers, with the HTTP clients and credentials that they use."""
+"""Builds transports to servers, with their HTTP clients and credentials."""
 
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
@@ -16,7 +16,7 @@ _OUTBOUND_MODULE = "toolgate.security.outbound"
 
 
 class OutboundClients:
-    """The HTTP clients of a gateway; their library is loaded when the first one is needed."""
+    """The HTTP clients of a gateway; their library is loaded on first use."""
 
     def __init__(self, settings: OutboundSettings) -> None:
         """Load nothing yet."""
@@ -24,7 +24,7 @@ class OutboundClients:
         self._outbound: Any = None
 
     def __call__(self) -> Any:
-        """The `Outbound` of the gateway."""
+        """The gateway's `Outbound`."""
         if self._outbound is None:
             self._outbound = import_module(_OUTBOUND_MODULE).Outbound(self._settings, proxies())
         return self._outbound
@@ -36,7 +36,7 @@ class OutboundClients:
 
 
 class WireFactory:
-    """Makes the wire of a server; child processes end with the gateway, even if it is killed."""
+    """Creates the transport of a server; child processes end with the gateway, even on a kill."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class WireFactory:
         credentials: CredentialProvider,
         wires: Mapping[str, WireMaker],
     ) -> None:
-        """Make no wire yet.
+        """Create the factory.
 
         Args:
             outbound: The HTTP clients.
-            credentials: Gives each connection its credential.
-            wires: Wires by server name that replace those of the settings, for tests.
+            credentials: Provides the credential of each connection.
+            wires: Transports by server name that replace those of the settings, for tests.
         """
         self._wires = wires
         self._services: dict[str, Callable[[ServerSpec], object]] = {
@@ -64,19 +64,19 @@ class WireFactory:
         self._environment = base_environment()
 
     def __call__(self, spec: ServerSpec) -> Wire:
-        """A fresh wire for a server."""
+        """A new transport to a server."""
         if spec.name in self._wires:
             return self._wires[spec.name](spec)
         plugin = PluginSpec(name=spec.kind, setting=f"server.{spec.name}", options=spec.options)
         return make("transport", Wire, plugin, _WireServices(spec, self._services))
 
     async def aclose(self) -> None:
-        """End the process that watches over the children."""
+        """End the process that watches the children."""
         await self._guard.aclose()
 
 
 class _WireServices(Mapping[str, object]):
-    """What the wire of one server may ask for; made when it does."""
+    """The services available to the transport of a server, created on first use."""
 
     def __init__(
         self, spec: ServerSpec, services: Mapping[str, Callable[[ServerSpec], object]]

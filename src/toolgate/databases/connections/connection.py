@@ -47,15 +47,15 @@ log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _AT_ONCE: Final = 4
-"""Questions that one database is asked at the same time."""
+"""Concurrent requests to one database (chosen)."""
 
 _ENDING_S: Final = 3.0
-"""Seconds that a database may take to hear that nobody waits for a statement any more."""
+"""Seconds to cancel a statement in the database (chosen)."""
 
 _STATEMENT_TIMEOUT: Final = (
     r"interrupted|statement timeout|ora-01013|execution time exceeded|dpy-4024"
 )
-"""What drivers say of a statement that took longer than it may."""
+"""Errors of drivers for a statement that exceeded its time limit."""
 
 _REASONS: Final = (
     ("authentication", r"role .* does not exist", "there is no such user", "Correct the address."),
@@ -135,18 +135,19 @@ _REASONS: Final = (
         "Try again.",
     ),
 )
-"""What drivers say, what it means, and what to do. Their own words would show hosts and users."""
+"""Error texts of drivers, their meaning, and what to do. The original texts could show hosts and
+users."""
 
 
 class Connection:
-    """One named database. Nothing is connected before it is read."""
+    """A named database, connected on first use."""
 
     def __init__(self, name: str, table: ConnectionTable) -> None:
-        """Name a database.
+        """Create a connection without connecting.
 
         Args:
-            name: As the settings have it.
-            table: What the settings say about it.
+            name: Its name in the settings.
+            table: Its settings.
         """
         self.name = name
         self.table = table
@@ -155,45 +156,45 @@ class Connection:
 
     @property
     def description(self) -> str:
-        """What is in it, for people and models."""
+        """Description of the contents, for people and models."""
         return self.table.description
 
     @cached_property
     def dialect(self) -> str:
-        """Kind of the database, as `sqlite` or `postgresql`; empty where the address is none."""
+        """SQL dialect, such as `sqlite` or `postgresql`; empty if the address is invalid."""
         try:
             return self._url.get_backend_name()
         except SettingError:
             return ""
 
     async def reading(self, work: Callable[[sa.Connection], _T]) -> _T:
-        """Read, in a thread and in a transaction that cannot write and sees one moment.
+        """Run work in a thread, in a read-only transaction with a consistent snapshot.
 
         Raises:
             DatabaseError: The database cannot be reached or read, or took longer than `timeout_s`.
-            MissingExtraError: The library for this kind of database is not installed.
-            SettingError: The address is none.
+            MissingExtraError: The library of this database is not installed.
+            SettingError: The address is invalid.
         """
         return await self._in_thread(partial(self._read, work), self.table.timeout_s)
 
     async def run_query(
         self, statement: str, *, limits: QueryLimits | None = None, tag: str = ""
     ) -> QueryResult:
-        """Run one statement, with all that the database itself can do against changes.
+        """Run a statement, with all protection against changes that the database offers.
 
-        WARNING: no database keeps all of its state from a user who may only read. `judge` of
-        `toolgate.databases.sql_guard` judges statements; this is the second line.
+        WARNING: no database protects all of its state from a user who may only read. `judge` in
+        `toolgate.databases.sql_guard` checks statements; this is the second line of defence.
 
         Args:
             statement: One statement, without a semicolon.
-            limits: How much of the answer is taken.
-            tag: Who asks; whoever watches the sessions of the database sees it.
+            limits: Limits of the result.
+            tag: Name of the caller, shown in the database's list of sessions.
 
         Raises:
-            DatabaseError: The database cannot be reached or read, or took longer than allowed.
-            MissingExtraError: The library for this kind of database is not installed.
-            SettingError: The address is none.
-            StatementError: The database does not run this statement.
+            DatabaseError: The database cannot be reached or read, or took too long.
+            MissingExtraError: The library of this database is not installed.
+            SettingError: The address is invalid.
+            StatementError: The database rejected the statement.
         """
         seconds = self.table.timeout_s
         query_limits = limits or QueryLimits()
@@ -215,15 +216,15 @@ class Connection:
                     await to_thread.run_sync(_end, running, abandon_on_cancel=True)
 
     async def schema(self, schemas: Sequence[str] | None = None) -> Schema:
-        """Its schema as it is now.
+        """The current schema.
 
         Args:
-            schemas: Schemas of the database to look at; None: those of the settings.
+            schemas: Database schemas to read; None: those of the settings.
 
         Raises:
             DatabaseError: The database cannot be reached or read, or took longer than `timeout_s`.
-            MissingExtraError: The library for this kind of database is not installed.
-            SettingError: The address is none.
+            MissingExtraError: The library of this database is not installed.
+            SettingError: The address is invalid.
         """
         if self.dialect == "sqlite":
             return await self._schema_in_worker()
@@ -234,7 +235,7 @@ class Connection:
         )
 
     async def aclose(self) -> None:
-        """Close what is open; may be called twice, and it can be used again."""
+        """Close all connections. Can be called twice, and the object can be used again."""
         await self._sqlite.aclose()
         engine = self.__dict__.pop("_engine", None)
         if engine is not None:
@@ -244,7 +245,7 @@ class Connection:
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(_AT_ONCE)
         try:
-            # The database is told the limit too; this is for one that does not even say so.
+            # The database gets the limit as well; this is for databases that do not answer at all.
             with anyio.fail_after(seconds + 1):
                 return await to_thread.run_sync(work, limiter=self._limiter, abandon_on_cancel=True)
         except TimeoutError as error:
@@ -318,7 +319,7 @@ class Connection:
         return "the process that ran it ended"
 
     def _not_run(self, error: Exception, limits: QueryLimits) -> DatabaseError | StatementError:
-        """What a driver says about a statement, or about its database."""
+        """The error for a failed statement or its database, from the driver's error."""
         cause = error.orig if isinstance(error, DBAPIError) and error.orig else error
         log.info("statement failed", extra={"connection": self.name}, exc_info=error)
         if re.search(_STATEMENT_TIMEOUT, str(cause).casefold()):
@@ -349,7 +350,7 @@ class Connection:
         )
 
     def _without_address(self, reason: str) -> str:
-        """The first line of what a driver says, without what the address is made of."""
+        """The first line of a driver's error, without parts of the address."""
         line = next(iter(reason.strip().splitlines()), "the driver gives no reason").rstrip(".")
         url = self._url
         for part in (url.password, url.username, url.host, url.database):
@@ -421,10 +422,10 @@ class Connection:
 
 
 class Connections(Mapping[str, Connection]):
-    """All named databases, by name."""
+    """All named databases."""
 
     def __init__(self, tables: Mapping[str, ConnectionTable] | None = None) -> None:
-        """Name databases; none is opened.
+        """Create the connections without connecting.
 
         Args:
             tables: `[connections]` of the settings.
@@ -443,11 +444,11 @@ class Connections(Mapping[str, Connection]):
         return len(self._connections)
 
     def chosen(self, name: str = "") -> Connection:
-        """The one of this name; without a name the only one there is.
+        """A connection by name; without a name, the only connection.
 
         Raises:
-            ArgumentError: There is none of this name, or none was named and there are several.
-            SettingError: There is none at all.
+            ArgumentError: The name is unknown, or missing although there are several connections.
+            SettingError: There are no connections.
         """
         if not self:
             raise SettingError(
@@ -474,7 +475,7 @@ class Connections(Mapping[str, Connection]):
         )
 
     async def reload(self, tables: Mapping[str, ConnectionTable]) -> None:
-        """Take new settings over; connections that stay as they are keep what they have open."""
+        """Apply new settings; unchanged connections stay open."""
         gone = [
             connection
             for name, connection in self._connections.items()
@@ -490,15 +491,15 @@ class Connections(Mapping[str, Connection]):
             await removed.aclose()
 
     async def aclose(self) -> None:
-        """Close what is open; may be called twice."""
+        """Close all connections. Can be called twice."""
         for connection in list(self._connections.values()):
             await connection.aclose()
 
 
 def _sqlite_engine(url: sa.URL, seconds: float) -> sa.Engine:
-    """An engine that makes no file, writes nothing, and gives up in time."""
+    """An engine that creates no file, writes nothing, and times out."""
     connect = partial(open_sqlite, url.database or "", seconds)
-    # A file can be replaced by another at any time, and opening it costs nothing: none stays open.
+    # Files are opened for each request: that costs nothing, and a file can be replaced at any time.
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
     listen(engine, "begin", _begin)
     return engine
@@ -513,7 +514,7 @@ _READ_ONLY: Final[Mapping[str, tuple[str, ...]]] = {
     "mariadb": ("SET SESSION max_statement_time={ms}/1000", "START TRANSACTION READ ONLY"),
     "oracle": ("SET TRANSACTION READ ONLY",),
 }
-"""How a transaction begins that cannot write, where the driver has no word for it."""
+"""Statements that start a read-only transaction, for drivers without an option for it."""
 
 
 def _run(statement: str, opened: sa.Connection) -> None:

@@ -9,15 +9,15 @@ from toolgate.databases.connections.schema import Schema, TableSchema
 __all__ = ["mermaid_diagram"]
 
 _MOST_COLUMNS: Final = 60
-"""Columns of a table that are drawn, chosen: more make a box taller than a page."""
+"""Columns of a table that are drawn (chosen: more make a box taller than a page)."""
 
 
 def mermaid_diagram(schema: Schema, names: Sequence[str] = ()) -> str:
-    """Tables, their columns and foreign keys, in the notation of Mermaid.
+    """Tables, columns and foreign keys in Mermaid notation.
 
     Args:
         schema: The schema; its views are left out.
-        names: Only these tables, and the keys between them; none: all.
+        names: Only these tables and the keys between them; empty: all.
     """
     chosen = set(names)
     tables = [
@@ -55,12 +55,12 @@ def _columns(table: TableSchema) -> list[str]:
 
 
 def _entity(name: str) -> str:
-    """A name as Mermaid takes it: any text in quotation marks."""
+    """A name in Mermaid notation: any text in quotation marks."""
     plain = " ".join(name.replace('"', "'").split())
     return plain if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", plain) else f'"{plain}"'
 
 
 def _word(text: str) -> str:
-    """A type or column: Mermaid takes letters, digits, underscores and hyphens."""
+    """A type or column in Mermaid notation: letters, digits, underscores and hyphens."""
     word = re.sub(r"[^A-Za-z0-9_-]+", "_", text).strip("_")
     return word if not word or word[0].isalpha() else f"c_{word}"

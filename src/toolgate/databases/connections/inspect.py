@@ -1,7 +1,7 @@
 """Reads a schema from a database through SQLAlchemy.
 
-PostgreSQL says itself how a type is written; elsewhere SQLAlchemy does, as far as it knows the
-type. SQLite has a reader of its own.
+PostgreSQL formats types itself; for other databases SQLAlchemy does, if it knows the type.
+SQLite has a separate reader.
 """
 
 import warnings
@@ -27,12 +27,12 @@ from toolgate.databases.connections.sqlite import read_sqlite_schema
 __all__ = ["read_schema", "schemas_of"]
 
 _Key: TypeAlias = tuple[str | None, str]
-"""Schema and name, as SQLAlchemy has them."""
+"""Schema and name, as SQLAlchemy returns them."""
 
 _OWN_SCHEMAS: Final = frozenset(
     {"information_schema", "pg_catalog", "pg_toast", "mysql", "performance_schema", "sys"}
 )
-"""Schemas of the databases themselves."""
+"""System schemas."""
 
 _RULES: Final = (("ondelete", "ON DELETE"), ("onupdate", "ON UPDATE"))
 _NO_RULE: Final = frozenset({"", "NO ACTION"})
@@ -46,19 +46,19 @@ _PARTS: Final = (
     "indexes",
     "table_comment",
 )
-"""What SQLAlchemy is asked for of every table."""
+"""The properties that are read of every table."""
 
 
 def read_schema(
     connection: sa.Connection, *, schemas: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> Schema:
-    """The schema as it is now; the connection should see one moment of the database.
+    """Read the current schema; the connection should provide a consistent snapshot.
 
     Args:
-        connection: An open one.
-        schemas: Schemas to look at; none: the usual one; `*`: all but the database's own. A
+        connection: An open connection.
+        schemas: Schemas to read; empty: the default schema; `*`: all but system schemas. A
             SQLite file has one.
-        exclude: Patterns of tables that are left out.
+        exclude: Patterns of tables to leave out.
 
     Raises:
         SQLAlchemyError: The database did not answer.
@@ -73,11 +73,11 @@ def read_schema(
 
 
 def schemas_of(inspector: Inspector, requested: Sequence[str]) -> list[str | None]:
-    """Names of the schemas that are meant; None is the usual one.
+    """Names of the requested schemas; None is the default schema.
 
     Args:
-        inspector: Of the database.
-        requested: Schemas by name; none: the usual one; `*`: all but the database's own.
+        inspector: Inspector of the database.
+        requested: Schema names; empty: the default schema; `*`: all but system schemas.
     """
     if not requested:
         return [None]
@@ -88,7 +88,7 @@ def schemas_of(inspector: Inspector, requested: Sequence[str]) -> list[str | Non
             for name in inspector.get_schema_names()
             if name.casefold() not in _OWN_SCHEMAS and not name.startswith("pg_")
         ]
-    # The usual one has to be asked for without its name, so that references to it have none.
+    # The default schema is requested without its name, so that references to it are unqualified.
     usual = inspector.default_schema_name
     return list(dict.fromkeys(None if name == usual else name for name in names))
 
@@ -98,7 +98,7 @@ class _SchemaReader:
         self._connection = connection
         self._exclude = exclude
         self._inspector: Inspector = sa.inspect(connection)
-        # Of the class `PGInspector`, which is not loaded for those who have no PostgreSQL.
+        # Not `isinstance`: that would load `PGInspector` even without PostgreSQL.
         self._postgres: Any = self._inspector if connection.dialect.name == "postgresql" else None
         self._usual = self._inspector.default_schema_name
         self._unread: dict[str, str] = {}
@@ -148,7 +148,7 @@ class _SchemaReader:
             )
 
     def _kinds(self, schema: str | None) -> dict[str, TableKind]:
-        """Names of all that has columns."""
+        """Names of all relations with columns, with their kind."""
         kinds: dict[str, TableKind] = dict.fromkeys(
             self._inspector.get_table_names(schema), "table"
         )
@@ -166,7 +166,7 @@ class _SchemaReader:
         return kinds
 
     def _part(self, part: str, schema: str | None, names: Iterable[str]) -> Mapping[_Key, Any]:
-        """One thing of all tables; of each by itself where one of them stops the others."""
+        """A property of all tables, read one by one if a table fails the bulk query."""
         together = getattr(self._inspector, f"get_multi_{part}")
         try:
             return together(schema=schema, kind=ObjectKind.ANY)
@@ -184,7 +184,7 @@ class _SchemaReader:
         return values
 
     def _written_types(self, schema: str | None) -> Mapping[str, Mapping[str, str]]:
-        """Types by table and column as the database writes them, where it can be asked."""
+        """Types by table and column as the database formats them, if it can."""
         types_by_table: dict[str, dict[str, str]] = {}
         if self._postgres is not None:
             rows = self._connection.execute(_POSTGRES_TYPES, {"schema": schema or self._usual})
@@ -276,7 +276,7 @@ def _checks(details: Mapping[str, Any]) -> list[str]:
 
 
 def _indexes(indexes: Iterable[Mapping[str, Any]]) -> list[Index]:
-    """Indexes without those that are there for a unique key."""
+    """Indexes except those of unique keys."""
     collected: list[Index] = []
     for index in indexes:
         if index.get("duplicates_constraint") or not index.get("name"):

@@ -1,4 +1,4 @@
-"""Reads from the catalog of a PostgreSQL database which names of a statement run users' code."""
+"""Finds out from the catalog of PostgreSQL which names in a statement run user-defined code."""
 
 from typing import Any, Final
 
@@ -16,8 +16,9 @@ _HARMLESS: Final = """
             WHERE d.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass
             AND d.objid = p.oid AND d.deptype = 'e'))
 """
-"""Immutable or stable, of an extension; or immutable, and of PostgreSQL itself, whose own objects
-have numbers below 16384. https://www.postgresql.org/docs/18/system-catalog-initial-data.html"""
+"""Immutable or stable functions of extensions, and immutable functions of PostgreSQL itself,
+whose built-in objects have oids below 16384.
+https://www.postgresql.org/docs/18/system-catalog-initial-data.html"""
 
 _OUTSIDE: Final = "n.nspname NOT IN ('pg_catalog', 'information_schema')"
 _VISIBLE: Final = "n.nspname = ANY (pg_catalog.current_schemas(false))"
@@ -42,7 +43,7 @@ _PLAIN: Final = """
         WHERE d.classid = 'pg_catalog.pg_type'::pg_catalog.regclass
         AND d.objid = t.oid AND d.deptype = 'e'))
 """
-"""Of PostgreSQL itself, an enum, or a base type of an extension."""
+"""Built-in types, enums, and base types of extensions."""
 _TYPES: Final = f"""
     SELECT n.nspname, w.typname, '', {_VISIBLE}, CASE t.typtype
         WHEN 'd' THEN t.typbasetype < 16384 AND NOT EXISTS (
@@ -86,7 +87,7 @@ _CASTS: Final = f"""
         OR c.castsource < 16384 AND (c.castcontext = 'i' OR t.oid < 16384
             OR t.typname = ANY (CAST(:words AS name[]))))
 """  # noqa: S608
-"""Casts from types that values in the statement can have: also `to_json` and `||` use them."""
+"""Casts from types that values of the statement can have; `to_json` and `||` use them as well."""
 _COLUMNS: Final = """
     SELECT n.nspname, c.relname, pg_catalog.pg_table_is_visible(c.oid), a.attname, field.attname
     FROM pg_catalog.pg_class c
@@ -102,11 +103,11 @@ _COLUMNS: Final = """
 
 
 def read_postgres_catalog(opened: sa.Connection, names: PostgresNames) -> PostgresCatalog:
-    """What a database has under the names of a statement, besides `pg_catalog`.
+    """The objects outside `pg_catalog` that the names of a statement refer to.
 
     Args:
         opened: A connection in a transaction.
-        names: Of the statement.
+        names: Names in the statement.
 
     Raises:
         SQLAlchemyError: The catalog cannot be read.
@@ -137,7 +138,7 @@ def read_postgres_catalog(opened: sa.Connection, names: PostgresNames) -> Postgr
 
 
 def _columns_by_table(rows: sa.CursorResult[Any]) -> dict[str, set[str]]:
-    """Columns by table, and by its name with its schema."""
+    """Columns by table name, with and without its schema."""
     columns: dict[str, set[str]] = {}
     row: tuple[str, str, bool, str, str | None]
     for row in map(tuple, rows):

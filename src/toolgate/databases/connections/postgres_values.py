@@ -36,6 +36,6 @@ _LOADERS: Final = {
 
 
 def forgive(connection: Connection[Any]) -> None:
-    """Give `infinity`, years beyond 9999 and the like as texts from now on."""
+    """Return `infinity`, years beyond 9999 and similar values as text from now on."""
     for name, loader in _LOADERS.items():
         connection.adapters.register_loader(name, loader)

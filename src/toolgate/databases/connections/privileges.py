@@ -10,7 +10,7 @@ import sqlalchemy as sa
 __all__ = ["write_privileges"]
 
 _MOST_NAMED: Final = 5
-"""Names in a sentence; chosen: readable in one line."""
+"""Names in a sentence (chosen: readable in one line)."""
 
 _POSTGRES_ROLE: Final = """
 SELECT rolsuper, rolcreaterole, rolcreatedb, rolreplication, rolbypassrls
@@ -67,7 +67,7 @@ _HARMLESS: Final = frozenset(
 
 
 def write_privileges(opened: sa.Connection) -> list[str]:
-    """What the user of a connection may change, a few words each; empty: nothing, or not known."""
+    """What the user of a connection may change, in short phrases; empty: nothing, or unknown."""
     find = _BY_DIALECT.get(opened.dialect.name)
     return [] if find is None else list(find(opened))
 

@@ -1,7 +1,7 @@
 """Runs one read-only statement in the database of a server, or in this process.
 
-The transaction is read-only already; here come whose session it is, and how a statement is ended
-that nobody waits for any more. Statements for SQLite run in a process of their own.
+The transaction is already read-only; this module names the session and cancels statements whose
+caller has left. Statements for SQLite run in a separate process.
 """
 
 from collections.abc import Callable, Generator
@@ -18,30 +18,30 @@ from toolgate.databases.statements import QueryLimits, QueryResult, result_of
 __all__ = ["RunningQuery", "forget_session", "run_query"]
 
 _AT_A_TIME: Final = 100
-"""Rows fetched at a time; chosen: limits are checked between two portions."""
+"""Rows fetched at a time (chosen: limits are checked between two portions)."""
 _LONGEST_TAG: Final = 63
-"""Bytes of a name of a program that PostgreSQL keeps."""
+"""Bytes of an application name that PostgreSQL keeps."""
 
 
 @dataclass
 class RunningQuery:
-    """A statement that may have to be ended from another thread."""
+    """A statement that can be cancelled from another thread."""
 
     interrupt: Callable[[], object] | None = field(default=None)
-    """Ends it in the database; None: nothing runs."""
+    """Cancels it in the database; None: nothing is running."""
 
 
 def run_query(
     opened: sa.Connection, statement: str, *, limits: QueryLimits, tag: str, running: RunningQuery
 ) -> QueryResult:
-    """Run one statement in the transaction that is open.
+    """Run a statement in the open transaction.
 
     Args:
         opened: A connection in a transaction.
         statement: The statement.
-        limits: How much is taken.
-        tag: Who asks, for whoever watches the sessions of the database.
-        running: Gets what ends it.
+        limits: Limits of the result.
+        tag: Name of the caller, shown in the database's list of sessions.
+        running: Receives the function that cancels the statement.
     """
     driver: Any = opened.connection.driver_connection
     ask = _ask_postgres if opened.dialect.name == "postgresql" else _ask_other
@@ -52,7 +52,7 @@ def run_query(
 
 
 def forget_session(opened: sa.Connection) -> None:
-    """Leave nothing of a statement in a session that others will use."""
+    """Reset a session, so that a statement leaves nothing behind for the next one."""
     if opened.dialect.name != "postgresql" or opened.invalidated or opened.closed:
         return
     driver: Any = opened.connection.driver_connection
@@ -72,14 +72,14 @@ def _ask_postgres(
     name = f"toolgate {tag}".encode("ascii", "replace")[:_LONGEST_TAG].decode()
     limit = str(max(1, round((limits.timeout_s or 3600) * 1000)))
     with closing(driver.cursor()) as cursor:
-        # A query has run now, so no statement can make the transaction one that writes.
+        # After the first query, no statement can make the transaction writable.
         cursor.execute(
             "SELECT set_config('application_name', %s, true), "
             "set_config('statement_timeout', %s, true)",
             (name, limit),
         )
     import_module("toolgate.databases.connections.postgres_values").forgive(driver)
-    # `stream` speaks the extended protocol, in which a text is one statement or an error.
+    # `stream` uses the extended protocol, which rejects texts of several statements.
     with closing(driver.cursor()) as cursor, closing(cursor.stream(statement)) as rows:
         first = next(rows, None)
         yield [(column.name, column.type_display) for column in cursor.description or ()]
@@ -89,7 +89,7 @@ def _ask_postgres(
 def _ask_other(
     driver: Any, statement: str, limits: QueryLimits, tag: str, running: RunningQuery
 ) -> Generator[Any]:
-    """Any other database, as far as its driver follows DB-API. Not tested."""
+    """Any other database whose driver follows DB-API. Not tested."""
     for name in ("cancel", "interrupt"):
         ends: Any = getattr(driver, name, None)
         if callable(ends):

@@ -1,4 +1,4 @@
-"""Lists tables and views of a database, fast for any number."""
+"""Lists the tables and views of a database, fast for any number."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,20 +20,20 @@ class Relation:
     """A table or a view."""
 
     name: str
-    """As the database writes it."""
+    """Its name in the database."""
 
     kind: str
     """`table`, `view` or `materialized view`."""
 
     schema: str = ""
-    """Its schema; empty: the usual one."""
+    """Its schema; empty: the default schema."""
 
     comment: str = ""
-    """What the database says about it."""
+    """Its comment in the database."""
 
     @property
     def full_name(self) -> str:
-        """With its schema where that is not the usual one."""
+        """The name, qualified if it is not in the default schema."""
         return f"{self.schema}.{self.name}" if self.schema else self.name
 
 

@@ -25,50 +25,50 @@ class ColumnSchema:
     """As the database writes it: `varchar(20)`."""
 
     nullable: bool = True
-    """Whether it may be empty."""
+    """Whether it may be null."""
 
     default: str = ""
-    """The expression; empty: none."""
+    """The default expression; empty: none."""
 
     computed: str = ""
-    """The expression of a computed column, or `identity`; else empty."""
+    """The expression of a computed column, or `identity`; empty otherwise."""
 
     comment: str = ""
-    """What the database says about it."""
+    """Its comment in the database."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignKey:
-    """Columns that refer to those of another table."""
+    """A reference from columns to columns of another table."""
 
     columns: tuple[str, ...]
-    """Here."""
+    """The referencing columns."""
 
     table: str
-    """There; with its schema where that is not the usual one."""
+    """The referenced table, qualified if it is not in the default schema."""
 
     to: tuple[str, ...]
-    """Columns there; as many as here."""
+    """The referenced columns, in the same order."""
 
     rule: str = ""
-    """What happens when they change: `ON DELETE CASCADE`."""
+    """Its actions, such as `ON DELETE CASCADE`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Index:
-    """An index that is not there for a key."""
+    """An index that does not belong to a key."""
 
     name: str
-    """As the database writes it."""
+    """Its name in the database."""
 
     columns: tuple[str, ...]
-    """Columns or expressions, in their order."""
+    """Columns or expressions, in order."""
 
     unique: bool = False
-    """Whether it also forbids equal values."""
+    """Whether it is unique."""
 
     where: str = ""
-    """The condition of a partial index; else empty."""
+    """The condition of a partial index; empty otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,75 +76,75 @@ class TableSchema:
     """A table or a view."""
 
     name: str
-    """With its schema where that is not the usual one: `sales.orders`."""
+    """Its name, qualified if it is not in the default schema: `sales.orders`."""
 
     kind: TableKind = "table"
-    """What it is."""
+    """Its kind."""
 
     columns: tuple[ColumnSchema, ...] = ()
-    """In the order of the database."""
+    """Columns in the order of the database."""
 
     primary_key: tuple[str, ...] = ()
-    """Its columns; empty: none."""
+    """Columns of the primary key; empty: none."""
 
     foreign_keys: tuple[ForeignKey, ...] = ()
-    """By columns."""
+    """Foreign keys, sorted by columns."""
 
     unique_keys: tuple[tuple[str, ...], ...] = ()
-    """The columns of each, by columns."""
+    """Columns of each unique key, sorted."""
 
     checks: tuple[str, ...] = ()
-    """Conditions on its rows, sorted."""
+    """Check constraints, sorted."""
 
     indexes: tuple[Index, ...] = ()
-    """By name."""
+    """Indexes, sorted by name."""
 
     definition: str = ""
-    """The statement of a view; else empty."""
+    """The statement of a view; empty otherwise."""
 
     comment: str = ""
-    """What the database says about it."""
+    """Its comment in the database."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedType:
-    """A type that has a name of its own, as PostgreSQL has them."""
+    """A named type, as in PostgreSQL."""
 
     name: str
-    """With its schema where that is not the usual one."""
+    """Its name, qualified if it is not in the default schema."""
 
     kind: Literal["enum", "domain"]
-    """A list of values, or another type with conditions."""
+    """A list of values, or another type with constraints."""
 
     values: tuple[str, ...] = ()
-    """Of an enum, in their order."""
+    """Values of an enum, in order."""
 
     definition: str = ""
-    """Of a domain: its type and conditions."""
+    """Type and constraints of a domain."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """Everything that is known of a schema. Names are unique, and sorted."""
+    """The schema of a database. Names are unique and sorted."""
 
     tables: tuple[TableSchema, ...] = ()
     """Tables and views."""
 
     types: tuple[NamedType, ...] = ()
-    """Types with names of their own."""
+    """Named types."""
 
     unread: Mapping[str, str] = field(default_factory=dict[str, str], compare=False)
-    """Tables that are there but could not be read this time, and why; not part of the schema."""
+    """Tables that could not be read, with the reason; not part of the schema."""
 
     @cached_property
     def content(self) -> bytes:
-        """The schema as JSON, the same for equal schemas."""
+        """The schema as JSON; equal for equal schemas."""
         plain = {"tables": self.tables, "types": self.types}
         return orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of `content`, in hex."""
+        """SHA-256 of `content` in hex."""
         return sha256(self.content).hexdigest()
 
     @cached_property
@@ -164,7 +164,7 @@ class Schema:
         types: Iterable[NamedType] = (),
         unread: Mapping[str, str] | None = None,
     ) -> "Schema":
-        """A schema of these, in their order."""
+        """Create a schema of these parts and sort them."""
         return cls(
             tables=tuple(sorted(tables, key=lambda table: table.name)),
             types=tuple(sorted(types, key=lambda type_entry: type_entry.name)),
@@ -173,10 +173,10 @@ class Schema:
 
     @classmethod
     def from_content(cls, content: bytes) -> "Schema":
-        """The schema of what `content` gave.
+        """Read a schema from `content`.
 
         Raises:
-            ValueError: It is none.
+            ValueError: The content is invalid.
         """
         try:
             plain = orjson.loads(content)

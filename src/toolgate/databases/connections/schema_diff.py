@@ -1,4 +1,4 @@
-"""Differences between two schemas, including renames that are beyond doubt."""
+"""Differences between two schemas, including unambiguous renames."""
 
 import re
 from collections import Counter
@@ -20,7 +20,7 @@ from toolgate.databases.connections.table_names import is_alike
 __all__ = ["Action", "SchemaChange", "Subject", "changes_between", "with_unread", "without"]
 
 Action: TypeAlias = Literal["added", "removed", "changed", "renamed"]
-"""What happened."""
+"""The kind of change."""
 
 Subject: TypeAlias = Literal[
     "table",
@@ -34,53 +34,53 @@ Subject: TypeAlias = Literal[
     "index",
     "type",
 ]
-"""What it happened to."""
+"""The kind of object that changed."""
 
 _T = TypeVar("_T")
 
 _TELLING_COLUMNS: Final = 3
-"""Tables with as many equal columns are the same table, whatever its names."""
+"""Equal columns from which two tables count as the same, whatever their names (chosen)."""
 
 
 _MOST_PAIRS: Final = 2_500
-"""Pairs of tables that are compared column by column."""
+"""Largest number of table pairs that are compared column by column (chosen)."""
 
 _LONGEST: Final = 200
-"""Characters of what was and what is that a sentence shows."""
+"""Characters of the old and new value shown in a sentence (chosen)."""
 
 _MOSTLY: Final = 2 / 3
-"""Share of the columns that have to be equal for a table that was changed and renamed at once."""
+"""Share of equal columns in a table that was changed and renamed at once (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaChange:
-    """One thing that is different."""
+    """A difference."""
 
     action: Action
-    """What happened."""
+    """The kind of change."""
 
     subject: Subject
-    """To what."""
+    """The kind of object."""
 
     table: str
-    """Name of the table, view or type; of a renamed one the name before."""
+    """Name of the table, view or type; for a rename, the old name."""
 
     name: str = ""
-    """Name of the column, index or key in it; empty where the whole is meant."""
+    """Name of the column, index or key in it; empty for the table itself."""
 
     before: str = ""
-    """How it was, for people; empty for what is new."""
+    """The old value for people; empty if the object is new."""
 
     after: str = ""
-    """How it is now, for people; empty for what is gone."""
+    """The new value for people; empty if the object was removed."""
 
     perhaps: str = ""
-    """The table that a removed one is perhaps called now, or an added one was; they look the same,
-    but too small to be sure."""
+    """The possible new name of a removed table, or old name of an added one; they look the same
+    but are too small to be certain."""
 
     @property
     def text(self) -> str:
-        """The change as a sentence without its full stop."""
+        """The change as a sentence without full stop."""
         subject = f"{self.subject} {self._where}"
         match self.action:
             case "added":
@@ -107,7 +107,7 @@ class SchemaChange:
 
 
 def with_unread(before: Schema, after: Schema) -> Schema:
-    """The schema with what could not be read this time as it was: it is not gone."""
+    """The schema with the old state of tables that could not be read: they are not removed."""
     unread_tables = [before.by_name[name] for name in after.unread if name in before.by_name]
     if not unread_tables:
         return after
@@ -115,7 +115,7 @@ def with_unread(before: Schema, after: Schema) -> Schema:
 
 
 def without(schema: Schema, exclude: Sequence[str]) -> Schema:
-    """The schema without tables that these patterns name."""
+    """The schema without tables that match patterns."""
     tables = [
         table
         for table in schema.tables
@@ -125,7 +125,7 @@ def without(schema: Schema, exclude: Sequence[str]) -> Schema:
 
 
 def changes_between(before: Schema, after: Schema) -> tuple[SchemaChange, ...]:
-    """Everything that is different; empty for equal schemas, and only for those."""
+    """All differences; empty for equal schemas only."""
     changes: list[SchemaChange] = []
     tables = _renamed_tables(before, after)
     for old, new in tables.items():
@@ -136,7 +136,7 @@ def changes_between(before: Schema, after: Schema) -> tuple[SchemaChange, ...]:
     moved = _with_names(before, tables, {})
     columns: dict[str, dict[str, str]] = {}
     seen: set[tuple[str, str]] = set()
-    # Tables first: what is renamed in one is renamed in the views of it.
+    # Tables first: a renamed table is renamed in its views as well.
     for table in sorted(moved.tables, key=lambda item: item.kind != "table"):
         successor = after.by_name.get(table.name)
         if successor is not None and (renames := _renamed_columns(table, successor, seen)):
@@ -182,7 +182,7 @@ _ORDER: Final[Mapping[Subject, int]] = {
 
 
 def _renamed_tables(before: Schema, after: Schema) -> dict[str, str]:
-    """Tables that are gone and those that came, where a pair is the same but for the name."""
+    """Removed and added tables that differ in their names only."""
     gone = [table for table in before.tables if table.name not in after.by_name]
     added = [table for table in after.tables if table.name not in before.by_name]
 
@@ -205,7 +205,7 @@ def _renamed_tables(before: Schema, after: Schema) -> dict[str, str]:
 
 
 def _perhaps_renamed(before: Schema, after: Schema, renamed: Mapping[str, str]) -> dict[str, str]:
-    """Small tables that are gone, and the only one that came and looks the same."""
+    """Small removed tables with a single added table that looks the same."""
     gone = [
         table
         for table in before.tables
@@ -221,7 +221,7 @@ def _perhaps_renamed(before: Schema, after: Schema, renamed: Mapping[str, str]) 
 
 
 def _is_nearly(old: TableSchema, new: TableSchema) -> bool:
-    """Whether most columns are the same, as when a table and one of its columns were renamed."""
+    """Whether most columns are equal, as after renaming a table and one of its columns."""
     if old.kind != new.kind:
         return False
     columns = {(column.name, column.type) for column in old.columns}
@@ -237,17 +237,17 @@ def _looks(table: TableSchema) -> Hashable:
 def _renamed_columns(
     before: TableSchema, after: TableSchema, seen: Container[tuple[str, str]]
 ) -> dict[str, str]:
-    """Columns that stand where one is gone and look the same.
+    """Columns that take the place of a removed column and look the same.
 
-    A column that is dropped and another that is added look the same too, where both are the last
-    ones of their table; there the names have to be alike, or a key, a condition or an index has to
-    have gone along, or a view has a column that is known to be renamed.
+    If both are the last columns of their table, one may have been dropped and another added.
+    Then the names must be similar, or a key, constraint or index must have changed with them, or
+    a view must contain a column that is known to be renamed.
     """
     there = {column.name for column in before.columns}
     here = {column.name for column in after.columns}
 
     def placed(table: TableSchema, neighbours: set[str]) -> dict[str, tuple[int, bool]]:
-        """How many columns that stayed are before each, and whether it is behind them all."""
+        """For each column, how many unchanged columns precede it, and whether all do."""
         stayed = sum(column.name in neighbours for column in table.columns)
         positions: dict[str, tuple[int, bool]] = {}
         count = 0
@@ -279,7 +279,7 @@ def _renamed_columns(
 
 
 def _goes_along(before: TableSchema, after: TableSchema, old: str, new: str) -> bool:
-    """Whether a key, a condition or an index is the same but for the name of the column."""
+    """Whether a key, constraint or index is equal except for the name of the column."""
     renamed = _with_name(before, {}, {before.name: {old: new}})
 
     def parts(table: TableSchema) -> set[Hashable]:
@@ -299,7 +299,7 @@ def _pairs(
     is_same: Callable[[_T, _T], bool],
     new_looks: Callable[[_T], Hashable] | None = None,
 ) -> list[tuple[_T, _T]]:
-    """Pairs of what is gone and what came that look the same, if nothing else looks so."""
+    """Pairs of removed and added items that look the same, if no others look like them."""
     olds = Counter(map(looks, gone))
     news = Counter(map(new_looks or looks, added_items))
     fresh = {(new_looks or looks)(added): added for added in added_items}
@@ -313,7 +313,7 @@ def _pairs(
 def _with_names(
     schema: Schema, tables: Mapping[str, str], columns: Mapping[str, Mapping[str, str]]
 ) -> Schema:
-    """The schema with other names, in keys and references too."""
+    """The schema with renamed tables and columns, in keys and references too."""
     if not tables and not columns:
         return schema
     return Schema.of([_with_name(table, tables, columns) for table in schema.tables], schema.types)
@@ -367,7 +367,7 @@ def _with_name(
 
 
 def _with_statements(schema: Schema, after: Schema, names: Mapping[str, str]) -> Schema:
-    """The schema with views as they are now, where databases only wrote the new names into them."""
+    """The schema with the current definition of views that only got the new names."""
 
     def plain(statement: str) -> str:
         for old, new in names.items():
@@ -407,7 +407,7 @@ def _table_changes(before: Schema, after: Schema) -> Iterator[SchemaChange]:
 
 
 def _inner_changes(old: TableSchema, new: TableSchema) -> Iterator[SchemaChange]:
-    """What is different in a table that stayed."""
+    """Differences within a table that still exists."""
     name = new.name
     differs = [
         (f"a {old.kind}", f"a {new.kind}", old.kind != new.kind),
@@ -508,7 +508,7 @@ def _differences(
     after: Mapping[str, _T],
     text_of: Callable[[_T], str],
 ) -> Iterator[SchemaChange]:
-    """Named things that came, went, or are not as they were."""
+    """Named items that were added, removed or changed."""
     for name in dict.fromkeys([*before, *after]):
         old, new = before.get(name), after.get(name)
         if old == new:
@@ -525,7 +525,7 @@ def _differences(
 
 
 def _keyed(values: Iterable[_T], key: Callable[[_T], str]) -> dict[str, _T]:
-    """Values by a text that is made unique: two keys may have the same columns."""
+    """Items by a unique text: two keys may have the same columns."""
     by_key: dict[str, _T] = {}
     for value in values:
         name, number = key(value), 2
@@ -544,7 +544,7 @@ def _size(table: TableSchema) -> str:
 
 
 def _order(table: TableSchema, other: TableSchema) -> str:
-    """The columns that both have, in the order of the first."""
+    """The common columns of both tables, in the order of the first."""
     names = {column.name for column in other.columns}
     shared = [column.name for column in table.columns if column.name in names]
     return f"columns in the order {', '.join(shared)}"
@@ -584,5 +584,5 @@ def _in_brackets(text: str) -> str:
 
 
 def _short(text: str) -> str:
-    """A statement of a view may fill pages."""
+    """Shorten a text: the statement of a view can fill pages."""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

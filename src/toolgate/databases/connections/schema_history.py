@@ -1,4 +1,4 @@
-"""Versions of schemas over time: captured, stored, compared."""
+"""Versions of schemas over time: read, stored, compared."""
 
 import logging
 import time
@@ -30,17 +30,18 @@ __all__ = ["Changelog", "ChangelogEntry", "SchemaHistory", "SchemaVersion"]
 log = logging.getLogger(__name__)
 
 _MOST_VERSIONS: Final = 10_000
-"""Versions of a schema; chosen: one a day for 27 years."""
+"""Versions of a schema (chosen: one a day for 27 years)."""
 _SLOW_S: Final = 1.0
-"""Seconds; chosen: a database that fails later than this would hold up every search."""
+"""Seconds (chosen: a database that fails later would delay every search)."""
 _SILENT_S: Final = 15.0
-"""Seconds that a database which took more than `_SLOW_S` to fail is not asked again."""
+"""Seconds for which a database that took longer than `_SLOW_S` to fail is not contacted
+(chosen)."""
 
 _RACES: Final = 5
-"""Times that another process may be faster before it is a fault."""
+"""Lost races against other processes that are tolerated (chosen)."""
 
 _SHORT: Final = 12
-"""Digits of a hash that people are shown."""
+"""Digits of a hash shown to people (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,44 +52,44 @@ class SchemaVersion:
     """Name of the connection."""
 
     number: int
-    """Counts the versions that were seen, from 1."""
+    """Version number, from 1."""
 
     digest: str
-    """Hash of the schema; equal schemas have equal ones, also in other databases."""
+    """Hash of the schema; equal for equal schemas, even in different databases."""
 
     at: str
-    """When it was seen first; UTC, ISO 8601."""
+    """When it was first seen; UTC, ISO 8601."""
 
     seen_at: str
-    """When it was seen last; UTC, ISO 8601."""
+    """When it was last seen; UTC, ISO 8601."""
 
     schema: Schema = field(default_factory=Schema, repr=False)
-    """The schema itself; empty in lists."""
+    """The schema; empty in lists."""
 
     changes: tuple[SchemaChange, ...] = ()
-    """What it changed in the version before; empty for the first."""
+    """Changes from the previous version; empty for the first."""
 
     problem: str = ""
-    """Why the database could not be looked at just now; empty: this is how it is now."""
+    """Why the database could not be read now; empty if this is the current schema."""
 
     @property
     def label(self) -> str:
-        """The beginning of the hash, for people."""
+        """The start of the hash, for people."""
         return self.digest[:_SHORT]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChangelogEntry:
-    """One change in the log."""
+    """A change in the changelog."""
 
     at: str
-    """When it was seen; UTC, ISO 8601. It happened after the look before."""
+    """When it was noticed; UTC, ISO 8601. It happened after the previous check."""
 
     version: SchemaVersion
-    """The version that has it."""
+    """The version with the change."""
 
     change: SchemaChange
-    """What it was."""
+    """The change."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,30 +97,30 @@ class Changelog:
     """Changes of a schema, newest first."""
 
     present: SchemaVersion
-    """The version as it is now."""
+    """The current version."""
 
     entries: tuple[ChangelogEntry, ...]
-    """As many as were asked for."""
+    """The requested number of changes."""
 
     total: int
-    """How many there are in the period."""
+    """Number of changes in the period."""
 
     since: str
-    """When the schema was looked at first; UTC, ISO 8601. What changed before is not known."""
+    """First check of the schema; UTC, ISO 8601. Earlier changes are unknown."""
 
 
 class SchemaHistory:
-    """Looks at the schemas of connections and keeps what it sees in the store."""
+    """Reads the schemas of connections and stores their versions."""
 
     def __init__(
         self, connections: Connections, store: Store, *, clock: Callable[[], str] = utc_now
     ) -> None:
-        """Make a history; nothing is looked at yet.
+        """Create a history without reading anything.
 
         Args:
             connections: The databases.
-            store: An open one.
-            clock: Gives the time; UTC, ISO 8601.
+            store: An open store.
+            clock: Returns the time; UTC, ISO 8601.
         """
         self.connections = connections
         self._store = store
@@ -131,25 +132,24 @@ class SchemaHistory:
         self._listeners: list[Callable[[], Awaitable[None]]] = []
 
     def on_change(self, listener: Callable[[], Awaitable[None]]) -> None:
-        """Have a function awaited when there are other connections, or a schema is another one."""
+        """Await a function when connections or schemas have changed."""
         self._listeners.append(listener)
 
     async def reload(self, tables: Mapping[str, ConnectionTable]) -> None:
-        """Take new settings of connections over."""
+        """Apply new settings of connections."""
         await self.connections.reload(tables)
         await self._tell()
 
     async def refresh(self, connection: Connection) -> SchemaVersion:
-        """The version as it is now; what is new in it is kept.
+        """Read the current version, and store it if it is new.
 
-        Whoever asks while somebody looks gets the next answer, not one that is older than the
-        question.
+        Concurrent callers never get a result that is older than their request.
 
         Raises:
             DatabaseError: The database cannot be read.
-            MissingExtraError: The library for this kind of database is not installed.
-            SettingError: The address of the connection is none.
-            StoreError: The version cannot be kept.
+            MissingExtraError: The library of this database is not installed.
+            SettingError: The address of the connection is invalid.
+            StoreError: The version cannot be stored.
         """
         asked = time.monotonic()
         async with self._looking.setdefault(connection.name, anyio.Lock()):
@@ -166,12 +166,12 @@ class SchemaHistory:
         return version
 
     async def latest(self, connection: Connection) -> SchemaVersion:
-        """As `look`; the last known version with its problem where the database does not answer.
+        """Like `refresh`; if the database does not answer, the last version with the problem.
 
         Raises:
             DatabaseError: The database cannot be read, and never was.
-            MissingExtraError: The library for this kind of database is not installed.
-            SettingError: The address of the connection is none.
+            MissingExtraError: The library of this database is not installed.
+            SettingError: The address of the connection is invalid.
             StoreError: The store cannot be read.
         """
         name = connection.name
@@ -192,7 +192,7 @@ class SchemaHistory:
             return replace(stored, problem=str(error))
 
     async def stored_version(self, name: str) -> SchemaVersion | None:
-        """The last version that was kept, without a look at the database.
+        """The last stored version, without reading the database.
 
         Raises:
             StoreError: The store cannot be read.
@@ -208,18 +208,18 @@ class SchemaHistory:
         until: date | datetime | None = None,
         limit: int = 10,
     ) -> Changelog:
-        """What changed, newest first, after a look at the database.
+        """Read the database, and return its changes, newest first.
 
         Args:
-            connection: Which schema.
-            since: The first moment; a day begins in UTC.
-            until: The first moment after the period; a day is inside as a whole.
-            limit: At most as many changes.
+            connection: The connection.
+            since: Start of the period; a day starts in UTC.
+            until: End of the period, exclusive; a day is included as a whole.
+            limit: Largest number of changes.
 
         Raises:
             DatabaseError: The database cannot be read, and never was.
-            MissingExtraError: The library for this kind of database is not installed.
-            SettingError: The address of the connection is none.
+            MissingExtraError: The library of this database is not installed.
+            SettingError: The address of the connection is invalid.
             StoreError: The store cannot be read.
         """
         present = await self.latest(connection)
@@ -241,13 +241,13 @@ class SchemaHistory:
         )
 
     async def names(self, *, refresh: bool = False) -> tuple[str, ...]:
-        """Names of the tables and types of all connections, as they were seen last.
+        """Last known names of the tables and types of all connections.
 
         Args:
-            refresh: Whether a connection that was never looked at is looked at now.
+            refresh: Whether to read connections that were never read.
 
-        Gives:
-            Names without their schemas; none of a connection that does not answer.
+        Returns:
+            Unqualified names; connections that do not answer contribute none.
         """
         names: dict[str, None] = {}
         for connection in list(self.connections.values()):
@@ -264,10 +264,10 @@ class SchemaHistory:
         return tuple(names)
 
     async def watch(self) -> None:
-        """Look at each connection from time to time, as it is set, until cancelled.
+        """Check each connection at its configured interval, until cancelled.
 
-        The time of the last look is in the store: after a restart, and among several processes, it
-        counts whoever looked.
+        The time of the last check is in the store, so checks of other processes and before a
+        restart count.
         """
         due: dict[str, float] = {}
         quiet: set[str] = set()
@@ -298,7 +298,7 @@ class SchemaHistory:
             await listener()
 
     async def _left_s(self, name: str, every_s: float) -> float:
-        """Seconds until a look is due; none when it was never looked at."""
+        """Seconds until a check is due; 0 if there was none yet."""
         stored = await self._store.schemas.versions(DEFAULT_PROJECT, name, limit=1)
         if not stored:
             return 0.0
@@ -306,9 +306,9 @@ class SchemaHistory:
         return every_s - (current_time - seen).total_seconds()
 
     async def _kept(self, name: str, schema: Schema, exclude: Sequence[str]) -> SchemaVersion:
-        """The version that the schema is: the last one, or a new one.
+        """The version of a schema: the last stored one, or a new one.
 
-        A table that is left out from now on is not gone.
+        Tables that are excluded from now on do not count as removed.
         """
         for _ in range(_RACES):
             stored = await self._store.schemas.latest(DEFAULT_PROJECT, name)
@@ -348,7 +348,7 @@ class SchemaHistory:
         )
 
     async def _with_schema(self, stored: StoredSchema) -> SchemaVersion:
-        """A version with its schema, which is read once as long as it is the last one."""
+        """A version with its schema; the schema of the last version is cached."""
         digest, schema = self._schemas.get(stored.connection, ("", Schema()))
         if digest != stored.digest:
             schema = await to_thread.run_sync(Schema.from_content, stored.content)
@@ -357,7 +357,7 @@ class SchemaHistory:
 
 
 _TICK_S: Final = 5.0
-"""Seconds from one look at the clock to the next, so that new settings are noticed."""
+"""Seconds between two looks at the clock, so that new settings are noticed (chosen)."""
 
 
 def _warn(name: str, error: ToolgateError) -> None:
@@ -382,7 +382,7 @@ def _read_changes(content: bytes) -> tuple[SchemaChange, ...]:
 
 
 def _moment(moment: date | datetime | None, *, days: int) -> str:
-    """A moment as the store has it; of a day the first one, `days` later."""
+    """A time in the format of the store; for a day, its start plus `days`."""
     if moment is None:
         return ""
     if not isinstance(moment, datetime):

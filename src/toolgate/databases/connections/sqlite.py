@@ -1,8 +1,9 @@
 """Reads a schema from SQLite with its own functions.
 
-SQLAlchemy reads statements with expressions that pass over keys behind a type with a length, and
-takes 5 ms a table; the functions of SQLite miss nothing and take 0.1 ms. Only what they do not tell
-is read from the statements: conditions, and expressions of computed columns and indexes.
+SQLAlchemy parses statements with regular expressions that miss keys after a type with a length,
+and takes 5 ms per table; the functions of SQLite miss nothing and take 0.1 ms. Only what they do
+not return is parsed from statements: check constraints, and the expressions of computed columns
+and indexes.
 """
 
 import re
@@ -40,12 +41,12 @@ LEFT JOIN sqlite_master s ON s.type = 'index' AND s.name = l.name
 WHERE m.type = 'table' AND {} ORDER BY m.name, l.name, i.seqno
 """
 _SAFE: Final = "m.type = 'table' AND m.sql NOT LIKE 'CREATE VIRTUAL%'"
-"""Views that are broken and tables whose module is missing stop every other answer."""
+"""Excludes broken views and tables whose module is missing, which would fail the query."""
 
 _ONE: Final = "m.name = :name"
 
 _HIDDEN: Final = 1
-"""Hidden column of a virtual table, as `PRAGMA table_xinfo` gives it."""
+"""Hidden column of a virtual table in `PRAGMA table_xinfo`."""
 _GENERATED: Final = frozenset({2, 3})
 """Kinds of columns: https://sqlite.org/pragma.html#pragma_table_xinfo"""
 
@@ -57,7 +58,7 @@ _PIECE: Final = re.compile(
 
 @dataclass
 class _Known:
-    """What was read of a table so far."""
+    """The parts of a table that were read so far."""
 
     kind: TableKind
     sql: str
@@ -67,7 +68,7 @@ class _Known:
 
 
 def read_sqlite_schema(connection: sqlite3.Connection, *, exclude: Sequence[str] = ()) -> Schema:
-    """The schema of the main file as it is now.
+    """The current schema of the main file.
 
     Raises:
         sqlite3.Error: The database did not answer.
@@ -119,7 +120,7 @@ def _table(name: str, details: _Known, keys: dict[str, tuple[str, ...]]) -> Tabl
             ColumnSchema(
                 name=column,
                 type=type_,
-                # SQLite lets a primary key be empty unless it is the number of the row.
+                # In SQLite, a primary key may be null unless it is the rowid.
                 nullable=not (not_null or _is_rowid(details, type_, at)),
                 default=_one_line(default or ""),
                 computed=next(computed, "generated") if hidden in _GENERATED else "",
@@ -185,7 +186,7 @@ def _indexes(details: _Known) -> Iterator[Index]:
 
 
 def _inside_and_behind(statement: str) -> tuple[str, str]:
-    """What stands in the first brackets of a statement, and behind them."""
+    """The text inside the first brackets of a statement, and after them."""
     depth, start = 0, 0
     for piece in _PIECE.finditer(statement):
         if piece[0] == "(":
@@ -199,7 +200,7 @@ def _inside_and_behind(statement: str) -> tuple[str, str]:
 
 
 def _expressions(sql: str) -> tuple[list[str], Iterator[str]]:
-    """The conditions of a table, and the expressions of its computed columns in their order."""
+    """The check constraints of a table, and the expressions of its computed columns in order."""
     pieces = [piece for piece in _PIECE.finditer(sql) if not piece[0].startswith(("--", "/*"))]
     conditions: list[str] = []
     computed: list[str] = []
@@ -222,7 +223,7 @@ def _expressions(sql: str) -> tuple[list[str], Iterator[str]]:
 
 
 def _closing(pieces: Sequence[re.Match[str]], opening: int) -> int:
-    """The bracket that closes the one at `opening`; the last piece where none does."""
+    """The bracket that closes the one at `opening`; the last piece if none does."""
     depth = 0
     for at in range(opening, len(pieces)):
         depth += (pieces[at][0] == "(") - (pieces[at][0] == ")")

@@ -1,4 +1,4 @@
-"""SQLite in worker processes: what runs in them, and what the gateway asks and receives."""
+"""SQLite in worker processes: the code of the workers, and its interface for the gateway."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -15,10 +15,10 @@ from toolgate.databases.statements.sqlite import open_sqlite, run_sqlite
 __all__ = ["SqliteWorkers", "answer"]
 
 _MEMORY_MB: Final = 512
-"""Megabytes that a worker may take: 256 for SQLite, the rest for Python and the answer."""
+"""Memory limit of a worker in megabytes: 256 for SQLite, the rest for Python and the result."""
 
 _KILL_S: Final = 0.5
-"""Seconds after the deadline at which a process is killed that did not notice it by itself."""
+"""Seconds after the deadline at which a process is killed that did not stop by itself (chosen)."""
 
 _ERRORS: Final[Mapping[str, type[Exception]]] = {
     kind.__name__: kind
@@ -31,29 +31,29 @@ _ERRORS: Final[Mapping[str, type[Exception]]] = {
 
 
 class SqliteWorkers:
-    """Asks SQLite files in processes that can be killed."""
+    """Reads SQLite files in processes that can be killed."""
 
     def __init__(self, size: int) -> None:
-        """Start nothing yet.
+        """Create the pool without starting a process.
 
         Args:
-            size: Questions at the same time.
+            size: Largest number of concurrent requests.
         """
         self._pool = WorkerPool(f"{__name__}:answer", memory_mb=_MEMORY_MB, size=size)
 
     @property
     def memory_mb(self) -> int:
-        """Megabytes that a question may take."""
+        """Memory limit of a request in megabytes."""
         return self._pool.memory_mb
 
     async def run_query(self, path: str, statement: str, limits: QueryLimits) -> QueryResult:
-        """The result of a statement; `limits` has a number as `timeout_s`.
+        """Run a statement; `limits.timeout_s` must be a number.
 
         Raises:
             TimeoutError: The process was killed.
-            WorkerError: The process ended, or its memory.
-            sqlite3.Error: SQLite does not run it.
-            sqlite3.Warning: The same, where Python itself refuses a statement.
+            WorkerError: The process crashed or ran out of memory.
+            sqlite3.Error: SQLite rejected the statement.
+            sqlite3.Warning: The same, raised by Python.
         """
         assert limits.timeout_s is not None
         request = {"path": path, "statement": statement, "limits": asdict(limits)}
@@ -66,19 +66,19 @@ class SqliteWorkers:
         )
 
     async def read_schema(self, path: str, exclude: Sequence[str], timeout_s: float) -> Schema:
-        """The schema of a file; raises as `run_query`.
+        """The schema of a file; raises like `run_query`.
 
         Args:
             path: The file.
-            exclude: Patterns of tables that are left out.
-            timeout_s: Seconds that it may take.
+            exclude: Patterns of tables to leave out.
+            timeout_s: Time limit in seconds.
         """
         request = {"path": path, "exclude": list(exclude), "timeout_s": timeout_s}
         fields = await self._ask(request, timeout_s)
         return replace(Schema.from_content(fields["content"].encode()), unread=fields["unread"])
 
     async def aclose(self) -> None:
-        """End the processes; may be called twice, and they can be used again."""
+        """End the processes. Can be called twice, and the pool can be used again."""
         await self._pool.aclose()
 
     async def _ask(self, request: Mapping[str, Any], timeout_s: float) -> Mapping[str, Any]:
@@ -92,7 +92,7 @@ class SqliteWorkers:
 
 
 def answer(request: Mapping[str, Any], _data: bytes) -> Mapping[str, Any]:
-    """What SQLite answers, or its error, as JSON; runs in a worker."""
+    """The result or error of SQLite as JSON; runs in a worker."""
     try:
         if "statement" in request:
             limits = QueryLimits(**request["limits"])

@@ -8,17 +8,17 @@ __all__ = ["is_alike", "said_as", "singular", "words_of"]
 
 
 _ALIKE: Final = 0.6
-"""Names of which this share of the letters is equal, in order, may be one name that was changed."""
+"""Share of equal letters, in order, from which a name may be a changed form of another (chosen)."""
 
 
 def words_of(name: str) -> list[str]:
-    """The words that a name is made of, in lower case: of `orderItems` as of `order_items`."""
+    """The words of a name in lower case, for `orderItems` as for `order_items`."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return [word for word in re.split(r"[\W_]+", split.casefold()) if word]
 
 
 def singular(word: str) -> str:
-    """A word without the ending of an English plural; rough, for both sides of a comparison."""
+    """A word without English plural ending; approximate, for both sides of a comparison."""
     if len(word) > 3 and word.endswith("ies"):
         return f"{word[:-3]}y"
     if len(word) > 4 and word.endswith(("ches", "shes", "sses", "xes")):
@@ -29,14 +29,14 @@ def singular(word: str) -> str:
 
 
 def said_as(name: str) -> tuple[str, ...]:
-    """Other ways to say the name of a table: `order items` and `order item` for `order_items`."""
+    """Other forms of a table name: `order items` and `order item` for `order_items`."""
     *first, last = words_of(name) or [name]
     said = (" ".join([*first, last]), " ".join([*first, singular(last)]))
     return tuple(dict.fromkeys(item for item in said if item != name))
 
 
 def is_alike(left: str, right: str) -> bool:
-    """Whether two names may be one that was changed."""
+    """Whether one name may be a changed form of the other."""
     left, right = left.rpartition(".")[2].casefold(), right.rpartition(".")[2].casefold()
     if set(_long_words(left)) & set(_long_words(right)):
         return True

@@ -1,4 +1,4 @@
-"""Statements and their answers; loads nothing but the standard library, for worker processes."""
+"""Statements and their results; needs only the standard library, for worker processes."""
 
 from toolgate.databases.statements.errors import fault_of_statement, hint_of
 from toolgate.databases.statements.result import (

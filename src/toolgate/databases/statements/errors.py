@@ -1,4 +1,4 @@
-"""Tells errors of a statement from errors of its database."""
+"""Distinguishes errors of a statement from errors of its database."""
 
 import sqlite3
 from typing import Any, Final
@@ -6,7 +6,7 @@ from typing import Any, Final
 __all__ = ["SQLITE_VALUE_MB", "fault_of_statement", "hint_of"]
 
 SQLITE_VALUE_MB: Final = 1
-"""MB of a value or a row that a statement may read or make in SQLite."""
+"""Largest value or row in MB that a statement may read or create in SQLite (chosen)."""
 
 _CLASSES: Final = frozenset({"0A", "21", "22", "23", "25", "2F", "42", "44", "54"})
 """Classes of SQLSTATE that are about a statement: https://www.postgresql.org/docs/current/errcodes-appendix.html"""
@@ -25,7 +25,7 @@ _ORACLE: Final = (range(900, 1000), range(1400, 1500), range(1700, 1900), range(
 
 
 def fault_of_statement(error: BaseException) -> str:
-    """What is wrong with the statement, in the words of its database; empty: something else is."""
+    """The error of a statement in the words of its database; empty for other errors."""
     reason = _first_line(error)
     if isinstance(error, sqlite3.Error | sqlite3.Warning):
         code: int | None = getattr(error, "sqlite_errorcode", None)
@@ -43,7 +43,7 @@ def fault_of_statement(error: BaseException) -> str:
 
 
 def hint_of(error: BaseException) -> str:
-    """What the database advises, as a sentence; empty where it says nothing."""
+    """The hint of the database as a sentence; empty if there is none."""
     if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_TOOBIG:
         return (
             f"A value or a row may have {SQLITE_VALUE_MB} MB: make shorter values, or leave out "

@@ -1,4 +1,4 @@
-"""The answer of a statement: its columns and rows as JSON, within limits."""
+"""The result of a statement: columns and rows as JSON, within limits."""
 
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -15,57 +15,58 @@ from toolgate.databases.statements.values import plain
 __all__ = ["QueryLimits", "QueryResult", "ResultColumn", "result_of"]
 
 _LONGEST_VALUE: Final = 32_000
-"""Characters of a value; chosen: longer text is read by itself, not in a table."""
+"""Characters of a value (chosen: longer text should be read separately, not in a table)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryLimits:
-    """How much of an answer is taken."""
+    """Limits of a result."""
 
     rows: int = 200
-    """Rows."""
+    """Number of rows."""
 
     size_bytes: int = 200_000
-    """Bytes of the rows as JSON."""
+    """Size of the rows as JSON in bytes."""
 
     timeout_s: float | None = None
-    """Seconds; None: `timeout_s` of the connection. Never more than that."""
+    """Time limit in seconds; None: `timeout_s` of the connection, which also bounds larger
+    values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResultColumn:
-    """A column of an answer."""
+    """A column of a result."""
 
     name: str
-    """Its name; one that came before gets a number: `id_2`."""
+    """Its name; repeated names get a number: `id_2`."""
 
     type: str
-    """As the database calls it; empty where it does not say."""
+    """Its type in the database; empty if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryResult:
-    """What a statement gave."""
+    """The result of a statement."""
 
     columns: tuple[ResultColumn, ...]
-    """In their order."""
+    """The columns, in order."""
 
     rows: tuple[tuple[Any, ...], ...]
     """Values as JSON, in the order of the columns."""
 
     truncated: bool
-    """Whether there were more rows, or values were cut."""
+    """Whether rows are missing or values were cut."""
 
     elapsed_ms: float
     """Milliseconds in the database."""
 
 
 def result_of(answer: Generator[Any], limits: QueryLimits) -> QueryResult:
-    """What a statement gives, as far as the limits allow.
+    """Collect a result within the limits.
 
     Args:
-        answer: Gives names and types of the columns first, then rows; it is closed in the end.
-        limits: How much is taken.
+        answer: Yields names and types of the columns, then rows; it is closed at the end.
+        limits: Limits of the result.
     """
     begun = time.perf_counter()
     with closing(answer):
@@ -83,7 +84,7 @@ def result_of(answer: Generator[Any], limits: QueryLimits) -> QueryResult:
 def _taken(
     rows: Iterator[Any], limits: QueryLimits, kinds: Sequence[set[type]]
 ) -> tuple[list[tuple[Any, ...]], bool]:
-    """Rows until one limit is met, and whether there was more; `kinds` gets types of values."""
+    """Rows up to the limits, and whether there are more; `kinds` collects the types of values."""
     taken: list[tuple[Any, ...]] = []
     left = limits.size_bytes
     truncated = False
@@ -128,7 +129,7 @@ _KINDS: Final[Mapping[type, str]] = {
 
 
 def _kind(types: set[type]) -> str:
-    """What the values of a column are, where the database does not say."""
+    """The type of a column's values, if the database does not name it."""
     value_types = types - {type(None)}
     if value_types == {int, float}:
         return "real"

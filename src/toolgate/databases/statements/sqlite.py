@@ -1,7 +1,7 @@
 """Runs one read-only statement on a SQLite file, in a worker process.
 
-A function of SQLite runs inside one step, where neither a look at the clock nor an interruption
-ends it, so the process has to be one that can be killed.
+An SQLite function runs within one step, where neither a timer nor an interrupt can stop it, so
+the process must be killable.
 """
 
 import sqlite3
@@ -18,13 +18,13 @@ from toolgate.databases.statements.result import QueryLimits, QueryResult, resul
 __all__ = ["open_sqlite", "run_sqlite"]
 
 _HEAP_MB: Final = 256
-"""MiB that SQLite may use for a statement; chosen: sorts of a million short rows fit."""
+"""MiB that SQLite may use for a statement (chosen: sorts of a million short rows fit)."""
 
 _LARGEST: Final = SQLITE_VALUE_MB * 2**20
-"""Bytes of a value that SQLite may make; a statement asks for 1 GB with 20 characters."""
+"""Largest value in bytes that SQLite may create; 20 characters of SQL can ask for 1 GB."""
 
 _STEPS: Final = 10_000
-"""Steps of SQLite between two looks at the clock."""
+"""Steps of SQLite between two checks of the time (chosen)."""
 
 _READ_PRAGMAS: Final = frozenset(
     {
@@ -38,17 +38,17 @@ _NO_FUNCTIONS: Final = frozenset(
 
 
 def run_sqlite(path: str, statement: str, limits: QueryLimits) -> QueryResult:
-    """The result of a statement.
+    """Run a statement.
 
     Args:
         path: The file.
         statement: One statement.
-        limits: How much of the answer is taken, with a number as `timeout_s`.
+        limits: Limits of the result; `timeout_s` must be a number.
 
     Raises:
-        MemoryError: It needs more memory than there is.
-        sqlite3.Error: It cannot be run.
-        sqlite3.Warning: The same, where Python itself refuses a statement.
+        MemoryError: It needs too much memory.
+        sqlite3.Error: SQLite rejected it.
+        sqlite3.Warning: The same, raised by Python.
     """
     assert limits.timeout_s is not None
     with closing(open_sqlite(path, limits.timeout_s)) as opened:
@@ -57,10 +57,10 @@ def run_sqlite(path: str, statement: str, limits: QueryLimits) -> QueryResult:
 
 
 def open_sqlite(path: str, seconds: float) -> sqlite3.Connection:
-    """A file, opened so that nothing is made or written, and statements give up in time.
+    """Open a file read-only, with a time limit for statements.
 
     Raises:
-        sqlite3.OperationalError: It is not there.
+        sqlite3.OperationalError: The file does not exist.
     """
     if not Path(path).is_file():
         raise sqlite3.OperationalError("unable to open database file")
@@ -77,11 +77,11 @@ def open_sqlite(path: str, seconds: float) -> sqlite3.Connection:
 
 
 def _ask(driver: sqlite3.Connection, statement: str) -> Generator[Any]:
-    # Of the whole process; a statement may not change it.
+    # A limit of the whole process; a statement must not change it.
     driver.execute(f"PRAGMA hard_heap_limit = {_HEAP_MB * 2**20}").close()
     driver.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LARGEST)
     driver.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
-    # Text that is not UTF-8 is shown as far as it can be instead of failing the whole answer.
+    # Text that is not UTF-8 is decoded as far as possible instead of failing the whole result.
     driver.text_factory = _text
     _connect_virtual_tables(driver, statement)
     driver.set_authorizer(_allowed)
@@ -95,7 +95,7 @@ def _text(raw: bytes) -> str:
 
 
 def _connect_virtual_tables(driver: sqlite3.Connection, statement: str) -> None:
-    """Let virtual tables prepare what they need, which may be more than a reader gets."""
+    """Let virtual tables initialise, which may need more rights than reading."""
     lowered = statement.lower()
     names = driver.execute(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL%'"
@@ -108,7 +108,7 @@ def _connect_virtual_tables(driver: sqlite3.Connection, statement: str) -> None:
 
 
 def _allowed(action: int, first: str | None, second: str | None, *_: str | None) -> int:
-    """What SQLite may do in a statement: read, and call functions that only compute."""
+    """Whether SQLite may perform an action: reading, and calling functions that only compute."""
     match action:
         case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_READ | sqlite3.SQLITE_RECURSIVE:
             return sqlite3.SQLITE_OK
@@ -117,7 +117,8 @@ def _allowed(action: int, first: str | None, second: str | None, *_: str | None)
         case sqlite3.SQLITE_PRAGMA if (first or "").lower() in _READ_PRAGMAS:
             return sqlite3.SQLITE_OK
         case sqlite3.SQLITE_UPDATE if first == "sqlite_master":
-            # A virtual table declares its columns so; a statement cannot, without writable_schema.
+            # Virtual tables declare their columns this way; a statement cannot without
+            # writable_schema.
             return sqlite3.SQLITE_OK
         case _:
             return sqlite3.SQLITE_DENY

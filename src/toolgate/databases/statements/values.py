@@ -12,22 +12,22 @@ from uuid import UUID
 __all__ = ["plain", "shortened"]
 
 _EXACT: Final = 2**53 - 1
-"""Beyond this a JSON number is another one in JavaScript, and in many other programs."""
+"""Largest integer that is exact as a JSON number in JavaScript and many other programs."""
 
 _DEEP: Final = 40
-"""Levels; chosen: far above stored JSON that was seen, far below the limit of recursion."""
+"""Nesting levels (chosen: far above real JSON, far below the recursion limit)."""
 
 
 def plain(value: object, *, max_chars: int, depth: int = 0) -> Any:
-    """A value as JSON.
+    """Convert a value to JSON.
 
-    Decimal numbers, large whole numbers, times, intervals and everything with a text of its own are
-    strings; bytes are base64; numbers that are none (NaN) are strings.
+    Decimals, large integers, times, intervals and other types with a text form become strings;
+    bytes become base64; NaN and infinities become strings.
 
     Args:
-        value: As the driver gives it.
-        max_chars: Characters (of bytes: bytes) that one text may have; the rest is cut and counted.
-        depth: How deep inside another value it is.
+        value: The driver's value.
+        max_chars: Characters (or bytes) of a text; the rest is cut and counted.
+        depth: Nesting level inside another value.
     """
     if value is None or isinstance(value, bool):
         return value
@@ -59,8 +59,8 @@ def plain(value: object, *, max_chars: int, depth: int = 0) -> Any:
 
 
 def shortened(text: str, max_chars: int) -> str:
-    """A text that is cut, with the number of its characters, where it is longer than `most`."""
-    # A lone surrogate can stand in a text of SQLite and in no JSON.
+    """Cut a text that is longer than `max_chars`, and state its length."""
+    # A lone surrogate is possible in a text of SQLite but not in JSON.
     start = text[:max_chars].encode("utf-8", "replace").decode()
     return start if len(text) <= max_chars else f"{start}… ({len(text):,} characters)"
 
@@ -75,7 +75,7 @@ def _no_number(value: float) -> str:
 
 
 def _interval(value: timedelta) -> str:
-    """An interval as ISO 8601 writes it."""
+    """An interval in ISO 8601."""
     sign = "-" if value < timedelta(0) else ""
     value = abs(value)
     hours, rest = divmod(value.seconds, 3600)

@@ -15,7 +15,7 @@ import tempfile
 import textwrap
 import tomllib
 from asyncio import gather
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -234,36 +234,49 @@ async def _inside(app: App) -> tuple[float, float]:
         result = await gateway.call(ME, {"name": "tool_program", "arguments": {"code": code}}, None)
         assert "isError" not in result, result
 
-    many, rounds = 100, 5
+    many, few, rounds = 100, 10, 10
     call = "await everything.echo(message='x')\n"
     for warm in ("1", call * 3):
         await program(warm)
-    empty = min([await _cpu(lambda: program("1")) for _ in range(20)])
     loop = f"for n in range({many}): {call}"
-    inside, direct = [], []
-    for _ in range(rounds):
-        inside.append(await _cpu(lambda: program(loop)))
-        began = process_time()
+
+    async def run_empty() -> None:
+        for _ in range(few):
+            await program("1")
+
+    async def call_directly() -> None:
         for _ in range(many):
             await gateway.calls.execute(ME, "everything:echo", {"message": "x"})
-        direct.append((process_time() - began) * 1000)
-    return round(empty, 2), round((min(inside) - empty) / min(direct), 2)
+
+    empty, inside, direct = [], [], []
+    for _ in range(rounds):  # in turns, so that a busy machine slows down all three
+        empty.append(await _cpu(app, run_empty) / few)
+        inside.append(await _cpu(app, lambda: program(loop)))
+        direct.append(await _cpu(app, call_directly))
+    return round(min(empty), 2), round((min(inside) - min(empty)) / min(direct), 2)
 
 
-async def _cpu(work: Any) -> float:
-    """CPU milliseconds of this process and of the sandbox's."""
+async def _cpu(app: App, work: Callable[[], Awaitable[None]]) -> float:
+    """CPU milliseconds here and in the sandbox, until the audit records are written."""
+    await app.recorder.flush()
     before = process_time() + _sandbox_cpu()
     await work()
+    await app.recorder.flush()
     return (process_time() + _sandbox_cpu() - before) * 1000
 
 
 def _sandbox_cpu() -> float:
-    total = 0.0
+    """CPU seconds of the processes of the sandbox.
+
+    From the scheduler, in nanoseconds: the times that psutil gives are in steps of 10 ms, more than
+    a program takes.
+    """
+    total_ns = 0
     for child in psutil.Process().children():
         if "monty" in child.name():
-            times = child.cpu_times()
-            total += times.user + times.system
-    return total
+            for thread in Path(f"/proc/{child.pid}/task").iterdir():
+                total_ns += int((thread / "schedstat").read_text("ascii").split()[0])
+    return total_ns / 1e9
 
 
 def _shown(result: Json) -> str:

@@ -101,6 +101,8 @@ class ProgramRun:
         self._limiter = anyio.CapacityLimiter(_PARALLEL)
         self._settled: dict[int, CallValue | CallFailure] = {}
         self._parked: dict[int, ParkedCall] = {}
+        self._due: list[HostCall] = []
+        """Calls that were not begun yet: the program goes on until it waits for one."""
         self._running: set[int] = set()
         self._news = anyio.Event()
         self.n_calls = n_calls
@@ -118,8 +120,7 @@ class ProgramRun:
         failure: ProgramError | None = None
         outcome: Finished | Parked | None = None
         async with anyio.create_task_group() as tasks:
-            for call in again.values():
-                self._start(tasks.start_soon, call)
+            self._due = list(again.values())
             try:
                 outcome = await self._drive(tasks.start_soon)
             except ProgramError as error:
@@ -138,9 +139,10 @@ class ProgramRun:
                         f"The program makes more than {self._max_calls} calls.",
                         hint="Let it do less, or raise programs.max_calls.",
                     )
-                self._start(start_soon, step)
+                self._due.append(step)
                 step = await self._execution.proceed()
                 continue
+            await self._make_due_calls(start_soon)
             ready = {n: self._settled.pop(n) for n in step.call_ids if n in self._settled}
             if ready:
                 step = await self._execution.settle(ready)
@@ -151,18 +153,32 @@ class ProgramRun:
                 calls = tuple(self._parked.values())
                 snapshot = await self._execution.snapshot()
                 return Parked(calls=calls, snapshot=snapshot, n_calls=self.n_calls)
+        self._start(start_soon)
         return Finished(value=step.value)
 
-    def _start(self, start_soon: Any, call: HostCall) -> None:
-        self._running.add(call.call_id)
-        start_soon(self._answer, call)
+    async def _make_due_calls(self, start_soon: Any) -> None:
+        """Make a single call here: a task of its own would cost as much as its checks."""
+        if len(self._due) == 1 and not self._running:
+            call = self._due.pop()
+            self._note(call.call_id, await self._call_tool(call))
+        else:
+            self._start(start_soon)
+
+    def _start(self, start_soon: Any) -> None:
+        for call in self._due:
+            self._running.add(call.call_id)
+            start_soon(self._answer, call)
+        self._due = []
 
     async def _answer(self, call: HostCall) -> None:
         async with self._limiter:
             outcome = await self._call_tool(call)
-        if isinstance(outcome, ParkedCall):
-            self._parked[call.call_id] = outcome
-        else:
-            self._settled[call.call_id] = outcome
+        self._note(call.call_id, outcome)
         self._running.discard(call.call_id)
         self._news.set()
+
+    def _note(self, call_id: int, outcome: Outcome) -> None:
+        if isinstance(outcome, ParkedCall):
+            self._parked[call_id] = outcome
+        else:
+            self._settled[call_id] = outcome

@@ -369,6 +369,8 @@ class ProgramService:
         return answer_of(result)
 
     def _named(self, run: _Run, call: HostCall) -> Json:
+        if not call.args:
+            return call.kwargs
         entry = self._catalog.snapshot.tool(run.names[call.function])
         schema = json_object(entry.definition.get("inputSchema")) if entry is not None else {}
         return named_arguments(schema, call.args, call.kwargs)

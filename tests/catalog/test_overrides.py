@@ -4,10 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import orjson
 import pytest
 
-from toolgate.errors import ArgumentError, SettingError, UnknownToolError
+from tests.limits import HANG_S
+from toolgate.errors import ArgumentError, ForbiddenError, SettingError, UnknownToolError
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.settings import PermissionTable, Settings, load
 from toolgate.settings.tables import ProgramSettings
@@ -290,3 +292,74 @@ def test_the_file_gives_values_with_variables(tmp_path: Path) -> None:
             },
         )
     }
+
+
+LOGIN: Json = {
+    "description": "Logs in.",
+    "inputSchema": {
+        "type": "object",
+        "properties": {"token": {"type": "string"}, "host": {"type": "string"}},
+        "required": ["token", "host"],
+    },
+}
+
+
+async def test_a_secret_value_is_stored_encrypted_and_stays_when_it_comes_back_hidden() -> None:
+    sent: list[Json] = []
+
+    def log_in(params: Json) -> Json:
+        sent.append(params["arguments"])
+        return text_result("in")
+
+    upstream = FakeUpstream({"log_in": log_in}, definitions={"log_in": LOGIN})
+    async with memory_app({"hub": upstream}) as app:
+        overrides = app.gateway.manage.overrides
+        table: Json = {"parameters": {"token": {"value": "hunter2"}}}
+        first = await overrides.change(ME, "hub:log_in", table)
+        assert first.override == {"parameters": {"token": {"value": "***"}}}
+        assert "hunter2" not in repr(await app.store.servers.select(None))
+
+        changed = await overrides.change(ME, "hub:log_in", {**first.override, "name": "enter"})
+        assert changed.override["name"] == "enter"
+        await app.gateway.calls.execute(ME, "hub:enter", {"host": "a"})
+        assert sent == [{"token": "hunter2", "host": "a"}]
+
+        await app.recorder.flush()
+        kept = await app.store.audit.select(AuditFilter(action="override_tool"))
+        assert len(kept) == 2
+        assert "hunter2" not in repr(kept)
+        await app.reload(app.settings)
+        await app.gateway.calls.execute(ME, "hub:enter", {"host": "b"})
+        assert sent[-1] == {"token": "hunter2", "host": "b"}
+        assert (await overrides.remove(ME, "hub:enter")).override == {}
+        assert "sealed" not in repr(await app.store.servers.select(None))
+
+
+async def test_only_administrators_see_and_change_overrides() -> None:
+    upstream = FakeUpstream({"log_in": lambda _: text_result("in")})
+    async with memory_app({"hub": upstream}, Settings(auth="required")) as app:
+        nobody = Caller(caller_id="t1", identity=Identity(caller_id="t1", kind="token"))
+        for refused in (
+            app.gateway.manage.overrides.show(nobody, "hub:log_in"),
+            app.gateway.manage.overrides.change(nobody, "hub:log_in", {"hide": True}),
+            app.gateway.manage.overrides.remove(nobody, "hub:log_in"),
+        ):
+            with pytest.raises(ForbiddenError):
+                await refused
+
+
+async def test_the_quarantine_compares_what_the_server_said() -> None:
+    tracker = Tracker()
+    async with memory_app({"hub": tracker.upstream}, Settings(quarantine="changed")) as app:
+        table: Json = {"name": "report_bug", "description": "Reports a bug."}
+        await app.gateway.manage.overrides.change(ME, "hub:create_issue", table)
+        quarantine = app.gateway.manage.quarantine
+        assert await quarantine.entries(ME) == []
+        tracker.upstream.definitions["create_issue"] = {**ISSUE, "description": "Other."}
+        await tracker.upstream.announce()
+        with anyio.fail_after(HANG_S):
+            while not (held := await quarantine.entries(ME)):
+                await anyio.sleep(0.01)
+        assert [entry.name for entry in held] == ["create_issue"]
+        await app.gateway.manage.overrides.change(ME, "hub:create_issue", {"tags": ["x"]})
+        assert [entry.name for entry in await quarantine.entries(ME)] == ["create_issue"]

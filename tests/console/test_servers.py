@@ -4,6 +4,7 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,3 +110,44 @@ async def test_the_palette_finds_pages_servers_and_tools() -> None:
         assert 'href="/console/tool?key=notes%3Afind"' in page
         assert 'href="/console/tool?key=notes%3Aadd"' not in page
         assert "Add a permission rule" in await place.page("go", q="rule")
+
+
+async def test_a_tool_is_offered_as_its_form_says_after_a_preview() -> None:
+    async with open_console() as console:
+        form = await console.page("override", key="notes:add")
+        assert "As the server describes it" in form
+        fields: dict[str, Any] = {"key": "notes:add", "name": "write", "tags": "pen paper"}
+        # Required parameters come first: text, tags, times, kind.
+        fields |= {"a0-mode": "default", "a0": "hello", "a0-description": "What to say."}
+        fields |= {"a1-mode": "value", "a1": "x\ny", "a2-mode": "hide"}
+        preview = await console.send("override?key=notes:add", 200, do="preview", **fields)
+        assert "Nothing is saved yet" in preview.text
+        assert "What to say." in visible_text(preview.text)
+        shown = await console.app.gateway.manage.overrides.show(ADMIN, "notes:add")
+        assert shown.override == {}
+
+        await console.send("override?key=notes:add", do="save", **fields)
+        shown = await console.app.gateway.manage.overrides.show(ADMIN, "notes:write")
+        assert shown.override == {
+            "name": "write",
+            "tags": ["pen", "paper"],
+            "parameters": {
+                "text": {"default": "hello", "description": "What to say."},
+                "tags": {"value": ["x", "y"]},
+                "times": {"hide": True},
+            },
+        }
+        result = await console.app.gateway.calls.execute(ADMIN, "notes:write", {})
+        assert result["content"][0]["text"] == "added 'hello' ['x', 'y']"
+        again = await console.page("override", key="notes:add")
+        assert 'value="write"' in again
+        assert '<option value="hide" selected>' in again
+        assert "with an override" in visible_text(await console.page("tool", key="notes:add"))
+
+        wrong = fields | {"a2-mode": "value", "a2": "many"}
+        refused = await console.send("override?key=notes:add", 400, do="save", **wrong)
+        assert "must be of type integer" in visible_text(refused.text)
+        assert "pen paper" in refused.text
+
+        await console.send("override?key=notes:add", do="remove", key="notes:add")
+        assert (await console.app.gateway.manage.overrides.show(ADMIN, "notes:add")).override == {}

@@ -87,6 +87,14 @@ async def shop_is_guarded(app: App) -> bool:
     return bool(app.permissions.guards)
 
 
+async def rename_tool(app: App) -> None:
+    await app.gateway.manage.overrides.change(ME, "shop:buy", {"name": "order"})
+
+
+async def is_renamed(app: App) -> bool:
+    return any(tool.shown_key == "shop:order" for tool in app.gateway.visible.tools(ME))
+
+
 async def replace_prompt(app: App) -> None:
     [first, *_] = await app.prompts.all("default")
     await app.prompts.replace("default", first.name, first.text + " Changed.")
@@ -130,6 +138,12 @@ ROWS = {
         lambda app: app.gateway.manage.servers.remove(ME, "late"),
         no_longer(has_server),
         add_server,
+    ),
+    "an override of a tool": Row(rename_tool, is_renamed),
+    "a removed override": Row(
+        lambda app: app.gateway.manage.overrides.remove(ME, "shop:buy"),
+        no_longer(is_renamed),
+        rename_tool,
     ),
     "a prompt": Row(replace_prompt, prompt_is_replaced),
 }

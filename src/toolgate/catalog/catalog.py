@@ -23,6 +23,7 @@ from toolgate.types import (
     Json,
     ServerSpec,
     ServerStatus,
+    ToolOverride,
 )
 from toolgate.upstream import Fleet, Listing, UpstreamServer
 
@@ -177,6 +178,28 @@ class Catalog:
         )
         await self._apply_overrides([spec])
         self._publish()
+
+    async def revise(self, spec: ServerSpec) -> None:
+        """Give a server settings that may only change how its tools are offered.
+
+        It keeps running if they do, and is connected anew if they change anything else.
+        """
+        if not self._fleet.revise(spec):
+            await self.replace(spec)
+            return
+        await self._apply_overrides([spec])
+        self._publish()
+
+    def with_overrides(
+        self, name: str, overrides: Mapping[str, ToolOverride]
+    ) -> ServerEntries | None:
+        """What a server offers with other overrides; None: it was never listed."""
+        entries = self._entries_by_server.get(name)
+        if entries is None:
+            return None
+        return entries.with_overrides(
+            name, overrides, max_name_chars=self._max_name_chars, flat=self._flat
+        )
 
     async def reinspect(self, name: str) -> None:
         """Inspect the definitions of a server again, as it listed them last.

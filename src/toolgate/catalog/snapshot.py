@@ -140,13 +140,22 @@ class ServerEntries:
         flat: bool,
     ) -> "ServerEntries":
         """The same with other overrides of its tools."""
-        listed: list[Json] = [json_object(json_text.loads(raw)) for raw in self.listed_tools]
-        if not self.overrides:
-            listed = [tool.listed_definition for tool in self.tools]
         tools = _tools(
-            server, listed, overrides, self.quarantined, max_name_chars=max_name_chars, flat=flat
+            server,
+            self.listed,
+            overrides,
+            self.quarantined,
+            max_name_chars=max_name_chars,
+            flat=flat,
         )
         return replace(self, **tools)
+
+    @property
+    def listed(self) -> list[Json]:
+        """Its tools as the server sent them, parsed anew each time."""
+        if not self.overrides:
+            return [tool.listed_definition for tool in self.tools]
+        return [json_object(json_text.loads(raw)) for raw in self.listed_tools]
 
     @cached_property
     def by_key(self) -> Mapping[str, CatalogEntry]:

@@ -46,6 +46,7 @@ from toolgate.gateway.management import (
     QuarantineManagement,
     ServerManagement,
     SettingsManagement,
+    ToolOverrideManagement,
     VectorIndexManagement,
     VisibilityExplanation,
 )
@@ -478,6 +479,9 @@ class _ServiceBuilder:
                 admin=self._access.admin,
                 visible=self.visible,
                 receipts=self._receipts,
+            ),
+            overrides=ToolOverrideManagement(
+                servers=self._servers, visible=self.visible, receipts=self._receipts
             ),
             quarantine=QuarantineManagement(
                 catalog=self._catalog,

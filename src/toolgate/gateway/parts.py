@@ -99,6 +99,14 @@ class ServerEditor(Protocol):
         """Allow or deny a tool of a server to everybody."""
         ...
 
+    async def tool_table(self, name: str, tool: str) -> Json:
+        """What overrides a tool, as it is written; empty: nothing."""
+        ...
+
+    async def override_tool(self, name: str, tool: str, table: Json) -> None:
+        """Offer a tool in another way; with an empty table as its server does."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True)
 class ServerParts:

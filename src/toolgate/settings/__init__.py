@@ -42,8 +42,10 @@ from toolgate.settings.loader import (
     load,
     load_errors,
     server_spec,
+    tool_overrides,
 )
 from toolgate.settings.servers.entries import readable_name, redact, server_name
+from toolgate.settings.servers.overrides import OVERRIDE_KEYS
 from toolgate.settings.servers.own_entry import is_toolgate
 from toolgate.settings.tables import (
     META_TOOLS,
@@ -91,11 +93,13 @@ if TYPE_CHECKING:
     from toolgate.settings.edit import (
         add_server_to_file,
         change_server_in_file,
+        change_tool_in_file,
         migrate_text,
         remove_server_from_file,
         render_table,
         set_import,
         switch_pack,
+        tool_in_file,
         with_setting,
         without_table,
         write_text,
@@ -106,6 +110,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CONFIG_NAME",
     "META_TOOLS",
+    "OVERRIDE_KEYS",
     "ApprovalSettings",
     "AuditSettings",
     "AuthnSettings",
@@ -152,6 +157,7 @@ __all__ = [
     "audit_key",
     "base_environment",
     "change_server_in_file",
+    "change_tool_in_file",
     "child_environment",
     "config_dir",
     "credential_key",
@@ -189,6 +195,8 @@ __all__ = [
     "service_attributes",
     "set_import",
     "switch_pack",
+    "tool_in_file",
+    "tool_overrides",
     "translate",
     "watch",
     "with_setting",
@@ -202,11 +210,13 @@ _ON_USE = {
     "migrate_text": "toolgate.settings.edit",
     "otlp_variables": "toolgate.settings.otlp_environment",
     "change_server_in_file": "toolgate.settings.edit",
+    "change_tool_in_file": "toolgate.settings.edit",
     "remove_server_from_file": "toolgate.settings.edit",
     "render_table": "toolgate.settings.edit",
     "service_attributes": "toolgate.settings.otlp_environment",
     "set_import": "toolgate.settings.edit",
     "switch_pack": "toolgate.settings.edit",
+    "tool_in_file": "toolgate.settings.edit",
     "watch": "toolgate.settings.file_watcher",
     "without_table": "toolgate.settings.edit",
     "DescribedSetting": "toolgate.settings.described",

@@ -30,6 +30,7 @@ from toolgate.types import Json, json_object
 __all__ = [
     "add_server_to_file",
     "change_server_in_file",
+    "change_tool_in_file",
     "migrate_text",
     "remove_server_from_file",
     "render_table",
@@ -37,6 +38,7 @@ __all__ = [
     "replace_file",
     "set_import",
     "switch_pack",
+    "tool_in_file",
     "with_setting",
     "without_table",
     "write_text",
@@ -120,6 +122,45 @@ def change_server_in_file(path: Path, name: str, changes: Mapping[str, Any]) -> 
             text = _with_value(text, table[:-1], key, value)
     after = {k: v for k, v in {**before, **changes}.items() if v is not None}
     replace_file(path, text, {**root, "server": {**servers, written: after}})
+
+
+def change_tool_in_file(path: Path, name: str, tool: str, changes: Mapping[str, Any]) -> None:
+    """Set keys of a table `[server.NAME.tools.TOOL]` in a `toolgate.toml`; all else stays.
+
+    Args:
+        path: The file; a link is followed.
+        name: Name of the server.
+        tool: The tool's own name.
+        changes: Values by key. None takes a key out.
+
+    Raises:
+        UnknownServerError: The file has no such server.
+        SettingError: As `change_server_in_file`.
+    """
+    text = read_text(path)
+    root = parse_document(text, path, is_toml=True).root
+    servers = json_object(root.get("server"))
+    written = _written_name(path, servers, name)
+    tools = json_object(json_object(servers[written]).get("tools"))
+    for key, value in reversed(list(changes.items())):  # each is put at the top of the table
+        text = _with_value(text, ("server", written, "tools", tool), key, value)
+    after = {k: v for k, v in {**json_object(tools.get(tool)), **changes}.items() if v is not None}
+    if after or tool in tools:
+        tools = {**tools, tool: after}
+    server = {**json_object(servers[written]), **({"tools": tools} if tools else {})}
+    replace_file(path, text, {**root, "server": {**servers, written: server}})
+
+
+def tool_in_file(path: Path, name: str, tool: str) -> Json:
+    """The table `[server.NAME.tools.TOOL]` of a file as it is written; empty: it has none.
+
+    Raises:
+        UnknownServerError: The file has no such server.
+        SettingError: The file is malformed.
+    """
+    servers = json_object(parse_document(read_text(path), path, is_toml=True).root.get("server"))
+    server = json_object(servers[_written_name(path, servers, name)])
+    return json_object(json_object(server.get("tools")).get(tool))
 
 
 def _written_name(path: Path, servers: Json, name: str) -> str:

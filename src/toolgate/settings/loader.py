@@ -30,7 +30,7 @@ from toolgate.settings.table_reader import read_table
 from toolgate.settings.tables import GuardTable, ImportTable, Settings
 from toolgate.settings.validation import whole_errors
 from toolgate.settings.variables import Scope
-from toolgate.types import Json, ServerSpec
+from toolgate.types import Json, ServerSpec, ToolOverride
 
 __all__ = ["CONFIG_NAME", "find_config", "guard_table", "load", "load_errors", "server_spec"]
 
@@ -204,6 +204,26 @@ def server_spec(
         name, dict(config), location, Reading(environ=environ, cwd=location.folder)
     )
     return replace(spec, source=source, server_id=server_id)
+
+
+def tool_overrides(
+    server: str, tools: Mapping[str, Any], *, source: str = "store"
+) -> Mapping[str, ToolOverride]:
+    """The overrides that stored tables of tools describe, by the tool's own name.
+
+    Args:
+        server: Name of their server, for messages.
+        tools: Tables, same keys and rules as `[server.NAME.tools.TOOL]`.
+        source: Where they are written, for people.
+
+    Raises:
+        SettingError: A key is unknown, a value is wrong, or a variable is not set.
+    """
+    # Any command does: it is what makes the rest a server.
+    spec = server_spec(server, {"command": "-", "tools": dict(tools)}, source=source)
+    if spec.problem:
+        raise SettingError(spec.problem, hint="Set the variable, or name another one.")
+    return spec.tool_overrides
 
 
 def guard_table(config: Mapping[str, Any], *, source: str) -> GuardTable:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 from toolgate.errors import UnknownServerError
 from toolgate.types import Caller, ServerSpec
@@ -128,6 +129,18 @@ class Fleet:
         self._servers = {name: self._servers[name] for name in order if name in self._servers}
         return server
 
+    def revise(self, spec: ServerSpec) -> bool:
+        """Give a running server settings that only change how it is offered.
+
+        Returns:
+            Whether they are such settings; if not, nothing was changed.
+        """
+        server = self._servers.get(spec.name)
+        if server is None or not _is_offered_alike(server.spec, spec):
+            return False
+        server.spec = spec
+        return True
+
     async def relogin(self, name: str, subject: str) -> None:
         """Use the new credential of a subject, or none if it was removed."""
         if name in self._servers:
@@ -159,9 +172,9 @@ class Fleet:
         """
         specs_by_name = {spec.name: spec for spec in specs}
         gone = [
-            n
-            for n, s in self._servers.items()
-            if n not in specs_by_name or specs_by_name[n] != s.spec
+            name
+            for name in self._servers
+            if name not in specs_by_name or not self.revise(specs_by_name[name])
         ]
         tasks = [self._running.pop(name) for name in gone]
         for name in gone:
@@ -188,3 +201,8 @@ async def _ended(tasks: list["asyncio.Task[None]"]) -> None:
     if tasks:
         # A server that does not end must not keep the gateway from ending.
         await asyncio.wait(tasks, timeout=_END_S)
+
+
+def _is_offered_alike(old: ServerSpec, new: ServerSpec) -> bool:
+    """Whether a connection for one of these settings does for the other."""
+    return replace(old, tool_overrides=new.tool_overrides, overridden=new.overridden) == new

@@ -5,7 +5,7 @@ import logging
 import shutil
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import anyio
@@ -16,13 +16,17 @@ from toolgate.errors import SettingError, StoreError, UnknownServerError
 from toolgate.security.access import is_switched_on
 from toolgate.security.credentials import SealedConfigs, has_plain_secrets
 from toolgate.settings import (
+    OVERRIDE_KEYS,
     Settings,
     add_server_to_file,
     change_server_in_file,
+    change_tool_in_file,
     is_toolgate,
     remove_server_from_file,
     server_name,
     server_spec,
+    tool_in_file,
+    tool_overrides,
 )
 from toolgate.store import Store, StoredServer
 from toolgate.types import DEFAULT_PROJECT, Json, ServerSpec, json_object
@@ -56,6 +60,8 @@ class ServerRegistry:
         self._store = store
         self._catalog = catalog
         self._rows: list[StoredServer] = []
+        self._overrides: dict[str, Json] = {}
+        """What overrides change, by the name of the server, with their secrets."""
         self._lock = anyio.Lock()
 
     async def specs(self, settings: Settings) -> list[ServerSpec]:
@@ -71,6 +77,9 @@ class ServerRegistry:
         except StoreError as error:
             log.warning("stored servers cannot be read", extra={"error": error.full_text})
             stored = []
+        self._overrides = {
+            row.name: await self._opened_override(row) for row in stored if row.is_override
+        }
         for row in stored:
             if row.is_override:
                 continue
@@ -85,11 +94,11 @@ class ServerRegistry:
 
     def overridden(self, specs: Sequence[ServerSpec]) -> list[ServerSpec]:
         """Apply the store's overrides to servers of files and packs, and drop removed ones."""
-        overrides = {row.name: row.config for row in self._rows if row.is_override}
+        overrides = self._overrides
         return [
-            _overridden(spec, overrides.get(spec.name, {}))
+            _with_tools(_overridden(spec, change), change)
             for spec in specs
-            if not overrides.get(spec.name, {}).get("removed")
+            if not (change := overrides.get(spec.name, {})).get("removed")
         ]
 
     @property
@@ -132,6 +141,13 @@ class ServerRegistry:
             shown = {name: value for name, value in row.config.items() if name != "sealed"}
             spec = _stored_spec(replace(row, config=shown, enabled=False))
             return replace(spec, problem=f"server {row.name!r}: {error}")
+
+    async def _opened_override(self, row: StoredServer) -> Json:
+        try:
+            return (await self._sealed.unseal(row)).config
+        except (SettingError, StoreError) as error:
+            log.warning("override cannot be read", extra={"server": row.name, "error": str(error)})
+            return row.config  # still `sealed`, so the server is not offered without it
 
     async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
         """Add a server and start it."""
@@ -279,6 +295,85 @@ class ServerRegistry:
             await self._store.servers.save(await self._sealed.seal(changed))
             await self._catalog.replace(_stored_spec(changed))
 
+    async def tool_table(self, name: str, tool: str) -> Json:
+        """The keys of a tool's table that override it, as they are written; empty: none.
+
+        Values of other files than `toolgate.toml`, and of packs, are left out.
+        """
+        row, spec = await self._stored("", name), self._spec(name)
+        override = await self._override(name)
+        changed = json_object(override.config.get("tools")) if override is not None else {}
+        path = self._own_file(spec)
+        if row is not None:
+            table = json_object(json_object(row.config.get("tools")).get(tool))
+        elif tool in changed:
+            table = json_object(changed[tool])
+        elif path is not None:
+            table = await asyncio.to_thread(tool_in_file, path, name, tool)
+        else:
+            found = spec.tool_overrides.get(tool)
+            table = {} if found is None else {k: v for k, v in asdict(found).items() if v}
+            table["parameters"] = {
+                parameter: {k: v for k, v in change.items() if v and k not in {"value", "default"}}
+                for parameter, change in json_object(table.get("parameters")).items()
+            }
+        return {key: table[key] for key in OVERRIDE_KEYS if table.get(key)}
+
+    async def override_tool(self, name: str, tool: str, table: Json) -> None:
+        """Offer a tool in another way, where its server is kept; the server keeps running.
+
+        Args:
+            name: The server.
+            tool: The tool's own name.
+            table: Keys of `OVERRIDE_KEYS`; empty: as the server offers it.
+        """
+        async with self._change(name):
+            row = await self._stored("", name)
+            if row is None:
+                await self._override_configured(name, tool, table)
+                return
+            tools = {**json_object(row.config.get("tools"))}
+            # What else is set for the tool, such as its time limit, stays.
+            others = {
+                key: value
+                for key, value in json_object(tools.pop(tool, None)).items()
+                if key not in OVERRIDE_KEYS
+            }
+            if others or table:
+                tools[tool] = {**others, **table}
+            config = {key: value for key, value in row.config.items() if key != "tools"}
+            changed = replace(row, config={**config, "tools": tools} if tools else config)
+            spec = _stored_spec(changed)
+            await self._store.servers.save(await self._sealed.seal(changed))
+            await self._catalog.revise(spec)
+
+    async def _override_configured(self, name: str, tool: str, table: Json) -> None:
+        """Override a tool of a file or a pack: in `toolgate.toml`, else in the store."""
+        spec = self._spec(name)
+        given = tool_overrides(name, {tool: table}, source=spec.source)
+        others = {own: known for own, known in spec.tool_overrides.items() if own != tool}
+        spec = replace(spec, tool_overrides={**others, **given})
+        override = await self._override(name)
+        stored = {**json_object(override.config.get("tools"))} if override is not None else {}
+        path = self._own_file(spec)
+        if path is not None:
+            keys = {key: table.get(key) for key in OVERRIDE_KEYS}
+            try:
+                await asyncio.to_thread(_change_tool_in_file, path, name, tool, keys)
+            except (SettingError, UnknownServerError) as error:
+                log.info("changed by an override", extra={"server": name, "reason": str(error)})
+            else:
+                if override is not None and tool in stored:
+                    del stored[tool]
+                    await self._save_override(spec, override, {"tools": stored})
+                await self._catalog.revise(spec)
+                return
+        # An empty table undoes what the file says.
+        await self._save_override(spec, override, {"tools": {**stored, tool: table}})
+        await self._catalog.revise(
+            replace(spec, overridden=tuple(sorted({*spec.overridden, "tools"})))
+        )
+
     async def _change_configured(self, name: str, changes: Json) -> None:
         """Change a server of a file or pack: in `toolgate.toml`, or else by an override."""
         spec = self._spec(name)
@@ -297,9 +392,8 @@ class ServerRegistry:
             except (SettingError, UnknownServerError) as error:
                 log.info("changed by an override", extra={"server": name, "reason": str(error)})
             else:
-                if override is not None:
-                    await self._store.servers.delete(override.server_id)
-                await self._catalog.replace(replace(_overridden(spec, pending), overridden=()))
+                tools = () if override is None else await self._keep_tools(override)
+                await self._catalog.replace(replace(_overridden(spec, pending), overridden=tools))
                 return
         await self._save_override(spec, override, changes)
         await self._catalog.replace(_overridden(spec, changes))
@@ -311,11 +405,21 @@ class ServerRegistry:
             server_id=new_id(), project_id=DEFAULT_PROJECT, name=spec.name, config={}
         )
         config = {**row.config, **changes, "override": True, "source": spec.source}
-        await self._store.servers.save(replace(row, config=config))
+        await self._store.servers.save(await self._sealed.seal(replace(row, config=config)))
+
+    async def _keep_tools(self, override: StoredServer) -> tuple[str, ...]:
+        """Keep of an override what it says about tools: a file has the rest. Gives its keys."""
+        kept = {k: v for k, v in override.config.items() if k not in (*_CHANGEABLE, "removed")}
+        if kept.get("tools"):
+            await self._store.servers.save(await self._sealed.seal(replace(override, config=kept)))
+            return ("tools",)
+        await self._store.servers.delete(override.server_id)
+        return ()
 
     async def _override(self, name: str) -> StoredServer | None:
         rows = await self._store.servers.select(None)
-        return next((row for row in rows if row.name == name and row.is_override), None)
+        row = next((row for row in rows if row.name == name and row.is_override), None)
+        return None if row is None else await self._sealed.unseal(row)
 
     async def _stored(self, project_id: str, name: str) -> StoredServer | None:
         del project_id  # a name is taken once among all servers of a gateway
@@ -350,6 +454,26 @@ def _overridden(spec: ServerSpec, config: Json) -> ServerSpec:
     )
 
 
+def _with_tools(spec: ServerSpec, config: Json) -> ServerSpec:
+    """A server with the tools that an override changes; disabled if they cannot be known."""
+    if config.get("sealed"):
+        problem = f"server {spec.name!r}: what was changed of its tools cannot be decrypted."
+        return replace(spec, enabled=False, problem=problem)
+    tools = json_object(config.get("tools"))
+    if not tools:
+        return spec
+    try:
+        given = tool_overrides(spec.name, tools)
+    except SettingError as error:
+        return replace(spec, enabled=False, problem=str(error))
+    others = {own: known for own, known in spec.tool_overrides.items() if own not in tools}
+    return replace(
+        spec,
+        tool_overrides={**others, **given},
+        overridden=tuple(sorted({*spec.overridden, "tools"})),
+    )
+
+
 def _changes_of(override: StoredServer | None) -> Json:
     return {} if override is None else _only_changes(override.config)
 
@@ -362,6 +486,12 @@ def _change_in_file(path: Path, name: str, changes: Json) -> None:
     """Change a server in a file, and keep a backup of the file."""
     _copy(path, path.with_name(f"{path.name}.toolgate-previous"))
     change_server_in_file(path, name, changes)
+
+
+def _change_tool_in_file(path: Path, name: str, tool: str, changes: Json) -> None:
+    """Change a tool in a file, of which the version before is kept beside it."""
+    _copy(path, path.with_name(f"{path.name}.toolgate-previous"))
+    change_tool_in_file(path, name, tool, changes)
 
 
 def _remove_from_file(path: Path, name: str) -> None:

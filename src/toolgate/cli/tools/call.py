@@ -16,7 +16,7 @@ from toolgate.cli.terminal._output import note, print_data, print_json, spinner
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
-__all__ = ["app", "pair_of", "read_arguments", "read_json_object", "show"]
+__all__ = ["app", "pair_of", "read_arguments", "read_json_object", "show", "typed_value"]
 
 app = typer.Typer(add_completion=False)
 
@@ -202,6 +202,11 @@ def _kinds(schema: Json) -> set[str]:
         for branch in cast("list[object]", schema.get(word) or []):
             kinds |= _kinds(json_object(branch))
     return kinds
+
+
+def typed_value(text: str, schema: Json) -> Any:
+    """The value that a text stands for: JSON if that fits the schema, else the text."""
+    return _value(text, _kinds(schema))
 
 
 def _value(text: str, kinds: set[str]) -> Any:

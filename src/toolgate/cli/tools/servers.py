@@ -21,6 +21,7 @@ from toolgate.cli.terminal._output import (
     spinner,
 )
 from toolgate.cli.tools.add import register as register_add
+from toolgate.cli.tools.override import register as register_override
 from toolgate.errors import ArgumentError, SettingError
 from toolgate.types import EntryKind, Json
 
@@ -41,6 +42,7 @@ def list_servers(as_json: AsJson = False) -> int:
 
 
 register_add(app)
+register_override(app)
 
 
 @app.command()

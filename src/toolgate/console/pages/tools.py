@@ -1,4 +1,4 @@
-"""The Tools pages: the list, and one tool with its rights, cost and a form to run it."""
+"""The Tools pages: the list, one tool with a form to run it, and how it is offered."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from toolgate.base import json_text
 from toolgate.base.ids import utc_now
 from toolgate.base.token_estimate import estimate_tokens
 from toolgate.catalog import CatalogEntry
@@ -16,15 +17,16 @@ from toolgate.console.activity import RANGES, activity_of
 from toolgate.console.request import Visit
 from toolgate.console.route import Route
 from toolgate.console.rule_preview import is_destructive
-from toolgate.console.schema_form import arguments_of, fields_of
+from toolgate.console.schema_form import FormField, arguments_of, fields_of
 from toolgate.console.sorting import order_of
-from toolgate.errors import ForbiddenError, RpcError, StoreError
+from toolgate.errors import ArgumentError, ForbiddenError, RpcError, StoreError
+from toolgate.gateway.management import HIDDEN_VALUE, OverriddenTool
 from toolgate.gateway.meta_tools import DiscoverRequest
 from toolgate.search import signature
 from toolgate.security.access import PresentedCredentials
 from toolgate.security.authn import identity_of
 from toolgate.store import ToolUsage
-from toolgate.types import Json, json_array, json_object
+from toolgate.types import CALLER_VARIABLES, Json, json_array, json_object
 
 __all__ = ["ROUTES"]
 
@@ -297,6 +299,94 @@ async def _try(visit: Visit) -> Response:
     return await _tool_page(visit, result=_Result(result), took_ms=took_ms, arguments=arguments)
 
 
+async def _show_override(visit: Visit) -> Response:
+    shown = await visit.gateway.manage.overrides.show(visit.caller, visit.typed("key"))
+    return _override_page(visit, shown)
+
+
+async def _change_override(visit: Visit) -> Response:
+    overrides, caller, key = visit.gateway.manage.overrides, visit.caller, visit.typed("key")
+    match visit.typed("do"):
+        case "preview":
+            shown = await overrides.show(caller, key)
+            preview = await overrides.preview(caller, key, _typed_override(visit, shown))
+            return _override_page(visit, shown, preview=preview)
+        case "save":
+            shown = await overrides.show(caller, key)
+            saved = await overrides.change(caller, key, _typed_override(visit, shown))
+            message = f"{saved.toolKey} is offered as set here."
+        case "remove":
+            saved = await overrides.remove(caller, key)
+            message = f"{saved.toolKey} is offered as its server does."
+        case word:
+            raise ArgumentError(f"Unknown action {word[:40]!r}.")
+    return visit.go("override", message=message, key=saved.toolKey)
+
+
+def _override_page(
+    visit: Visit, shown: OverriddenTool, *, preview: OverriddenTool | None = None
+) -> Response:
+    fields = _fields_of_override(shown)
+    parameters = json_object(shown.override.get("parameters"))
+    return visit.page(
+        "tool_override.html",
+        shown=shown,
+        preview=preview,
+        fields=fields,
+        changes={field.field: _Change(json_object(parameters.get(field.name))) for field in fields},
+        variables=CALLER_VARIABLES,
+    )
+
+
+class _Change:
+    """What an override does with a parameter, as the form has it."""
+
+    def __init__(self, change: Json) -> None:
+        self.description = str(change.get("description", ""))
+        self.mode = next((key for key in ("value", "default", "hide") if key in change), "")
+        value = change.get(self.mode, "") if self.mode != "hide" else ""
+        self.value = value if isinstance(value, str) else json_text.dumps(value).decode()
+
+
+def _fields_of_override(shown: OverriddenTool) -> Sequence[FormField]:
+    return fields_of(json_object((shown.listed or {}).get("inputSchema")))
+
+
+def _typed_override(visit: Visit, shown: OverriddenTool) -> Json:
+    """The override as it was typed; what was left empty is left out."""
+    parameters: Json = {}
+    for field in _fields_of_override(shown):
+        mode = visit.typed(f"{field.field}-mode")
+        change: Json = {"description": visit.typed(f"{field.field}-description").strip()}
+        if mode == "hide":
+            change["hide"] = True
+        elif mode:
+            change[mode] = _typed_value(visit, field)
+        if change := {name: value for name, value in change.items() if value not in ("", None)}:
+            parameters[field.name] = change
+    table: Json = {
+        "name": visit.typed("name").strip(),
+        "description": visit.typed("description").strip(),
+        "tags": visit.typed("tags").split(),
+        "hide": visit.typed("hide") == "true",
+        "parameters": parameters,
+    }
+    return {key: value for key, value in table.items() if value}
+
+
+def _typed_value(visit: Visit, field: FormField) -> object:
+    text = visit.typed(field.field)
+    if "${" in text or text == HIDDEN_VALUE:
+        return text
+    value = arguments_of([field], visit.typed).get(field.name)
+    if value is None:
+        raise ArgumentError(
+            f"The parameter {field.name[:60]!r} has no value.",
+            hint="Give the value that is sent, or choose another way.",
+        )
+    return value
+
+
 class _Result:
     """What a tool gave, for people."""
 
@@ -326,4 +416,5 @@ class _Result:
 ROUTES = (
     Route(path="tools", show=_list),
     Route(path="tool", show=_show, act=_try, acts_outside=True),
+    Route(path="override", show=_show_override, act=_change_override),
 )

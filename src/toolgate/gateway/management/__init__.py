@@ -7,14 +7,22 @@ from toolgate.gateway.management.learning import LearningService
 from toolgate.gateway.management.quarantine import QuarantineManagement
 from toolgate.gateway.management.servers import ServerManagement
 from toolgate.gateway.management.settings import SettingsManagement
+from toolgate.gateway.management.tool_overrides import (
+    HIDDEN_VALUE,
+    OverriddenTool,
+    ToolOverrideManagement,
+)
 from toolgate.gateway.management.vector_index import VectorIndexManagement
 
 __all__ = [
+    "HIDDEN_VALUE",
     "LearningService",
     "Management",
+    "OverriddenTool",
     "QuarantineManagement",
     "ServerManagement",
     "SettingsManagement",
+    "ToolOverrideManagement",
     "VectorIndexManagement",
     "VisibilityExplanation",
 ]
@@ -26,6 +34,9 @@ class Management:
 
     servers: ServerManagement
     """Adds, changes and removes servers."""
+
+    overrides: ToolOverrideManagement
+    """Shows and changes how tools are offered."""
 
     quarantine: QuarantineManagement
     """Lists quarantined definitions and decides about them."""

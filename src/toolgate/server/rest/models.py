@@ -4,7 +4,7 @@ The OpenAPI document is generated from these models, so what is checked is what 
 """
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, cast
 
 from pydantic import (
     BaseModel,
@@ -17,7 +17,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from toolgate.base.validation import Input, SchemaGenerator
-from toolgate.types import DEFAULT_PROJECT, Json
+from toolgate.types import DEFAULT_PROJECT, Json, json_object
 
 __all__ = [
     "MAX_DAYS",
@@ -91,17 +91,21 @@ class TableFields:
     more: tuple[str, ...] = ()
     """Texts that the object has in addition."""
 
+    only: tuple[str, ...] = ()
+    """The keys that the object may have; empty: all."""
+
     def __get_pydantic_json_schema__(
         self, core_schema: CoreSchema, handler: GetJsonSchemaHandler, /
     ) -> Json:
         """The schema; nothing but what is in addition is required."""
         del core_schema, handler
         schema = TypeAdapter(self.table).json_schema(schema_generator=SchemaGenerator)
+        inner = json_object(schema.get("$defs"))
         derived = {item.name for item in fields(self.table) if "derived" in item.metadata}
         keys: Json = {
-            name: _nullable(part)
+            name: _nullable(_inlined(part, inner))
             for name, part in schema["properties"].items()
-            if name not in derived
+            if name not in derived and (not self.only or name in self.only)
         }
         more = {name: {"type": "string"} for name in self.more}
         return {
@@ -110,6 +114,18 @@ class TableFields:
             "required": list(self.more),
             "additionalProperties": False,
         }
+
+
+def _inlined(part: Any, inner: Json) -> Any:
+    """A part of a schema with the schemas that it refers to in their place."""
+    if isinstance(part, dict):
+        members = cast("Json", part)
+        if "$ref" in members:
+            return _inlined(inner[str(members["$ref"]).rpartition("/")[2]], inner)
+        return {name: _inlined(member, inner) for name, member in members.items()}
+    if isinstance(part, list):
+        return [_inlined(item, inner) for item in cast("list[Any]", part)]
+    return part
 
 
 def _nullable(schema: Json) -> Json:

@@ -98,7 +98,7 @@ class RestRoute:
     @property
     def body(self) -> Any:
         """Describes the body; None: the method has none."""
-        has_body = self.method in {"PATCH", "POST"}
+        has_body = self.method in {"PATCH", "POST", "PUT"}
         return self.parameters.get("body", Body) if has_body else None
 
     async def respond(self, call: Call, name: str, query: Mapping[str, str], body: Json) -> Reply:
@@ -148,6 +148,10 @@ class Routes:
     def patch(self, path: str) -> Callable[[HandlerT], HandlerT]:
         """Add a handler of `PATCH`."""
         return self._add("PATCH", path)
+
+    def put(self, path: str, *, example: Json) -> Callable[[HandlerT], HandlerT]:
+        """Add a handler of `PUT`."""
+        return self._add("PUT", path, example=example)
 
     def delete(self, path: str) -> Callable[[HandlerT], HandlerT]:
         """Add a handler of `DELETE`."""

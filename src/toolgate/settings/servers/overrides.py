@@ -10,7 +10,10 @@ from toolgate.settings.table_reader import dotted
 from toolgate.settings.tables import ParameterTable, ToolTable
 from toolgate.types import CALLER_VARIABLES, Json, ParameterOverride, ToolOverride
 
-__all__ = ["keep_caller_variables", "read_overrides", "redact_overrides"]
+__all__ = ["OVERRIDE_KEYS", "keep_caller_variables", "read_overrides", "redact_overrides"]
+
+OVERRIDE_KEYS = ("name", "description", "hide", "tags", "parameters")
+"""Keys of a table `[server.NAME.tools.TOOL]` that say how the tool is offered."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|bearer|credential|(?:^|_)pat$")

@@ -1,12 +1,14 @@
 """Routes of servers."""
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
 from toolgate.errors import ArgumentError
-from toolgate.server.rest.models import Body, PageOf
+from toolgate.gateway.management import OverriddenTool
+from toolgate.server.rest.models import Body, PageOf, TableFields
 from toolgate.server.rest.routing import Call, Routes
+from toolgate.settings import OVERRIDE_KEYS, ToolTable
 from toolgate.types import Json, ServerStatus
 
 __all__ = ["routes"]
@@ -89,3 +91,33 @@ async def schedule_server(call: Call, name: str, body: Schedule) -> ServerStatus
 async def restart_server(call: Call, name: str) -> ServerStatus:
     """Restart a server."""
     return await call.gateway.manage.servers.restart(call.caller, name)
+
+
+Override = Annotated[Json, TableFields(ToolTable, only=OVERRIDE_KEYS)]
+"""How a tool is offered: keys of `[server.NAME.tools.TOOL]`."""
+
+_EXAMPLE: Json = {"name": "report_bug", "parameters": {"repo": {"value": "acme/app"}}}
+
+
+@routes.get("tools/{name}/override")
+async def tool_override(call: Call, name: str) -> OverriddenTool:
+    """Show how a tool, by its key, is offered, and what is overridden of it."""
+    return await call.gateway.manage.overrides.show(call.caller, name)
+
+
+@routes.put("tools/{name}/override", example=_EXAMPLE)
+async def override_tool(call: Call, name: str, body: Override) -> OverriddenTool:
+    """Offer a tool in another way, in place of what was set before."""
+    return await call.gateway.manage.overrides.change(call.caller, name, body)
+
+
+@routes.delete("tools/{name}/override")
+async def remove_override(call: Call, name: str) -> OverriddenTool:
+    """Offer a tool as its server does."""
+    return await call.gateway.manage.overrides.remove(call.caller, name)
+
+
+@routes.post("tools/{name}/override/preview", example=_EXAMPLE)
+async def preview_override(call: Call, name: str, body: Override) -> OverriddenTool:
+    """Show how a tool would be offered; nothing is changed."""
+    return await call.gateway.manage.overrides.preview(call.caller, name, body)

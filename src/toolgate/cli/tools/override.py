@@ -1,0 +1,189 @@
+"""`toolgate servers override`: offer a tool under another name, with other texts or parameters."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, NamedTuple
+
+import anyio
+import typer
+
+from toolgate.cli.client._gateway_client import path_of
+from toolgate.cli.client._load_settings import load_settings
+from toolgate.cli.client._open_gateway import open_gateway
+from toolgate.cli.terminal._exit import SUCCESS
+from toolgate.cli.terminal._output import note, print_json, print_text
+from toolgate.cli.tools.call import pair_of, read_json_object, typed_value
+from toolgate.errors import ArgumentError
+from toolgate.types import Json, json_object
+
+__all__ = ["register"]
+
+
+class _Pairs(NamedTuple):
+    """What the options say about parameters."""
+
+    value: Sequence[str]
+    default: Sequence[str]
+    hide: Sequence[str]
+    describe: Sequence[str]
+    reset: Sequence[str]
+
+
+def override(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Key of the tool, server:tool.")],
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="Name for clients.")
+    ] = None,
+    description: Annotated[
+        str | None, typer.Option("--description", metavar="TEXT", help="Description for clients.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", metavar="WORD", help="Word to find it by. Repeatable."),
+    ] = None,
+    hide: Annotated[
+        bool | None, typer.Option("--hide/--show", help="Whether nobody sees it.")
+    ] = None,
+    value: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="PARAMETER=VALUE", help="Always send this, unseen. Repeatable."
+        ),
+    ] = None,
+    default: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--default", metavar="PARAMETER=VALUE", help="Send it by default. Repeatable."
+        ),
+    ] = None,
+    hide_parameter: Annotated[
+        list[str] | None,
+        typer.Option("--hide-parameter", metavar="PARAMETER", help="Never send it. Repeatable."),
+    ] = None,
+    describe: Annotated[
+        list[str] | None,
+        typer.Option("--describe", metavar="PARAMETER=TEXT", help="Its description. Repeatable."),
+    ] = None,
+    reset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reset", metavar="PARAMETER", help="Leave it as the server has it. Repeatable."
+        ),
+    ] = None,
+    table: Annotated[
+        str,
+        typer.Option(
+            "--table", metavar="JSON", help="The whole override as JSON; @FILE or - to read it."
+        ),
+    ] = "",
+    remove: Annotated[bool, typer.Option("--remove", help="Offer it as the server does.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show how it would be offered.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+) -> int:
+    """Offer a tool in another way; without options, show how it is offered.
+
+    toolgate servers override tracker:create_issue --name report_bug --set repo=acme/app
+
+    toolgate servers override tracker:create_issue --set 'reporter=${user.name}'
+
+    What is not named stays as it was. VALUE is JSON where that fits the parameter, else a text.
+    """
+    changes: Json = {"name": name, "description": description, "tags": tag, "hide": hide}
+    changes = {option: given for option, given in changes.items() if given is not None}
+    pairs = _Pairs(value or (), default or (), hide_parameter or (), describe or (), reset or ())
+    is_change = bool(changes) or any(pairs)
+    if sum((is_change, bool(table), remove)) > 1:
+        raise ArgumentError(
+            "The options contradict each other.",
+            allowed="Allowed: options for what is changed, or --table, or --remove.",
+        )
+    if dry_run and remove:
+        raise ArgumentError("--dry-run shows nothing of --remove.", hint="Leave out one of them.")
+    whole = read_json_object(table, "--table") if table else None
+
+    def table_of(shown: Json) -> Json | None:
+        """The new override of a tool as it is offered now; None: nothing is changed."""
+        return _changed(shown, changes, pairs) if is_change else whole
+
+    return anyio.run(_override, key, table_of, remove, dry_run, as_json)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to others."""
+    app.command()(override)
+
+
+async def _override(
+    key: str,
+    table_of: Callable[[Json], Json | None],
+    remove: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    path = path_of("tools", key, "override")
+    server = key.partition(":")[0]
+    async with open_gateway(load_settings(), connect=[server]) as gateway:
+        await gateway.wait_for_servers(server)
+        if remove:
+            shown = await gateway.request("DELETE", path)
+        else:
+            shown = await gateway.request("GET", path)
+            table = table_of(shown)
+            if table is not None and dry_run:
+                shown = await gateway.request("POST", f"{path}/preview", table)
+            elif table is not None:
+                shown = await gateway.request("PUT", path, table)
+    if as_json:
+        print_json(shown)
+    else:
+        _show(shown)
+    return SUCCESS
+
+
+def _show(shown: Json) -> None:
+    override = json_object(shown.get("override"))
+    if override:
+        print_text(f"Override of {shown['toolKey']}:")
+        print_json(override)
+    else:
+        print_text(f"{shown['toolKey']} is offered as its server does.")
+    if shown.get("offered") is None and shown.get("listed") is not None:
+        print_text("Nobody sees the tool.")
+    elif override and shown.get("offered") is not None:
+        print_text("Offered as:")
+        print_json(shown["offered"])
+    for problem in shown.get("problems") or ():
+        note(str(problem))
+
+
+def _changed(shown: Json, changes: Json, pairs: _Pairs) -> Json:
+    """The override of a tool with what the options change of it."""
+    before = json_object(shown.get("override"))
+    schema = json_object(json_object(shown.get("listed")).get("inputSchema"))
+    described = json_object(schema.get("properties"))
+    after = {
+        name: dict(json_object(change))
+        for name, change in json_object(before.get("parameters")).items()
+        if name not in pairs.reset
+    }
+
+    def change(name: str, member: str, value: object) -> None:
+        kept = after.get(name, {})
+        if member != "description":  # value, default and hide take each other's place
+            kept = {key: kept[key] for key in kept if key == "description"}
+        after[name] = {**kept, member: value}
+
+    for text in pairs.value:
+        name, value = pair_of(text, "--set")
+        change(name, "value", typed_value(value, json_object(described.get(name))))
+    for text in pairs.default:
+        name, value = pair_of(text, "--default")
+        change(name, "default", typed_value(value, json_object(described.get(name))))
+    for name in pairs.hide:
+        change(name, "hide", value=True)
+    for text in pairs.describe:
+        name, value = pair_of(text, "--describe")
+        change(name, "description", value)
+    table = {**before, **changes, "parameters": after}
+    return {key: value for key, value in table.items() if value not in ("", False, [], {})}

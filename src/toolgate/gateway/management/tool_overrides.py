@@ -1,0 +1,217 @@
+"""Changing how tools are offered while the gateway runs: names, texts, parameters."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from toolgate.audit import Receipts
+from toolgate.catalog import Catalog
+from toolgate.errors import SettingError, UnknownToolError
+from toolgate.gateway.parts import ServerParts
+from toolgate.gateway.visible_catalog import VisibleCatalog
+from toolgate.settings import OVERRIDE_KEYS, redact, tool_overrides
+from toolgate.types import Caller, Json, ToolOverride, json_object
+
+__all__ = ["HIDDEN_VALUE", "OverriddenTool", "ToolOverrideManagement"]
+
+HIDDEN_VALUE = "***"
+"""What is shown for a secret value; who sends it back means the value that is there."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OverriddenTool:
+    """How a tool is offered, and what was changed for that."""
+
+    toolKey: str  # noqa: N815 -- as in the answers for models
+    """`server:tool`, by the tool's own name."""
+
+    override: Json
+    """The keys of `[server.NAME.tools.TOOL]` that are set, secret values hidden; empty: none."""
+
+    listed: Json | None
+    """The definition as the server sent it; None: it lists no such tool now."""
+
+    offered: Json | None
+    """The definition as clients see it; None: the tool is hidden or left out."""
+
+    problems: tuple[str, ...] = ()
+    """Sentences about what of the override cannot be applied."""
+
+
+class ToolOverrideManagement:
+    """Shows and changes the overrides of tools, wherever their servers are configured."""
+
+    def __init__(
+        self, *, servers: ServerParts, visible: VisibleCatalog, receipts: Receipts
+    ) -> None:
+        self._catalog: Catalog = servers.catalog
+        self._registry = servers.registry
+        self._visible = visible
+        self._receipts = receipts
+
+    async def show(self, caller: Caller, key: str) -> OverriddenTool:
+        """What is overridden of a tool.
+
+        Args:
+            caller: Who asks.
+            key: The key of the tool, also with the name of its override.
+
+        Raises:
+            ForbiddenError: The caller lacks the right `manage`.
+            UnknownServerError: There is no such server.
+            UnknownToolError: It lists no such tool, and nothing overrides one of this name.
+        """
+        server, own_name = self._named(caller, key)
+        table = await self._registry.tool_table(server, own_name)
+        return self._view(server, own_name, table, self._catalog.server(server).spec.tool_overrides)
+
+    async def preview(self, caller: Caller, key: str, table: Json) -> OverriddenTool:
+        """How a tool would be offered; nothing is changed.
+
+        Raises:
+            ForbiddenError, UnknownServerError, UnknownToolError: As `show`.
+            SettingError: The table has a mistake.
+        """
+        self._visible.must_manage(caller)
+        table = _checked(table)
+        server, own_name = self._named(caller, key)
+        return await self._previewed(server, own_name, table)
+
+    async def change(self, caller: Caller, key: str, table: Json) -> OverriddenTool:
+        """Offer a tool in another way from now on, in place of what was set before.
+
+        It is written to `toolgate.toml` if that has the server and can be written, else to the
+        store. The server keeps running.
+
+        Args:
+            caller: Who asks.
+            key: The key of the tool, also with the name of its override.
+            table: The keys of `[server.NAME.tools.TOOL]` that are about how it is offered; values
+                that were shown as `***` stay as they are.
+
+        Raises:
+            ForbiddenError, UnknownServerError, UnknownToolError: As `show`.
+            SettingError: The table has a mistake, or could not be applied to what the server
+                lists now.
+        """
+        self._visible.must_manage(caller)
+        table = _checked(table)
+        server, own_name = self._named(caller, key)
+        written = await self._registry.tool_table(server, own_name)
+        table = _with_kept(table, written, own_name)
+        preview = await self._previewed(server, own_name, table)
+        if preview.problems:
+            raise SettingError(
+                f"The override of {preview.toolKey} cannot be applied. "
+                + " ".join(preview.problems),
+                hint="Correct it; nothing was changed.",
+            )
+        await self._save(caller, preview.toolKey, server, own_name, table)
+        return preview
+
+    async def remove(self, caller: Caller, key: str) -> OverriddenTool:
+        """Offer a tool as its server does.
+
+        Raises:
+            ForbiddenError, UnknownServerError, UnknownToolError: As `show`.
+        """
+        server, own_name = self._named(caller, key)
+        await self._save(caller, f"{server}:{own_name}", server, own_name, {})
+        return await self.show(caller, key=f"{server}:{own_name}")
+
+    async def _save(self, caller: Caller, key: str, server: str, tool: str, table: Json) -> None:
+        detail: Json = {"key": key, "override": _redacted(tool, table)}
+        async with self._receipts.change(caller, "override_tool", detail):
+            await self._registry.override_tool(server, tool, table)
+
+    def _named(self, caller: Caller, key: str) -> tuple[str, str]:
+        """Server and own name of a tool."""
+        self._visible.must_manage(caller)
+        server, _, tool = key.partition(":")
+        overrides = self._catalog.server(server).spec.tool_overrides
+        listed = self._listed(server)
+        if tool in listed or tool in overrides or tool in self._withheld(server):
+            return server, tool
+        for own_name, override in overrides.items():
+            if override.name == tool:
+                return server, own_name
+        if tool and not listed:  # the server was never listed: what it has is not known
+            return server, tool
+        raise UnknownToolError(
+            f"Server {server!r} lists no tool {tool[:64]!r}.",
+            allowed=f"It lists: {', '.join(list(listed)[:20])}.",
+        )
+
+    async def _previewed(self, server: str, tool: str, table: Json) -> OverriddenTool:
+        given = tool_overrides(server, {tool: table})
+        overrides = dict(self._catalog.server(server).spec.tool_overrides)
+        overrides.pop(tool, None)
+        return self._view(server, tool, table, {**overrides, **given})
+
+    def _view(
+        self, server: str, tool: str, table: Json, overrides: Mapping[str, ToolOverride]
+    ) -> OverriddenTool:
+        entries = self._catalog.with_overrides(server, overrides)
+        offered = None
+        problems: tuple[str, ...] = ()
+        if entries is not None:
+            offered = next((one.definition for one in entries.tools if one.own_name == tool), None)
+            # All of these sentences name their tool so.
+            problems = tuple(
+                text
+                for text in entries.override_problems
+                if f"{tool!r}" in text or f".tools.{tool}]" in text
+            )
+        return OverriddenTool(
+            toolKey=f"{server}:{tool}",
+            override=_redacted(tool, table),
+            listed=self._listed(server).get(tool),
+            offered=offered,
+            problems=problems,
+        )
+
+    def _withheld(self, server: str) -> frozenset[str]:
+        entries = self._catalog.snapshot.servers.get(server)
+        quarantined = () if entries is None else entries.quarantined
+        return frozenset(name for kind, name in quarantined if kind == "tool")
+
+    def _listed(self, server: str) -> Mapping[str, Json]:
+        entries = self._catalog.snapshot.servers.get(server)
+        return {} if entries is None else {str(one["name"]): one for one in entries.listed}
+
+
+def _redacted(tool: str, table: Json) -> Json:
+    return json_object(json_object(redact({"tools": {tool: table}})["tools"])[tool])
+
+
+def _checked(table: Json) -> Json:
+    """The keys that are set.
+
+    Raises:
+        SettingError: One is not about how a tool is offered.
+    """
+    if unknown := sorted(table.keys() - set(OVERRIDE_KEYS)):
+        raise SettingError(
+            f"{unknown[0][:64]!r} is no key of an override.",
+            allowed=f"Allowed: {', '.join(OVERRIDE_KEYS)}.",
+            hint="Correct or remove it.",
+        )
+    return {name: value for name, value in table.items() if value is not None}
+
+
+def _with_kept(table: Json, written: Json, tool: str) -> Json:
+    """The table with the values that were shown hidden as they are."""
+    before = json_object(written.get("parameters"))
+    parameters: Json = {}
+    for name, change in json_object(table.get("parameters")).items():
+        values = dict(json_object(change))
+        for key in ("value", "default"):
+            if values.get(key) == HIDDEN_VALUE:
+                if key not in json_object(before.get(name)):
+                    raise SettingError(
+                        f"The {key} of parameter {name!r} of {tool!r} is {HIDDEN_VALUE!r}, "
+                        "which stands for a value that is not shown.",
+                        hint="Give the value itself.",
+                    )
+                values[key] = json_object(before[name])[key]
+        parameters[name] = values
+    return {**table, "parameters": parameters} if parameters else table

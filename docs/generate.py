@@ -69,11 +69,11 @@ timeout_s = 120
 
 ## Variables
 
-`${env:NAME}` and `${NAME}` insert an environment variable of the Toolgate process,
-`${NAME:-default}` a default if it is unset or empty; `$${` is a literal `${`. Variables work in all
-strings of `toolgate.toml` and of imported files. `${input:some-id}`, for which VS Code asks its
-user, reads the variable `SOME_ID`. `${workspaceFolder}` and `${userHome}` work in files that belong
-to a project.
+`${env:NAME}` and `${NAME}` insert an environment variable of the Toolgate process;
+`${NAME:-default}` inserts a default if the variable is unset or empty; `$${` is a literal `${`.
+Variables work in all strings of `toolgate.toml` and of imported files. In imported files,
+`${input:some-id}` (a prompt in VS Code) reads the variable `SOME_ID`. `${workspaceFolder}` and
+`${userHome}` work in files that belong to a project.
 
 A server with a missing variable is disabled, and `toolgate servers` shows the reason; other servers
 work. A missing variable anywhere else is an error.
@@ -82,15 +82,17 @@ work. A missing variable anywhere else is an error.
 
 A name has 1 to 32 characters of `A-Z a-z 0-9 _ . -` and no `__`. Other names are shortened to the
 valid part plus a hash (`My GitHub` becomes `My-GitHub-4fcf40`); the original becomes the title.
-`toolgate init` writes names without a hash (`My-GitHub`) where nothing is lost. The same name in
-two places is an error that names both; identical imported servers count once.
+`toolgate init` writes names without a hash (`My-GitHub`) if only spaces and punctuation had to be
+replaced. The same name in two places is an error that names both places; identical imported servers
+count once.
 """
 
 IMPORTS = """\
-`import` takes paths and tables. Files are read as they are: JSON with comments and trailing commas,
-servers under `mcpServers`, `servers` (VS Code), `context_servers` (Zed), `[mcp_servers]` (Codex) or
-`mcp.servers`. Entries that are Toolgate itself are left out; an entry that cannot be used is
-disabled with its reason and stops no other. `--import FILE` does the same from the command line.
+`import` takes paths and tables. Supported are the configuration files of MCP clients: JSON, also
+with comments and trailing commas, with servers under `mcpServers`, `servers` (VS Code),
+`context_servers` (Zed) or `mcp.servers`, and TOML with `[mcp_servers]` (Codex). Entries for
+Toolgate itself are skipped. An invalid entry is disabled, and `toolgate servers` shows the reason;
+the other servers work. `--import FILE` does the same from the command line.
 
 ```toml
 import = [
@@ -123,7 +125,7 @@ COMMON: tuple[tuple[str, type, tuple[str, ...]], ...] = (
     ("[models.NAME]", ModelTable, ("provider", "model", "url", "key")),
     ("[chat]", ChatSettings, ("model", "max_cost")),
 )
-"""The settings that most people set, by table: 40."""
+"""The settings that are set most often, by table."""
 
 
 def _common(sentences: Mapping[str, Any]) -> str:
@@ -132,7 +134,7 @@ def _common(sentences: Mapping[str, Any]) -> str:
         items = {item.name: item for item in _keys(cls)}
         for name in names:
             if name == "import":  # a keyword of Python, so no field of the dataclass
-                meaning, default = "Files whose servers are used too: [import](#import).", "`[]`"
+                meaning, default = "Files with more servers; see [import](#import).", "`[]`"
             else:
                 meaning = sentences[cls.__name__][name].replace("|", "\\|")
                 default = _default(items[name])
@@ -160,7 +162,7 @@ def configuration() -> str:
     top = [item for item in _keys(Settings) if not is_dataclass(item.type)]
     parts = [INTRODUCTION, "## Common settings\n", _common(sentences)]
     parts.append("## Advanced settings\n")
-    parts.append("Every other key, by table. Hardly anybody needs them.\n")
+    parts.append("All other keys, by table. Most installations need none of them.\n")
     parts += ["### Top of the file\n", *_rest(Settings, top, sentences)]
     parts += ["### `import`\n", IMPORTS, *_rest(ImportTable, _keys(ImportTable), sentences)]
     for title, cls in (
@@ -235,7 +237,7 @@ def _kind(kind: object) -> str:
         return names[kind]
     origin, inside = get_origin(kind), get_args(kind)
     if origin is Literal:
-        return " or ".join(f"`{word}`" for word in inside)
+        return ", ".join(f"`{word}`" for word in inside if word)
     if origin is tuple:
         return "list of tables" if is_dataclass(inside[0]) else "list of strings"
     if isinstance(kind, UnionType):
@@ -248,7 +250,7 @@ def _default(item: "Field[Any]") -> str:
     if item.default_factory is not MISSING:
         value = item.default_factory()
     if value is MISSING:
-        return "needed"
+        return "required"
     match value:
         case None | "" | () | {}:
             return "none"

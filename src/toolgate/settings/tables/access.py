@@ -20,98 +20,101 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class CredentialSettings:
-    """Table `[credentials]`: how credentials of servers are kept.
+    """Table `[credentials]`: storage of server credentials, and logins to servers.
 
     See [credentials.md](credentials.md).
     """
 
     key: Literal["file", "keyring"] = "file"
-    """Where the key is that they are encrypted with: a file in the data folder that only this user
-    reads, or the keyring of the system. The variable `TOOLGATE_CREDENTIALS_KEY` comes first."""
+    """Where the key that encrypts credentials is kept: `file`, in the data folder and readable only
+    by your user, or `keyring`, the keyring of the system. The environment variable
+    `TOOLGATE_CREDENTIALS_KEY` overrides both."""
 
     client_name: str = "Toolgate"
-    """What authorization servers show to people when they ask for consent."""
+    """Application name that authorization servers show when they ask the user for consent."""
 
     client_metadata_url: str = ""
-    """Address of the client id metadata document, `https://…`; empty: the gateway's own, where
-    `authn.resource` is an `https` address."""
+    """`https://` URL of the OAuth client ID metadata document. Default: the gateway's own if
+    `authn.resource` is an `https://` URL, otherwise none."""
 
     login_s: float = between(600.0, 30, 3600)
-    """Seconds that a person has for a login; 30 to 3,600."""
+    """Time limit for a login to a server, in seconds; 30 to 3,600."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuthnSettings:
-    """Table `[authn]`: how clients prove who they are. See [permissions.md](permissions.md)."""
+    """Table `[authn]`: how callers authenticate. See [permissions.md](permissions.md)."""
 
     order: tuple[str, ...] = ("token",)
-    """File names in `authn/`, asked one after another: `token` for tokens that
-    `toolgate tokens create` makes, `jwt` for those of an identity provider."""
+    """Authentication methods, tried in this order: `token` (tokens from `toolgate tokens create`),
+    `jwt` (tokens from an identity provider), or an installed plugin."""
 
     options: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict[str, Mapping[str, object]], repr=False
     )
-    """Tables `[authn.options.NAME]`; `jwt` needs `issuer` and `audience`."""
+    """Tables `[authn.options.NAME]`: options of an authentication method; `jwt` needs `issuer` and
+    `audience`."""
 
     resource: str = ""
-    """Address of `/mcp` as clients know it, for their login (RFC 9728); empty: as they ask for
-    it. Set it behind a proxy that changes the address."""
+    """Public URL of `/mcp`, which clients need to log in (RFC 9728). Default: taken from each
+    request. Set it behind a proxy that changes the host name or path."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolLimitTable:
-    """Table `[limits.tools."PATTERN"]`: what all callers together may do with tools."""
+    """Table `[limits.tools."PATTERN"]`: limits per tool, for all callers together."""
 
     calls_per_minute: int = between(0, 0, 1_000_000)
-    """Calls of one tool within a minute; 0 to 1,000,000, 0: as many as come."""
+    """Maximum calls per tool and minute; 0 to 1,000,000, 0: unlimited."""
 
     concurrent_calls: int = between(0, 0, 100_000)
-    """Calls of one tool at the same time; 0 to 100,000, 0: as many as come."""
+    """Maximum concurrent calls per tool; 0 to 100,000, 0: unlimited."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LimitSettings:
-    """Table `[limits]`: how much one caller may do. A project and a token can have their own.
+    """Table `[limits]`: limits per caller. A project and a token can have their own.
 
-    Each process counts for itself, from its start.
+    Day limits are counted in the store. The others are counted in the store with PostgreSQL, and by
+    each process with SQLite.
     """
 
     calls_per_minute: int = between(0, 0, 1_000_000)
-    """Calls of tools within a minute; 0 to 1,000,000, 0: as many as come."""
+    """Maximum tool calls per minute; 0 to 1,000,000, 0: unlimited."""
 
     concurrent_calls: int = between(0, 0, 100_000)
-    """Calls of tools at the same time; 0 to 100,000, 0: as many as come."""
+    """Maximum concurrent tool calls; 0 to 100,000, 0: unlimited."""
 
     calls_per_day: int = between(0, 0, 1_000_000_000)
-    """Calls of tools within a day (UTC); 0 to 1,000,000,000, 0: as many as come."""
+    """Maximum tool calls per day (UTC); 0 to 1,000,000,000, 0: unlimited."""
 
     tokens_per_day: int = between(0, 0, 1_000_000_000_000)
-    """Estimated tokens of results of tools within a day (UTC); 0 to 1,000,000,000,000, 0: as many
-    as come."""
+    """Maximum estimated tokens in tool results per day (UTC); 0 to 1,000,000,000,000, 0: unlimited.
+    """
 
     tools: Mapping[str, ToolLimitTable] = field(default_factory=dict[str, ToolLimitTable])
-    """Tables by pattern of tool keys, such as `[limits.tools."github:*"]`."""
+    """Tables by tool pattern, such as `[limits.tools."github:*"]`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PermissionTable:
-    """A table `[[permission]]`: a rule about who may do what. See [permissions.md](permissions.md).
+    """A table `[[permission]]`: a permission rule. See [permissions.md](permissions.md).
 
-    It holds with `auth = "required"`.
+    Permission rules apply with `auth = "required"`.
     """
 
     to: tuple[str, ...] = ()
-    """For whom: `everyone`, `token:NAME`, `role:NAME`, `user:NAME`, `user@jwt:NAME`, `group:NAME`
-    or `project:NAME`."""
+    """Who the rule applies to: `everyone`, `token:NAME`, `role:NAME`, `user:NAME`, `user@jwt:NAME`,
+    `group:NAME` or `project:NAME`."""
 
     allow: tuple[str, ...] = ()
-    """What they may do: patterns such as `github`, `github:get_*`, `*`."""
+    """Allowed tools, as patterns: `github`, `github:get_*`, `*`."""
 
     deny: tuple[str, ...] = ()
-    """What they may not do, whatever is allowed elsewhere."""
+    """Denied tools, as patterns; deny takes precedence over every allow."""
 
     hint: Literal["", "read_only", "destructive"] = ""
-    """Only tools that are marked so."""
+    """Limits the rule to tools with this annotation."""
 
     source: str = field(default="", metadata=DERIVED)
     """File and line."""
@@ -119,54 +122,58 @@ class PermissionTable:
 
 @dataclass(frozen=True, kw_only=True)
 class GuardTable:
-    """A table `[[guard]]`: what is looked at around calls of some tools. See [guards](guards.md).
+    """A table `[[guard]]`: checks on calls of some tools. See [guards](guards.md).
 
-    All that fit a call hold for it, in their order.
+    All guards that match a call apply, in their order.
     """
 
     tools: tuple[str, ...] = ("*",)
-    """Which tools: `*`, `SERVER` or `SERVER:TOOL`; `*` stands for any text, `?` for a character."""
+    """Tools to check, as patterns: `*`, `SERVER` or `SERVER:TOOL`; `*` matches any text, `?` one
+    character."""
 
     projects: tuple[str, ...] = ()
-    """Only requests of these projects; empty: all."""
+    """Only check calls in these projects; empty: in all."""
 
     hint: Literal["", "read_only", "destructive"] = ""
-    """Only tools that are marked so."""
+    """Only check tools with this annotation."""
 
     arguments: Mapping[str, object] = field(default_factory=dict[str, object])
-    """A JSON Schema that the arguments have to fit beside the tool's own."""
+    """JSON Schema for the arguments, in addition to the tool's own."""
 
     deny: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Expressions by name of an argument (`*`: all) that nothing in it may fit:
-    `{ path = ["^/etc/"], "*" = ["rm -rf"] }`. They cannot look back or ahead, so they are quick."""
+    """Regular expressions by argument name (`*`: all arguments) that no text in the argument may
+    match: `{ path = ["^/etc/"], "*" = ["rm -rf"] }`. Lookaround and backreferences are not
+    supported."""
 
     sql: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Arguments that hold SQL, by name, and whose it is: `{ sql = "postgres" }`. Only one statement
-    that reads is let through, as by the tool `query` of the [pack `sql`](sql.md). `postgres`,
-    `sqlite`, `oracle`, `mysql`, `duckdb`; any other word: what is harmless in all of them."""
+    """Arguments that contain SQL, with their dialect: `{ sql = "postgres" }`. Only a single
+    read-only statement passes, as in the tool `query` of the [pack `sql`](sql.md). Dialects:
+    `postgres`, `sqlite`, `oracle`, `mysql`, `duckdb`; any other word: only what is harmless in all
+    of them."""
 
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Columns by table of the database behind `sql`, for PostgreSQL: `{ orders = ["id"] }`. If any
-    are given, `t.f` is let through only if it is one of them: it can also call a function `f`."""
+    """Columns by table of the database behind `sql`, for PostgreSQL: `{ orders = ["id"] }`. If set,
+    `t.f` passes only if it is one of them, because it can also call a function `f`."""
 
     max_argument_bytes: int = between(0, 0, 2**31)
-    """Most bytes of the arguments as JSON; 0 to 2,147,483,648, 0: as many as come."""
+    """Maximum size of the arguments as JSON, in bytes; 0 to 2,147,483,648, 0: unlimited."""
 
     max_result_bytes: int = between(0, 0, 2**31)
-    """Most bytes of the result as JSON; 0 to 2,147,483,648, 0: as many as come."""
+    """Maximum size of the result as JSON, in bytes; 0 to 2,147,483,648, 0: unlimited."""
 
     secrets_in_arguments: Literal["", "mask", "block"] = ""
-    """What becomes of secrets in arguments: they are masked, or the call is refused."""
+    """If arguments contain secrets: `mask` them, or `block` the call; empty: no check."""
 
     secrets_in_results: Literal["", "mask", "block"] = ""
-    """What becomes of secrets in results: they are masked, or the result is withheld."""
+    """If the result contains secrets: `mask` them, or `block` the result; empty: no check."""
 
     approver: Literal["", "user", "admin"] = ""
-    """Whether a person has to approve each call: `user` whoever sits at the client or may approve,
-    `admin` only who has the right `approve`, and never who asks."""
+    """Who has to approve each call: `user` (the user of the client, or anyone with the right
+    `approve`) or `admin` (someone else with the right `approve`, never the caller); empty: nobody.
+    """
 
     reason: str = ""
-    """Why, for models and people."""
+    """Reason, shown to models and users."""
 
     source: str = field(default="", metadata=DERIVED)
     """File and line."""
@@ -174,53 +181,53 @@ class GuardTable:
 
 @dataclass(frozen=True, kw_only=True)
 class ApprovalSettings:
-    """Table `[approvals]`: calls that wait for a person. See [guards](guards.md)."""
+    """Table `[approvals]`: calls that need approval. See [guards](guards.md)."""
 
     expire_s: float = between(3600.0, 10, 604_800)
-    """Seconds in which somebody can decide, and in which the call can then be made; 10 to 604,800.
-    """
+    """Lifetime of an approval request in seconds: within it, the call must be approved and made; 10
+    to 604,800."""
 
     wait_s: float = between(0.0, 0, 600)
-    """Seconds that a call waits for the decision before it is answered that it waits; 0 to 600.
-    """
+    """How long a call waits for the decision before the client is told to retry, in seconds; 0 to
+    600."""
 
     max_waiting: int = between(100, 1, 10_000)
-    """Calls of one caller that may wait at the same time; 1 to 10,000."""
+    """Maximum number of calls per caller that wait for approval; 1 to 10,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectTable:
-    """Table `[project.NAME]`: its servers, and what differs. Keys left out are as for all."""
+    """Table `[project.NAME]`: servers of a project, and its own values of settings."""
 
     servers: tuple[str, ...] = ()
-    """Names of its servers, which requests of other projects do not see. A server can be in
-    several; `project` in the table of a server does the same for that one."""
+    """Names of the project's servers, which are invisible in other projects. A server can be in
+    several projects; the key `project` of a server has the same effect for that server."""
 
     optimization: str = ""
-    """As at the top of the file: `off`, `bm25`, `hybrid`, `cloud` or another search; empty: as
-    there."""
+    """Search strategy: `off`, `bm25`, `hybrid`, `cloud` or a plugin; empty: the top-level
+    `optimization`."""
 
     mode: Literal["", "auto", "meta", "all"] = ""
-    """As at the top of the file; empty: as there."""
+    """What `tools/list` returns; empty: the top-level `mode`."""
 
     pinned: tuple[str, ...] = ()
-    """Further tools that are always listed."""
+    """Additional tools that are always listed."""
 
     budget_tokens: int = between(0, 0, 100_000)
-    """As in `[discovery]`; 0 to 100,000, 0: as there."""
+    """Replaces `discovery.budget_tokens`; 0 to 100,000, 0: not set."""
 
     read_only: bool = False
-    """Whether only tools run that are marked read-only."""
+    """Whether only tools that are marked read-only may run."""
 
     read_only_allow: tuple[str, ...] = ()
-    """Patterns of tools that count as read-only in it, although nothing marks them so: `SERVER`,
-    `SERVER:TOOL`."""
+    """Tools that this project treats as read-only although they are not marked so, as patterns:
+    `SERVER`, `SERVER:TOOL`."""
 
     shared_servers: bool = True
-    """Whether servers without a project are seen beside the project's own."""
+    """Whether servers that belong to no project are visible too."""
 
     audit: Literal["", "open", "closed"] = ""
-    """As `on_failure` in `[audit]`; empty: as there."""
+    """Replaces `audit.on_failure`; empty: not set."""
 
     limits: Mapping[str, int] = field(default_factory=dict[str, int])
-    """Limits of each of its callers in place of those of `[limits]`."""
+    """Limits for each caller in the project; they replace those of `[limits]`."""

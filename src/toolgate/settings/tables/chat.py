@@ -11,158 +11,159 @@ __all__ = ["ChatSettings", "DocumentModelTable", "DocumentSettings", "ModelTable
 
 @dataclass(frozen=True, kw_only=True)
 class ModelTable:
-    """Table `[models.NAME]`: a chat model that [turns](chat.md) can use, under a name of yours."""
+    """Table `[models.NAME]`: a chat model for [`/v1`](chat.md), under a name of your choice."""
 
     provider: str = "openai"
-    """File name in `llm/`: `openai` for OpenAI and every service that speaks like it, `anthropic`,
-    `google`, or `scripted` for demonstrations and tests."""
+    """API of the service: `openai` (OpenAI and compatible services), `anthropic`, `google`,
+    `scripted` (for demonstrations and tests) or an installed plugin."""
 
     model: str = ""
-    """What the service calls it; empty: NAME."""
+    """Model name at the service; empty: NAME."""
 
     url: str = ""
-    """Address of the service, such as `http://127.0.0.1:11434/v1`; empty: the provider's own."""
+    """Base URL of the service, such as `http://127.0.0.1:11434/v1`; empty: the provider's own."""
 
     key: str = field(default="", repr=False)
-    """Key of the service; write `${env:NAME}` and not the key itself."""
+    """API key of the service; write `${env:NAME}`, not the key itself."""
 
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
-    """Further options of the provider. See [chat](chat.md)."""
+    """More options of the provider. See [chat](chat.md)."""
 
     aliases: tuple[str, ...] = ()
-    """Other names under which clients may ask for it, such as `gpt-4o`."""
+    """Other names that clients may use for the model, such as `gpt-4o`."""
 
     fallbacks: tuple[str, ...] = ()
-    """Names of other models that are asked in its place, in this order, when it cannot be reached
-    or has no time, as long as nothing of an answer has come."""
+    """Names of other models to try, in this order, if the model fails or is overloaded before any
+    part of the answer has arrived."""
 
     retries: int = between(2, 0, 10)
-    """How often a request is repeated that failed before anything of the answer came; 0 to 10."""
+    """How often a request is retried that failed before any part of the answer arrived; 0 to 10."""
 
     retry_within_s: float = between(20.0, 0, 600)
-    """Seconds that pauses before repeated requests may take in all; 0 to 600."""
+    """Total time for pauses between retries, in seconds; 0 to 600."""
 
     first_token_s: float = between(60.0, 0.1, 3600)
-    """Seconds until the first piece of an answer; 0.1 to 3,600."""
+    """Timeout for the first token of an answer, in seconds; 0.1 to 3,600."""
 
     silence_s: float = between(60.0, 0.1, 3600)
-    """Seconds between two pieces of an answer; 0.1 to 3,600."""
+    """Timeout between two tokens of an answer, in seconds; 0.1 to 3,600."""
 
     timeouts_s: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Seconds of a whole answer by its purpose: `answer` (600), `rephrase` (60), `grade` (30),
-    `classify` (15), `select` (30), `summary` (120)."""
+    """Total timeouts of an answer in seconds, by purpose: `answer` (600), `rephrase` (60), `grade`
+    (30), `classify` (15), `select` (30), `summary` (120)."""
 
     context_tokens: int = between(128_000, 500, 100_000_000)
-    """Estimated tokens that a request may have; 500 to 100,000,000. Threads are made shorter for
-    it."""
+    """Context size in estimated tokens, 500 to 100,000,000. Longer threads are compacted."""
 
     images: bool = True
-    """Whether it can be sent images."""
+    """Whether the model accepts images."""
 
     tool_messages: bool = True
-    """Whether it understands calls and their results as messages; otherwise these are written into
-    a message of the user."""
+    """Whether the model supports tool calls and results as messages; otherwise they are sent as
+    text in a user message."""
 
     price_input: float = between(0.0, 0, 1_000_000)
-    """Price of 1,000,000 tokens that are sent; 0 to 1,000,000."""
+    """Price of 1,000,000 input tokens; 0 to 1,000,000."""
 
     price_cached: float | None = between(None, 0, 1_000_000)
-    """The same for tokens that the service has in its cache, 0 to 1,000,000; none: as
+    """Price of 1,000,000 input tokens from the provider's cache, 0 to 1,000,000; default:
     `price_input`."""
 
     price_output: float = between(0.0, 0, 1_000_000)
-    """Price of 1,000,000 tokens of answers; 0 to 1,000,000."""
+    """Price of 1,000,000 output tokens; 0 to 1,000,000."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatSettings:
-    """Table `[chat]`: whole turns behind `/v1`. See [chat](chat.md).
+    """Table `[chat]`: chat turns at `/v1`. See [chat](chat.md).
 
-    It answers as soon as there is a `[models.NAME]`.
+    Chat is available if there is at least one `[models.NAME]`.
     """
 
     model: str = ""
-    """Name of the model that answers when a request asks for none; empty: the first one."""
+    """Default model, a name of `[models.NAME]`; empty: the first one."""
 
     helper_model: str = ""
-    """Name of the model that rephrases, grades, classifies and sums up; empty: the one that
-    answers."""
+    """Model for rephrasing, grading, classifying and summarizing; empty: the model that answers."""
 
     engine: str = "langgraph"
-    """File name in `flow/`: what goes from step to step, `langgraph` or `plain`, which needs no
-    library and does the same."""
+    """Engine that runs the steps of a turn: `langgraph`, or `plain`, which does the same and needs
+    no library."""
 
     tools_enabled: tuple[str, ...] = ("Vector Search", "NL2SQL")
-    """Which kinds of tools of the packs `documents` and `sql` a turn has, beside those of other
-    servers; empty: no tools at all but the client's own."""
+    """Built-in tool groups offered in addition to the tools of your servers: `Vector Search` (pack
+    `documents`) and `NL2SQL` (pack `sql`); empty: only the client's own tools."""
 
     retrieval: Literal["auto", "forced", "classifier"] = "auto"
-    """Who decides that documents are looked up: the model (`auto`), nobody since it always happens
-    (`forced`), or a look at the question before (`classifier`)."""
+    """When documents are searched. `auto`: when the model asks for it. `forced`: before every
+    answer. `classifier`: before the answer if the question looks like one about documents."""
 
     history: bool = True
     """Whether the model sees earlier turns of the thread."""
 
     rephrase: bool = True
-    """Whether a question that refers to earlier ones is made one that stands alone, before
-    documents are searched."""
+    """Whether a follow-up question is rewritten as a standalone question before documents are
+    searched."""
 
     grade: bool = True
-    """Whether a model looks if the documents that were found help."""
+    """Whether a model checks the passages that were found and irrelevant ones are dropped."""
 
     top_k: int = between(8, 1, 100)
-    """Documents of a turn; 1 to 100."""
+    """Maximum number of passages per document search; 1 to 100."""
 
     search_type: Literal["similarity", "similarity_score_threshold", "mmr", "hybrid"] = "hybrid"
-    """How documents are searched."""
+    """Search in documents; the values are explained under `documents.search_type`."""
 
     collections: tuple[str, ...] = ()
-    """Names or aliases of the collections that are looked up; empty: the model chooses from all."""
+    """Names or aliases of the collections to search; empty: the model chooses."""
 
     inject: Literal["tail", "system"] = "tail"
-    """Where documents are put: at the end of the conversation, so that what was sent before is
-    sent the same again and services have it in their cache, or in the system message."""
+    """Where passages are inserted. `tail`: at the end of the conversation, which keeps the
+    provider's prompt cache valid. `system`: in the system message."""
 
     call_before_model: Literal["exact", "any", "off"] = "exact"
-    """Whether the tool of an intent is called before the model is asked: when an exact keyword and
-    all arguments are in the message, for `any` intent with a tool, or never."""
+    """Whether the tool of an intent is called before the model is asked. `exact`: if the message
+    contains an exact keyword and all arguments. `any`: for every intent with a tool. `off`: never.
+    """
 
     max_tools: int = between(12, 1, 128)
-    """Most tools of the search that a turn begins with; 1 to 128. Pinned ones come on top."""
+    """Maximum number of tools that the search adds to a new turn, 1 to 128. Pinned tools are added
+    to these."""
 
     thread_tools: int = between(32, 1, 512)
-    """Most tools of the search that a thread collects; 1 to 512. Further ones are reached through
-    the meta-tools."""
+    """Maximum number of tools that the search adds over a whole thread, 1 to 512. Others can be
+    reached through the meta-tools."""
 
     meta_tools: bool = True
-    """Whether the model gets `tool_discovery` and `tool_execute` too, to find more."""
+    """Whether the model also gets `tool_discovery` and `tool_execute`, to find more tools."""
 
     max_steps: int = between(50, 1, 1_000)
-    """Answers of the model in one turn; 1 to 1,000."""
+    """Maximum number of model responses per turn; 1 to 1,000."""
 
     max_tool_calls: int = between(100, 0, 10_000)
-    """Calls of tools in one turn; 0 to 10,000."""
+    """Maximum number of tool calls per turn; 0 to 10,000."""
 
     max_sql_calls: int = between(10, 0, 10_000)
-    """Calls of tools of the pack `sql` in one turn; 0 to 10,000."""
+    """Maximum number of calls to tools of the pack `sql` per turn; 0 to 10,000."""
 
     max_tokens: int = between(1_000_000, 100, 1_000_000_000)
-    """Tokens of all requests and answers of one turn; 100 to 1,000,000,000."""
+    """Maximum number of tokens of all requests and answers per turn; 100 to 1,000,000,000."""
 
     max_cost: float = between(0.0, 0, 1_000_000)
-    """What one turn may cost, by the prices of its models; 0 to 1,000,000, 0: as much as it
-    does."""
+    """Maximum cost of a turn, in the currency of the prices of its models; 0 to 1,000,000, 0:
+    unlimited."""
 
     max_seconds: float = between(600.0, 1, 86_400)
-    """Seconds of one turn; 1 to 86,400."""
+    """Time limit of a turn in seconds; 1 to 86,400."""
 
     parallel_calls: int = between(4, 1, 64)
-    """Calls of one answer that run at the same time; 1 to 64. Tools that may destroy run one after
-    another."""
+    """Maximum number of concurrent tool calls in a turn, 1 to 64. Destructive tools run one at a
+    time."""
 
     thread_policy: Literal["reject", "enqueue", "interrupt", "rollback"] = "enqueue"
-    """What happens to a turn when its thread has one that runs: it is refused, waits, or ends the
-    other, of which what was said stays (`interrupt`) or goes (`rollback`)."""
+    """What a new turn does while another one of its thread runs. `reject`: it fails. `enqueue`: it
+    waits. `interrupt`: it stops the other one and keeps its messages. `rollback`: it stops the
+    other one and deletes its messages."""
 
     thread_fields: tuple[str, ...] = (
         "metadata.thread_id",
@@ -171,131 +172,133 @@ class ChatSettings:
         "X-OpenWebUI-Chat-Id",
         "X-LibreChat-Conversation-Id",
     )
-    """Where clients that do not send `X-Toolgate-Thread` name the thread, in this order: headers,
-    and members of the body as `metadata.NAME`."""
+    """Headers, and body fields as `metadata.NAME`, that name the thread if a client does not send
+    `X-Toolgate-Thread`; the first one counts."""
 
     thread_from_user: bool = False
-    """Whether requests that name no thread but have `user` belong to a thread of that user and the
-    first message."""
+    """Whether requests without a thread but with the field `user` get a thread derived from that
+    user and the first message."""
 
     results: Mapping[str, str] = field(default_factory=dict[str, str])
-    """What later requests have of the results of tools, by pattern of their keys: `keep` all,
-    `stub` a line in place of the result, `drop_pair` neither call nor result."""
+    """What later requests to the model contain of earlier tool results, by tool pattern: `keep`
+    (everything), `stub` (one line instead of the result), `drop_pair` (neither call nor result)."""
 
     result_tokens: int = between(25_000, 100, 10_000_000)
-    """Most estimated tokens of one result of a tool; 100 to 10,000,000. What is longer is cut."""
+    """Maximum size of a tool result in estimated tokens, 100 to 10,000,000; longer ones are
+    truncated."""
 
     injected: tuple[str, ...] = ("thread_id",)
-    """Parameters of tools that no model sees or sets: `thread_id`, `project_id`, `caller_id`,
-    `turn_id`. They are taken out of schemas and filled in with what is true."""
+    """Tool parameters that Toolgate hides from the model and fills in itself: `thread_id`,
+    `project_id`, `caller_id`, `turn_id`."""
 
     compact_share: float = between(0.8, 0.1, 1.0)
-    """Part of the model's `context_tokens` from which on a thread is made shorter; 0.1 to 1.0."""
+    """Share of the model's `context_tokens` above which a thread is compacted; 0.1 to 1.0."""
 
     keep_turns: int = between(4, 1, 1_000)
-    """Latest turns of which nothing is taken away then; 1 to 1,000."""
+    """Number of latest turns that compaction leaves unchanged; 1 to 1,000."""
 
     approval_wait_s: float = between(0.0, 0, 86_400)
-    """Seconds that a streamed turn waits for an approval before it ends and is taken up later; 0
-    to 86,400."""
+    """How long a streamed turn waits for an approval, in seconds; 0 to 86,400. After that it ends
+    and can be resumed."""
 
     heartbeat_s: float = between(15.0, 0.05, 600)
-    """Seconds of silence after which a stream says that it is alive; 0.05 to 600."""
+    """Interval of keep-alive messages on an idle stream, in seconds; 0.05 to 600."""
 
     issue_url: str = ""
-    """Address that error messages to users name for reports; empty: none is named."""
+    """URL for reporting problems, shown in error messages; empty: none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentModelTable:
-    """Table `[documents.models.NAME]`: an embedding model that collections may have."""
+    """Table `[documents.models.NAME]`: an embedding model for collections."""
 
     embedder: str = "bundled"
-    """File name in `embed/`: `bundled`, `onnx`, `openai`."""
+    """Embedder: `bundled`, `onnx`, `openai` or an installed plugin."""
 
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """Options of the embedder; see [embedders](embedders.md)."""
 
     enabled: bool = True
-    """Whether it is used; collections of a model that is not are left out."""
+    """Whether the model is used; otherwise its collections are skipped."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentSettings:
-    """Table `[documents]`: how documents are kept and found. See [documents](documents.md)."""
+    """Table `[documents]`: storing and searching documents. See [documents](documents.md)."""
 
     model: str = "bundled"
-    """Embedding model of new collections: a name of `[documents.models]`, or a file name in
-    `embed/` that needs no options."""
+    """Embedding model of new collections: a name of `[documents.models]`, or an embedder that needs
+    no options."""
 
     models: Mapping[str, DocumentModelTable] = field(default_factory=dict[str, DocumentModelTable])
-    """Tables `[documents.models.NAME]`: embedding models by name."""
+    """Tables `[documents.models.NAME]`: embedding models."""
 
     metric: Literal["cosine", "euclidean", "dot"] = "cosine"
-    """How vectors of new collections are compared."""
+    """Similarity metric of new collections."""
 
     place: str = "auto"
-    """File name in `vectors/`: where vectors of new collections are kept, `sqlite`, `pgvector`,
-    `milvus` or `qdrant`. `auto`: in the store."""
+    """Vector store of new collections: `sqlite`, `pgvector`, `milvus`, `qdrant` or an installed
+    plugin. `auto`: Toolgate's database."""
 
     place_options: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict[str, Mapping[str, object]], repr=False
     )
-    """Tables `[documents.place_options.NAME]`: options of a place."""
+    """Tables `[documents.place_options.NAME]`: options of a vector store."""
 
     search_type: Literal["similarity", "similarity_score_threshold", "mmr", "hybrid"] = "hybrid"
-    """How passages are found: `similarity`, the nearest; `similarity_score_threshold`, those of
-    them that are near enough; `mmr`, near ones that differ; `hybrid`, by meaning and by words."""
+    """How passages are found. `similarity`: nearest vectors. `similarity_score_threshold`: only
+    those with at least `score_threshold`. `mmr`: near but diverse ones (maximal marginal
+    relevance). `hybrid`: vectors and keywords."""
 
     top_k: int = between(4, 1, 100)
-    """Passages that a question gets; 1 to 100."""
+    """Maximum number of passages per question; 1 to 100."""
 
     score_threshold: float = between(0.65, 0, 1)
-    """Least similarity with `similarity_score_threshold`, 0 to 1; 0: none."""
+    """Minimum similarity with `similarity_score_threshold`, 0 to 1; 0: none."""
 
     fetch_k: int = between(30, 1, 1000)
-    """Passages that `mmr` and `hybrid` choose from; 1 to 1,000."""
+    """Number of candidates for `mmr` and `hybrid`; 1 to 1,000."""
 
     reranker: str = "bundled"
-    """File name in `rerankers/`: what puts the passages that `hybrid` found in order, `bundled`,
-    `onnx` (a cross-encoder) or `http`; `off`: meaning and words, merged by rank."""
+    """Reranker for `hybrid`: `bundled`, `onnx` (a cross-encoder), `http` or an installed plugin.
+    `off`: vector and keyword hits are merged by rank."""
 
     reranker_options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """Options of the reranker."""
 
     lambda_mult: float = between(0.5, 0, 1)
-    """With `mmr`, how much nearness counts against variety; 0 to 1."""
+    """With `mmr`: weight of similarity against diversity, 0 to 1; 1: similarity only."""
 
     max_collections: int = between(3, 1, 20)
-    """Collections that a chat model may choose for a question; 1 to 20."""
+    """Maximum number of collections that a model may choose for a question; 1 to 20."""
 
     rephrase: bool = True
-    """Whether a question that refers back is made whole by its conversation first."""
+    """Whether a follow-up question is rewritten as a standalone question first."""
 
     grade: bool = True
-    """Whether a chat model says if passages help, so that those which do not are left out."""
+    """Whether a chat model checks the passages and irrelevant ones are dropped."""
 
     rephrase_timeout_s: float = between(60.0, 0.1, 3600)
-    """Seconds that rephrasing and choosing collections may take; 0.1 to 3,600."""
+    """Timeout for rephrasing and choosing collections, in seconds; 0.1 to 3,600."""
 
     grade_timeout_s: float = between(30.0, 0.1, 3600)
-    """Seconds that grading may take; 0.1 to 3,600."""
+    """Timeout for grading, in seconds; 0.1 to 3,600."""
 
     timeout_s: float = between(15.0, 0.1, 3600)
-    """Seconds that a collection may take to answer; 0.1 to 3,600."""
+    """Timeout for searching a collection, in seconds; 0.1 to 3,600."""
 
     cooldown_s: float = between(30.0, 0, 3600)
-    """Seconds for which a collection that failed three times in a row is not asked; 0 to 3,600."""
+    """How long a collection is skipped after three failures in a row, in seconds; 0 to 3,600."""
 
     passage_tokens: int = between(300, 32, 8000)
-    """Estimated tokens of a passage at most; 32 to 8,000. Documents that were cut otherwise are
-    cut anew when they are added again."""
+    """Maximum size of a passage in estimated tokens, 32 to 8,000. Documents split with another size
+    are split again when you add them again."""
 
     max_file_mb: int = between(64, 1, 2048)
-    """Megabytes of a file at most; 1 to 2,048."""
+    """Maximum size of a file in megabytes; 1 to 2,048."""
 
     max_text_mb: int = between(16, 1, 1024)
-    """Megabytes of the text in a file at most; 1 to 1,024."""
+    """Maximum size of the text in a file, in megabytes; 1 to 1,024."""
 
     convert_timeout_s: float = between(120.0, 1, 3600)
-    """Seconds that reading one file may take; 1 to 3,600."""
+    """Timeout for reading a file, in seconds; 1 to 3,600."""

@@ -23,104 +23,103 @@ LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSettings:
-    """Table `[store]`: what is kept, and how long."""
+    """Table `[store]`: the database, and how long data is kept."""
 
     url: str = ""
-    """`sqlite:///PATH`, `postgresql://…`, or an address that a [plugin](plugins.md) serves; empty:
-    `toolgate.db` in the user's data folder."""
+    """Database URL: `sqlite:///PATH`, `postgresql://…`, or that of a [plugin](plugins.md); empty:
+    `toolgate.db` in your data folder."""
 
     audit_days: float = between(90.0, 0, 36_500)
-    """Days that audit records are kept; 0 to 36,500."""
+    """How long audit records are kept, in days; 0 to 36,500."""
 
     audit_max_mb: int = between(512, 1, 1_048_576)
-    """Megabytes of audit records at most; 1 to 1,048,576."""
+    """Maximum size of the audit log in megabytes; 1 to 1,048,576."""
 
     results_max_mb: int = between(256, 1, 1_048_576)
-    """Megabytes of stored results at most; 1 to 1,048,576."""
+    """Maximum size of stored results in megabytes; 1 to 1,048,576."""
 
     usage_days: float = between(180.0, 0, 36_500)
-    """Days that the usage log is kept; 0 to 36,500."""
+    """How long the usage log is kept, in days; 0 to 36,500."""
 
     usage_max_mb: int = between(64, 1, 1_048_576)
-    """Megabytes of the usage log at most; 1 to 1,048,576."""
+    """Maximum size of the usage log in megabytes; 1 to 1,048,576."""
 
     detection_days: float = between(180.0, 0, 36_500)
-    """Days that it is kept what messages were taken for, for `toolgate detect --stats`; 0 to
-    36,500."""
+    """How long detected intents are kept, in days, for `toolgate detect --stats`; 0 to 36,500."""
 
     detection_max_mb: int = between(64, 1, 1_048_576)
-    """Megabytes of that at most; 1 to 1,048,576."""
+    """Maximum size of the log of detected intents in megabytes; 1 to 1,048,576."""
 
     schema_days: float = between(730.0, 0, 36_500)
-    """Days that versions of the schemas of `[connections]` are kept; 0 to 36,500. The present one
-    of each always stays."""
+    """How long versions of database schemas are kept, in days; 0 to 36,500. The current version of
+    each schema is never deleted."""
 
     schema_max_mb: int = between(256, 1, 1_048_576)
-    """Megabytes of such versions at most; 1 to 1,048,576."""
+    """Maximum size of schema versions in megabytes; 1 to 1,048,576."""
 
     tool_version_days: float = between(365.0, 0, 36_500)
-    """Days that definitions of tools are kept after their servers replaced them; 0 to 36,500. Of
-    each tool the last 20 are."""
+    """How long replaced versions of tool definitions are kept, in days; 0 to 36,500. At most the
+    last 20 versions of each tool are kept."""
 
     tool_version_max_mb: int = between(64, 1, 1_048_576)
-    """Megabytes of such definitions at most; 1 to 1,048,576."""
+    """Maximum size of tool versions in megabytes; 1 to 1,048,576."""
 
     statement_days: float = between(90.0, 0, 36_500)
-    """Days that it is kept what was asked of the databases in `[connections]`; 0 to 36,500."""
+    """How long the log of SQL statements on `[connections]` is kept, in days; 0 to 36,500."""
 
     statement_max_mb: int = between(64, 1, 1_048_576)
-    """Megabytes of that at most; 1 to 1,048,576."""
+    """Maximum size of the log of SQL statements in megabytes; 1 to 1,048,576."""
 
     thread_days: float = between(365.0, 0, 36_500)
-    """Days that threads of `/v1` are kept after their last turn; 0 to 36,500."""
+    """How long chat threads of `/v1` are kept after their last turn, in days; 0 to 36,500."""
 
     thread_max_mb: int = between(1024, 1, 1_048_576)
-    """Megabytes of threads at most; 1 to 1,048,576."""
+    """Maximum size of chat threads in megabytes; 1 to 1,048,576."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditSettings:
-    """Table `[audit]`: whether it is recorded what was searched and called."""
+    """Table `[audit]`: the audit log of searches and calls."""
 
     enabled: bool = True
-    """Whether discoveries and calls are recorded."""
+    """Whether searches and calls are recorded."""
 
     keep_queries: bool = True
-    """Whether the texts of discoveries and messages are kept."""
+    """Whether the texts of searches and messages are stored."""
 
     detections: bool = True
-    """Whether it is noted what messages were taken for; `toolgate detect --stats` counts that."""
+    """Whether detected intents are logged; `toolgate detect --stats` counts them."""
 
     on_failure: Literal["open", "closed"] = "open"
-    """What happens while it cannot be written: `open` goes on and writes it later, `closed` answers
-    nothing that was not recorded. A project can have its own."""
+    """What happens while the audit log cannot be written. `open`: calls continue and are recorded
+    later. `closed`: calls that cannot be recorded are refused. Can be set per project."""
 
     sinks: tuple[Literal["store", "file", "syslog", "otel"], ...] = ("store",)
-    """Where it is written: only what is in the store (Toolgate's database) can be listed and
-    proved."""
+    """Where audit records are written. Only those in the `store` (Toolgate's database) can be
+    listed and verified."""
 
     file: str = ""
-    """Path of the file of the sink `file`, a line for each record."""
+    """Path of the file for the sink `file`, one record per line."""
 
     file_format: Literal["jsonl", "csv", "ocsf"] = "jsonl"
-    """What its lines are."""
+    """Format of that file: JSON Lines (`jsonl`), `csv`, or OCSF API activity events (`ocsf`)."""
 
     file_max_mb: int = between(100, 1, 1_048_576)
-    """Megabytes after which the file is put aside; 1 to 1,048,576."""
+    """Size at which that file is rotated, in megabytes; 1 to 1,048,576."""
 
     file_kept: int = between(10, 1, 1_000)
-    """Files put aside that are kept; 1 to 1,000."""
+    """Number of rotated files to keep; 1 to 1,000."""
 
     syslog: str = "unix:/dev/log"
-    """Where the sink `syslog` is: `unix:/dev/log`, `udp://HOST:PORT`, `tcp://HOST:PORT`."""
+    """Address for the sink `syslog`: `unix:/dev/log`, `udp://HOST:PORT`, `tcp://HOST:PORT`."""
 
     otel_endpoint: str = ""
-    """Where the sink `otel` sends logs (OTLP over HTTP), such as `http://127.0.0.1:4318/v1/logs`;
-    empty: as the variables of OpenTelemetry say."""
+    """OTLP/HTTP endpoint for the sink `otel`, such as `http://127.0.0.1:4318/v1/logs`; empty: from
+    the OpenTelemetry environment variables."""
 
     signed_max_mb: int = between(16, 1, 1_024)
-    """Megabytes of `audit.signed`, the second copy of signed places; 1 to 1,024. When it is full
-    only every second one of the older half stays."""
+    """Maximum size of `audit.signed`, the second copy of the signed checkpoints, in megabytes; 1 to
+    1,024. When it is full, every second checkpoint of the older half is deleted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,20 +127,20 @@ class LogSettings:
     """Table `[log]`."""
 
     level: LogLevel = "info"
-    """Lowest level that is written."""
+    """Lowest level to log."""
 
     format: Literal["text", "json"] = "text"
-    """For people or for machines."""
+    """`text` for people, `json` for machines."""
 
     file: str = ""
-    """Path of a log file, rotated at 10 MB, 5 kept; empty: standard error."""
+    """Path of the log file, rotated at 10 MB, 5 files kept; empty: standard error."""
 
     requests: Literal["auto", "on", "off"] = "auto"
-    """Whether each request is a line: with its id, trace, caller, status and time, without what
-    it asked. `auto`: with `format = "json"`."""
+    """Whether to log a line per request with its ID, trace, caller, status and duration, but not
+    its content. `auto`: only with `format = "json"`."""
 
     servers: Mapping[str, LogLevel] = field(default_factory=dict[str, LogLevel])
-    """Level by server name: `debug`, `info`, `warning` or `error`."""
+    """Log level by server name: `debug`, `info`, `warning` or `error`."""
 
     @property
     def path(self) -> Path | None:
@@ -156,37 +155,38 @@ class LogSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSettings:
-    """Table `[metrics]`: numbers for operators at `/metrics`.
+    """Table `[metrics]`: Prometheus metrics at `/metrics`, and their export.
 
     See [operations.md](operations.md).
     """
 
     enabled: bool = True
-    """Whether anything is counted, and `/metrics` answered."""
+    """Whether metrics are collected and `/metrics` is served."""
 
     open: bool = False
-    """Whether `/metrics` is answered without a token where `auth = "required"`; otherwise a token
-    with the right `manage` is needed. Names of servers are in it."""
+    """With `auth = "required"`: whether `/metrics` needs no token. Otherwise it needs one with the
+    right `manage`. The metrics contain server names."""
 
     endpoint: str = ""
-    """Where the same numbers are sent by OpenTelemetry (OTLP over HTTP), such as
-    `http://127.0.0.1:4318/v1/metrics`; empty: nowhere. Needs the extra `otel`."""
+    """OTLP/HTTP endpoint to export metrics to, such as `http://127.0.0.1:4318/v1/metrics`; empty:
+    no export. Needs the extra `otel`."""
 
     every_s: float = between(30.0, 1, 3_600)
-    """Seconds from one time to the next; 1 to 3,600."""
+    """Export interval in seconds; 1 to 3,600."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TraceSettings:
-    """Table `[traces]`: where requests spent their time. See [operations.md](operations.md)."""
+    """Table `[traces]`: OpenTelemetry traces. See [operations.md](operations.md)."""
 
     endpoint: str = ""
-    """Where spans are sent as OpenTelemetry has them (OTLP over HTTP, in JSON), such as
-    `http://127.0.0.1:4318/v1/traces`; empty: none are made."""
+    """OTLP/HTTP endpoint (JSON) to export traces to, such as `http://127.0.0.1:4318/v1/traces`;
+    empty: tracing is off."""
 
     share: float = between(10.0, 0, 100)
-    """Per cent of the traces that begin here that are recorded; 0 to 100. One that comes with a
-    request is recorded where its traceparent says so."""
+    """Percentage of new traces to record; 0 to 100. For a request that belongs to a trace, its
+    `traceparent` header decides."""
 
     arguments: bool = False
-    """Whether spans of calls hold the arguments. WARNING: they then stand in another system."""
+    """Whether spans of calls contain the arguments, secrets masked. WARNING: they then leave
+    Toolgate and are stored in your tracing system."""

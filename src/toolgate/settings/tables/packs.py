@@ -10,44 +10,46 @@ __all__ = ["PackSettings", "RuleSettings"]
 
 @dataclass(frozen=True, kw_only=True)
 class PackSettings:
-    """Table `[packs]`: which [packs](packs.md) are read, and what they are told."""
+    """Table `[packs]`: which [packs](packs.md) are loaded, and their options."""
 
     paths: tuple[str, ...] = ()
-    """Folders: each is a pack, or holds packs. A relative path belongs to the file's folder. The
-    folder `packs` where Toolgate runs and packs that were installed are found without."""
+    """Folders of packs, or folders that contain packs. Relative paths are resolved against the
+    folder of `toolgate.toml`. The folder `packs` in the working directory and installed packs are
+    found automatically."""
 
     enable: tuple[str, ...] = ()
-    """Packs of Toolgate itself that are used; `schema` is without."""
+    """Built-in packs to enable; `schema` is enabled by default."""
 
     disable: tuple[str, ...] = ()
-    """Packs that are found and not used."""
+    """Packs to disable."""
 
     dev: bool = False
-    """Whether intents that are marked `dev = true` are used too."""
+    """Whether intents marked `dev = true` are used."""
 
     options: Mapping[str, Mapping[str, object]] = field(
         default_factory=dict[str, Mapping[str, object]], repr=False
     )
-    """Tables `[packs.options.NAME]`: what the tools of the pack NAME are told. See the pack."""
+    """Tables `[packs.options.NAME]`: options for the tools of the pack NAME; see the pack's
+    documentation."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleSettings:
-    """Table `[rules]`: what models are told when they ask for the rules of a request.
+    """Table `[rules]`: the rules that models get for a request.
 
     See [rules](enrich.md).
     """
 
     budget_tokens: int = between(8_000, 200, 1_000_000)
-    """Most estimated tokens of the rules in one answer; 200 to 1,000,000."""
+    """Maximum size of the rules in one answer, in estimated tokens; 200 to 1,000,000."""
 
     show_detection: bool = False
-    """Whether an enriched prompt has a line that says how sure its intent is, and what else it
-    could be."""
+    """Whether the enriched prompt states the confidence of its intent and the alternatives."""
 
     recovery: bool = True
-    """Whether a call that does not go with the last request, or whose arguments do not fit, is
-    answered with the right rules and tools."""
+    """Whether a call that does not match the last request, or has wrong arguments, is answered with
+    the right rules and tools."""
 
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Values of variables in rules, such as `PROJECT_NAME = "shop"`, in place of what packs say."""
+    """Values of variables in rules, such as `PROJECT_NAME = "shop"`; they replace those of packs.
+    """

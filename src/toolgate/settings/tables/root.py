@@ -56,76 +56,83 @@ class Settings:
     """Everything that can be configured."""
 
     version: int = 1
-    """Version of the configuration format; 1 is the only one so far."""
+    """Version of the configuration format; always 1."""
 
     mode: Literal["auto", "meta", "all"] = "auto"
-    """What `tools/list` shows: `all` the real tools, `meta` the meta-tools, `auto` by size."""
+    """What `tools/list` returns: `all` the servers' tools, `meta` the meta-tools, `auto` the
+    servers' tools while their definitions fit into `discovery.auto_tokens`, otherwise the
+    meta-tools."""
 
     tool_names: Literal["prefixed", "flat"] = "prefixed"
-    """`flat` serves exactly one server under its own names, without meta-tools."""
+    """`prefixed`: tool names start with the server's name. `flat`: exactly one server, under its
+    own tool names and without meta-tools."""
 
     meta_tools: tuple[str, ...] = META_TOOLS
-    """Which meta-tools are listed; `tool_read` appears only while there are read-only tools,
-    `result_read` only once a result was paged, `tool_program` as `programs.offer` says,
-    `processPrompt` and `getKnowledge` while a pack with rules is loaded, whatever `mode` says."""
+    """Meta-tools to list. Some appear only when they are useful: `tool_read` if there are read-only
+    tools, `result_read` once a result has been split into pages, `tool_program` according to
+    `programs.offer`, `processPrompt` and `getKnowledge` if a pack with rules is loaded (in every
+    `mode`)."""
 
     pinned: tuple[str, ...] = ()
-    """Tool keys (`server:tool`) that are always listed beside the meta-tools."""
+    """Tool keys (`server:tool`) that are always listed in addition to the meta-tools."""
 
     optimization: str = "hybrid"
-    """How `tool_discovery` finds tools: `bm25` by words, `hybrid` by words and meaning, `cloud` by
-    a search service, `off` not at all, or the name of another search that is installed. With `off`
-    the real tools are listed, as with `mode = "all"`."""
+    """Search strategy of `tool_discovery`: `bm25` (keywords), `hybrid` (keywords and vectors),
+    `cloud` (a search service), `off`, or the name of an installed search plugin. With `off`, the
+    servers' tools are listed as with `mode = "all"`."""
 
     experiment_percent: float = between(100.0, 0, 100)
-    """Per cent of the conversations that get `optimization`; the others get `bm25`, or `off` where
-    it is `bm25`. 0 to 100. `toolgate audit compare` shows both side by side."""
+    """A/B test: percentage of conversations that use `optimization`, 0 to 100. The others use
+    `bm25`, or no search if `optimization` is `bm25`. Compare them with `toolgate audit compare`."""
 
     quarantine: Literal["off", "suspicious", "changed", "new"] = "suspicious"
-    """Which tools, prompts, resources and templates are held back until `toolgate servers approve`:
-    those that the scanner finds `suspicious`, new or changed; every one that has `changed`, too;
-    every `new` one, too; or none (`off`). Instructions of servers always wait, but with `off`."""
+    """Which tools, prompts, resources and resource templates stay hidden until `toolgate servers
+    approve`. `off`: none. `suspicious`: those that the scanner flags. `changed`: these and every
+    changed one. `new`: these and every new one. Server instructions always need approval, except
+    with `off`."""
 
     max_name_chars: int = between(48, 24, 64)
-    """Most characters of an exposed name; 24 to 64."""
+    """Maximum length of an exposed tool name in characters; 24 to 64."""
 
     servers: tuple[ServerSpec, ...] = field(default=(), metadata=DERIVED)
     """Servers from files, in the order of the files."""
 
     auth: Literal["local", "required"] = "local"
-    """`local`: whoever reaches the gateway may use all of it, and it listens on this machine only.
-    `required`: a token is needed, and what no rule allows is denied."""
+    """`local`: no token is needed, every caller may use everything, and the gateway accepts
+    connections from this machine only. `required`: callers need a token and may use only what a
+    permission rule allows."""
 
     allow_other_users: bool | None = None
-    """With `auth = "local"`: whether other users of this machine may use the gateway, too. Left
-    out: they may where the machine has one human user. See [security.md](security.md)."""
+    """With `auth = "local"`: whether other users of this machine may use the gateway. Default: only
+    if the machine has no other user accounts (system accounts do not count). See
+    [security.md](security.md)."""
 
     authn: AuthnSettings = AuthnSettings()
-    """Table `[authn]`: how clients prove who they are."""
+    """Table `[authn]`: how callers authenticate."""
 
     credentials: CredentialSettings = CredentialSettings()
-    """Table `[credentials]`: how credentials of servers are kept."""
+    """Table `[credentials]`: storage of server credentials, and logins to servers."""
 
     outbound: OutboundSettings = OutboundSettings()
-    """Table `[outbound]`: where Toolgate may connect to."""
+    """Table `[outbound]`: outgoing connections."""
 
     tls: TlsSettings = TlsSettings()
-    """Table `[tls]`: HTTPS without a proxy in front."""
+    """Table `[tls]`: HTTPS without a reverse proxy."""
 
     permission: tuple[PermissionTable, ...] = ()
-    """Tables `[[permission]]`: who may do what."""
+    """Tables `[[permission]]`: permission rules."""
 
     guard: tuple[GuardTable, ...] = ()
-    """Tables `[[guard]]`: what is looked at around calls."""
+    """Tables `[[guard]]`: checks on tool calls."""
 
     approvals: ApprovalSettings = ApprovalSettings()
-    """Table `[approvals]`: calls that wait for a person."""
+    """Table `[approvals]`: calls that need approval."""
 
     project: Mapping[str, ProjectTable] = field(default_factory=dict[str, ProjectTable])
-    """Tables `[project.NAME]`: projects, and what differs for them."""
+    """Tables `[project.NAME]`: projects and their settings."""
 
     limits: LimitSettings = LimitSettings()
-    """Table `[limits]`: how much one caller may do."""
+    """Table `[limits]`: limits per caller."""
 
     serve: ServeSettings = ServeSettings()
     """Table `[serve]`."""
@@ -134,13 +141,13 @@ class Settings:
     """Table `[search]`."""
 
     catalog_search: CatalogSearchSettings = CatalogSearchSettings()
-    """Table `[catalog_search]`: answering `POST /catalog/search` for others."""
+    """Table `[catalog_search]`: tool search for other programs at `POST /catalog/search`."""
 
     discovery: DiscoverySettings = DiscoverySettings()
     """Table `[discovery]`."""
 
     programs: ProgramSettings = ProgramSettings()
-    """Table `[programs]`: programs of models that call several tools."""
+    """Table `[programs]`: programs that models write to call several tools."""
 
     results: ResultSettings = ResultSettings()
     """Table `[results]`."""
@@ -149,44 +156,44 @@ class Settings:
     """Table `[store]`."""
 
     audit: AuditSettings = AuditSettings()
-    """Table `[audit]`: whether it is recorded what was searched and called."""
+    """Table `[audit]`: the audit log of searches and calls."""
 
     usage: UsageSettings = UsageSettings()
-    """Table `[usage]`: learning from what was found and executed."""
+    """Table `[usage]`: search learns from which tools are called."""
 
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Table `[groups]`: names of capability groups, each with servers and patterns of tool keys,
-    such as `files = ["filesystem", "drive:*_file"]`. Servers in none are grouped by themselves."""
+    """Table `[groups]`: capability groups, each a name with servers and tool patterns, such as
+    `files = ["filesystem", "drive:*_file"]`. A server in no group is a group of its own."""
 
     packs: PackSettings = PackSettings()
-    """Table `[packs]`: which packs are read, and what they are told."""
+    """Table `[packs]`: which packs are loaded, and their options."""
 
     rules: RuleSettings = RuleSettings()
-    """Table `[rules]`: what models are told when they ask for the rules of a request."""
+    """Table `[rules]`: the rules that models get for a request."""
 
     connections: Mapping[str, ConnectionTable] = field(default_factory=dict[str, ConnectionTable])
     """Tables `[connections.NAME]`: databases that tools of packs may read."""
 
     models: Mapping[str, ModelTable] = field(default_factory=dict[str, ModelTable])
-    """Tables `[models.NAME]`: chat models that turns can use."""
+    """Tables `[models.NAME]`: chat models for `/v1`."""
 
     chat: ChatSettings = ChatSettings()
-    """Table `[chat]`: whole turns behind `/v1`."""
+    """Table `[chat]`: chat turns at `/v1`."""
 
     documents: DocumentSettings = DocumentSettings()
-    """Table `[documents]`: how documents are kept and found."""
+    """Table `[documents]`: storing and searching documents."""
 
     log: LogSettings = LogSettings()
     """Table `[log]`."""
 
     metrics: MetricSettings = MetricSettings()
-    """Table `[metrics]`: numbers for operators at `/metrics`."""
+    """Table `[metrics]`: Prometheus metrics at `/metrics`, and their export."""
 
     traces: TraceSettings = TraceSettings()
-    """Table `[traces]`: where requests spent their time."""
+    """Table `[traces]`: OpenTelemetry traces."""
 
     config_file: Path | None = field(default=None, metadata=DERIVED)
-    """The `toolgate.toml` that was read; None when there is none."""
+    """The `toolgate.toml` that was read; None if there is none."""
 
     imports: tuple[str, ...] = field(default=(), metadata=DERIVED)
     """Files named by `--import`, for reading the same again."""

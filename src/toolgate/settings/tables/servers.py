@@ -19,170 +19,173 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class CredentialTable:
-    """Table `[server.NAME.credentials]`: what is shown to it. See [credentials.md](credentials.md).
+    """Table `[server.NAME.credentials]`: credentials for a server.
 
-    Without it, `toolgate servers login NAME` is all that a server with a login needs.
+    See [credentials.md](credentials.md). Most servers need no such table: for a server with a
+    login, run `toolgate servers login NAME`.
     """
 
     type: Literal["stored", "oauth", "client_credentials", "token_exchange"] = "stored"
-    """`stored`: what was given or what somebody logged in with, if there is anything; `oauth`: a
-    login, without which nothing is sent; `client_credentials`: a token of the gateway itself;
-    `token_exchange`: one that the caller's own token is exchanged for (RFC 8693)."""
+    """Which credentials are sent. `stored`: those from `toolgate credentials set` or `toolgate
+    servers login`, if there are any. `oauth`: an OAuth login; without one, calls fail.
+    `client_credentials`: an access token for the gateway itself. `token_exchange`: a token obtained
+    in exchange for the caller's own (RFC 8693)."""
 
     per: Literal["server", "project", "user"] = "server"
-    """Whether all calls show the same, those of a project, or those of a user."""
+    """Whether there is one set of credentials for the `server`, for each `project`, or for each
+    `user`."""
 
     scopes: tuple[str, ...] = ()
-    """What is asked for; empty: as the server says."""
+    """OAuth scopes to request; empty: those that the server asks for."""
 
     client_id: str = ""
-    """As registered at the authorization server; empty: registered when it is needed."""
+    """OAuth client ID; empty: Toolgate registers itself when needed."""
 
     client_secret: str = field(default="", repr=False)
-    """The secret of that client, best as `${env:NAME}`; empty: a public one."""
+    """OAuth client secret, preferably `${env:NAME}`; empty: a public client."""
 
     issuer: str = ""
-    """Address of the authorization server; empty: as the server says."""
+    """URL of the authorization server; empty: discovered from the server."""
 
     token_url: str = ""
-    """Address of its token endpoint; empty: as its metadata says."""
+    """URL of the token endpoint; empty: from the metadata of the authorization server."""
 
     audience: str = ""
-    """Whom tokens are for, where the authorization server wants to be told so."""
+    """Audience to request tokens for, if the authorization server needs it."""
 
     headers: tuple[str, ...] = ()
-    """Names of headers that are to be given, such as `Authorization`, with
-    `toolgate credentials set`."""
+    """Names of headers to send, such as `Authorization`; set their values with `toolgate
+    credentials set`."""
 
     env: tuple[str, ...] = ()
-    """Names of variables that are to be given."""
+    """Names of environment variables to set; set their values with `toolgate credentials set`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UpstreamTlsTable:
-    """Table `[server.NAME.tls]`: certificates towards a server over HTTPS."""
+    """Table `[server.NAME.tls]`: certificates for HTTPS connections to a server."""
 
     ca: str = ""
-    """File with the certificates of authorities that are believed, PEM; empty: those of the
-    system. A relative path belongs to the file's folder, here and below."""
+    """PEM file with the trusted CA certificates; empty: those of the system. Relative paths are
+    resolved against the folder of `toolgate.toml`."""
 
     cert: str = ""
-    """File with a certificate that is shown to it, PEM."""
+    """PEM file with the client certificate."""
 
     key: str = ""
-    """File with the key of that certificate; empty: it is in the same file."""
+    """PEM file with the key of the client certificate; empty: it is in the same file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterTable:
-    """Table `[server.NAME.tools.TOOL.parameters.PARAMETER]`: what differs for one parameter.
+    """Table `[server.NAME.tools.TOOL.parameters.PARAMETER]`: changes to one parameter.
 
-    `${user.id}`, `${user.name}`, `${user.project}`, `${user.roles}` and `${user.groups}` in values
-    stand for the caller; see [overrides.md](overrides.md).
+    Values may contain `${user.id}`, `${user.name}`, `${user.project}`, `${user.roles}` and
+    `${user.groups}` of the caller; see [overrides.md](overrides.md).
     """
 
     value: object = None
-    """Always sent; callers neither see the parameter nor send it."""
+    """Fixed value; callers neither see nor set the parameter."""
 
     default: object = None
-    """Sent when the caller sends nothing; callers see it."""
+    """Default value; callers see the parameter and may set it."""
 
     hide: bool = False
-    """Whether callers neither see the parameter nor send it; its `default`, if there is one, is
-    sent always."""
+    """Whether the parameter is hidden from callers; its `default`, if any, is always sent."""
 
     description: str = ""
-    """In place of what the server says about it; empty: that stays."""
+    """Replaces the server's description; empty: not replaced."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolTable:
-    """Table `[server.NAME.tools.TOOL]`: what differs for one tool of a server.
+    """Table `[server.NAME.tools.TOOL]`: changes to one tool of a server.
 
-    See [overrides.md](overrides.md). `TOOL` is the name that the server uses.
+    See [overrides.md](overrides.md). `TOOL` is the server's own name for the tool.
     """
 
     name: str = ""
-    """The name for clients, 1 to 64 characters of `A-Z a-z 0-9 _ . -`; empty: the tool's own.
-    Permissions and guards go on naming the tool by its own name."""
+    """Name shown to clients, 1 to 64 characters of `A-Z a-z 0-9 _ . -`; empty: the tool's own.
+    Permissions and guards still use the tool's own name."""
 
     description: str = ""
-    """In place of what the server says about the tool; empty: that stays."""
+    """Replaces the server's description; empty: not replaced."""
 
     hide: bool = False
-    """Whether nobody sees or runs it."""
+    """Whether the tool is disabled: nobody can see or call it."""
 
     tags: tuple[str, ...] = ()
-    """Words by which the search finds it besides its texts."""
+    """Additional words by which the search finds the tool."""
 
     parameters: Mapping[str, ParameterTable] = field(default_factory=dict[str, ParameterTable])
-    """Tables `[server.NAME.tools.TOOL.parameters.PARAMETER]` by the name of the parameter."""
+    """Tables `[server.NAME.tools.TOOL.parameters.PARAMETER]` by parameter name."""
 
     cache_s: float | None = between(None, 0.1, 86_400)
-    """Seconds for which a result is kept and given for the same arguments, 0.1 to 86,400; absent:
-    none is. Only for tools that are marked read-only, of servers that are trusted. See
-    [kept results](concepts.md#kept-results)."""
+    """How long a result is cached for the same arguments, in seconds, 0.1 to 86,400; default: not
+    at all. Only for tools marked read-only, on trusted servers. See [cached
+    results](concepts.md#kept-results)."""
 
     cache_for: Literal["caller", "project", "all"] = "caller"
-    """Who gets a result that is kept: the same `caller`, all of its `project`, or `all`. WARNING:
-    others than the caller may see what only it was allowed to see at the server."""
+    """Who shares a cached result: the same `caller`, all callers in its `project`, or `all`.
+    WARNING: with `project` and `all`, others may see what only the first caller may see on the
+    server."""
 
     timeout_s: float | None = between(None, 0.001, 86_400)
-    """Seconds a call of this tool may take without progress, 0.001 to 86,400; the server's
-    `timeout_s` when it is absent."""
+    """Timeout of a call without progress, in seconds, 0.001 to 86,400; default: `timeout_s` of the
+    server."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerTable:
-    """Table `[server.NAME]`: one server behind the gateway, with the keys of a `mcpServers` entry.
+    """Table `[server.NAME]`: an MCP server; the keys are those of `mcpServers` entries.
 
-    It has exactly one of `command`, `url` and `python`, or the `type` of a plugin and `options`.
+    Needs exactly one of `command`, `url` and `python`, or the `type` of a plugin with `options`.
     """
 
     command: str = ""
-    """Program of a stdio server. A path that starts with `./` belongs to the file's folder."""
+    """Program of a stdio server. A path that starts with `./` is resolved against the folder of
+    `toolgate.toml`."""
 
     args: tuple[float | str, ...] = ()
     """Arguments of the program; a leading `~/` is the home folder."""
 
     env: Mapping[str, bool | float | str] = field(default_factory=dict[str, bool | float | str])
-    """Variables the program gets beside a safe minimum; nothing else is inherited. A value that is
-    `${NAME:-}` is left out when `NAME` is not set."""
+    """Environment variables for the program, in addition to a safe minimum; it inherits nothing
+    else. A value `${NAME:-}` is omitted if `NAME` is not set."""
 
     env_file: str = ""
-    """A file of `NAME=VALUE` lines with more variables; `env` wins."""
+    """File with more variables, one `NAME=VALUE` per line; `env` takes precedence."""
 
     cwd: str = ""
-    """Folder the program runs in; a relative one belongs to the file's folder. Default: the folder
-    in which Toolgate runs."""
+    """Working directory of the program; a relative path is resolved against the folder of
+    `toolgate.toml`. Default: Toolgate's own."""
 
     url: str = ""
-    """Address of a server over HTTP, `http://` or `https://`."""
+    """URL of an HTTP server, `http://` or `https://`."""
 
     headers: Mapping[str, float | str] = field(default_factory=dict[str, float | str])
-    """Headers of each request to it, such as `Authorization`."""
+    """HTTP headers for every request to the server, such as `Authorization`."""
 
     forward_headers: tuple[str, ...] = ()
-    """Names of headers of clients that go on to it with calls, reads and prompts, such as
-    `X-Tenant`; by default none do. See
-    [forwarded headers](credentials.md#headers-of-the-client). WARNING: with `Authorization` it gets
-    the credential that the caller showed to the gateway."""
+    """Client headers to forward to the server with calls, resource reads and prompts, such as
+    `X-Tenant`; default: none. See [forwarded headers](credentials.md#headers-of-the-client).
+    WARNING: forwarding `Authorization` gives the server the caller's gateway credential."""
 
     credentials: CredentialTable = CredentialTable()
-    """Table `[server.NAME.credentials]`: what else is shown to it."""
+    """Table `[server.NAME.credentials]`: logins and other credentials."""
 
     tls: UpstreamTlsTable = UpstreamTlsTable()
-    """Table `[server.NAME.tls]`: certificates."""
+    """Table `[server.NAME.tls]`: certificates for HTTPS."""
 
     proxy: str = ""
-    """Address of the proxy for it, in place of what `[outbound]` says; `none`: without."""
+    """Proxy URL for this server, instead of `outbound.proxy`; `none`: no proxy."""
 
     type: str = ""
-    """`stdio`, `http`, `sse`, or the transport of a [plugin](plugins.md). Default: `stdio` with a
-    `command`; with a `url` `sse` when its path ends in `/sse`, else `http`."""
+    """Transport: `stdio`, `http`, `sse`, or that of a [plugin](plugins.md). Default: `stdio` with
+    `command`; with `url`, `sse` if its path ends in `/sse`, otherwise `http`."""
 
     transport: str = ""
-    """Another name for `type`, as some clients write it."""
+    """Synonym of `type`, used by some clients."""
 
     options: Mapping[str, object] = field(default_factory=dict[str, object], repr=False)
     """Table `[server.NAME.options]`: options of a plugin's transport."""
@@ -191,78 +194,81 @@ class ServerTable:
     """`module:attribute` of a FastMCP server that runs inside Toolgate."""
 
     timeout_s: float = between(60.0, 0.001, 86_400)
-    """Seconds a call may take without progress; 0.001 to 86,400."""
+    """Timeout of a call without progress, in seconds; 0.001 to 86,400."""
 
     max_timeout_s: float = between(600.0, 0.001, 86_400)
-    """Seconds a call may take in all, however often it reports progress; 0.001 to 86,400. Default:
+    """Total timeout of a call, even if it reports progress, in seconds; 0.001 to 86,400. Default:
     600, or `timeout_s` if that is more."""
 
     tools: Mapping[str, ToolTable] = field(default_factory=dict[str, ToolTable])
     """Tables `[server.NAME.tools.TOOL]` by the tool's own name."""
 
     enabled: bool = True
-    """Whether it is connected."""
+    """Whether Toolgate connects to the server."""
 
     disabled: bool = False
-    """The opposite of `enabled`, as some clients write it."""
+    """The opposite of `enabled`, used by some clients."""
 
     start: Literal["always", "on-demand"] = "always"
-    """`always`: it is connected while the gateway runs; `on-demand`: the first call starts it, and
-    it is stopped when nobody has used it for `idle_s`. See
-    [servers that start on demand](concepts.md#servers-that-start-on-demand)."""
+    """`always`: connected while the gateway runs. `on-demand`: started by the first call and
+    stopped after `idle_s` without use. See [servers that start on
+    demand](concepts.md#servers-that-start-on-demand)."""
 
     idle_s: float = between(300.0, 0.1, 604_800)
-    """Seconds without use after which a server with `start = "on-demand"` is stopped; 0.1 to
+    """With `start = "on-demand"`: idle time in seconds after which the server is stopped; 0.1 to
     604,800."""
 
     pinned: tuple[str, ...] = ()
-    """Names of its tools that are always listed beside the meta-tools."""
+    """Names of its tools that are always listed in addition to the meta-tools."""
 
     trust: bool = True
-    """Whether its annotations (read-only, idempotent) are believed: an interrupted call of such a
-    tool is then repeated by itself. WARNING: a server that lies makes a call run twice; set it to
-    false for servers that you do not know."""
+    """Whether to trust its annotations (read-only, idempotent): an interrupted call of such a tool
+    is retried automatically. WARNING: if the annotations are wrong, a call may run twice; use
+    `false` for servers that you do not know."""
 
     max_message_bytes: int = between(64 * 2**20, 1024, 2**31)
-    """Largest message that is read from it, 1,024 to 2,147,483,648; a larger one fails its call."""
+    """Maximum size of a message from the server in bytes, 1,024 to 2,147,483,648; a larger message
+    fails its call."""
 
     era: Literal["auto", "modern", "handshake"] = "auto"
-    """Protocol era: `modern` is 2026-07-28, `handshake` everything before; `auto` finds out."""
+    """MCP protocol version: `modern` (2026-07-28), `handshake` (all earlier ones) or `auto`
+    (negotiated)."""
 
     title: str = ""
-    """A name for people; filled in by itself when the server's name had to be changed."""
+    """Display name; set automatically if the server's name had to be changed."""
 
     project: str = ""
-    """The project it belongs to; empty: to none, and all see it."""
+    """Project that the server belongs to; empty: none, and it is visible in all."""
 
     tool_permissions: Mapping[str, bool] = field(default_factory=dict[str, bool])
-    """Names of its tools with false: nobody sees or runs them, whatever else is allowed. Names may
-    be patterns with `*` and `?`; the name itself counts before patterns, and of those the longest:
-    `{ "*" = false, search = true }` leaves one tool."""
+    """Tools to disable for everyone, as `NAME = false`; other rules cannot enable them. Names may
+    contain `*` and `?`; an exact name takes precedence over patterns, and a longer pattern over a
+    shorter one: `{ "*" = false, search = true }` leaves one tool."""
 
     audit: Literal["hashes", "full"] = "hashes"
-    """What the audit log keeps of arguments and results of its tools: hashes, sizes and shapes, or
-    all of them up to 32 kB each, secrets masked."""
+    """What the audit log stores of arguments and results: `hashes` (with sizes and shapes) or
+    `full` (up to 32 kB each, secrets masked)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportTable:
-    """An element of `import` that is more than a path."""
+    """An element of `import` with more than a path."""
 
     file: str
-    """The file: `mcpServers` JSON, or one of a client that `toolgate init` knows."""
+    """JSON file with `mcpServers`, or the configuration file of a client that `toolgate init`
+    supports."""
 
     skip: tuple[str, ...] = ()
-    """Servers of it that are left out."""
+    """Servers to skip."""
 
     only: tuple[str, ...] = ()
-    """Servers of it that are taken; empty means all."""
+    """Servers to import; empty: all."""
 
     rename: Mapping[str, str] = field(default_factory=dict[str, str])
     """New names by the names in the file."""
 
     project: str = ""
-    """For `~/.claude.json`: the folder of the project whose servers are meant."""
+    """For `~/.claude.json`: folder of the project whose servers are imported."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,22 +276,21 @@ class ConnectionTable:
     """Table `[connections.NAME]`: a database that [tools of packs](schema.md) may read."""
 
     url: str = field(default="", repr=False)
-    """Where it is, as SQLAlchemy writes it: `sqlite:///shop.db`,
-    `postgresql://reader:${env:SHOP_PASSWORD}@db.example.org/shop`. Never shown. The path of a
-    SQLite file belongs to the file's folder."""
+    """SQLAlchemy URL of the database: `sqlite:///shop.db`,
+    `postgresql://reader:${env:SHOP_PASSWORD}@db.example.org/shop`. It is never shown. Relative
+    SQLite paths are resolved against the folder of `toolgate.toml`."""
 
     description: str = ""
-    """What is in it, for people and models."""
+    """What the database contains, for users and models."""
 
     schemas: tuple[str, ...] = ()
-    """Schemas of the database that are looked at; empty: the one that is used when none is named.
-    `*` is all but those of the database itself."""
+    """Database schemas to read; empty: the default schema; `*`: all but system schemas."""
 
     exclude: tuple[str, ...] = ()
-    """Tables that are left out, with `*` for any text: `tmp_*`, `archive.*`."""
+    """Tables to exclude; `*` matches any text: `tmp_*`, `archive.*`."""
 
     snapshot_every_minutes: float = between(60.0, 0, 525_600)
-    """Minutes from one look at its schema to the next, 0 to 525,600; 0: only when a tool asks."""
+    """How often the schema is read, in minutes, 0 to 525,600; 0: only when a tool needs it."""
 
     timeout_s: float = between(20.0, 0.1, 3600)
-    """Seconds that connecting and reading may take; 0.1 to 3,600."""
+    """Timeout for connecting and for reading, in seconds; 0.1 to 3,600."""

@@ -9,80 +9,82 @@ __all__ = ["OutboundSettings", "ServeSettings", "TlsSettings"]
 
 @dataclass(frozen=True, kw_only=True)
 class ServeSettings:
-    """Table `[serve]`: where and how the gateway listens."""
+    """Table `[serve]`: where the gateway listens, and its limits."""
 
     host: str = "127.0.0.1"
     """Address to listen on."""
 
     port: int = between(7420, 0, 65_535)
-    """Port to listen on, 0 to 65,535; 0 takes a free one."""
+    """Port to listen on, 0 to 65,535; 0: any free port."""
 
     workers: int = between(1, 1, 64)
-    """Processes that serve the port, 1 to 64; more than one needs Linux and PostgreSQL. See
+    """Number of worker processes, 1 to 64; more than one needs Linux and PostgreSQL. See
     [operations.md](operations.md#several-workers)."""
 
     allowed_hosts: tuple[str, ...] = ()
-    """Further values of the `Host` header to accept, such as `gateway.example.org:*`."""
+    """Additional `Host` header values to accept, such as `gateway.example.org:*`."""
 
     allowed_origins: tuple[str, ...] = ()
-    """Further values of the `Origin` header to accept, such as `https://app.example.org`."""
+    """Additional `Origin` header values to accept, such as `https://app.example.org`."""
 
     max_body_bytes: int = between(64 * 2**20, 1024, 2**31)
-    """Largest request body that is read; 1,024 to 2,147,483,648."""
+    """Maximum size of a request body in bytes; 1,024 to 2,147,483,648."""
 
     max_connections: int = between(2000, 16, 1_000_000)
-    """Open connections of clients, 16 to 1,000,000; fewer where the process may open fewer files,
-    of which a quarter stays free for servers and the store."""
+    """Maximum number of client connections, 16 to 1,000,000. The limit is lower if the process may
+    not open enough files; a quarter of those stays reserved for servers and the store."""
 
     max_connections_per_address: int = between(500, 8, 1_000_000)
-    """Open connections of one IPv4 address or IPv6 network (/64), 8 to 1,000,000. Addresses of
-    `trusted_proxies` are not limited."""
+    """Maximum number of connections per IPv4 address or IPv6 network (/64), 8 to 1,000,000.
+    Addresses in `trusted_proxies` are not limited."""
 
     max_lag_s: float = between(1.0, 0.05, 60)
-    """Delay of the event loop in seconds, 0.05 to 60. Beyond it the gateway is overloaded: callers
-    with as many running requests as the mean or more are refused with `Retry-After`."""
+    """Event loop delay in seconds above which the gateway counts as overloaded, 0.05 to 60. It then
+    refuses callers whose number of running requests is at or above the average, with `Retry-After`.
+    """
 
     max_depth: int = between(200, 10, 900)
-    """Deepest nesting of JSON that is accepted; 10 to 900."""
+    """Maximum nesting depth of JSON; 10 to 900."""
 
     drain_s: float = between(20.0, 0, 3600)
-    """Seconds that running calls get at shutdown; 0 to 3,600."""
+    """How long running calls may continue at shutdown, in seconds; 0 to 3,600."""
 
     trusted_proxies: tuple[str, ...] = ()
     """Addresses and networks of reverse proxies, such as `10.0.0.0/8`, whose `X-Forwarded-For`,
-    `X-Forwarded-Proto` and `X-Forwarded-Host` are believed."""
+    `X-Forwarded-Proto` and `X-Forwarded-Host` headers are trusted."""
 
     root_path: str = ""
-    """Path under which a reverse proxy offers the gateway, such as `/tools`."""
+    """Path prefix of the gateway behind a reverse proxy, such as `/tools`."""
 
     console_wait_s: float = between(10.0, 0.1, 600)
-    """Seconds that a page or a form of the console waits for the store, 0.1 to 600; then the page
-    says that the store is slow, and whether anything was saved."""
+    """How long a console page waits for the store, in seconds, 0.1 to 600. After that, the page
+    reports that the store is slow and whether anything was saved."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TlsSettings:
-    """Table `[tls]`: HTTPS without a proxy in front."""
+    """Table `[tls]`: HTTPS without a reverse proxy."""
 
     cert: str = ""
-    """File with the certificate and those between it and its authority, PEM; empty: plain HTTP. A
-    relative path belongs to the file's folder."""
+    """PEM file with the certificate and its intermediate certificates; empty: plain HTTP. Relative
+    paths are resolved against the folder of `toolgate.toml`."""
 
     key: str = ""
-    """File with its key, PEM; empty: it is in the same file."""
+    """PEM file with the private key; empty: it is in the same file."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutboundSettings:
-    """Table `[outbound]`: where Toolgate may connect to. See [credentials.md](credentials.md)."""
+    """Table `[outbound]`: outgoing connections. See [credentials.md](credentials.md)."""
 
     allow: tuple[str, ...] = ()
-    """Hosts and networks on private addresses that may be reached also where no administrator wrote
-    the address: `auth.corp.example`, `*.corp.example`, `10.1.0.0/16`."""
+    """Private hosts and networks that may be reached even if the address comes from a server and
+    not from the configuration: `auth.corp.example`, `*.corp.example`, `10.1.0.0/16`."""
 
     proxy: str = ""
-    """Address of the proxy for all that is not on this machine; empty: as `HTTPS_PROXY`,
-    `HTTP_PROXY` and `ALL_PROXY` say; `none`: without."""
+    """Proxy URL for connections to other machines; empty: from the environment (`HTTPS_PROXY`,
+    `HTTP_PROXY`, `ALL_PROXY`); `none`: no proxy."""
 
     no_proxy: tuple[str, ...] = ()
-    """Hosts, domains and networks that are reached without it, besides those of `NO_PROXY`."""
+    """Hosts, domains and networks to reach without the proxy, in addition to those in `NO_PROXY`.
+    """

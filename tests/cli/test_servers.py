@@ -120,7 +120,7 @@ def test_quarantined_instructions_are_shown_by_all_commands_until_they_are_appro
         " Toolgate's instructions until approved." in found
     )
     shown = command("servers", "approve", "--kind", "instructions")
-    assert "The instructions of small: Nobody has approved them." in shown.out
+    assert "The instructions of small: They are not approved yet." in shown.out
     assert "+ Add before you echo." in shown.out
     assert command("servers", "approve", "--kind", "prompt").status == NO_RESULT
 

@@ -88,7 +88,7 @@ async def test_the_audit_is_searched_and_filters_are_saved() -> None:
         told = visible_text(await place.page("audit"))
         assert "deny notes:add to role:reader" in told
         found = visible_text(await place.page("audit", q="reader"))
-        assert "permission add" in found
+        assert "permission rule added" in found
         assert "notes:find" not in found
         live = await place.page("audit", live="1")
         assert 'hx-trigger="calls-changed from:body, every 3s"' in live

@@ -111,7 +111,7 @@ async def test_threads_are_found_by_name_and_models_are_chosen() -> None:
         told = visible_text(await browser.page("chat?q=HOLI"))
         assert "holiday plans" in told
         assert "budget" not in told
-        assert "in its name" in visible_text(await browser.page("chat?q=xyz"))
+        assert "No thread name contains" in visible_text(await browser.page("chat?q=xyz"))
         assert "The message is empty." in await browser.send("chat/send", 400, text=" ")
         assert "There is no model" in await browser.send("chat/send", 400, text="x", model="none")
         assert "There is no such turn" in visible_text(await browser.page("chat/events?run=x", 400))
@@ -126,18 +126,18 @@ async def test_a_call_is_approved_within_the_thread_and_the_turn_goes_on() -> No
         name, events = await browser.say("Order the weather of Bonn")
         assert "approval" in [kind for kind, _ in events]
         thread = await browser.page(f"thread?name={name}")
-        assert "waits for approval" in visible_text(thread)
+        assert "awaits approval" in visible_text(thread)
         found = re.search(r'name="id" value="([^"]+)"', thread)
         assert found is not None
         refused = await browser.send("chat/decide", 400, name=name, id="other", do="approve")
-        assert "does not wait" in refused
+        assert "no longer awaits approval" in refused
         location = await browser.send("chat/decide", name=name, id=found[1], do="approve")
         _, events = await browser.follow(location)
         assert any(kind == "mcp_tool" and value["status"] == "completed" for kind, value in events)
         assert cities(server) == ["Bonn"]
         told = visible_text(await browser.page(f"thread?name={name}"))
         assert "It is ordered." in told
-        assert "waits for approval" not in told
+        assert "awaits approval" not in told
 
 
 async def test_documents_are_added_searched_and_removed_in_the_console() -> None:
@@ -155,7 +155,7 @@ async def test_documents_are_added_searched_and_removed_in_the_console() -> None
         )
         for fields, reason in (
             ({"source": "x.md"}, "The document is empty."),
-            ({"source": "x.md", "content": "%"}, "The file did not arrive whole."),
+            ({"source": "x.md", "content": "%"}, "The upload was incomplete."),
             ({"source": "x.bin", "text": "x"}, "x.bin"),
             ({"text": "x"}, "The document has no name."),
         ):

@@ -79,7 +79,7 @@ async def test_what_was_typed_before_another_tab_logged_in_is_kept() -> None:
         late = await place.client.post("/console/projects", data=typed, headers=ours)
         assert late.status_code == 403
         told = visible_text(late.text)
-        assert "Nothing was saved The page is from before you last logged in" in told
+        assert "Nothing was saved The page was loaded before your last login" in told
         assert "web<1>" in told
         again = dict(re.findall(r'name="(\w+)" value="([^"]*)">', late.text.partition("<main")[2]))
         again = {name: html.unescape(value) for name, value in again.items()}
@@ -203,13 +203,13 @@ async def test_why_somebody_cannot_see_a_tool_is_told_gate_by_gate() -> None:
         await token(place, "carl")
         told = visible_text(await place.page("why", tool="notes:add", token="carl"))
         assert "carl cannot see notes:add" in told
-        assert "Rules denied" in told
+        assert "Rules failed" in told
         found = visible_text(await place.page("search?as=carl", q="add a note"))
         assert "Hidden from carl" in found
         await place.send("token", name="carl", do="allow", patterns="notes:add")
         told = visible_text(await place.page("why", tool="notes:add", token="carl"))
-        assert "carl can see and run notes:add" in told
-        assert "carl yes" in visible_text(await place.page("tool", key="notes:add"))
+        assert "carl can see and call notes:add" in told
+        assert "carl allowed" in visible_text(await place.page("tool", key="notes:add"))
 
 
 async def test_a_search_is_seen_as_in_a_project() -> None:
@@ -232,13 +232,13 @@ async def test_where_no_token_is_asked_for_it_is_said_what_rules_would_do() -> N
     async with open_console() as place:
         await token(place, "anna", "member")
         await place.send("token", name="anna", do="deny", patterns="notes:add")
-        assert "They apply once" in visible_text(await place.page("token", name="anna"))
+        assert "These rules apply once" in visible_text(await place.page("token", name="anna"))
         told = visible_text(await place.page("why", tool="notes:add", token="anna"))
-        assert "anna can see and run notes:add" in told
+        assert "anna can see and call notes:add" in told
         assert "No token is required" in told
-        assert 'With auth = "required" it would not pass: deny notes:add to token:anna' in told
+        assert 'With auth = "required", it would not pass: deny notes:add to token:anna' in told
         told = visible_text(await place.page("why", tool="notes:find", token="anna"))
-        assert 'With auth = "required" it would pass: allow' in told
+        assert 'With auth = "required", it would pass: allow' in told
 
 
 async def test_a_token_is_shown_once() -> None:

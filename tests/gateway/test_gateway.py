@@ -234,7 +234,7 @@ async def test_servers_that_are_down_share_one_line() -> None:
         answer = await app.gateway.discovery.discover(ME, DiscoverRequest(queries=("tool",)))
 
     assert [notice for notice in answer.notices if "down" in notice] == [
-        "2 servers are down; 5 tools withheld: b, c."
+        "2 servers are down; 5 tools hidden: b, c."
     ]
 
 

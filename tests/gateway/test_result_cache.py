@@ -206,7 +206,7 @@ async def test_explain_says_for_how_long_and_for_whom() -> None:
     async with shop() as place:
         told = await place.app.gateway.manage.visibility.explain(ME, "shop:stock")
         (stage,) = [stage for stage in told["stages"] if stage["stage"] == "cache"]
-        assert stage["reason"] == "Results are kept for 60 s, for the same caller."
+        assert stage["reason"] == "Results are cached for 60 s, for the same caller."
 
 
 async def test_a_call_that_a_person_approves_is_made() -> None:

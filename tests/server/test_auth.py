@@ -389,7 +389,7 @@ async def test_managing_needs_the_right_and_works_over_rest() -> None:
         stages = {one["stage"]: one for one in why["stages"]}
         assert why["visible"] is False
         assert stages["token"]["passed"]
-        assert "is of project 'web'" in stages["project"]["reason"]
+        assert "belongs to project 'web'" in stages["project"]["reason"]
         assert not stages["rules"]["passed"]
         _, why, _ = await rest(
             url, "POST", "explain", root, {**explained, "tool": "files:files_get", "query": "get"}

@@ -162,7 +162,7 @@ async def test_explain_shows_which_headers_a_server_gets() -> None:
     async with gateway("x-tenant") as place:
         told = await place.app.gateway.manage.visibility.explain(ME, "a:echo")
         (stage,) = [stage for stage in told["stages"] if stage["stage"] == "headers"]
-        assert stage["reason"] == "Its server gets these headers of the client: x-tenant."
+        assert stage["reason"] == "These client headers are forwarded to the server: x-tenant."
     async with gateway() as place:
         told = await place.app.gateway.manage.visibility.explain(ME, "a:echo")
         assert "headers" not in {stage["stage"] for stage in told["stages"]}

@@ -133,11 +133,11 @@ async def test_the_console_the_interface_and_the_account_agree() -> None:
         await client.get("/console/search?q=good")
         assert (await client.get("/api/v1/cost?days=1")).json()["tasks"] == answer["tasks"]
     [task] = answer["tasks"]
-    assert f"{-answer['saved_tokens']:,} extra tokens used" in page
+    assert f"{-answer['saved_tokens']:,} tokens of overhead" in page
     assert f"{answer['tokens']:,} tokens in 1 conversation" in page
     for name in ("tokens", "listed_tokens", "search_tokens", "turns", "saved_tokens"):
         assert f" {task[name]:,} " in page
-    assert "Extra tokens used today" in home
+    assert "Token overhead today" in home
     assert use["pins"] == ["a:good"]
     assert "candidates for pinning: a:good" in page
     assert "candidates for removal" not in page
@@ -152,10 +152,10 @@ async def test_what_takes_long_to_count_is_counted_beside_the_page(
             await app.gateway.calls.execute(ME, "a:good", {"x": 1})
         await app.recorder.flush()
         first = await client.get("/console/cost")
-        assert "Counting continues in the background" in visible_text(first.text)
+        assert "They are being counted" in visible_text(first.text)
         assert first.headers["refresh"] == "2"
         with anyio.fail_after(HANG_S):
-            while "in the background" in visible_text((await client.get("/console/cost")).text):
+            while "being counted" in visible_text((await client.get("/console/cost")).text):
                 pass
         later = await client.get("/console/cost")
         assert "in 1 conversation" in visible_text(later.text)

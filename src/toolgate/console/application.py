@@ -167,7 +167,12 @@ class Console:
             except StoreError as error:
                 response = self._unfinished(visit, path, route, error, waited)
             except TimeoutError:
-                response = self._failed(visit, 503, "The page timed out.", "Narrow the request.")
+                response = self._failed(
+                    visit,
+                    503,
+                    "The page took too long.",
+                    "Try again with a shorter period or a narrower filter.",
+                )
             except Exception:
                 log.exception("page failed")
                 response = self._failed(visit, 500, "Internal error.", "See the log.")
@@ -237,16 +242,15 @@ class Console:
 
     async def _acted(self, visit: Visit, route: Route, waited: StoreDeadline) -> Response:
         if route.act is None:
-            return self._failed(visit, 405, "This page accepts no forms.", "")
+            return self._failed(visit, 405, "This page does not accept forms.", "")
         if not _is_genuine(visit):
             if visit.request.headers.get("sec-fetch-site") == "same-origin":
                 return self._from_earlier(visit, route)
             return self._failed(
                 visit,
                 403,
-                "The form was not sent from a page of this session.",
-                "Cookies must be allowed. Load the page again and send it once more; nothing was"
-                " changed.",
+                "The form was not sent from a page of this login.",
+                "Nothing was changed. Enable cookies, reload the page and send the form again.",
             )
         visit.is_acting = True
         waited.forget_saved()
@@ -318,8 +322,8 @@ class Console:
             status=403,
             title="Nothing was saved",
             reasons=[
-                "The page is from before you last logged in, or cookies are not allowed. Look at"
-                " what you typed, and send it now."
+                "The page was loaded before your last login, or cookies are disabled. Check your"
+                " input and send it now."
             ],
             doubtful=False,
             path=_with_query(visit, route.path),
@@ -404,7 +408,7 @@ def _doubt(waited: StoreDeadline, *, may_act: bool) -> str:
         return "It may have run"
     if waited.may_have_saved:
         return "It may have been saved"
-    return "A part of it was saved" if waited.has_saved else ""
+    return "Only a part was saved" if waited.has_saved else ""
 
 
 def _with_query(visit: Visit, path: str) -> str:

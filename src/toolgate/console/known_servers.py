@@ -26,17 +26,17 @@ KNOWN_SERVERS = (
     KnownServer(
         name="everything",
         command="npx -y @modelcontextprotocol/server-everything",
-        description="Every feature of the protocol, for trying out",
+        description="A test server with every MCP feature",
     ),
     KnownServer(
         name="filesystem",
         command="npx -y @modelcontextprotocol/server-filesystem .",
-        description="Read and write files of a folder",
+        description="Read and write files in a folder",
     ),
     KnownServer(
         name="memory",
         command="npx -y @modelcontextprotocol/server-memory",
-        description="A knowledge graph that stays between chats",
+        description="A knowledge graph that persists across chats",
     ),
     KnownServer(
         name="sequential-thinking",
@@ -64,7 +64,7 @@ KNOWN_SERVERS = (
     KnownServer(
         name="postgres",
         command="npx -y @modelcontextprotocol/server-postgres postgresql://localhost/postgres",
-        description="Read-only queries of a PostgreSQL database",
+        description="Read-only queries on a PostgreSQL database",
     ),
     KnownServer(
         name="puppeteer",
@@ -84,7 +84,7 @@ KNOWN_SERVERS = (
     KnownServer(
         name="context7",
         command="npx -y @upstash/context7-mcp",
-        description="Current documentation of libraries",
+        description="Up-to-date documentation of libraries",
     ),
     KnownServer(
         name="notion",
@@ -112,7 +112,7 @@ KNOWN_SERVERS = (
     KnownServer(
         name="kubernetes",
         command="npx -y mcp-server-kubernetes",
-        description="Resources and logs of a cluster",
+        description="Resources and logs of a Kubernetes cluster",
     ),
     KnownServer(
         name="figma",
@@ -179,7 +179,7 @@ KNOWN_SERVERS = (
     KnownServer(
         name="clickhouse",
         command="uvx mcp-clickhouse",
-        description="Queries of a ClickHouse database",
+        description="Queries on a ClickHouse database",
         variables=("CLICKHOUSE_HOST", "CLICKHOUSE_USER", "CLICKHOUSE_PASSWORD"),
     ),
     KnownServer(
@@ -193,7 +193,7 @@ KNOWN_SERVERS = (
     KnownServer(
         name="aws-documentation",
         command="uvx awslabs.aws-documentation-mcp-server",
-        description="Documentation of AWS",
+        description="AWS documentation",
     ),
     KnownServer(
         name="office-word",
@@ -211,7 +211,7 @@ KNOWN_SERVERS = (
     KnownServer(
         name="elevenlabs",
         command="uvx elevenlabs-mcp",
-        description="Speech from text, and text from speech",
+        description="Text to speech, and speech to text",
         variables=("ELEVENLABS_API_KEY",),
     ),
 )

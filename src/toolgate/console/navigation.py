@@ -67,7 +67,9 @@ MENU = (
     MenuPage(
         path="projects", name="Projects", group="Access", icon="project", key="p", manages=True
     ),
-    MenuPage(path="tokens", name="Tokens", group="Access", icon="token", key="k", manages=True),
+    MenuPage(
+        path="tokens", name="Access tokens", group="Access", icon="token", key="k", manages=True
+    ),
     MenuPage(
         path="permissions",
         name="Permissions",
@@ -94,7 +96,14 @@ MENU = (
         manages=True,
         words=("configuration", "toolgate.toml", "options"),
     ),
-    MenuPage(path="sessions", name="Sessions", group="System", icon="session", manages=True),
+    MenuPage(
+        path="sessions",
+        name="Console logins",
+        group="System",
+        icon="session",
+        manages=True,
+        words=("sessions",),
+    ),
 )
 """All pages, in the order of the menu; those of a group stand together."""
 

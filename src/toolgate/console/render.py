@@ -48,6 +48,7 @@ class Renderer:
             auto_reload=False,
         )
         filters = {
+            "action": safe_text.action,
             "ago": safe_text.ago,
             "asdict": asdict,
             "coded": safe_text.coded,

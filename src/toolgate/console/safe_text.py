@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from markupsafe import Markup, escape
 
 __all__ = [
+    "action",
     "ago",
     "coded",
     "compact",
@@ -24,6 +25,39 @@ _ODD = re.compile(
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
 """Characters that nobody sees, or that turn the order of others round."""
+
+_ACTIONS = {
+    "discover": "tool search",
+    "describe": "describe tool",
+    "call": "tool call",
+    "approval": "call approval",
+    "enrich": "rules for a prompt",
+    "detect": "intent detection",
+    "read": "read resource",
+    "prompt": "get prompt",
+    "turn": "chat turn",
+    "list": "list tools",
+    "retrieve": "document search",
+    "approve": "definition approved or rejected",
+    "mark": "search result rated",
+    "server_add": "server added",
+    "server_enable": "server enabled or disabled",
+    "server_remove": "server removed",
+    "server_restore": "server restored",
+    "switch_tool": "tool enabled or disabled",
+    "token_create": "token created",
+    "token_rotate": "token rotated",
+    "token_revoke": "token revoked",
+    "token_delete": "token deleted",
+    "permission_add": "permission rule added",
+    "permission_remove": "permission rule removed",
+    "project_save": "project saved",
+    "project_delete": "project deleted",
+    "guard_add": "guard added",
+    "guard_remove": "guard removed",
+    "db_restore": "database restored",
+}
+"""Actions of audit records in words; others are shown as they are."""
 
 _SECONDS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
@@ -86,6 +120,11 @@ def ago(at: str) -> str:
             words = f"{number} {name}{'' if number == 1 else 's'}"
             return f"in {words}" if seconds < 0 else f"{words} ago"
     return "in a moment" if seconds < 0 else "just now"
+
+
+def action(name: str) -> str:
+    """What an audit record is about, by its action."""
+    return _ACTIONS.get(name, plain(name.replace("_", " "), 40))
 
 
 def count(number: float | None) -> str:

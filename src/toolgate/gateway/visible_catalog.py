@@ -420,9 +420,9 @@ def _down_notice(tools: Mapping[str, int]) -> list[str]:
     count = sum(tools.values())
     if len(tools) == 1:
         known = "its one tool is" if count == 1 else f"its {count} tools are"
-        what = f"{known} withheld" if count else "its tools are not known"
+        what = f"{known} hidden" if count else "its tools are not known"
         return [f"Server {next(iter(tools))} is down; {what}."]
-    what = f"; {count} tool{'' if count == 1 else 's'} withheld" if count else ""
+    what = f"; {count} tool{'' if count == 1 else 's'} hidden" if count else ""
     return [f"{len(tools)} servers are down{what}: {_names(tools)}."]
 
 

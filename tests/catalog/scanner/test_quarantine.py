@@ -239,4 +239,4 @@ async def test_a_tool_that_the_scanner_fails_at_is_held_back(
     async with memory_app({"calc": server(add=PLAIN)}, ALL) as app:
         await shown_by_no_door(app, "calc:add")
         (held,) = await app.gateway.manage.quarantine.entries(ME)
-        assert held.reason == "It could not be looked over."
+        assert held.reason == "It could not be scanned."

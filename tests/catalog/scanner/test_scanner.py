@@ -91,7 +91,7 @@ def test_the_classifier_finds_orders_to_a_model(description: str) -> None:
     (finding,) = (each for each in SCANNER.scan(tool, server="calc") if each.rule == "classifier")
     assert finding.weight == 1
     assert finding.where == "description"
-    assert "trained classifier" in finding.reason
+    assert "instruction to the model (classifier: " in finding.reason
     assert finding.excerpt.split()[-1] in description
 
 

@@ -53,13 +53,13 @@ def undisguised_texts(text: str) -> Iterator[tuple[str, str]]:
     if "%" in part and len(_ESCAPE.findall(part)) >= _FEWEST_LEET:
         yield "in percent-encoding", _ESCAPED.sub(lambda match: unquote(match[0]), part)
     if _APART.search(part):
-        yield "in letters set apart", _APART.sub(_joined, part)
+        yield "in spaced letters", _APART.sub(_joined, part)
     if _LEET_HINT.search(part):
         words = [match[0] for match in _LEET_WORD.finditer(part) if _is_leet(match[0])]
         if len(words) >= _FEWEST_LEET:
             for ones in (_ONE_AS_I, _ONE_AS_L):
                 plain = _LEET_WORD.sub(lambda match, ones=ones: _plain_word(match[0], ones), part)
-                yield "in digits for letters", plain
+                yield "with digits in place of letters", plain
 
 
 def _joined(match: re.Match[str]) -> str:

@@ -131,7 +131,7 @@ def reason_of(row: Fingerprint) -> str:
     if findings:
         return findings[0].reason
     if row.kind == "instructions":
-        return "They have changed." if row.accepted else "Nobody has approved them."
+        return "They have changed." if row.accepted else "They are not approved yet."
     return "It has changed." if row.accepted else "It is new."
 
 
@@ -155,7 +155,7 @@ def _not_read(error: Exception) -> ScanFinding:
     return ScanFinding(
         rule="not-read",
         where="",
-        reason="It could not be looked over.",
+        reason="It could not be scanned.",
         excerpt=type(error).__name__,
     )
 

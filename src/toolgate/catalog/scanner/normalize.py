@@ -98,22 +98,22 @@ def hidden_kinds(text: str) -> list[str]:
     part = _FLAG.sub("", text[:MAX_CHARS])
     kinds: list[str] = []
     if _TAGS.search(part):
-        kinds.append("letters that nobody sees (Unicode tags)")
+        kinds.append("invisible characters (Unicode tags)")
     if _MORE_SELECTORS.search(part):
-        kinds.append("bytes hidden in variation selectors")
+        kinds.append("data hidden in variation selectors")
     if _BIDI.search(part):
-        kinds.append("marks that turn the direction of writing")
+        kinds.append("bidirectional control characters")
     if _ZERO_WIDTH.search(part.removeprefix("\ufeff")) or _JOINED_LATIN.search(part):
-        kinds.append("characters without width")
+        kinds.append("zero-width characters")
     if _CONTROL.search(part):
         kinds.append("control characters")
     if _PRIVATE.search(part):
-        kinds.append("characters of private use")
+        kinds.append("private-use characters")
     if (gap := _GAP.search(part)) and part[gap.end() :].strip():
-        kinds.append("text far behind blank space")
+        kinds.append("text hidden after a large blank space")
     mixed = next((m[0] for m in _MIXED_WORD.finditer(part) if _mixes(m[0])), None)
     if mixed is not None:
-        kinds.append(f"letters of another alphabet inside the word {mixed[:40]!r}")
+        kinds.append(f"letters of another alphabet in the word {mixed[:40]!r}")
     return kinds
 
 
@@ -130,17 +130,17 @@ def decoded_parts(text: str) -> Iterator[tuple[str, str]]:
             yield "Base64", decoded
     for match in _HEX.finditer(part):
         if decoded := _readable(bytes.fromhex(re.sub(r"[ :]", "", match[0]))):
-            yield "hexadecimal digits", decoded
+            yield "hexadecimal", decoded
     for match in _ESCAPES.finditer(part):
         decoded = html.unescape(unquote(match[0]))
         decoded = re.sub(r"\\(?:u00|x)([0-9a-fA-F]{2})", lambda m: chr(int(m[1], 16)), decoded)
         if _readable(decoded.encode(errors="replace")):
-            yield "escapes", decoded
+            yield "escape sequences", decoded
     lowered = part.lower()
     if any(word in lowered for word in _TURNED) or len(set(_TURNED_OFTEN.findall(lowered))) >= 3:
         yield "ROT13", part.translate(_ROT13)
     if any(word in lowered for word in _BACKWARDS):
-        yield "letters in reverse order", part[::-1]
+        yield "reversed text", part[::-1]
 
 
 def skeleton(name: str) -> str:

@@ -133,7 +133,7 @@ class Scanner:
         findings: dict[tuple[str, str], ScanFinding] = {}
         texts, is_all = _texts(definition)
         if not is_all:
-            reason = f"It is nested deeply, or has more than {MAX_CHARS:,} characters of text."
+            reason = f"It is nested too deeply, or has more than {MAX_CHARS:,} characters of text."
             findings["too-long", ""] = ScanFinding(
                 rule="too-long", where="", reason=reason, excerpt=""
             )
@@ -174,8 +174,8 @@ class Scanner:
         return ScanFinding(
             rule="classifier",
             where=where,
-            reason="It reads like an order to the model: a trained classifier is"
-            f" {min(scored.score, 0.99):.0%} sure.",
+            reason="It looks like an instruction to the model"
+            f" (classifier: {min(scored.score, 0.99):.0%}).",
             excerpt=_visible(scored.text),
             weight=1.0 if scored.score >= _SUSPICIOUS_SCORE else _DOUBTFUL_WEIGHT,
         )
@@ -194,14 +194,14 @@ class Scanner:
             yield ScanFinding(
                 rule="hidden-text",
                 where="",
-                reason=f"It has {', '.join(kinds)}.",
+                reason=f"It contains {', '.join(kinds)}.",
                 excerpt=_visible(text),
             )
         if has_letters_set_apart(text):
             yield ScanFinding(
                 rule="hidden-text",
                 where="",
-                reason="It spells words out, letter by letter.",
+                reason="It spells words out letter by letter.",
                 excerpt=_visible(text),
             )
         plain = list(self._by_rules(normalize(text), "", is_name=is_name))
@@ -219,7 +219,7 @@ class Scanner:
                 yield ScanFinding(
                     rule="encoded-text",
                     where="",
-                    reason=f"It has sentences in {encoding}, which people do not read.",
+                    reason=f"It contains text encoded as {encoding}.",
                     excerpt=_visible(content),
                 )
 
@@ -309,7 +309,7 @@ def _shadowing(
         yield ScanFinding(
             rule="look-alike-name",
             where="name",
-            reason=f"Its name looks like {look_alike[0]!r} of the server {look_alike[1]!r}.",
+            reason=f"Its name imitates {look_alike[0]!r} of the server {look_alike[1]!r}.",
             excerpt=_visible(name),
         )
     for where, text in texts:
@@ -329,7 +329,7 @@ def _shadowing(
                 yield ScanFinding(
                     rule="other-tool",
                     where=where,
-                    reason=f"It speaks of the tool {word!r} of the server {min(owners)!r}.",
+                    reason=f"It mentions the tool {word!r} of the server {min(owners)!r}.",
                     excerpt=_around(normalized, match),
                 )
                 break
@@ -392,7 +392,7 @@ def _steering(
     return ScanFinding(
         rule="steering",
         where=where,
-        reason=f"One of its sentences speaks of {_listed(steering_sentence.says)}.",
+        reason=f"A sentence mentions {_listed(steering_sentence.says)}: possible prompt injection.",
         excerpt=_visible(steering_sentence.sentence.text),
         weight=1.0 if steering_sentence.weight >= QUARANTINE_WEIGHT else 0.35,
     )
@@ -422,7 +422,7 @@ def _contradiction(definition: Json) -> Iterator[ScanFinding]:
         yield ScanFinding(
             rule="contradiction",
             where="annotations.readOnlyHint",
-            reason="It says that it changes nothing, and its name says that it does.",
+            reason="It is marked read-only, but its name says that it changes something.",
             excerpt=_visible(name),
             weight=0.7,
         )

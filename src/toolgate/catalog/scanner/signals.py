@@ -62,7 +62,7 @@ OTHER_TOOL: Final = Signal(
 
 OTHER_SERVER: Final = Signal(id="other-server", group="thing", weight=0.6, says="another server")
 
-ASIDE: Final = Signal(id="aside", group="mark", weight=0.25, says="a place for values or labels")
+ASIDE: Final = Signal(id="aside", group="mark", weight=0.25, says="a field for values or labels")
 """It stands among values, labels or comments of a schema."""
 
 

@@ -25,19 +25,45 @@ _EXECUTED = "\nExecuted: "
 _NEITHER = "none"
 _NAMES = {
     "model": "Model",
-    "tools_enabled": "Tools of",
-    "retrieval": "Document retrieval",
+    "tools_enabled": "Built-in tool groups",
+    "retrieval": "Document search",
     "history": "Conversation history",
     "rephrase": "Rephrase follow-up questions",
-    "grade": "Grade documents",
-    "top_k": "Documents per turn",
+    "grade": "Drop irrelevant passages",
+    "top_k": "Passages per document search",
     "search_type": "Document search type",
     "collections": "Document collections",
-    "inject": "Document placement",
+    "inject": "Where passages are inserted",
     "call_before_model": "Call the intent's tool first",
-    "thread_policy": "Concurrent turns",
+    "thread_policy": "If another turn runs",
 }
 """Settings of threads in words."""
+_CHOICES = {
+    "retrieval": {
+        "auto": "when the model asks for it",
+        "forced": "before every answer",
+        "classifier": "if the question is about documents",
+    },
+    "search_type": {
+        "similarity": "vectors",
+        "similarity_score_threshold": "vectors above the threshold",
+        "mmr": "diverse vectors (MMR)",
+        "hybrid": "vectors and keywords",
+    },
+    "inject": {"tail": "end of the conversation", "system": "system message"},
+    "call_before_model": {
+        "exact": "on an exact match",
+        "any": "for any intent with a tool",
+        "off": "never",
+    },
+    "thread_policy": {
+        "reject": "reject the new turn",
+        "enqueue": "wait until it ends",
+        "interrupt": "stop it, keep its messages",
+        "rollback": "stop it, delete its messages",
+    },
+}
+"""Values of settings in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +137,7 @@ async def _show(visit: Visit) -> Response:
     if history is None and run is None:
         raise ArgumentError(
             f"No thread {name[:60]!r}.",
-            hint="It may have been removed meanwhile.",
+            hint="It may have been removed.",
         )
     history = history or {"messages": [], "has_more": False, "pending": []}
     spent = await chat.threads.spending(visit.caller, name)
@@ -138,7 +164,7 @@ async def _change(visit: Visit) -> Response:
     if await chat.threads.history(visit.caller, name, limit=1) is None:
         raise ArgumentError(
             f"No thread {name[:60]!r}.",
-            hint="It may have been removed meanwhile.",
+            hint="It may have been removed.",
         )
     changes: Json = {name: _value(name, visit.typed(name).strip()) for name in _TYPES}
     await chat.threads.change_settings(visit.caller, name, changes)
@@ -153,12 +179,13 @@ def _setting(visit: Visit, chat: ChatService, name: str, settings: Json) -> Sett
     value = _text(name, overrides[name]) if name in overrides else ""
     if visit.was_sent and visit.problem is not None:
         value = visit.typed(name)
+    in_force = _text(name, json_object(settings["in_force"])[name])
     return Setting(
         name=name,
         words=_NAMES.get(name, name),
         value=value,
         options=_options(chat, name),
-        in_force=_text(name, json_object(settings["in_force"])[name]),
+        in_force=_CHOICES.get(name, {}).get(in_force, in_force),
     )
 
 
@@ -172,7 +199,7 @@ def _options(chat: ChatService, name: str) -> list[tuple[str, str]]:
     if kind is bool:
         return [("yes", "yes"), ("no", "no")]
     if get_origin(kind) is Literal:
-        return [(choice, str(choice).replace("_", " ")) for choice in get_args(kind)]
+        return [(choice, _CHOICES[name][choice]) for choice in get_args(kind)]
     return []
 
 

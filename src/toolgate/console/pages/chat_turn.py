@@ -79,13 +79,13 @@ async def _decide(visit: Visit) -> Response:
     }
     approval_id = visit.typed("id")
     if approval_id not in waiting:
-        raise ArgumentError("This call does not wait any more.", hint="Load the page again.")
+        raise ArgumentError("This call no longer awaits approval.", hint="Reload the page.")
     await visit.gateway.approvals.decide(
         visit.caller, approval_id, approve=word == "approve", via="console"
     )
     for other in waiting - {approval_id}:
         if (await visit.gateway.approvals.wait(other, within_s=0)).state == "waiting":
-            return visit.go("thread", message="Decided. Another call waits.", name=name)
+            return visit.go("thread", message="Decided. Another call awaits approval.", name=name)
     run = chat.start(TurnRequest(caller=visit.caller, messages=(), thread=name, resumes=True))
     return visit.go("thread", name=name, run=run.run_id)
 
@@ -98,7 +98,7 @@ async def _follow(visit: Visit) -> Response:
 def _run_of(visit: Visit) -> Run:
     run = chat_of(visit).runs.find(visit.caller, visit.typed("run"))
     if run is None:
-        raise ArgumentError("There is no such turn.", hint="It may have ended some time ago.")
+        raise ArgumentError("There is no such turn.", hint="It may have ended.")
     return run
 
 

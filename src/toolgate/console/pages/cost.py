@@ -9,7 +9,7 @@ from toolgate.telemetry.cost import CostReport, UsageReport, cost_report, usage_
 
 __all__ = ["ROUTES"]
 
-_PERIODS = {"1": "a day", "7": "a week", "30": "a month"}
+_PERIODS = {"1": "day", "7": "week", "30": "month"}
 _SHOWN = 50
 """Rows of the table; chosen."""
 

@@ -111,7 +111,7 @@ async def _upload(visit: Visit, name: str) -> str:
         try:
             data = base64.b64decode(content, validate=True)
         except binascii.Error as error:
-            raise ArgumentError("The file did not arrive whole.", hint="Send it again.") from error
+            raise ArgumentError("The upload was incomplete.", hint="Send it again.") from error
     if not data.strip():
         raise ArgumentError("The document is empty.", hint="Choose a file, or paste a text.")
     service = visit.gateway.documents

@@ -82,9 +82,7 @@ async def _answers(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
     run = await _from_disk(partial(read_run, run_id=visit.asked("run")))
     if run is None:
-        raise ArgumentError(
-            "There is no such evaluation.", hint="It may have been removed for newer ones."
-        )
+        raise ArgumentError("No such evaluation.", hint="It may have been removed for newer ones.")
     return visit.page(
         "answers.html", run=run, metrics=_metrics_of(run), questions=_by_question(run)
     )

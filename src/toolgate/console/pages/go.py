@@ -84,7 +84,7 @@ def _destinations(visit: Visit, text: str) -> list[Destination]:
     ]  # fmt: skip
     servers.sort(key=lambda server: (not server.name.lower().startswith(words[0]), server.name))
     search = Destination(
-        name=f"Search tools for “{text}”",
+        name=f"Search for tools: “{text}”",
         link=visit.url("tools", q=text),
         icon="search",
         kind="Search",

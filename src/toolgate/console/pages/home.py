@@ -153,7 +153,7 @@ async def _notices(visit: Visit, servers: Sequence[ServerStatus]) -> list[Notice
         if token.revoked_at is None and token.expires_at and current_time < token.expires_at < soon
     ]
     if expiring:
-        text = f"Tokens that expire within a week: {_names(expiring)}."
+        text = f"Access tokens expiring within a week: {_names(expiring)}."
         link = visit.url("token", name=expiring[0]) if len(expiring) == 1 else visit.url("tokens")
         notices.append(Notice(text=text, button="Rotate", link=link))
     return notices

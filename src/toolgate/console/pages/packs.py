@@ -40,7 +40,7 @@ async def _act(visit: Visit) -> Response:
         on=on,
         by_default=is_on_by_default(state.name, state.origin),
     )
-    message = f"{state.name} is {'enabled' if on else 'disabled'}; it takes effect in seconds."
+    message = f"{state.name} is {'enabled' if on else 'disabled'}; it takes effect within seconds."
     return visit.go("packs", message=message)
 
 

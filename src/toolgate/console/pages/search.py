@@ -22,7 +22,7 @@ _WEIGHED = {
     "dense_weight": "Semantic vs. keyword",
     "clause_weight": "Best clause vs. whole request",
     "server_weight": "Server similarity",
-    "context_weight": "Task context",
+    "context_weight": "Conversation context",
 }
 """Weights that a look may change, in words."""
 
@@ -93,7 +93,7 @@ async def _show(visit: Visit) -> Response:
 
 async def _comparisons(visit: Visit) -> dict[str, str]:
     """What results can be compared with: value and label."""
-    choices = {"words": "keywords only", "meaning": "meaning only"}
+    choices = {"words": "keyword search only", "meaning": "vector search only"}
     if visit.manages:
         projects = await visit.gateway.admin.projects(visit.caller)
         choices |= {f"project:{project.name}": f"project {project.name}" for project in projects}
@@ -182,13 +182,13 @@ async def _withheld(
 def _reasons(fields: Json) -> list[tuple[str, str]]:
     """Why a tool was found, as pairs of words."""
     reasons = [
-        (f"Words in the {field}", ", ".join(map(str, json_array(words))))
+        (f"Keywords in the {field}", ", ".join(map(str, json_array(words))))
         for field, words in json_object(fields.get("matched")).items()
     ]
     names = {
         "covered": "Share of matching words",
         "cosine": "Semantic similarity",
-        "usage": "Earlier use",
+        "usage": "Past usage",
         "intent": "Intent",
         "ranked": "Rank before the chat model",
         "score": "Score",
@@ -209,10 +209,10 @@ async def _mark(visit: Visit) -> Response:
             hint="Search as yourself and without a project.",
         )
     await visit.gateway.learning.mark(visit.caller, visit.typed("key"), right=right)
-    word = "right" if right else "wrong"
+    word = "relevant" if right else "not relevant"
     return visit.go(
         "search",
-        message=f"{visit.typed('key')} is rated {word} for this request.",
+        message=f"{visit.typed('key')} is rated as {word} for this request.",
         q=visit.typed("q"),
         limit=visit.typed("limit"),
         **{weight: visit.typed(weight) for weight in WEIGHTS},

@@ -164,7 +164,7 @@ def _status(visit: Visit, name: str) -> ServerStatus:
     if server is None:
         raise UnknownServerError(
             f"No server {name[:60]!r}.",
-            hint="It may have been removed meanwhile. See the list of servers.",
+            hint="It may have been removed. See the list of servers.",
         )
     return server
 

@@ -67,7 +67,7 @@ async def _act(visit: Visit) -> Response:
     change = await settings.check(visit.caller, name, value)
     compared = difflib.ndiff(change.before.splitlines(), change.after.splitlines())
     lines = tuple(line for line in compared if line[:2] in {"- ", "+ "})
-    return await _page(visit, lines=lines or ("  Nothing changes.",), state=change.state)
+    return await _page(visit, lines=lines or ("  No changes.",), state=change.state)
 
 
 ROUTES = (

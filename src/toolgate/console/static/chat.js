@@ -24,9 +24,9 @@
       call.status === "started" ? calls.set(key, item) : calls.delete(key);
     });
     on("vs_metadata", (found) => steps.append(make("li", `${found.num_documents} passages for “${found.context_input}”${found.searched_tables?.length ? ` in ${found.searched_tables.join(", ")}` : ""}`)));
-    on("grade", (grade) => { if (grade.performed) steps.append(make("li", grade.relevant === "yes" ? "The passages help" : "The passages do not help")); });
-    on("approval", (call) => { if (call.status === "waiting") steps.append(make("li", `${call.tool} waits for approval`)); });
-    on("retry", () => steps.append(make("li", "The model did not answer; it is asked again")));
+    on("grade", (grade) => { if (grade.performed) steps.append(make("li", grade.relevant === "yes" ? "The passages are relevant" : "The passages are not relevant")); });
+    on("approval", (call) => { if (call.status === "waiting") steps.append(make("li", `${call.tool} awaits approval`)); });
+    on("retry", () => steps.append(make("li", "The model did not answer; retrying")));
     on("compaction", () => steps.append(make("li", "Earlier messages were compacted")));
     on("sources", ({ sources }) => {
       for (const { number, document: name, heading, page } of sources) part("sources").append(make("li", `[${number}] ${name}${heading ? `, “${heading}”` : ""}${page ? `, page ${page}` : ""}`));

@@ -20,13 +20,13 @@
   // A part that could not be renewed stays as it was, and that is said.
   const stale = document.getElementById("stale");
   const since = new Date().toLocaleTimeString();
-  const reasons = { 401: "Your session has ended.", 403: "You no longer have access to this page.", 404: "This page no longer exists." };
+  const reasons = { 401: "You are no longer logged in.", 403: "You no longer have access to this page.", 404: "This page no longer exists." };
   const say = (text) => {
     const again = Object.assign(document.createElement("a"), { href: location.href, textContent: "Reload" });
     stale.replaceChildren(`${text} `, again);
     stale.hidden = false;
   };
-  const outdated = (status) => say(`${reasons[status] ?? "This page cannot be refreshed: the gateway or its store does not answer."} It shows the state from ${since}.`);
+  const outdated = (status) => say(`${reasons[status] ?? "This page cannot be refreshed: the gateway or its store does not respond."} It shows the state of ${since}.`);
   document.addEventListener("htmx:before:request", (event) => {
     const part = event.detail.ctx?.sourceElement;
     const fields = part?.matches("[data-live]") ? all("input, textarea", part) : [];

@@ -102,18 +102,18 @@ class VisibilityExplanation:
         visible = all(stage["passed"] for stage in stages)
         if visible and entry is not None:
             guard = self._guards.for_tool(subject.project_id, entry)
-            reason = "No guard applies to its calls." if guard is None else str(guard)
+            reason = "No guard applies." if guard is None else str(guard)
             stages.append(_stage("guards", True, reason))
             if entry.override is not None:
                 stages.append(_stage("override", True, _override_text(entry)))
             spec = self._catalog.spec(entry.server)
             if spec is not None and (rule := spec.tool_caches.get(entry.own_name)):
                 problem = cache_problem(entry, spec)
-                kept = f"Results are kept for {rule.ttl_s:g} s, for {_SCOPES[rule.scope]}."
+                kept = f"Results are cached for {rule.ttl_s:g} s, for {_SCOPES[rule.scope]}."
                 stages.append(_stage("cache", True, problem or kept))
             if spec is not None and spec.forward_headers:
                 names = ", ".join(spec.forward_headers)
-                reason = f"Its server gets these headers of the client: {names}."
+                reason = f"These client headers are forwarded to the server: {names}."
                 stages.append(_stage("headers", True, reason))
             stages.append(self._listed_stage(subject, entry))
             if query:
@@ -154,8 +154,9 @@ class VisibilityExplanation:
             )
         except ForbiddenError as error:
             return caller, _stage("request", False, str(error))
-        named = "no project" if subject.project_id == DEFAULT_PROJECT else subject.project_id
-        return subject, _stage("request", True, f"It acts in {named}.")
+        if subject.project_id == DEFAULT_PROJECT:
+            return subject, _stage("request", True, "No project is selected.")
+        return subject, _stage("request", True, f"The project is {subject.project_id}.")
 
     def _server_stage(self, key: str, *, is_offered: bool) -> Json:
         """Whether the server answers and offers the tool."""
@@ -170,16 +171,16 @@ class VisibilityExplanation:
         spec = self._catalog.spec(server)
         override = spec.tool_overrides.get(key.partition(":")[2]) if spec is not None else None
         if not is_offered and override is not None and override.hide:
-            reason = f"[server.{server}.tools] hides it from everybody (hide = true)."
+            reason = f"[server.{server}.tools] disables it for everyone (hide = true)."
             return _stage("server", False, reason)
         if not is_offered:
             suggestions = _suggestions(key, [tool.key for tool in tools if tool.server == server])
-            return _stage("server", False, f"Server {server!r} offers no such tool.{suggestions}")
+            return _stage("server", False, f"Server {server!r} has no such tool.{suggestions}")
         if status.state == "down":
             error = f" Last error: {status.last_error}" if status.last_error else ""
             is_listed = self._settings().discovery.show_down
             return _stage("server", is_listed, f"Server {server!r} is down.{error}")
-        return _stage("server", True, f"Server {server!r} is {status.state} and offers it.")
+        return _stage("server", True, f"Server {server!r} is {status.state} and has the tool.")
 
     def _listed_stage(self, caller: Caller, entry: CatalogEntry) -> Json:
         is_listed = self._listing.lists_all(caller) or entry.key in self._listing.pinned(
@@ -201,13 +202,13 @@ class VisibilityExplanation:
         answer = await strategy.search(request)
         keys = [hit.key for hit in answer.hits]
         if entry.key not in keys:
-            reason = f"It is not among the first {_MAX_RANK} for {query!r:.80}."
+            reason = f"It is not among the first {_MAX_RANK} hits for {query!r:.80}."
             return _stage("search", False, reason)
         index = keys.index(entry.key)
         return _stage(
             "search",
             True,
-            f"It is number {index + 1} of {len(keys)} for {query!r:.80}, with relevance"
+            f"It is hit {index + 1} of {len(keys)} for {query!r:.80}, with relevance"
             f" {answer.hits[index].relevance:.2f}.",
         )
 
@@ -223,7 +224,7 @@ def _quarantine_stage(quarantined: QuarantinedEntry | None) -> Json:
 def _override_text(entry: CatalogEntry) -> str:
     """What an override changes of a tool; values are not shown, for they may be secret."""
     assert entry.override is not None, "asked for tools with an override"
-    parts = [f"Its server calls it {entry.own_name!r}."] if entry.override.name else []
+    parts = [f"Its own name is {entry.own_name!r}."] if entry.override.name else []
     if entry.override.description:
         parts.append("Its description is replaced.")
     for name, change in entry.override.parameters.items():
@@ -231,7 +232,7 @@ def _override_text(entry: CatalogEntry) -> str:
             parts.append(f"Parameter {name!r} is set by the gateway.")
         elif change.default is not None:
             parts.append(f"Parameter {name!r} has a default.")
-    return " ".join(parts) or "It has tags."
+    return " ".join(parts) or "It has additional search tags."
 
 
 def _suggestions(key: str, keys: list[str]) -> str:

@@ -172,15 +172,15 @@ class _PermissionSet:
                     stage="tool_permissions",
                     passed=not gone,
                     reason=f"tool_permissions of server {server!r} "
-                    + ("says false." if gone else "does not take it away."),
+                    + ("disables it." if gone else "does not disable it."),
                 )
             )
             is_marked = trusted_hints(thing, policy.distrusted)[0]
             is_listed = who.read_only and policy.counts_as_read_only(who.project, key)
             blocked = who.read_only and not (is_marked or is_listed)
-            reason = "Nothing is limited to read-only tools."
+            reason = "Neither the token nor the project is read-only."
             if who.read_only:
-                marked = "is marked so" if is_marked else "is not marked so"
+                marked = "is marked read-only" if is_marked else "is not marked read-only"
                 if is_listed:
                     marked = "is in read_only_allow of the project"
                 reason = f"The project or token is read-only; the tool {marked}."
@@ -188,7 +188,7 @@ class _PermissionSet:
             if thing is not None and thing.internal:
                 may = self.may_internal
                 reason = (
-                    f"The tool is part of others; right=internal is {'' if may else 'not '}given."
+                    f"The tool is internal; the right 'internal' is {'' if may else 'not '}granted."
                 )
                 steps.append(DecisionStep(stage="internal", passed=may, reason=reason))
         steps.append(self.rules_step(kind, key, thing))
@@ -201,7 +201,7 @@ class _PermissionSet:
                 stage="rules", passed=True, reason="The local user may do everything."
             )
         if not self._policy.inputs.required:
-            reason = 'auth = "local" allows everything. With auth = "required" it would'
+            reason = 'auth = "local" allows everything. With auth = "required", it would'
             would = self._by_rules(kind, key, thing)
             reason += f"{'' if would.passed else ' not'} pass: {would.reason}"
             return DecisionStep(stage="rules", passed=True, reason=reason)
@@ -216,7 +216,7 @@ class _PermissionSet:
             if _is_about(rule, kind, key, hints):
                 return DecisionStep(stage="rules", passed=True, reason=f"{rule}")
         return DecisionStep(
-            stage="rules", passed=False, reason="No rule allows it, and what none allows is denied."
+            stage="rules", passed=False, reason="No rule allows it (default: deny)."
         )
 
 
@@ -389,14 +389,14 @@ class Policy:
         asked = "no project" if project == DEFAULT_PROJECT else f"project {project!r}"
         if project in projects:
             return DecisionStep(
-                stage="project", passed=True, reason=f"Server {server!r} is of {asked}."
+                stage="project", passed=True, reason=f"Server {server!r} belongs to {asked}."
             )
         if projects:
             names = ", ".join(map(repr, sorted(projects)))
             return DecisionStep(
                 stage="project",
                 passed=False,
-                reason=f"Server {server!r} is of project {names}, the request of {asked}.",
+                reason=f"Server {server!r} belongs to project {names}, but the request to {asked}.",
             )
         shares = self.inputs.projects.get(project, _PLAIN).shared_servers
         shared = "is shared by all projects" if shares else f"is not shared with {asked}"
@@ -430,7 +430,7 @@ class Policy:
         mask = self.mask(caller, self._resources.snapshot)
         tools = self._tools_of(self._resources.snapshot)
         if mask is None or mask[tools.by_server.get(name, [])].any():
-            return AccessDecision(allowed=True, rule="A tool of it is allowed.")
+            return AccessDecision(allowed=True, rule="At least one of its tools is allowed.")
         for rule in permissions.allow:
             of_it = rule.pattern.partition(":")[0] if rule.kind != "any" else "*"
             if rule.hint:
@@ -448,7 +448,9 @@ class Policy:
                 )
                 if not denied and (rule.kind != "any" or not tools.by_server.get(name)):
                     return AccessDecision(allowed=True, rule=f"{rule}")
-        return AccessDecision(allowed=False, rule="Nothing of it is allowed.")
+        return AccessDecision(
+            allowed=False, rule="None of its tools, resources and prompts is allowed."
+        )
 
     def _set_of(self, caller: Caller) -> _PermissionSet:
         self._refresh()

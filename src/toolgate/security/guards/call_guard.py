@@ -127,25 +127,23 @@ class CallGuard:
     def __str__(self) -> str:
         """What it does, for people."""
         tables = [part.table for part in self._parts]
-        sentences = (
-            [f"A person has to approve each call ({self.approver})."] if self.approver else []
-        )
+        sentences = [f"Each call needs approval ({self.approver})."] if self.approver else []
         if any(table.arguments or table.deny for table in tables):
-            sentences.append("Arguments are limited.")
+            sentences.append("Arguments are checked.")
         sentences += [
             f"Secrets in {where}s are {'masked' if mode == 'mask' else 'blocked'}."
             for where, mode in self._masks.items()
             if mode
         ]
         sentences += [
-            f"Most bytes of {'arguments' if where == 'argument' else 'results'}: {limit:,}."
+            f"Maximum size of {'arguments' if where == 'argument' else 'results'}: {limit:,} bytes."
             for where, limit in self._max_bytes.items()
             if limit
         ]
         places = dict.fromkeys(table.source for table in tables if table.source)
         return (
             " ".join([*sentences, *(f"[{source}]" for source in places)])
-            or "A guard without effect."
+            or "A guard without checks."
         )
 
     @cached_property

@@ -57,7 +57,7 @@ def _unsent_form(visit: Visit) -> Response | None:
     response = visit.page(
         "again.html",
         title="Your input is saved",
-        reasons=["Your session had expired, so this was not sent. Check it and send it now."],
+        reasons=["Your login had expired, so the form was not sent. Check it and send it now."],
         doubtful=False,
         path=path,
         back=path,
@@ -90,8 +90,8 @@ async def _sessions(visit: Visit) -> Response:
 async def _end_session(visit: Visit) -> Response:
     visit.gateway.visible.must_manage(visit.caller)
     if not await visit.app.store.sessions.delete(visit.typed("session")):
-        raise ArgumentError("The session has already ended.")
-    return visit.go("sessions", message="The session has ended.")
+        raise ArgumentError("This login has already ended.")
+    return visit.go("sessions", message="Logged out.")
 
 
 def _sent(text: str) -> tuple[str, list[tuple[str, str]]]:

@@ -26,7 +26,7 @@ _SEARCH_LABELS = {
 
 _MODES = (
     ("", "Default"),
-    ("auto", "By size"),
+    ("auto", "Automatic"),
     ("all", "All tools"),
     ("meta", "Meta-tools"),
 )
@@ -83,8 +83,8 @@ async def _act(visit: Visit) -> Response:
     if visit.typed("state") != _state_of(project):
         raise ArgumentError(
             f"The project {name!r} was changed by someone else since you opened it.",
-            hint="What holds now is shown beside each field; what you typed is still there. Save"
-            " once more to put yours in its place.",
+            hint="The saved value is shown next to each field, and your input is kept. Save again"
+            " to overwrite the saved values.",
         )
     await visit.gateway.admin.save_project(visit.caller, name, settings=_settings(visit, project))
     return visit.go("project", message=f"Project {name} saved.", name=name)

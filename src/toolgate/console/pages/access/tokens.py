@@ -18,7 +18,7 @@ _LIFETIMES = (
     ("7776000", "In 90 days"),
     ("31536000", "In a year"),
 )
-_GRACES = (("0", "At once"), ("3600", "After an hour"), ("86400", "After a day"))
+_GRACES = (("0", "Immediately"), ("3600", "After an hour"), ("86400", "After a day"))
 
 
 async def _list(visit: Visit) -> Response:

@@ -180,7 +180,7 @@ async def test_a_schema_is_drawn(tmp_path: Path, shop: Path) -> None:
     assert about["mermaid"] in drawn
     assert "customers {" in part
     assert "orders" not in part
-    assert nothing.startswith("ERROR No table of shop fits 'zzz*'.")
+    assert nothing.startswith("ERROR No table of shop matches 'zzz*'.")
 
 
 async def test_tools_and_rules_come_and_go_with_connections(tmp_path: Path, shop: Path) -> None:

@@ -27,11 +27,11 @@ _READS: Final = {"readOnlyHint": True, "idempotentHint": True, "openWorldHint": 
 
 @tool(title="Schema version", annotations=_READS)
 async def schema_version(context: Context, connection: str | None = None) -> Json:
-    """Tell which version the schema of a connected database has, since when, and how large it is.
+    """Return the version of the schema of a connected database, its date and its size.
 
     Args:
         context: Given by Toolgate.
-        connection: Name of the database connection; may be left out where there is only one.
+        connection: Name of the database connection; optional if there is only one.
     """
     try:
         history = _history(context)
@@ -52,14 +52,14 @@ async def schema_changelog(
     """List what changed in the schemas of connected databases, newest first.
 
     Tables, columns, types, keys and indexes that were added, removed, changed or renamed, with the
-    time at which it was seen.
+    time at which the change was detected.
 
     Args:
         context: Given by Toolgate.
         since: First day of the period, YYYY-MM-DD, or a moment such as 2025-10-15T14:30:00Z.
-        until: Last day of the period, YYYY-MM-DD; that day is inside. Or a moment.
-        limit: At most as many changes.
-        connection: Name of the database connection; left out, the changes of all together.
+        until: Last day of the period, YYYY-MM-DD; inclusive. Or a moment.
+        limit: Maximum number of changes.
+        connection: Name of the database connection; omit it for the changes of all.
     """
     try:
         history = _history(context)
@@ -108,9 +108,9 @@ async def schema_diagram(
 
     Args:
         context: Given by Toolgate.
-        tables: Only tables whose names fit one of these, separated by commas; * stands for any
-            text. Needed where there are more than 60 tables.
-        connection: Name of the database connection; may be left out where there is only one.
+        tables: Only tables whose names match one of these patterns, separated by commas; * matches
+            any text. Required if there are more than 60 tables.
+        connection: Name of the database connection; optional if there is only one.
     """
     try:
         history = _history(context)
@@ -139,7 +139,7 @@ def _drawn(latest: SchemaVersion, patterns: str) -> list[str]:
     names = list(dict.fromkeys(matched)) if wanted else all_tables
     if not names:
         raise ArgumentError(
-            f"No table of {latest.connection} fits {patterns[:80]!r}."
+            f"No table of {latest.connection} matches {patterns[:80]!r}."
             if wanted
             else f"The schema of {latest.connection} has no tables.",
             hint="Call type_info without a name for all tables.",
@@ -148,7 +148,7 @@ def _drawn(latest: SchemaVersion, patterns: str) -> list[str]:
         raise ArgumentError(
             f"{len(names)} tables are too many for one diagram.",
             allowed=f"At most {_MOST_DRAWN}.",
-            hint="Name some as tables, such as: order*, customers",
+            hint="Pass some as tables, such as: order*, customers",
         )
     return names
 
@@ -159,12 +159,12 @@ async def type_info(
 ) -> Json:
     """Describe a type of a connected database: a table, a view, or a type with its own name.
 
-    Columns with their types, keys, indexes, what refers to it. Without a name: all types.
+    Columns with their types, keys, indexes, and tables that refer to it. Without a name: all types.
 
     Args:
         context: Given by Toolgate.
-        type_name: Name of the type, singular or plural, in any case; * stands for any text.
-        connection: Name of the database connection; may be left out where there is only one.
+        type_name: Name of the type, singular or plural, in any case; * matches any text.
+        connection: Name of the database connection; optional if there is only one.
     """
     try:
         history = _history(context)
@@ -197,7 +197,7 @@ async def _type_info(history: SchemaHistory, connections: Sequence[Connection], 
         raise ArgumentError(
             f"There is a type {name[:80]!r} in several connections.",
             allowed=f"Connections: {', '.join(connection.name for connection, _, _ in having)}.",
-            hint="Name one as connection.",
+            hint="Pass one of them as connection.",
         )
     if not looked and problem is not None:
         raise problem
@@ -219,9 +219,7 @@ async def _type_info(history: SchemaHistory, connections: Sequence[Connection], 
 def _history(context: Context) -> SchemaHistory:
     history = context.schemas
     if not isinstance(history, SchemaHistory):
-        raise SettingError(
-            "Nothing is kept of schemas here.", hint="Ask a gateway that has a store."
-        )
+        raise SettingError("No schema history is stored here.", hint="Use a gateway with a store.")
     return history
 
 

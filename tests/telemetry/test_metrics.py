@@ -96,7 +96,7 @@ async def test_the_numbers_are_those_of_a_scripted_load() -> None:
         assert found["toolgate_servers", "ready"] == 2
         assert found["toolgate_server_up", "a"] == 1
         assert found["toolgate_tools",] == 4
-        assert found["toolgate_menu_tokens",] == app.gateway.listing.total_tokens
+        assert found["toolgate_tool_definition_tokens",] == app.gateway.listing.total_tokens
         assert found["toolgate_info", "0.1.0"] == 1
         assert found["toolgate_spans_sent_total",] == 0
         assert found["toolgate_spans_dropped_total",] == 0
@@ -134,7 +134,7 @@ async def test_a_service_of_a_search_that_is_left_alone_is_told() -> None:
         for query, alone in (("good", 0), ("bad", 1)):
             await client.post("/api/v1/discover", json={"query": query})
             found = await scraped(client)
-            assert found["toolgate_search_service_left_alone", "cloud"] == alone
+            assert found["toolgate_search_circuit_open", "cloud"] == alone
         assert found["toolgate_search_fallbacks_total",] == 2
 
 

@@ -34,7 +34,7 @@ _ALL = (
         name="toolgate_info",
         kind="gauge",
         labels=("version",),
-        description="Always 1; the label has the version.",
+        description="Always 1; the label contains the version.",
     ),
     Metric(
         name="toolgate_requests",
@@ -70,7 +70,7 @@ _ALL = (
         name="toolgate_result_bytes",
         kind="counter",
         labels=("server",),
-        description="Bytes of tool results.",
+        description="Total size of tool results in bytes.",
     ),
     Metric(
         name="toolgate_stage_duration_seconds",
@@ -82,7 +82,7 @@ _ALL = (
         name="toolgate_stage_failures",
         kind="counter",
         labels=("stage",),
-        description="Stages that failed.",
+        description="Failed stages.",
     ),
     Metric(
         name="toolgate_search_fallbacks",
@@ -100,9 +100,9 @@ _ALL = (
         description="Estimated tokens of search answers.",
     ),
     Metric(
-        name="toolgate_menu_tokens",
+        name="toolgate_tool_definition_tokens",
         kind="gauge",
-        description="Estimated tokens of all tool definitions: the cost of listing every tool.",
+        description="Estimated tokens in all tool definitions: the cost of listing every tool.",
     ),
     Metric(
         name="toolgate_servers",
@@ -114,19 +114,19 @@ _ALL = (
         name="toolgate_server_up",
         kind="gauge",
         labels=("server",),
-        description="1 if the server answers, else 0. Disabled servers are left out.",
+        description="1 if the server answers, otherwise 0. Disabled servers are omitted.",
     ),
     Metric(
         name="toolgate_server_restarts",
         kind="counter",
         labels=("server",),
-        description="Reconnections to a server.",
+        description="Number of reconnections to a server.",
     ),
     Metric(name="toolgate_tools", kind="gauge", description="Tools in the catalog."),
     Metric(
         name="toolgate_definitions_held",
         kind="gauge",
-        description="Quarantined definitions of servers awaiting approval.",
+        description="Quarantined definitions awaiting approval.",
     ),
     Metric(
         name="toolgate_catalog_age_seconds",
@@ -167,13 +167,13 @@ _ALL = (
     Metric(
         name="toolgate_store_up",
         kind="gauge",
-        description="1 if the store (Toolgate's database) answers; 0 if values are the last known.",
+        description="1 if the store (Toolgate's database) answers; if 0, other values may be old.",
     ),
     Metric(
-        name="toolgate_search_service_left_alone",
+        name="toolgate_search_circuit_open",
         kind="gauge",
         labels=("search",),
-        description="1 while a search service is not called after repeated failures.",
+        description="1 while calls to a search service are suspended after repeated failures.",
     ),
     Metric(
         name="toolgate_vectors",
@@ -236,27 +236,27 @@ _ALL = (
     Metric(
         name="toolgate_running",
         kind="gauge",
-        description="Requests that are being answered.",
+        description="Requests in progress.",
     ),
     Metric(
         name="toolgate_overload_refusals",
         kind="counter",
-        description="Requests refused because the event loop was later than serve.max_lag_s.",
+        description="Requests refused because the event loop delay exceeded serve.max_lag_s.",
     ),
     Metric(
         name="toolgate_event_loop_stalls",
         kind="counter",
-        description="Times when the event loop ran nothing for more than 20 ms.",
+        description="Number of times the event loop was blocked for more than 20 ms.",
     ),
     Metric(
         name="toolgate_event_loop_lag_seconds",
         kind="gauge",
-        description="How late the event loop is, as a mean of the last moments.",
+        description="Delay of the event loop, as a moving average.",
     ),
     Metric(
         name="toolgate_event_loop_worst_stall_seconds",
         kind="gauge",
-        description="Longest stall of the last hour; GET /api/v1/diagnostics shows where it was.",
+        description="Longest stall in the last hour; GET /api/v1/diagnostics shows where it was.",
     ),
 )
 

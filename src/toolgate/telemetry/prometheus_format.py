@@ -163,7 +163,7 @@ class PrometheusCollector(Collector):
         yield self._gauge("toolgate_definitions_held", {(): self._metrics.quarantined})
         yield self._gauge("toolgate_catalog_age_seconds", {(): age})
         yield self._gauge(
-            "toolgate_menu_tokens", {(): self._metrics.app.gateway.listing.total_tokens}
+            "toolgate_tool_definition_tokens", {(): self._metrics.app.gateway.listing.total_tokens}
         )
 
     def _of_audit(self) -> Iterator[Metric]:
@@ -199,7 +199,7 @@ class PrometheusCollector(Collector):
             (str(service["search"]),): float(service["is_left_alone"])
             for service in map(json_object, json_array(self._metrics.index.get("services")))
         }
-        yield self._gauge("toolgate_search_service_left_alone", alone)
+        yield self._gauge("toolgate_search_circuit_open", alone)
         yield self._gauge("toolgate_vectors", vectors.values)
         yield self._gauge("toolgate_embedding_backlog", backlog.values)
         yield self._counter("toolgate_vectors_loaded", loaded.values)

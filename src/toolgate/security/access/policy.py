@@ -448,9 +448,7 @@ class Policy:
                 )
                 if not denied and (rule.kind != "any" or not tools.by_server.get(name)):
                     return AccessDecision(allowed=True, rule=f"{rule}")
-        return AccessDecision(
-            allowed=False, rule="None of its tools, resources and prompts is allowed."
-        )
+        return AccessDecision(allowed=False, rule="Nothing on this server is allowed.")
 
     def _set_of(self, caller: Caller) -> _PermissionSet:
         self._refresh()

@@ -1,8 +1,8 @@
-"""An authorization server, and an MCP server that requires its tokens, for tests.
+"""An authorization server for tests, and an MCP server that requires its tokens.
 
-Both are small and strict: PKCE is checked, codes and refresh tokens work once, a refresh token that
-is shown twice ends its whole family, registrations are kept with their addresses, tokens are for
-one resource.
+Both are small and strict: PKCE is checked, codes and refresh tokens work once, reuse of a
+refresh token revokes its whole family, clients are bound to their redirect URIs, and tokens to a
+resource.
 """
 
 import base64
@@ -23,60 +23,60 @@ __all__ = ["AuthorizationServer", "Grant", "ProtectedServer"]
 
 @dataclass(kw_only=True)
 class Grant:
-    """What somebody said yes to."""
+    """A user's consent."""
 
     user: str
-    """Who."""
+    """The user."""
 
     client_id: str
-    """Which client may act for them."""
+    """The client that may act for the user."""
 
     scope: str = ""
-    """What it may do."""
+    """The granted scopes."""
 
     resource: str = ""
-    """Where."""
+    """The resource it is valid for."""
 
     family: str = field(default_factory=lambda: secrets.token_hex(4))
-    """Names the tokens that come of it."""
+    """Id shared by all tokens issued for it."""
 
 
 class AuthorizationServer:
-    """One authorization server. Use it as `async with server.running():`."""
+    """An authorization server. Use it as `async with server.running():`."""
 
     def __init__(self) -> None:
         self.url = ""
         self.user = "anna"
-        """Who sits before the browser and says yes."""
+        """The user in front of the browser, who consents."""
         self.denies = False
-        """Whether they say no."""
+        """Whether the user refuses instead."""
         self.offers_registration = True
         self.offers_documents = False
-        """Whether a client may name itself by the address of a document."""
+        """Whether a client may use the URL of a metadata document as its id."""
         self.documents: set[str] = set()
-        """The addresses that it knows as such."""
+        """Known URLs of client metadata documents."""
         self.says_iss: str | None = ""
-        """What it says of itself in answers; empty: the truth, None: nothing."""
+        """The `iss` of authorization responses; empty: the real issuer, None: missing."""
         self.auth_methods = ["none", "client_secret_basic", "client_secret_post"]
         self.lifetime_s: int | None = 3600
         self.rotates = True
-        """Whether each renewal gives another refresh token."""
+        """Whether each refresh issues a new refresh token."""
         self.refuses_refresh = ""
-        """The error with which renewals are refused; empty: they are not."""
+        """The error that rejects refreshes; empty: they are accepted."""
         self.fails: list[int] = []
-        """Statuses with which the next requests to the token endpoint are answered."""
+        """HTTP statuses of the next responses of the token endpoint."""
         self.before_token: Callable[[str], Any] | None = None
-        """Awaited with the grant before the token endpoint answers."""
+        """Awaited with the grant type before the token endpoint answers."""
         self.clients: dict[str, Json] = {}
         """Registered clients by id."""
         self.codes: dict[str, tuple[Grant, Json]] = {}
         self.tokens: dict[str, Grant] = {}
-        """Access tokens that hold."""
+        """Valid access tokens."""
         self.refresh: dict[str, Grant] = {}
-        """Refresh tokens that hold."""
+        """Valid refresh tokens."""
         self.used_refresh: dict[str, Grant] = {}
         self.asked: list[Json] = []
-        """Forms that the token endpoint got."""
+        """Forms received by the token endpoint."""
         self.revoked: list[str] = []
         self.subject_tokens: dict[str, str] = {}
         """Users by the tokens that may be exchanged."""
@@ -98,7 +98,7 @@ class AuthorizationServer:
             yield self
 
     def add_client(self, client_id: str, secret: str = "", **extra: Any) -> None:
-        """Register a client by hand."""
+        """Register a client directly."""
         method = "client_secret_basic" if secret else "none"
         self.clients[client_id] = {
             "client_secret": secret,
@@ -108,7 +108,7 @@ class AuthorizationServer:
         }
 
     def expire_tokens(self) -> None:
-        """Let all access tokens end; refresh tokens stay."""
+        """Expire all access tokens, but not the refresh tokens."""
         self.tokens.clear()
 
     async def _metadata(self, request: web.Request) -> web.Response:
@@ -226,7 +226,7 @@ class AuthorizationServer:
         if self.refuses_refresh:
             return _error(400, self.refuses_refresh)
         if again := self.used_refresh.get(refresh_token):
-            # RFC 9700, section 4.14.2: somebody has a copy, so the whole family ends.
+            # RFC 9700, section 4.14.2: someone has a copy, so the whole family is revoked.
             self._end_family(again.family)
             return _error(400, "invalid_grant")
         grant = self.refresh.get(refresh_token)
@@ -268,7 +268,7 @@ class AuthorizationServer:
         return self.clients.get(client_id)
 
     def _authenticated(self, request: web.Request, form: dict[str, str]) -> str | None:
-        """The client that asks, if it shows what it has to, by the method it registered."""
+        """The client of a request, if it authenticates with its registered method."""
         header = request.headers.get("authorization", "")
         if header.startswith("Basic "):
             both = base64.b64decode(header.removeprefix("Basic ")).decode()
@@ -284,24 +284,24 @@ class AuthorizationServer:
 
 
 class ProtectedServer:
-    """An MCP server over HTTP whose tool `whoami` says for whom it runs."""
+    """An MCP server over HTTP whose tool `whoami` returns the user of the token."""
 
     def __init__(self, authorization: AuthorizationServer) -> None:
         self._authorization = authorization
         self.url = ""
         """Its endpoint."""
         self.needs_scope = ""
-        """A scope without which calls are refused with 403."""
+        """A scope without which calls get status 403."""
         self.names_resource = ""
-        """What it calls itself in its metadata; empty: its address."""
+        """The resource in its metadata; empty: its address."""
         self.names_issuer = ""
-        """The authorization server that it names; empty: the one it believes."""
+        """The authorization server in its metadata; empty: the one it trusts."""
         self.describes_itself = True
-        """Whether it has metadata (RFC 9728)."""
+        """Whether it publishes metadata (RFC 9728)."""
         self.requests: list[tuple[dict[str, str], Json]] = []
-        """Headers and messages that arrived."""
+        """Received headers and messages."""
         self.accepts: set[str] = set()
-        """Further values of `Authorization` that it takes."""
+        """Further accepted values of `Authorization`."""
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator["ProtectedServer"]:
@@ -319,7 +319,7 @@ class ProtectedServer:
 
     @property
     def callers(self) -> list[str]:
-        """For whom calls ran, in order."""
+        """The users of the calls, in order."""
         return [
             self._user_of(headers) or ""
             for headers, message in self.requests

@@ -33,7 +33,7 @@ from toolgate.types import LEGACY_VERSION, MODERN_VERSION, Json, json_object
 __all__ = ["EchoServer", "serve_http", "serve_sse"]
 
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
-"""Takes one message as text; what belongs to a request goes where its answer goes."""
+"""Sends a message as text, on the stream of the request it belongs to."""
 
 SESSION: Final = "mcp-session-id"
 _TOOLS: Final = {
@@ -54,19 +54,19 @@ _TOOLS: Final = {
 
 
 _REMEMBERED = 100
-"""Messages whose headers are remembered."""
+"""Messages whose headers are kept."""
 
 
 class EchoServer:
-    """What the server does with messages, whatever carries them."""
+    """The behaviour of the server, independent of the transport."""
 
     def __init__(self, *, modern: bool = True, crash: Callable[[], None] | None = None) -> None:
         self.counts: Counter[str] = Counter()
-        """What happened: `calls`, `started`, `cancelled`, `sessions`, `deleted`, by `stats`."""
+        """Events counted for `stats`: `calls`, `started`, `cancelled`, `sessions`, `deleted`."""
         self.requests: deque[tuple[str, Mapping[str, str]]] = deque(maxlen=_REMEMBERED)
-        """Text and headers of the last messages that came by POST, names in lower case."""
+        """Text and headers of the last messages sent by POST, header names in lower case."""
         self.crash = crash
-        """What the tool `crash` does; `serve_http` and `serve_sse` end themselves if not said."""
+        """Called by the tool `crash`; by default `serve_http` and `serve_sse` end themselves."""
         self._modern = modern
         self._counted = asyncio.Condition()
         self._ids = count(1)
@@ -74,13 +74,13 @@ class EchoServer:
         self._running: dict[object, asyncio.Task[None]] = {}
 
     async def count(self, event: str) -> None:
-        """Something has happened."""
+        """Count an event."""
         async with self._counted:
             self.counts[event] += 1
             self._counted.notify_all()
 
     async def handle(self, text: bytes, send: Send, announce: Send) -> None:
-        """Handle one message to its end; `announce` is for what belongs to no request."""
+        """Handle a message completely; `announce` sends messages outside of requests."""
         try:
             message = json_object(json.loads(text))
         except ValueError:
@@ -202,7 +202,7 @@ class EchoServer:
 
 @asynccontextmanager
 async def serve_http(server: EchoServer, port: int = 0) -> AsyncGenerator[str]:
-    """Serve streamable HTTP in this loop; gives the address."""
+    """Serve streamable HTTP in this event loop. Returns the address."""
     from aiohttp import web  # noqa: PLC0415 -- not for the server over standard streams
 
     sessions: dict[str, asyncio.Queue[bytes]] = {}
@@ -247,7 +247,7 @@ async def serve_http(server: EchoServer, port: int = 0) -> AsyncGenerator[str]:
 
 @asynccontextmanager
 async def serve_sse(server: EchoServer, port: int = 0) -> AsyncGenerator[str]:
-    """Serve HTTP with server-sent events in this loop; gives the address."""
+    """Serve HTTP with server-sent events in this event loop. Returns the address."""
     from aiohttp import web  # noqa: PLC0415 -- not for the server over standard streams
 
     streams: dict[str, asyncio.Queue[bytes]] = {}
@@ -284,7 +284,7 @@ async def serve_sse(server: EchoServer, port: int = 0) -> AsyncGenerator[str]:
 
 
 async def _noted(server: EchoServer, request: Any) -> bytes:
-    """The text of a request, which is remembered with its headers."""
+    """The text of a request, recorded with its headers."""
     text: bytes = await request.read()
     headers = {name.lower(): value for name, value in request.headers.items()}
     server.requests.append((text.decode(errors="replace"), headers))
@@ -294,7 +294,7 @@ async def _noted(server: EchoServer, request: Any) -> bytes:
 async def _respond(
     server: EchoServer, request: Any, text: bytes, headers: Mapping[str, str], announce: Send
 ) -> Any:
-    """The answer as JSON when it comes alone, else everything on a stream."""
+    """Answer as JSON if there is only a result, otherwise as a stream."""
     from aiohttp import web  # noqa: PLC0415 -- not for the server over standard streams
 
     queue = asyncio.Queue[bytes | None]()

@@ -15,10 +15,10 @@ __all__ = ["FakeReply", "FakeService", "chat_reply", "fake_service"]
 
 @dataclass(frozen=True, kw_only=True)
 class FakeReply:
-    """An answer that is more than JSON with status 200."""
+    """A response that is more than JSON with status 200."""
 
     body: bytes = b""
-    """As it is sent."""
+    """Its body."""
 
     status: int = 200
     """HTTP status."""
@@ -27,12 +27,12 @@ class FakeReply:
     """Further headers."""
 
     is_late: bool = False
-    """Whether it never comes while the client waits."""
+    """Whether it never arrives while the client waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReceivedRequest:
-    """A request that came."""
+    """A received request."""
 
     path: str
     """Its path."""
@@ -41,23 +41,23 @@ class ReceivedRequest:
     """Its headers."""
 
     body: Json
-    """What it said."""
+    """Its JSON body."""
 
 
 Answer = Callable[[Json], object]
-"""What to answer to a body: a `FakeReply`, or a value that becomes JSON."""
+"""Returns the response to a body: a `FakeReply`, or a value that becomes JSON."""
 
 
 class FakeService:
-    """Answers POSTs at any path and remembers them."""
+    """Answers and records POST requests at any path."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
-        """May be replaced while it runs."""
+        """Can be replaced at any time."""
         self.requests: list[ReceivedRequest] = []
-        """What came, in order."""
+        """Received requests, in order."""
         self.url = ""
-        """Where it is, such as `http://127.0.0.1:40123`."""
+        """Its address, such as `http://127.0.0.1:40123`."""
         self._ended = anyio.Event()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -80,13 +80,13 @@ class FakeService:
         )
 
     def end(self) -> None:
-        """Let go of clients that wait for what never comes."""
+        """Release clients that wait for a late response."""
         self._ended.set()
 
 
 @asynccontextmanager
 async def fake_service(answer: Answer) -> AsyncGenerator[FakeService]:
-    """A service on a free port of this machine, ended with the block."""
+    """Run a service on a free local port until the end of the block."""
     service = FakeService(answer)
     app = web.Application(client_max_size=2**30)
     app.router.add_post("/{path:.*}", service.handle)
@@ -104,7 +104,7 @@ async def fake_service(answer: Answer) -> AsyncGenerator[FakeService]:
 
 
 def chat_reply(picks: Sequence[Json]) -> Json:
-    """What a chat model answers that picks these: `tool`, `relevance`, `why`."""
+    """The response of a chat model that selects tools, with `tool`, `relevance` and `why`."""
     message: Json = {"role": "assistant", "content": json.dumps({"picks": list(picks)})}
     choice: Json = {"index": 0, "message": message, "finish_reason": "stop"}
     return {"object": "chat.completion", "model": "double", "choices": [choice]}

@@ -20,7 +20,7 @@ from toolgate.upstream import CallSink, WireEvents
 __all__ = ["FakeUpstream", "text_result"]
 
 Tool = Callable[[Json], "Json | Awaitable[Json]"]
-"""Gets the parameters of the call and gives the result object; may raise what a wire raises."""
+"""Takes the parameters of a call and returns its result; may raise the errors of a transport."""
 
 
 def text_result(text: str, **members: Any) -> Json:
@@ -29,7 +29,7 @@ def text_result(text: str, **members: Any) -> Json:
 
 
 class FakeUpstream:
-    """A server and its wires. Give it to `memory_app` under the name of the server."""
+    """A server and its transports. Pass it to `memory_app` under the server's name."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class FakeUpstream:
     ) -> None:
         self.tools = dict(tools or {"echo": _echo})
         self.definitions = dict(definitions or {})
-        """Definitions by tool name; a plain one is made for the others."""
+        """Definitions by tool name; other tools get a simple one."""
         self.prompts = prompts
         self.resources = resources
         self.templates = templates
@@ -55,16 +55,16 @@ class FakeUpstream:
         self.silent: set[str] = set()
         """Methods that are never answered."""
         self.requests: list[tuple[str, Json]] = []
-        """All requests that arrived, with their parameters."""
+        """All received requests with their parameters."""
         self.cancelled: list[str] = []
         """Methods of requests that were cancelled."""
         self.wires: list[_FakeWire] = []
-        """All connections that were made, the last one last."""
+        """All connections, the latest last."""
         self.connected = asyncio.Event()
         """Set when a connection is made; clear it to wait for the next one."""
 
     def __call__(self, spec: object) -> "_FakeWire":
-        """A fresh wire."""
+        """Create a transport."""
         del spec
         wire = _FakeWire(self)
         self.wires.append(wire)
@@ -75,24 +75,24 @@ class FakeUpstream:
         return [p for m, p in self.requests if m == "tools/call" and p.get("name") == tool]
 
     def crash(self) -> None:
-        """End all connections, as a dying process does."""
+        """End all connections, like a process that dies."""
         for wire in self.wires:
             wire.end("The process exited with status 1.")
 
     async def announce(self, method: str = "notifications/tools/list_changed") -> None:
-        """Say something on all open connections."""
+        """Send a notification on all open connections."""
         for wire in self.wires:
             if wire.events is not None and not wire.ended.is_set():
                 await wire.events.on_notification(method, {})
 
     async def ask(self, method: str, params: Json) -> Json:
-        """Ask over the last connection, without saying for which call."""
+        """Send a request on the last connection, outside of calls."""
         events = self.wires[-1].events
         assert events is not None
         return await events.on_request(method, params)
 
     async def answer(self, method: str, params: Json, sink: CallSink | None) -> Json:
-        """The result of a request."""
+        """Answer a request."""
         if method in self.silent:
             await asyncio.get_running_loop().create_future()
         listable: Json = {"listChanged": True}
@@ -148,7 +148,7 @@ def _echo(params: Json) -> Json:
 
 
 class _FakeWire:
-    """One connection to a `FakeUpstream`: the `Wire` of the contract."""
+    """A connection to a `FakeUpstream`; implements `Wire`."""
 
     def __init__(self, upstream: FakeUpstream) -> None:
         self.upstream = upstream
@@ -183,7 +183,7 @@ class _FakeWire:
         sink: CallSink | None = None,
         progress: bool = False,
     ) -> Json:
-        """Have the upstream answer."""
+        """Have the upstream answer a request."""
         del headers, progress
         if self.ended.is_set():
             raise ConnectionLostError(self.reason, sent=False)
@@ -202,7 +202,7 @@ class _FakeWire:
             self.waiting.discard(answer)
 
     async def notify(self, method: str, params: Json, *, headers: Mapping[str, str]) -> None:
-        """Nothing listens."""
+        """Ignore a notification."""
         del method, params, headers
 
     def begin_session(self, version: str) -> None:
@@ -210,7 +210,7 @@ class _FakeWire:
         del version
 
     def end(self, reason: str) -> None:
-        """End the connection; requests that wait fail."""
+        """End the connection; pending requests fail."""
         if not self.ended.is_set():
             self.reason = reason
             self.ended.set()

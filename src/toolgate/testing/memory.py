@@ -23,15 +23,16 @@ async def memory_app(
     kind: str = "inprocess",
     **options: Any,
 ) -> AsyncGenerator[App]:
-    """A running gateway; `app.gateway` has the verbs.
+    """Run a gateway in memory.
 
     Args:
-        servers: By name: a `FakeUpstream`, functions marked with `@tool`, or a server object of
-            FastMCP or the `mcp` library.
-        settings: Everything else; the servers and the store of it do not count.
+        servers: By name: a `FakeUpstream`, functions decorated with `@tool`, or a server object
+            of FastMCP or the `mcp` library.
+        settings: All other settings; its servers and store are ignored.
         store_url: The store; in memory by default.
         wait_s: Seconds to wait until all servers are listed or have failed.
-        kind: What a `FakeUpstream` is taken for; over HTTP a broken stream is one call's alone.
+        kind: Transport that a `FakeUpstream` pretends to be; over HTTP, a broken stream affects
+            one call only.
         options: Further fields of each `ServerSpec`, such as `timeout_s`.
     """
     specs = tuple(
@@ -47,7 +48,7 @@ async def memory_app(
 
 
 class FakePeer:
-    """A client that remembers what it is told and answers what it is asked."""
+    """A client that records messages and answers requests as scripted."""
 
     def __init__(
         self,
@@ -64,14 +65,15 @@ class FakePeer:
         self.wants_progress = wants_progress
         self.log_level = log_level
         self.messages: list[tuple[str, Json]] = []
-        """What arrived, in order: `progress`, `log` or the method asked, with its parameters."""
+        """Received messages in order: `progress`, `log` or the method of a request, with
+        parameters."""
 
     async def progress(self, params: Json) -> None:
-        """Remember it."""
+        """Record it."""
         self.messages.append(("progress", params))
 
     async def log(self, params: Json) -> None:
-        """Remember it."""
+        """Record it."""
         self.messages.append(("log", params))
 
     async def ask(self, method: str, params: Json) -> Json:

@@ -2,6 +2,6 @@
 
 import pytest
 
-# Before the suites are imported, so that their assertions explain themselves like a test file's.
+# Before the suites are imported, so that pytest rewrites their assertions.
 for _suite in ("packs", "store", "upstream", "vectors"):
     pytest.register_assert_rewrite(f"{__name__}.{_suite}")

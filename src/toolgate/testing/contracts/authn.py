@@ -22,21 +22,21 @@ from toolgate.security.authn import Authenticator
 __all__ = ["AuthenticatorContract"]
 
 FOREIGN = ("", " ", "x", "a.b.c", "Bearer x", "é" * 50, "\x00", "." * 100, "A" * 100_000, "a b")
-"""What is nobody's credential."""
+"""Credentials of no kind."""
 
 
 class AuthenticatorContract:
-    """Subclass it with three fixtures: `authenticator`, a `valid` credential, and `bad` ones."""
+    """Subclass it with the fixtures `authenticator`, `valid` and `bad`."""
 
     pytestmark = pytest.mark.anyio
 
     @pytest.fixture
     def bad(self) -> tuple[str, ...]:
-        """Credentials that are of its kind and worth nothing; there may be none."""
+        """Invalid credentials of its kind; may be empty."""
         return ()
 
     async def test_it_knows_what_is_valid(self, authenticator: Authenticator, valid: str) -> None:
-        """The same each time."""
+        """The identity is the same each time."""
         first = await authenticator.identify(valid)
 
         assert isinstance(authenticator, Authenticator)
@@ -47,14 +47,14 @@ class AuthenticatorContract:
     async def test_what_is_not_its_own_is_left_to_others(
         self, authenticator: Authenticator
     ) -> None:
-        """None, and no error."""
+        """It returns None instead of an error."""
         for credential in FOREIGN:
             assert await authenticator.identify(credential) is None
 
     async def test_what_is_its_own_and_bad_is_refused(
         self, authenticator: Authenticator, bad: tuple[str, ...]
     ) -> None:
-        """With a reason, and never with the credential in it."""
+        """The error has a reason, and never contains the credential."""
         for credential in bad:
             with pytest.raises(CredentialError) as caught:
                 await authenticator.identify(credential)
@@ -64,6 +64,6 @@ class AuthenticatorContract:
             assert credential[-20:] not in str(caught.value)
 
     async def test_it_can_be_closed_twice(self, authenticator: Authenticator) -> None:
-        """As everything here."""
+        """Closing is idempotent."""
         await authenticator.aclose()
         await authenticator.aclose()

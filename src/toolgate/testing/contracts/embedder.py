@@ -31,11 +31,11 @@ _TEXTS = (
 )
 
 _CLOSE_ENOUGH = 1e-5
-"""What single precision leaves uncertain."""
+"""Tolerance for single precision."""
 
 
 async def close(embedder: Embedder) -> None:
-    """End what it keeps open, such as connections: those that have something have `aclose`."""
+    """Close an embedder that has `aclose`."""
     end = getattr(embedder, "aclose", None)
     if end is not None:
         await end()
@@ -46,11 +46,11 @@ _any_text = st.text(st.characters(exclude_categories=()), max_size=80)
 
 @pytest.mark.anyio
 class EmbedderContract:
-    """Duties in `toolgate.models.embedders.Embedder`, one test each."""
+    """The requirements of `toolgate.models.embedders.Embedder`, one test each."""
 
     @pytest.fixture
     def make_embedder(self) -> Callable[[], Embedder]:
-        """Builds a new embedder with the same options each time; every subclass says how."""
+        """Builds an embedder with the same options each time; subclasses override it."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -61,15 +61,15 @@ class EmbedderContract:
         await close(embedder)
 
     def test_it_satisfies_the_protocol(self, make_embedder: Callable[[], Embedder]) -> None:
-        """`plugins.make` refuses what does not."""
+        """`plugins.make` rejects others."""
         assert isinstance(make_embedder(), Embedder)
 
     def test_it_says_what_it_reads(self, make_embedder: Callable[[], Embedder]) -> None:
-        """Search leaves what it cannot read to words; asked before anything is embedded too."""
+        """Search falls back to words for other scripts; known before anything is embedded."""
         assert make_embedder().reads in {"english", "many"}
 
     async def test_each_text_has_a_row_of_float32(self, embedder: Embedder) -> None:
-        """Whoever keeps vectors reserves `dim` numbers for each."""
+        """Vector stores reserve `dim` numbers per row."""
         for texts in ((), _TEXTS[:1], _TEXTS):
             vectors = await embedder.embed(texts, "document")
 
@@ -77,7 +77,7 @@ class EmbedderContract:
             assert vectors.dtype == np.float32
 
     async def test_rows_are_in_the_order_of_the_texts(self, embedder: Embedder) -> None:
-        """A batch may be sorted by length inside, never outside."""
+        """Sorting a batch by length must not be visible."""
         vectors = await embedder.embed(_TEXTS, "document")
         turned = await embedder.embed(_TEXTS[::-1], "document")
 
@@ -85,7 +85,7 @@ class EmbedderContract:
         assert len({row.tobytes() for row in vectors.round(3)}) == len(_TEXTS)
 
     async def test_a_row_does_not_depend_on_its_neighbours(self, embedder: Embedder) -> None:
-        """Vectors are kept by text: the batch in which one was made must not matter."""
+        """Vectors are cached by text, so the rest of the batch must not matter."""
         texts = (*_TEXTS, "a", "Read a file. " * 30)
         together = await embedder.embed(texts, "document")
         for text, row in zip(texts, together, strict=True):
@@ -94,7 +94,7 @@ class EmbedderContract:
             assert np.abs(alone[0] - row).max() < _CLOSE_ENOUGH
 
     async def test_equal_texts_have_equal_rows(self, embedder: Embedder) -> None:
-        """Also after other texts came between."""
+        """Even after other texts in between."""
         before = await embedder.embed(_TEXTS[:1], "query")
         await embedder.embed(HOSTILE_TEXTS, "query")
         after = await embedder.embed(_TEXTS[:1], "query")
@@ -102,13 +102,13 @@ class EmbedderContract:
         assert np.array_equal(before, after)
 
     async def test_rows_have_length_one_or_zero(self, embedder: Embedder) -> None:
-        """So that a dot product is a cosine; zero where nothing is known of the text."""
+        """A dot product is then a cosine; zero if nothing is known of the text."""
         lengths = np.linalg.norm(await embedder.embed(_TEXTS, "query"), axis=1)
 
         assert np.abs(lengths - 1).max() < _CLOSE_ENOUGH
 
     async def test_any_text_has_a_row(self, embedder: Embedder) -> None:
-        """What somebody will send as a request, or a server as a description."""
+        """Texts that clients may send as requests, or servers as descriptions."""
         vectors = await embedder.embed(HOSTILE_TEXTS, "document")
         lengths = np.linalg.norm(vectors, axis=1)
 
@@ -127,7 +127,7 @@ class EmbedderContract:
     def test_any_texts_have_finite_rows_of_length_one_or_zero(
         self, make_embedder: Callable[[], Embedder], texts: list[str], kind: str
     ) -> None:
-        """Halves of surrogate pairs, control characters and scripts nobody knows too."""
+        """Including lone surrogates, control characters and unknown scripts."""
 
         async def embed() -> None:
             embedder = make_embedder()
@@ -144,7 +144,7 @@ class EmbedderContract:
     async def test_equal_identity_means_equal_vectors(
         self, make_embedder: Callable[[], Embedder]
     ) -> None:
-        """Vectors outlive the process that made them."""
+        """Vectors outlive the process that computed them."""
         first, second = make_embedder(), make_embedder()
         theirs = [await embedder.embed(_TEXTS, "document") for embedder in (first, second)]
         await close(first)
@@ -158,14 +158,14 @@ class EmbedderContract:
     async def test_what_means_the_same_is_nearer_than_what_does_not(
         self, embedder: Embedder
     ) -> None:
-        """The least that an embedder is for."""
+        """The minimum that an embedder must do."""
         asked = await embedder.embed(["weather forecast in Tokyo"], "query")
         cosines = await embedder.embed(_TEXTS, "document") @ asked[0]
 
         assert int(cosines.argmax()) == 1
 
     async def test_many_texts_do_not_hold_up_the_event_loop(self, embedder: Embedder) -> None:
-        """A catalog of thousands is read while calls go on."""
+        """Thousands of tools are embedded while calls continue."""
         texts = [f"{text} {number}" for number in range(500) for text in _TEXTS]
         await embedder.embed(_TEXTS, "document")
         longest = 0.0

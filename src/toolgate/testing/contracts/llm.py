@@ -51,56 +51,56 @@ __all__ = ["ChatModelContract", "ModelServiceDouble", "ScriptedReply"]
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptedReply:
-    """What a service says to one request, in no provider's words."""
+    """A provider-independent response to one request."""
 
     text: str = ""
-    """Its text, sent in several pieces."""
+    """Its text, sent in several chunks."""
 
     calls: tuple[tuple[str, Json], ...] = ()
-    """Names and arguments of calls."""
+    """Names and arguments of tool calls."""
 
     finish: str = "stop"
-    """`stop`, `length` or `content_filter`; with calls that is theirs."""
+    """`stop`, `length` or `content_filter`; ignored if there are calls."""
 
     prompt_tokens: int = 11
-    """Tokens that were sent, as the service says."""
+    """Reported request tokens."""
 
     completion_tokens: int = 3
-    """Tokens of the answer, as the service says."""
+    """Reported response tokens."""
 
     status: int = 200
-    """HTTP status; anything but 200 is an error of that kind."""
+    """HTTP status; others than 200 are errors."""
 
     error: str = "scripted"
-    """The message of such an error."""
+    """Message of the error."""
 
     retry_after: int = 0
-    """Seconds in its `Retry-After`."""
+    """Seconds in `Retry-After`."""
 
     drop: bool = False
-    """Whether the connection ends in the middle."""
+    """Whether the connection breaks in the middle."""
 
     hang: bool = False
-    """Whether nothing more comes after the first piece, until the client leaves."""
+    """Whether the stream stalls after the first chunk, until the client disconnects."""
 
 
 class ModelServiceDouble(Protocol):
-    """A service of a test, on a socket of this machine."""
+    """A scripted model service on a local socket."""
 
     url: str
-    """Its address, as the model is told it."""
+    """Its address for the model's options."""
 
     requests: list[Json]
-    """Bodies that it received."""
+    """Received bodies."""
 
     reached: anyio.Event
     """Set when a request has arrived."""
 
     left: anyio.Event
-    """Set when a client left before its answer was over."""
+    """Set when a client disconnected before the end of its response."""
 
     def script(self, *answers: ScriptedReply) -> None:
-        """Answer so from now on, in order."""
+        """Set the next responses, in order."""
         ...
 
 
@@ -121,11 +121,11 @@ def _asked(*messages: Message, tools: Sequence[Json] = ()) -> ChatRequest:
 
 @pytest.mark.anyio
 class ChatModelContract:
-    """The duties in `toolgate.models.llm.ChatModel`, one test each; all are decisions of ours."""
+    """The requirements of `toolgate.models.llm.ChatModel`, one test each; all are our decisions."""
 
     @pytest.fixture
     async def service(self) -> ModelServiceDouble:
-        """The service behind the model; every subclass says which."""
+        """The service behind the model; subclasses override it."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -141,14 +141,14 @@ class ChatModelContract:
         await model.aclose()
 
     async def test_it_is_a_chat_model_with_a_name(self, model: ChatModel) -> None:
-        """`plugins.make` refuses what is none."""
+        """`plugins.make` rejects others."""
         assert isinstance(model, ChatModel)
         assert ":" in model.identity
 
     async def test_text_comes_in_pieces_with_reason_and_usage(
         self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
-        """What is streamed is what is said."""
+        """The streamed chunks add up to the text."""
         service.script(ScriptedReply(text="It is noon in Bonn, and sunny."))
         deltas = [delta async for delta in model.stream(_asked())]
 
@@ -163,14 +163,14 @@ class ChatModelContract:
     async def test_the_true_reason_is_given(
         self, model: ChatModel, service: ModelServiceDouble, reason: str
     ) -> None:
-        """A cut answer is not a whole one."""
+        """A truncated answer is not a complete one."""
         reply = await _again(model, service, ScriptedReply(text="Half", finish=reason))
         assert reply.finish_reason == reason
 
     async def test_two_calls_come_whole_with_their_own_ids(
         self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
-        """Each begins once, has its arguments, and ends."""
+        """Each call starts once, has its arguments, and ends."""
         service.script(
             ScriptedReply(calls=(("clock", {"zone": "CET"}), ("clock", {"zone": "UTC"})))
         )
@@ -188,7 +188,7 @@ class ChatModelContract:
     async def test_calls_and_results_are_sent_back(
         self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
-        """The second request of a turn has what the first one brought."""
+        """The second request of a turn contains the calls and results of the first."""
         call = ToolCall(call_id="call_1", name="clock", arguments='{"zone":"CET"}')
         reply = await _again(
             model,
@@ -209,7 +209,7 @@ class ChatModelContract:
     async def test_broken_arguments_of_an_earlier_call_are_not_sent_back(
         self, model: ChatModel, service: ModelServiceDouble, arguments: str
     ) -> None:
-        """One call that no service can read would end its thread for good."""
+        """A call that no service can parse would break its thread for good."""
         call = ToolCall(call_id="call_1", name="clock", arguments=arguments)
         await _again(
             model,
@@ -229,7 +229,7 @@ class ChatModelContract:
     async def test_without_tools_the_request_has_none(
         self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
-        """Some services refuse an empty list."""
+        """Some services reject an empty list."""
         await _again(model, service, ScriptedReply(text="Noon."))
         assert "tools" not in service.requests[-1]
 
@@ -252,7 +252,7 @@ class ChatModelContract:
         reply: ScriptedReply,
         error: type[ModelError],
     ) -> None:
-        """Whoever asks does something else about each."""
+        """Callers handle each error differently."""
         service.script(reply, reply, reply)
         with pytest.raises(error) as caught:
             await complete(model, _asked())
@@ -264,7 +264,7 @@ class ChatModelContract:
     async def test_closing_ends_the_request_at_once(
         self, model: ChatModel, service: ModelServiceDouble
     ) -> None:
-        """Tokens that nobody reads cost money."""
+        """Unread tokens cost money."""
         service.script(ScriptedReply(text="It is noon in Bonn", hang=True))
         stream: Any = model.stream(_asked())
         with anyio.fail_after(HANG_S):

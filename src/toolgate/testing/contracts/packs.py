@@ -22,36 +22,36 @@ __all__ = ["PackContract"]
 
 
 class PackContract:
-    """A folder that can be used as a pack, whole."""
+    """A folder is a valid and complete pack."""
 
     folder: ClassVar[Path]
-    """The pack."""
+    """The folder of the pack."""
 
     def test_every_file_of_it_can_be_used(self) -> None:
-        """Nothing is left out when it is read."""
+        """No file is skipped."""
         assert load_pack(self.folder, dev=True).problems == ()
 
     def test_every_rule_belongs_to_an_intent(self) -> None:
-        """A rules file is named like an intent."""
+        """Rules files are named like intents."""
         pack = load_pack(self.folder, dev=True)
         intents = {intent.name.casefold() for intent in pack.intents}
         assert set(pack.rules) <= intents, "rules of an intent that does not exist are never given"
 
     def test_no_prompt_stands_under_two_intents(self) -> None:
-        """No message can belong to two intents alike."""
+        """A message cannot belong to two intents."""
         owners: dict[str, str] = {}
         for name, languages in load_pack(self.folder, dev=True).prompts.items():
             for prompt in (text.casefold() for texts in languages.values() for text in texts):
                 assert owners.setdefault(prompt, name) == name, prompt
 
     def test_its_keywords_hold(self) -> None:
-        """Its intents can be detected."""
+        """Its intents can be detected by keywords."""
         pack = load_pack(self.folder, dev=True)
         assert IntentDetector(pack.intents).detect("").intent == "none"
 
     @pytest.mark.anyio
     async def test_its_code_can_be_loaded(self, tmp_path: Path) -> None:
-        """All its modules register what they have."""
+        """All of its modules can be imported and register their tools."""
         settings = PackSettings(paths=(str(self.folder),))
         packs = Packs(settings, cwd=tmp_path, services=no_services)
         await packs.refresh()

@@ -28,16 +28,16 @@ PASSAGES = (
     CandidatePassage(text="Printers are on the second floor.", similarity=0.45, words=None),
 )
 _CLOSE_ENOUGH = 1e-4
-"""Difference of scores; chosen: rounding of float32 in batches of another size."""
+"""Tolerance for scores (chosen: float32 rounding in batches of different sizes)."""
 
 
 @pytest.mark.anyio
 class RerankerContract:
-    """Duties in `toolgate.models.rerankers.Reranker`, one test each."""
+    """The requirements of `toolgate.models.rerankers.Reranker`, one test each."""
 
     @pytest.fixture
     def make_reranker(self) -> Callable[[], Reranker]:
-        """Builds a new reranker with the same options each time; every subclass says how."""
+        """Builds a reranker with the same options each time; subclasses override it."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -50,23 +50,23 @@ class RerankerContract:
             await close()
 
     async def test_it_satisfies_the_protocol(self, reranker: Reranker) -> None:
-        """`plugins.make` refuses what does not."""
+        """`plugins.make` rejects others."""
         assert isinstance(reranker, Reranker)
 
     async def test_each_passage_has_a_finite_score(self, reranker: Reranker) -> None:
-        """Sorting breaks on what is not a number."""
+        """NaN would break sorting."""
         for candidates in ((), PASSAGES[:1], PASSAGES):
             scores = await reranker.scores(QUESTION, candidates)
             assert len(scores) == len(candidates)
             assert all(map(isfinite, scores))
 
     async def test_the_passage_that_answers_comes_first(self, reranker: Reranker) -> None:
-        """Higher is better."""
+        """Higher scores are better."""
         scores = await reranked(reranker, QUESTION, PASSAGES)
         assert scores.index(max(scores)) == 1
 
     async def test_a_score_goes_with_its_passage(self, reranker: Reranker) -> None:
-        """Wherever that stands in the list."""
+        """The position in the list does not matter."""
         forwards = await reranked(reranker, QUESTION, PASSAGES)
         backwards = await reranked(reranker, QUESTION, PASSAGES[::-1])
         assert backwards[::-1] == pytest.approx(forwards, abs=_CLOSE_ENOUGH)
@@ -75,7 +75,7 @@ class RerankerContract:
     async def test_any_text_is_a_question_and_a_passage(
         self, reranker: Reranker, text: str
     ) -> None:
-        """What is too long is cut."""
+        """Long texts are truncated."""
         assert len(await reranked(reranker, text, PASSAGES)) == len(PASSAGES)
         assert (
             len(await reranked(reranker, QUESTION, [*PASSAGES, CandidatePassage(text=text)])) == 4

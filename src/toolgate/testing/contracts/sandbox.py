@@ -47,7 +47,7 @@ _MODULES = (HostModule(name="tracker", functions=_FUNCTIONS),)
 _SEARCH = (HostFunction(name="search", parameters="query: str", returns="list[str]"),)
 _SHORT = ProgramLimits(run_s=0.3, memory_mb=16)
 _HANG_S = 60.0
-"""Seconds; detects hangs only."""
+"""Seconds; only detects hangs."""
 
 
 def _program(code: str, **fields: Any) -> Program:
@@ -114,12 +114,12 @@ class SandboxContract:
     async def test_a_program_gives_its_last_expression_or_what_it_returns(
         self, opened: Sandbox, code: str, value: object
     ) -> None:
-        """As JSON; calls run at once or later, and may fail."""
+        """As JSON; calls may be answered at once or later, and may fail."""
         async with opened.start(_program(code, inputs={"n": 5})) as execution:
             assert await _run(execution) == value
 
     async def test_what_is_printed_is_no_result(self, opened: Sandbox) -> None:
-        """It is a log, and has a limit."""
+        """It is a log with a size limit."""
         async with opened.start(_program("print('a', 1)\nprint('b')\n3")) as execution:
             assert await _run(execution) == 3
             assert execution.output == "a 1\nb\n"
@@ -144,7 +144,7 @@ class SandboxContract:
     async def test_types_are_checked_before_anything_runs(
         self, opened: Sandbox, code: str, hint: str
     ) -> None:
-        """The message says which line, and what was probably meant."""
+        """The message names the line and a likely correction."""
         with pytest.raises(ProgramError) as caught:
             async with opened.start(_program(f"await tracker.double(1)\n{code}")):
                 pass
@@ -155,7 +155,7 @@ class SandboxContract:
         "code", ["while True: pass", "x = 'a' * (64 * 2 ** 20)", "def f(n): return f(n + 1)\nf(0)"]
     )
     async def test_a_program_that_takes_too_much_ends(self, opened: Sandbox, code: str) -> None:
-        """And the next one runs."""
+        """The next program still runs."""
         with pytest.raises(ProgramError):
             async with opened.start(_program(code, limits=_SHORT)):
                 pass
@@ -163,7 +163,7 @@ class SandboxContract:
             assert execution.step == Completed(value=2)
 
     async def test_endless_calls_end(self, opened: Sandbox) -> None:
-        """Each call is a step."""
+        """Each call counts as a step."""
         program = _program(
             "while True: await tracker.double(1)", limits=ProgramLimits(steps=50, run_s=5)
         )
@@ -183,13 +183,13 @@ class SandboxContract:
         ],
     )
     async def test_nothing_of_the_machine_can_be_reached(self, opened: Sandbox, code: str) -> None:
-        """No files, network, processes, variables."""
+        """No files, network, processes or environment variables."""
         with pytest.raises(ProgramError):
             async with opened.start(_program(code, is_checked=False)) as execution:
                 await _run(execution)
 
     async def test_whoever_is_cancelled_ends_the_program(self, opened: Sandbox) -> None:
-        """Also in the middle of a computation."""
+        """Even in the middle of a computation."""
         with anyio.move_on_after(0.3) as scope:
             async with opened.start(_program("while True: pass", limits=ProgramLimits(run_s=30))):
                 pass
@@ -200,7 +200,7 @@ class SandboxContract:
     async def test_a_program_is_checked_anew_when_its_tools_are_others(
         self, opened: Sandbox
     ) -> None:
-        """What is remembered of a program holds for these tools alone."""
+        """Cached checks are valid for the same tools only."""
         code = "await tracker.double(number=2)"
         for _ in range(2):
             async with opened.start(_program(code)) as execution:
@@ -213,7 +213,7 @@ class SandboxContract:
                     pass
 
     async def test_a_snapshot_goes_on_elsewhere(self, opened: Sandbox, sandbox: Sandbox) -> None:
-        """With its variables, in another process, as often as wanted."""
+        """With its variables, in another process, any number of times."""
         code = (
             "kept = [1, 2]\na, b = await gather(tracker.double(1), tracker.double(2))\n"
             "kept + [a, b, await tracker.double(5)]"
@@ -234,7 +234,7 @@ class SandboxContract:
 
     @pytest.mark.parametrize("snapshot", [b"", b"x", b"\x00" * 5000])
     async def test_what_is_no_snapshot_is_refused(self, opened: Sandbox, snapshot: bytes) -> None:
-        """With an error that says so."""
+        """The error says that the snapshot is invalid."""
         with pytest.raises(ProgramError):
             async with opened.restore(snapshot):
                 pass

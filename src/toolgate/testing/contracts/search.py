@@ -38,11 +38,11 @@ HOSTILE_TEXTS = (
     "\u202e\u2066right to left",
     "%s {0} $x \\ .* [",
 )
-"""What somebody will send as a request, or a server as a description."""
+"""Texts that clients may send as requests, or servers as descriptions."""
 
 
 def sample_tools() -> list[SearchableTool]:
-    """A small catalog in which a person can say what should be found."""
+    """A small catalog with obvious right answers."""
     rows = [
         ("github", "create_issue", "Open a new issue in a repository.", ("owner", "repo", "title")),
         ("github", "list_issues", "List the issues of a repository.", ("owner", "repo", "state")),
@@ -74,11 +74,11 @@ def keys(answer: SearchAnswer) -> list[str]:
 
 @pytest.mark.anyio
 class SearchContract:
-    """The duties in `toolgate.search.SearchStrategy`, one test each; all are decisions of ours."""
+    """The requirements of `toolgate.search.SearchStrategy`, one test each."""
 
     @pytest.fixture
     def make_strategy(self) -> Callable[[], SearchStrategy]:
-        """Builds a new strategy with the same options each time; every subclass says how."""
+        """Builds a strategy with the same options each time; subclasses override it."""
         raise NotImplementedError
 
     @pytest.fixture
@@ -91,17 +91,17 @@ class SearchContract:
     async def test_it_satisfies_the_protocol(
         self, make_strategy: Callable[[], SearchStrategy]
     ) -> None:
-        """`plugins.make` refuses what does not."""
+        """`plugins.make` rejects others."""
         assert isinstance(make_strategy(), SearchStrategy)
 
     async def test_keys_are_in_the_order_of_the_tools(self, strategy: SearchStrategy) -> None:
-        """The mask is made from them."""
+        """Masks are built from them."""
         assert strategy.keys == tuple(tool.key for tool in sample_tools())
 
     async def test_an_empty_index_says_that_there_is_nothing(
         self, make_strategy: Callable[[], SearchStrategy]
     ) -> None:
-        """Before the first server answered."""
+        """The state before the first server has answered."""
         strategy = make_strategy()
         for tools in ((), sample_tools(), ()):
             await strategy.update(tools)
@@ -112,7 +112,7 @@ class SearchContract:
         assert answer.notices
 
     async def test_only_tools_of_the_mask_are_found(self, strategy: SearchStrategy) -> None:
-        """A tool that the caller may not see is in no answer, however well it fits."""
+        """A tool that the caller may not see is in no answer, however well it matches."""
         everything = ("issue", "github:create_issue", "create_issue", '"create_issue"', "mail")
         for hidden in strategy.keys:
             mask = np.array([key != hidden for key in strategy.keys])
@@ -127,7 +127,7 @@ class SearchContract:
     async def test_hiding_a_tool_does_not_reorder_the_others(
         self, strategy: SearchStrategy
     ) -> None:
-        """One index for everybody: rights filter, they do not rank."""
+        """All callers share an index: permissions filter, they do not rank."""
         request = SearchRequest(queries=("create an issue",), limit=100)
         everybody = keys(await strategy.search(request))
         for hidden in everybody:
@@ -138,7 +138,7 @@ class SearchContract:
             assert visible == [key for key in everybody if key != hidden]
 
     async def test_a_mask_that_allows_nothing_finds_nothing(self, strategy: SearchStrategy) -> None:
-        """A caller without rights gets a reason, not an error."""
+        """A caller without permissions gets a reason, not an error."""
         mask = np.zeros(len(strategy.keys), np.bool_)
 
         answer = await strategy.search(SearchRequest(queries=("create_issue",), mask=mask))
@@ -147,7 +147,7 @@ class SearchContract:
         assert answer.notices
 
     async def test_a_mask_of_another_size_shows_nothing(self, strategy: SearchStrategy) -> None:
-        """It was made for another state of the index; to guess would be to leak."""
+        """It belongs to another state of the index; guessing could leak tools."""
         mask = np.ones(len(strategy.keys) - 1, np.bool_)
 
         answer = await strategy.search(SearchRequest(queries=("create_issue",), mask=mask))
@@ -165,7 +165,7 @@ class SearchContract:
         assert answer.searched == 1
 
     async def test_a_server_without_visible_tools_is_said(self, strategy: SearchStrategy) -> None:
-        """Unknown and hidden look the same."""
+        """Unknown and invisible servers are reported the same way."""
         mask = np.array([not key.startswith("gitlab:") for key in strategy.keys])
         hidden, unknown = [
             await strategy.search(
@@ -180,7 +180,7 @@ class SearchContract:
 
     @pytest.mark.parametrize("limit", [1, 2, 5, 100])
     async def test_no_more_hits_than_wanted(self, strategy: SearchStrategy, limit: int) -> None:
-        """`limit` counts all queries together, each tool once."""
+        """`limit` counts tools over all queries, each once."""
         queries = ("repository issue file weather", "file", "owner repo")
 
         answer = await strategy.search(SearchRequest(queries=queries, limit=limit))
@@ -191,7 +191,7 @@ class SearchContract:
     async def test_the_same_request_gives_the_same_answer(
         self, make_strategy: Callable[[], SearchStrategy]
     ) -> None:
-        """Also in another process with the tools in another order."""
+        """Even in another process with another order of tools."""
         answers: list[Sequence[object]] = []
         for tools in (sample_tools(), sample_tools(), sample_tools()[::-1]):
             strategy = make_strategy()
@@ -203,7 +203,7 @@ class SearchContract:
     async def test_equal_tools_are_in_order_of_key(
         self, make_strategy: Callable[[], SearchStrategy]
     ) -> None:
-        """Ten thousand of them, as a generator of test servers makes."""
+        """Ten thousand of them, as from a generator of test servers."""
         tools = [
             SearchableTool(key=f"s{n % 7}:t{n}", server="s", name="t", description="Do the thing.")
             for n in range(10_000)
@@ -233,7 +233,7 @@ class SearchContract:
     async def test_an_exact_name_is_first(
         self, strategy: SearchStrategy, query: str, first: list[str]
     ) -> None:
-        """A model that knows the name must not lose it to better prose."""
+        """A model that knows the name must not lose it to a better description."""
         answer = await strategy.search(SearchRequest(queries=(query,)))
 
         assert keys(answer)[: len(first)] == first
@@ -252,14 +252,14 @@ class SearchContract:
     async def test_plain_words_find_the_tool(
         self, strategy: SearchStrategy, query: str, key: str
     ) -> None:
-        """Word forms, split names and a script without blanks: the least that search may ask."""
+        """Word forms, compound names and a script without spaces: the minimum of a search."""
         answer = await strategy.search(SearchRequest(queries=(query,)))
 
         assert keys(answer)[0] == key
 
     @pytest.mark.parametrize("text", HOSTILE_TEXTS, ids=lambda text: ascii(text[:20]))
     async def test_any_text_is_a_request(self, strategy: SearchStrategy, text: str) -> None:
-        """Never an exception; without a hit there is a reason."""
+        """Never an exception; an empty answer has a reason."""
         for request in (
             SearchRequest(queries=(text,)),
             SearchRequest(queries=(text, "issue"), context=text, servers=(text,)),
@@ -272,7 +272,7 @@ class SearchContract:
     async def test_any_text_may_be_in_a_tool(
         self, make_strategy: Callable[[], SearchStrategy]
     ) -> None:
-        """Servers send what they like."""
+        """Servers can send anything."""
         tools = [
             SearchableTool(
                 key=f"{server}:{text}",
@@ -293,7 +293,7 @@ class SearchContract:
         assert keys(answer)[0] == "weather:get-forecast"
 
     async def test_relevance_is_in_range_and_falls(self, strategy: SearchStrategy) -> None:
-        """Within one query the order is that of relevance."""
+        """Hits of a query are ordered by relevance."""
         for query in ("issue", "github:create_issue", "read the contents of a file in weather"):
             answer = await strategy.search(SearchRequest(queries=(query,), limit=100))
             relevances = [hit.relevance for hit in answer.hits]
@@ -302,7 +302,7 @@ class SearchContract:
             assert relevances == sorted(relevances, reverse=True)
 
     async def test_every_hit_says_why(self, strategy: SearchStrategy) -> None:
-        """One short sentence for people, without control characters."""
+        """A short sentence for people, without control characters."""
         answer = await strategy.search(SearchRequest(queries=("open an issue", "read a file")))
 
         assert answer.hits
@@ -312,7 +312,7 @@ class SearchContract:
 
     @pytest.mark.parametrize("query", ["xylophone zeppelin", "what is the of", "?!", "🚀", ""])
     async def test_nothing_that_fits_is_said(self, strategy: SearchStrategy, query: str) -> None:
-        """Never an empty list without a reason, never some tools in silence."""
+        """Never an empty list without a reason, never unrelated tools without a notice."""
         answer = await strategy.search(SearchRequest(queries=(query,)))
 
         assert all(hit.fields.get("weak") for hit in answer.hits)
@@ -322,7 +322,7 @@ class SearchContract:
     async def test_a_threshold_drops_weaker_hits_and_says_so(
         self, strategy: SearchStrategy
     ) -> None:
-        """What is dropped is dropped for a reason that is said."""
+        """The answer says why hits were dropped."""
         request = SearchRequest(queries=("new issue somewhere over the rainbow",), limit=100)
         weakest = (await strategy.search(request)).hits[-1].relevance
 
@@ -335,7 +335,7 @@ class SearchContract:
         assert none.notices
 
     async def test_several_queries_are_dealt_in_turns(self, strategy: SearchStrategy) -> None:
-        """One phrase a step: no step's hits push out another's."""
+        """One phrase per step: no step's hits displace those of another."""
         queries = ("create_issue", "weather forecast", "write a file")
         first = [keys(await strategy.search(SearchRequest(queries=(q,))))[0] for q in queries]
 
@@ -345,14 +345,14 @@ class SearchContract:
         assert len(set(keys(together))) == len(together.hits) <= 5
 
     async def test_one_query_without_hits_is_named(self, strategy: SearchStrategy) -> None:
-        """A step that finds nothing must not drown in the hits of the others."""
+        """A step without hits must stand out among the hits of the others."""
         answer = await strategy.search(SearchRequest(queries=("zeppelin", "weather forecast")))
 
         assert keys(answer)[0] == "weather:get-forecast"
         assert any("zeppelin" in notice for notice in answer.notices)
 
     async def test_context_adds_no_tool(self, strategy: SearchStrategy) -> None:
-        """It may shift ranks only."""
+        """It may only change the ranking."""
         request = SearchRequest(queries=("weather",), limit=100)
         bare = await strategy.search(request)
 
@@ -363,7 +363,7 @@ class SearchContract:
         assert set(keys(with_context)) == set(keys(bare))
 
     async def test_changed_tools_are_read_anew(self, strategy: SearchStrategy) -> None:
-        """The digest says what changed; the others keep their place."""
+        """The digest says what changed; other tools keep their position."""
         tools = sample_tools()
         tools[6] = replace(tools[6], description="Play the xylophone.", digest="another")
         await strategy.update(tools)
@@ -386,7 +386,7 @@ class SearchContract:
     async def test_a_search_sees_one_state_while_tools_change(
         self, strategy: SearchStrategy
     ) -> None:
-        """Servers connect while people search; the last update wins."""
+        """Servers connect during searches; the last update wins."""
         few, many = sample_tools()[:3], sample_tools()
         seen: list[tuple[int, frozenset[str]]] = []
 

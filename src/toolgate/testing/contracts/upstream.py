@@ -48,33 +48,33 @@ __all__ = [
 ]
 
 MakeWire: TypeAlias = Callable[[], Wire]
-"""A new wire, not open yet, to the server of the test."""
+"""Creates an unopened transport to the server of the test."""
 
 EndServer: TypeAlias = Callable[[Wire], Awaitable[None]]
-"""Ends the server under a wire."""
+"""Ends the server behind a transport."""
 
 HEADERS = {"mcp-protocol-version": LEGACY_VERSION}
-# Bytes of a message, above the 30 MB of the largest in these tests.
+# Size limit of a message in bytes, above the 30 MB of the largest in these tests.
 MAX_MESSAGE_BYTES = 40 * 2**20
 
 
 class WireRecorder:
-    """Takes what a wire hands over, in order; serves as events and as sink."""
+    """Records everything from a transport in order; serves as events and as sink."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[str, Any]] = []
         """Kind and content of everything, in order."""
         self.answers: dict[str, Json | Exception] = {}
-        """What questions are answered with, by method; the others cannot be asked."""
+        """Answers to requests of the server, by method; other methods are unknown."""
         self.noticed = anyio.Event()
-        """Set by each notification of the server."""
+        """Set by each notification from the server."""
 
     async def on_request(self, method: str, params: Json) -> Json:
-        """A question that belongs to no call."""
+        """A request of the server outside of calls."""
         return await self.ask(method, params)
 
     async def on_notification(self, method: str, params: Json) -> None:
-        """A notification that belongs to no call."""
+        """A notification outside of calls."""
         await anyio.lowlevel.checkpoint()
         self.seen.append((method, params))
         self.noticed.set()
@@ -90,7 +90,7 @@ class WireRecorder:
         self.seen.append(("notifications/message", params))
 
     async def ask(self, method: str, params: Json) -> Json:
-        """A question of a call."""
+        """A request of the server during a call."""
         self.seen.append((method, params))
         answer = self.answers.get(method, CannotAskError("This client cannot answer that."))
         if isinstance(answer, Exception):
@@ -99,7 +99,7 @@ class WireRecorder:
 
 
 async def greet(wire: Wire) -> None:
-    """The handshake."""
+    """Do the handshake."""
     params: Json = {
         "protocolVersion": LEGACY_VERSION,
         "capabilities": {"elicitation": {}, "sampling": {}, "roots": {}},
@@ -118,28 +118,28 @@ async def call(wire: Wire, name: str, arguments: Json | None = None, **options: 
 
 
 async def happened(wire: Wire, event: str, times: int = 1) -> None:
-    """Wait until something has happened so often at the server: `started`, `cancelled`."""
+    """Wait until an event has happened at the server that many times: `started`, `cancelled`."""
     await call(wire, "when", {"what": event, "times": times})
 
 
 @pytest.mark.anyio
 class WireContract:
-    """The duties in `toolgate.upstream.Wire`; all are decisions of ours unless a test says else."""
+    """The requirements of `toolgate.upstream.Wire`; our decisions unless a test says otherwise."""
 
     @pytest.fixture
     async def make_wire(self) -> AsyncGenerator[MakeWire]:
-        """Builds wires to one server, with a limit of `MAX_MESSAGE_BYTES`; a subclass says how."""
+        """Creates transports to a server, limited to `MAX_MESSAGE_BYTES`; to be overridden."""
         raise NotImplementedError
         yield  # noqa: PT022 -- it makes this a generator, which subclasses are
 
     @pytest.fixture
     def unreachable_wire(self) -> Wire:
-        """A wire to where no server is."""
+        """A transport to an address without a server."""
         raise NotImplementedError
 
     @pytest.fixture
     def end_server(self) -> EndServer:
-        """How the server under a wire comes to its end; by its tool `crash` if not said else."""
+        """How to end the server behind a transport; by default its tool `crash`."""
 
         async def crash(wire: Wire) -> None:
             with pytest.raises(ConnectionLostError):
@@ -149,12 +149,12 @@ class WireContract:
 
     @pytest.fixture
     def recorder(self) -> WireRecorder:
-        """Takes what the wire hands over."""
+        """Records everything from the transport."""
         return WireRecorder()
 
     @pytest.fixture
     async def wire(self, make_wire: MakeWire, recorder: WireRecorder) -> AsyncGenerator[Wire]:
-        """An open wire after the handshake."""
+        """An open transport after the handshake."""
         wire = make_wire()
         with anyio.fail_after(HANG_S):
             await wire.open(recorder)
@@ -164,11 +164,11 @@ class WireContract:
             await wire.aclose()
 
     async def test_it_satisfies_the_protocol(self, make_wire: MakeWire) -> None:
-        """`plugins.make` refuses what does not."""
+        """`plugins.make` rejects others."""
         assert isinstance(make_wire(), Wire)
 
     async def test_a_result_comes_as_it_was_sent(self, wire: Wire) -> None:
-        """Unknown fields, `_meta` and numbers over 64 bits included."""
+        """Including unknown fields, `_meta` and numbers over 64 bits."""
         result: Json = {
             "content": [{"type": "text", "text": "ünï ✓", "unknown": [None, 1.5, True]}],
             "_meta": {"com.example/big": 2**70 + 1, "com.example/small": -(2**63)},
@@ -178,7 +178,7 @@ class WireContract:
         assert await call(wire, "give", {"result": result}) == result
 
     async def test_many_requests_each_get_their_own_answer(self, wire: Wire) -> None:
-        """Side by side, in whatever order the server answers."""
+        """Concurrently, in whatever order the server answers."""
         answers: dict[int, str] = {}
 
         async def ask(number: int) -> None:
@@ -193,7 +193,7 @@ class WireContract:
         assert answers == {number: str(number) for number in range(100)}
 
     async def test_a_slow_request_delays_no_other(self, wire: Wire) -> None:
-        """The other answer is there while the slow one is still under way."""
+        """The other answer arrives while the slow request is running."""
         answer: Json = {}
 
         with anyio.fail_after(HANG_S):
@@ -208,7 +208,7 @@ class WireContract:
     async def test_progress_comes_in_order_and_before_the_result(
         self, wire: Wire, recorder: WireRecorder
     ) -> None:
-        """A front whose stream ends with the result would lose what comes later."""
+        """A client whose stream ends with the result would miss later messages."""
         with anyio.fail_after(HANG_S):
             await call(wire, "progress", {"count": 20}, sink=recorder, progress=True)
 
@@ -217,7 +217,7 @@ class WireContract:
     async def test_progress_is_asked_for_only_when_wanted(
         self, wire: Wire, recorder: WireRecorder
     ) -> None:
-        """Without a token a server must send none."""
+        """Without a token, a server must not send progress."""
         with anyio.fail_after(HANG_S):
             await call(wire, "progress", {"count": 3}, sink=recorder)
 
@@ -226,7 +226,7 @@ class WireContract:
     async def test_logs_come_in_order_and_before_the_result(
         self, wire: Wire, recorder: WireRecorder
     ) -> None:
-        """To the sink where the wire can tell the call, else to the events."""
+        """To the sink if the transport knows the call, otherwise to the events."""
         with anyio.fail_after(HANG_S):
             await call(wire, "log", {"count": 20}, sink=recorder)
 
@@ -251,7 +251,7 @@ class WireContract:
     async def test_a_question_that_cannot_be_answered_gets_an_error(
         self, wire: Wire, recorder: WireRecorder
     ) -> None:
-        """-32601 says that the client does not know the method; own errors keep their code."""
+        """-32601 means that the client does not know the method; other errors keep their code."""
         recorder.answers["roots/list"] = RpcError(-31111, "not now", {"later": True})
 
         with anyio.fail_after(HANG_S):
@@ -266,7 +266,7 @@ class WireContract:
         }
 
     async def test_an_error_keeps_its_code_message_and_data(self, wire: Wire) -> None:
-        """They travel to the client unchanged."""
+        """They reach the client unchanged."""
         with pytest.raises(RpcError) as caught, anyio.fail_after(HANG_S):
             await call(wire, "fail", {"code": -31999, "message": "no", "data": {"why": [1]}})
 
@@ -284,7 +284,7 @@ class WireContract:
         assert ("notifications/tools/list_changed", {}) in recorder.seen
 
     async def test_a_cancelled_request_is_cancelled_at_the_server(self, wire: Wire) -> None:
-        """And the wire works on."""
+        """The transport remains usable."""
         with anyio.fail_after(HANG_S):
             async with anyio.create_task_group() as group:
                 group.start_soon(call, wire, "slow", {"seconds": 60})
@@ -293,7 +293,7 @@ class WireContract:
             await happened(wire, "cancelled", 1)
 
     async def test_arguments_that_are_no_json_fail_alone(self, wire: Wire) -> None:
-        """JSON has neither NaN nor numbers beyond every float."""
+        """JSON has no NaN and no numbers beyond the range of floats."""
         for value in (float("nan"), float("inf"), object()):
             with pytest.raises(ArgumentError):
                 await call(wire, "echo", {"text": value})
@@ -301,7 +301,7 @@ class WireContract:
         assert (await call(wire, "echo", {"text": "on"}))["content"][0]["text"] == "on"
 
     async def test_half_a_surrogate_pair_breaks_nothing(self, wire: Wire) -> None:
-        """Clients cut texts in the middle of an emoji; orjson refuses to write the rest."""
+        """Clients cut texts in the middle of an emoji; orjson cannot encode the rest."""
         with anyio.fail_after(HANG_S):
             answer = await call(wire, "echo", {"text": "cut \ud83d"})
 
@@ -331,7 +331,7 @@ class WireContract:
     async def test_where_no_server_is_the_error_says_so(
         self, unreachable_wire: Wire, recorder: WireRecorder
     ) -> None:
-        """When it is opened, or with the first request where opening sends nothing."""
+        """On opening, or with the first request if opening sends nothing."""
 
         async def connect() -> None:
             await unreachable_wire.open(recorder)
@@ -345,7 +345,7 @@ class WireContract:
     async def test_everybody_who_waits_learns_at_once_that_the_server_has_ended(
         self, wire: Wire, end_server: EndServer
     ) -> None:
-        """Their request had been sent, so it may have run."""
+        """Their request was sent, so it may have run."""
         lost: list[ConnectionLostError] = []
 
         async def wait() -> None:
@@ -366,7 +366,7 @@ class WireContract:
     async def test_after_the_end_nothing_is_sent_any_more(
         self, wire: Wire, end_server: EndServer
     ) -> None:
-        """And `closed` gives the reason as a sentence."""
+        """`closed` returns the reason as a sentence."""
         with anyio.fail_after(HANG_S):
             await end_server(wire)
             with pytest.raises(ConnectionLostError) as caught:
@@ -379,7 +379,7 @@ class WireContract:
     async def test_closing_ends_who_waits_and_leaves_no_task(
         self, make_wire: MakeWire, recorder: WireRecorder
     ) -> None:
-        """Also when it is closed twice, and with questions and calls under way."""
+        """Even if closed twice, and with pending requests and calls."""
         before = asyncio.all_tasks()
         wire = make_wire()
         lost = anyio.Event()
@@ -410,7 +410,7 @@ class WireContract:
 
 
 class TextWireContract(WireContract):
-    """The duties of a wire whose messages are text, which a server can get wrong."""
+    """The requirements of a transport with text messages, which a server can get wrong."""
 
     @pytest.mark.parametrize(
         "text",
@@ -431,7 +431,7 @@ class TextWireContract(WireContract):
         ids=lambda text: text[25:60].decode("latin-1"),
     )
     async def test_a_wrong_answer_fails_its_request_alone(self, wire: Wire, text: bytes) -> None:
-        """Never a hang, never the connection."""
+        """Never a hang, never a lost connection."""
         with anyio.fail_after(HANG_S):
             with pytest.raises(InvalidAnswerError):
                 await call(wire, "raw", {"base64": base64.b64encode(text).decode()})
@@ -442,7 +442,7 @@ class TextWireContract(WireContract):
     async def test_half_a_surrogate_pair_in_an_answer_becomes_a_replacement_sign(
         self, wire: Wire
     ) -> None:
-        """Servers in JavaScript send it; nothing after the wire can write it as UTF-8."""
+        """Servers in JavaScript send it; nothing behind the transport can encode it as UTF-8."""
         text = b'{"jsonrpc":"2.0","id":{id},"result":{"a":"x\\ud83d","b":"\\ud83d\\ude00"}}'
 
         with anyio.fail_after(HANG_S):
@@ -463,7 +463,7 @@ class TextWireContract(WireContract):
         assert answer == {"found": 1}
 
     async def test_a_message_over_the_limit_fails_its_request_alone(self, wire: Wire) -> None:
-        """The limit of the suite is 40 MiB; the connection lives on."""
+        """The limit of the suite is 40 MiB; the connection stays open."""
         with anyio.fail_after(HANG_S):
             with pytest.raises(InvalidAnswerError, match="41,943,040"):
                 await call(wire, "big", {"bytes": 45_000_000})

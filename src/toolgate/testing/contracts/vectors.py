@@ -42,26 +42,26 @@ __all__ = [
     "some_rows",
 ]
 
-# Numbers of a vector. Chosen: enough for random directions to differ.
+# Dimension of the vectors (chosen: enough for random directions to differ).
 DIM = 24
 
 GROUPS = ("g0", "g1", "g2", "g3", "rare")
-"""All groups that the suite uses."""
+"""All groups of the suite."""
 
 _CLOSE = 1e-4
-"""How far a score may be from the exact one."""
+"""Tolerance for scores."""
 
 _CLOSE_HALF = 2e-3
-"""The same for `half` vectors, which float16 rounds."""
+"""Tolerance for `half` vectors, which float16 rounds."""
 
 
 def key_of(number: int) -> bytes:
-    """A key like the hash of a text: with zeros at its beginning and its end."""
+    """A key like the hash of a text, starting and ending with zeros."""
     return number.to_bytes(KEY_BYTES // 2) + bytes(KEY_BYTES // 2)
 
 
 def keys_of(count: int, *, first: int = 2**61) -> list[bytes]:
-    """Keys that are numbers, like those of passages."""
+    """Numeric keys, like those of passages."""
     return [(first + at).to_bytes(KEY_BYTES) for at in range(count)]
 
 
@@ -74,7 +74,7 @@ def some_rows(count: int, dim: int = DIM, *, seed: int = 7) -> NDArray[np.float3
 def new_collection(
     metric: Metric = "cosine", precision: Precision = "single", *, dim: int = DIM
 ) -> VectorCollection:
-    """A collection that nobody has filled."""
+    """An empty collection."""
     return VectorCollection(
         collection_id=new_id(), dim=dim, metric=metric, precision=precision, version=1
     )
@@ -83,7 +83,7 @@ def new_collection(
 async def loaded(
     vectors: VectorStore, collection: VectorCollection, keys: Sequence[bytes]
 ) -> dict[bytes, Rows]:
-    """The vectors of these keys that exist."""
+    """The existing vectors of these keys."""
     rows_by_key: dict[bytes, Rows] = {}
 
     def receive(positions: NDArray[np.int64], rows: Rows) -> None:
@@ -108,7 +108,7 @@ def _expected(
 
 
 class VectorContract:
-    """Duties in `toolgate.store.vectors.VectorStore`. Subclass it with a fixture `vectors`."""
+    """The requirements of `toolgate.store.vectors.VectorStore`, for the fixture `vectors`."""
 
     pytestmark = pytest.mark.anyio
 
@@ -118,16 +118,16 @@ class VectorContract:
         metric: Metric = "cosine",
         precision: Precision = "single",
     ) -> VectorCollection:
-        """An empty collection; where making one is slow, one that was emptied."""
+        """An empty collection; if creating one is slow, one that was emptied."""
         del vectors
         return new_collection(metric, precision)
 
     async def test_is_a_vector_store(self, vectors: VectorStore) -> None:
-        """What `plugins.make` checks."""
+        """`plugins.make` rejects others."""
         assert isinstance(vectors, VectorStore)
 
     async def test_an_empty_collection_has_nothing(self, vectors: VectorStore) -> None:
-        """One that nobody has filled is no error."""
+        """An unused collection is not an error."""
         collection = new_collection()
         assert await loaded(vectors, collection, [key_of(1)]) == {}
         assert (await vectors.contains(collection, [key_of(1)])).tolist() == [False]
@@ -142,7 +142,7 @@ class VectorContract:
     # Reading
 
     async def test_half_vectors_are_read_as_they_were_put(self, vectors: VectorStore) -> None:
-        """Few or many, in any order, to the bit."""
+        """Any number of them, in any order, to the bit."""
         collection = await self.collection(vectors, precision="half")
         rows = some_rows(9_000).astype(np.float16)
         keys = [key_of(number) for number in range(9_000)]
@@ -165,7 +165,7 @@ class VectorContract:
     async def test_single_vectors_come_back_in_their_direction(
         self, vectors: VectorStore, metric: Metric
     ) -> None:
-        """Under keys of both kinds."""
+        """With keys of both kinds."""
         collection = await self.collection(vectors, metric)
         rows, keys = some_rows(3), [*keys_of(2), key_of(3)]
         await vectors.put(collection, keys, rows)
@@ -190,7 +190,7 @@ class VectorContract:
         assert await vectors.count(collection) == 4
 
     async def test_collections_never_see_each_other(self, vectors: VectorStore) -> None:
-        """The same keys in two of them."""
+        """Even with the same keys."""
         first, second = new_collection(), new_collection("cosine", "half")
         await vectors.put(first, keys_of(3), some_rows(3))
         await vectors.put(second, keys_of(2), some_rows(2, seed=6).astype(np.float16))
@@ -202,7 +202,7 @@ class VectorContract:
         assert len(await vectors.nearest(second, some_rows(1)[0], limit=9)) == 2
 
     async def test_vectors_that_do_not_fit_are_refused(self, vectors: VectorStore) -> None:
-        """Another dimension, another number, not finite, a key of another length."""
+        """Wrong dimension or count, not finite, wrong length of a key."""
         collection = await self.collection(vectors)
         with pytest.raises(ValueError, match="shape"):
             await vectors.put(collection, keys_of(1), some_rows(1, DIM + 1))
@@ -224,7 +224,7 @@ class VectorContract:
     async def test_the_nearest_come_first_with_their_scores(
         self, vectors: VectorStore, metric: Metric
     ) -> None:
-        """Every metric, whatever the length of the query is."""
+        """With every metric, regardless of the query's length."""
         collection = await self.collection(vectors, metric)
         rows, keys, query = some_rows(60), keys_of(60), some_rows(1, seed=9)[0] * 2
         await vectors.put(collection, keys, rows)
@@ -237,7 +237,7 @@ class VectorContract:
         assert [hit.score for hit in hits] == pytest.approx(scores[best].tolist(), abs=_CLOSE)
 
     async def test_half_vectors_are_searched_like_others(self, vectors: VectorStore) -> None:
-        """Their scores are those of the rounded numbers."""
+        """Their scores are those of the rounded vectors."""
         collection = await self.collection(vectors, precision="half")
         rows, keys = some_rows(500), [key_of(number) for number in range(500)]
         query = some_rows(1, seed=9)[0]
@@ -252,7 +252,7 @@ class VectorContract:
         assert [hit.score for hit in hits] == pytest.approx(cosines[best].tolist(), abs=_CLOSE_HALF)
 
     async def test_only_allowed_keys_are_ranked(self, vectors: VectorStore) -> None:
-        """The farthest are found when only they are allowed."""
+        """Even the farthest vectors are found if only they are allowed."""
         collection = await self.collection(vectors, precision="half")
         rows, keys = some_rows(2_000), [key_of(number) for number in range(2_000)]
         await vectors.put(collection, keys, rows.astype(np.float16))
@@ -270,7 +270,7 @@ class VectorContract:
         assert await vectors.nearest(collection, query, limit=10, keys=[key_of(9_999)]) == []
 
     async def test_only_allowed_groups_are_ranked(self, vectors: VectorStore) -> None:
-        """What is allowed is found however far it is."""
+        """Allowed vectors are found, however far they are."""
         collection = await self.collection(vectors)
         rows, keys = some_rows(50), keys_of(50)
         query = -rows[49]  # the last place of all
@@ -282,7 +282,7 @@ class VectorContract:
         assert await vectors.nearest(collection, query, limit=3, groups=[]) == []
 
     async def test_equal_scores_are_in_the_order_of_their_keys(self, vectors: VectorStore) -> None:
-        """So that an answer does not depend on the day."""
+        """Answers are reproducible."""
         collection = await self.collection(vectors)
         rows, keys = np.repeat(some_rows(1), 5, axis=0), keys_of(5)
         await vectors.put(collection, keys[::-1], rows)
@@ -294,7 +294,7 @@ class VectorContract:
         assert [hit.key for hit in allowed] == keys[1:]
 
     async def test_a_vector_of_zeros_is_far_from_all(self, vectors: VectorStore) -> None:
-        """Embedders give zeros where they can say nothing; so does a query of that kind."""
+        """Embedders return zeros for unknown texts, and so may the query."""
         collection = await self.collection(vectors)
         rows, keys = some_rows(3), keys_of(3)
         rows[1] = 0
@@ -309,7 +309,7 @@ class VectorContract:
     # Removing
 
     async def test_removing_removes_what_is_named_alone(self, vectors: VectorStore) -> None:
-        """By key and by group, also what is not there."""
+        """By key and by group, ignoring missing ones."""
         collection = await self.collection(vectors)
         keys, rows = keys_of(6), some_rows(6)
         await vectors.put(collection, keys, rows, groups=["g1", "g1", "g1", "g2", "g2", "g2"])
@@ -322,7 +322,7 @@ class VectorContract:
         assert {hit.key for hit in hits} == set(keys[4:])
         assert await vectors.count(collection) == 2
 
-    # Several at once
+    # Concurrency
 
     async def test_several_may_search_and_write_at_once(self, vectors: VectorStore) -> None:
         """Tasks of one process; some write the same vectors in another order."""
@@ -346,7 +346,7 @@ class VectorContract:
         assert np.stack([stored[key] for key in keys]) == pytest.approx(rows, abs=1e-5)
 
     async def test_it_can_be_used_after_it_was_closed(self, vectors: VectorStore) -> None:
-        """Closing lets go of what is open, no more."""
+        """Closing only releases resources."""
         collection = await self.collection(vectors)
         rows = some_rows(2)
         await vectors.put(collection, keys_of(2), rows)

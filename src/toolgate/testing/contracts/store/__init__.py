@@ -44,4 +44,4 @@ class StoreContract(
     ToolTextContract,
     UsageContract,
 ):
-    """The duties in `Store` and `StoreMaintenance`, one test each; all are decisions of ours."""
+    """The requirements of `Store` and `StoreMaintenance`, one test each; all are our decisions."""

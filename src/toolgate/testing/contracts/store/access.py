@@ -40,7 +40,7 @@ class AccessContract(StoreFixtures):
     """Projects, tokens, permissions, guards and console sessions."""
 
     async def test_projects_come_back_with_what_they_set(self, store: Store) -> None:
-        """Saving again replaces the settings; the default project is always there."""
+        """Saving again replaces the settings; the default project always exists."""
         await store.projects.save(StoredProject(project_id="shop", settings={"read_only": True}))
         await store.projects.save(StoredProject(project_id="shop", settings={"note": HOSTILE[1:9]}))
 
@@ -50,7 +50,7 @@ class AccessContract(StoreFixtures):
         assert projects["shop"].created_at
 
     async def test_references_are_no_projects(self, store: Store) -> None:
-        """A project of a file has a row only so that others may refer to it."""
+        """A project of a file has a row only so that other rows can refer to it."""
         await store.projects.add_references(["tools", HOSTILE])
         await store.projects.add_references(["tools"])
         assert [project.project_id for project in await store.projects.list_all()] == [
@@ -63,7 +63,7 @@ class AccessContract(StoreFixtures):
         assert await store.projects.delete(HOSTILE)
 
     async def test_what_nobody_waits_for_any_more_is_not_kept(self, store: Store) -> None:
-        """Who was told that nothing was saved may rely on it, however late the database is."""
+        """Callers who were told that nothing was saved can rely on it."""
         assert isinstance(store, SqlAccess)
         go_on = threading.Event()
 
@@ -93,7 +93,7 @@ class AccessContract(StoreFixtures):
             assert not waited.was_slow
 
     async def test_a_project_goes_with_its_servers(self, store: Store) -> None:
-        """And says whether it was there."""
+        """Deleting says whether it existed."""
         await store.projects.save(StoredProject(project_id="shop"))
         await store.servers.save(sample_server("git", project_id="shop"))
 
@@ -102,7 +102,7 @@ class AccessContract(StoreFixtures):
         assert await store.servers.select(None) == []
 
     async def test_tokens_come_back_as_they_were(self, store: Store) -> None:
-        """Every field; saving again replaces by id."""
+        """All fields; saving again replaces by id."""
         token = StoredToken(
             token_id="t1",  # noqa: S106
             name="anna",
@@ -134,14 +134,14 @@ class AccessContract(StoreFixtures):
         assert not await store.access.delete_token("t1")
 
     async def test_a_name_of_a_token_is_taken_once(self, store: Store) -> None:
-        """Rules call tokens by name."""
+        """Rules refer to tokens by name."""
         await store.access.save_token(sample_token("t1", "anna"))
 
         with pytest.raises(StoreError):
             await store.access.save_token(sample_token("t2", "anna"))
 
     async def test_permissions_come_back_oldest_first(self, store: Store) -> None:
-        """And go by id."""
+        """They are deleted by id."""
         rules = [
             StoredPermission(
                 permission_id=f"p{number}",
@@ -162,7 +162,7 @@ class AccessContract(StoreFixtures):
         assert await store.access.permissions() == rules[1:2]
 
     async def test_guards_come_back_oldest_first(self, store: Store) -> None:
-        """And go by id; a second time there is nothing to remove."""
+        """They are deleted by id; a second time nothing exists."""
         guards = [
             StoredGuard(guard_id=f"g{number}", settings={"reason": HOSTILE[1:9]}, created_at=NOW)
             for number in range(3)
@@ -176,7 +176,7 @@ class AccessContract(StoreFixtures):
         assert await store.access.guards() == guards[1:2]
 
     async def test_sessions_come_back_as_they_were_the_last_used_first(self, store: Store) -> None:
-        """Every field, the sealed bytes too; saving again replaces by id."""
+        """All fields, including the encrypted bytes; saving again replaces by id."""
         old, new = sample_session("s1", 1), sample_session("s2", 2, name=HOSTILE, agent=HOSTILE)
         await store.sessions.save(old)
         await store.sessions.save(new)
@@ -190,7 +190,7 @@ class AccessContract(StoreFixtures):
         assert len(await store.sessions.list_all()) == 2
 
     async def test_a_session_lives_on_by_being_used_until_it_is_removed(self, store: Store) -> None:
-        """What is gone does not come back by a touch."""
+        """A deleted session is not restored by a touch."""
         await store.sessions.save(sample_session("s1", 1))
         assert await store.sessions.touch("s1", seen_at=minute_at(5), expires_at=minute_at(6))
         session = await store.sessions.get("s1")
@@ -203,7 +203,7 @@ class AccessContract(StoreFixtures):
         assert await store.sessions.list_all() == []
 
     async def test_every_change_of_access_is_counted(self, store: Store) -> None:
-        """Replicas look at the number to know that they have to read."""
+        """Replicas compare the number to know when to reload."""
         versions = [await store.access.version()]
         for change in (
             store.projects.save(StoredProject(project_id="shop")),
@@ -230,7 +230,7 @@ class AccessContract(StoreFixtures):
         assert await store.access.version() == versions[-1]
 
     async def test_use_of_a_day_adds_up(self, store: Store) -> None:
-        """By name; adding nothing reads, and days that are over go."""
+        """By name; adding nothing reads, and past days are deleted."""
         day, odd = "2026-07-28", HOSTILE
         used = {"a": DayUsage(calls=1, tokens=5), odd: DayUsage(calls=2)}
         assert await store.access.add_day_usage(day, used) == used
@@ -240,7 +240,7 @@ class AccessContract(StoreFixtures):
         assert await store.access.add_day_usage(day, {"a": DayUsage()}) == {}
 
     async def test_a_bucket_of_calls_refills_all_the_time(self, store: Store) -> None:
-        """It holds a minute; a clock that is behind refills nothing."""
+        """It holds the calls of a minute; a clock that is behind refills nothing."""
 
         async def take(up_to: int, now_s: float) -> CallGrant:
             return await store.access.take_calls(HOSTILE, per_minute=6, up_to=up_to, now_s=now_s)
@@ -253,7 +253,7 @@ class AccessContract(StoreFixtures):
         assert (await take(9, 5000.0)).calls == 6
 
     async def test_slots_of_running_calls_are_shared_until_they_expire(self, store: Store) -> None:
-        """All slots of a call or none; freed when it ends, or when nobody renews them."""
+        """All slots of a call or none; released when it ends, or when they are not renewed."""
         limits = {HOSTILE: 2, "tool:a": 1}
 
         async def take(call_id: str, lease_s: float = 600.0, **own: int) -> FullLimit | None:

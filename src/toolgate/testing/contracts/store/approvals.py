@@ -31,7 +31,7 @@ class ApprovalContract(StoreFixtures):
     async def test_of_many_that_park_one_call_all_get_the_same_approval(
         self, store: Store, other: Store
     ) -> None:
-        """A model repeats a call while nobody has decided: people see it once."""
+        """A model repeats an undecided call: people see it once."""
         approval_ids: list[str] = []
 
         async def park(where: Store, number: int) -> None:
@@ -48,7 +48,7 @@ class ApprovalContract(StoreFixtures):
     async def test_an_approval_is_decided_once_and_taken_once(
         self, store: Store, other: Store
     ) -> None:
-        """Of a hundred parallel decisions one counts, of a hundred calls one runs."""
+        """Of a hundred concurrent decisions one counts, of a hundred calls one runs."""
         await store.approvals.add_or_get(sample_approval(1))
         decided: list[bool] = []
         taken: list[bool] = []
@@ -71,7 +71,7 @@ class ApprovalContract(StoreFixtures):
         assert not await decide_approval(store, "a1", "rejected")
 
     async def test_approvals_come_back_as_they_were_newest_first(self, store: Store) -> None:
-        """Whatever texts they hold, and with the state that they have now."""
+        """With any texts, and with their current state."""
         for number in (1, 2, 3):
             draft = sample_approval(number, binding=f"b{number}", arguments=HOSTILE, tool=HOSTILE)
             assert await store.approvals.add_or_get(draft) == draft
@@ -92,7 +92,7 @@ class ApprovalContract(StoreFixtures):
             assert [approval.approval_id for approval in approvals] == ids
 
     async def test_an_approval_expires_and_makes_room_for_the_next(self, store: Store) -> None:
-        """What was not used in time is worth nothing, and is removed after a month."""
+        """An unused approval expires, and is deleted after a month."""
         first = sample_approval(1)
         await store.approvals.add_or_get(first)
         late = "2026-07-28T14:00:00.000Z"
@@ -104,7 +104,7 @@ class ApprovalContract(StoreFixtures):
         assert pruned.approvals == 2
 
     async def test_programs_come_back_by_id(self, store: Store) -> None:
-        """Any bytes; the last version counts, and unknown ids give None."""
+        """Any bytes; the last version counts, and unknown ids return None."""
         program = sample_program("one", caller_id=HOSTILE, body=bytes(range(256)) * 40)
         await store.approvals.programs.save(replace(program, body=b"before"))
         await store.approvals.programs.save(program)
@@ -132,7 +132,7 @@ class ApprovalContract(StoreFixtures):
         assert not await store.approvals.programs.claim(HOSTILE, now=NOW)
 
     async def test_expired_programs_are_not_taken_and_go(self, store: Store) -> None:
-        """What still waits stays."""
+        """Programs that are still waiting stay."""
         await store.approvals.programs.save(
             sample_program("old", expires_at="2026-07-28T11:59:00.000Z")
         )

@@ -25,7 +25,7 @@ __all__ = ["AuditContract"]
 
 @pytest.mark.anyio
 class AuditContract(StoreFixtures):
-    """Audit records: written, filtered, counted and removed."""
+    """Audit records: written, filtered, counted and deleted."""
 
     @given(record=audit_records)
     @settings(
@@ -36,7 +36,7 @@ class AuditContract(StoreFixtures):
     async def test_any_audit_record_comes_back_as_it_was(
         self, store: Store, record: AuditRecord
     ) -> None:
-        """A record that cannot be kept would be lost, or hold up all others."""
+        """A record that cannot be stored would be lost, or block all others."""
         await store.audit.append([record])
 
         records = await store.audit.select(AuditFilter(project_id=record.project_id, limit=10_000))
@@ -44,7 +44,7 @@ class AuditContract(StoreFixtures):
         assert record in records
 
     async def test_calls_are_counted_by_period_and_duration(self, store: Store) -> None:
-        """What charts are made of: calls, failures, searches, tokens and bytes."""
+        """The data of charts: calls, failures, searches, tokens and bytes."""
         records = [
             sample_record(0, action="call", server="git", duration_ms=3.0, request_bytes=10),
             sample_record(0, action="call", server="git", duration_ms=4.0, status="tool_error"),
@@ -66,7 +66,7 @@ class AuditContract(StoreFixtures):
         assert [(count.period, count.calls) for count in of_day] == [(since[:10], 2)]
 
     async def test_records_are_found_by_words_and_by_conversation(self, store: Store) -> None:
-        """Words stand anywhere in a record; signs of the search language mean themselves."""
+        """Words match anywhere in a record; wildcards of the database are literal."""
         records = [
             sample_record(0, target="git:log_100%", conversation="a"),
             sample_record(1, query="Read the FILE", conversation="b"),
@@ -86,7 +86,7 @@ class AuditContract(StoreFixtures):
         assert await ids(conversation="b") == [second, third]
 
     async def test_odd_details_do_not_cost_the_record(self, store: Store) -> None:
-        """Values that JSON does not know are kept as text, endless nesting not at all."""
+        """Values outside JSON are stored as text, endless nesting is dropped."""
         endless: dict[str, object] = {}
         endless["again"] = endless
         deep: dict[str, object] = {}
@@ -108,7 +108,7 @@ class AuditContract(StoreFixtures):
     async def test_audit_records_come_in_order_and_by_page(
         self, store: Store, *, oldest_first: bool
     ) -> None:
-        """Whatever the order they were written in."""
+        """Regardless of the order in which they were written."""
         records = [sample_record(minute // 3, record_id=new_id()) for minute in range(50)]
         await store.audit.append(records[25:])
         await store.audit.append(records[:25])
@@ -120,7 +120,7 @@ class AuditContract(StoreFixtures):
         assert first + rest == (records if oldest_first else records[::-1])
 
     async def test_a_record_that_is_there_is_left_alone(self, store: Store) -> None:
-        """A batch is written again when nobody knows whether it arrived."""
+        """A batch is written again if its result is unknown."""
         await store.audit.append([sample_record(1)])
         await store.audit.append([sample_record(1, status="other"), sample_record(2)])
         await store.audit.append([])
@@ -146,7 +146,7 @@ class AuditContract(StoreFixtures):
     async def test_a_filter_gives_the_records_that_fit(
         self, store: Store, filters: AuditFilter, minutes: list[int]
     ) -> None:
-        """Every field narrows."""
+        """Every field narrows the result."""
         await store.audit.append(
             [
                 sample_record(0, phase="intent"),
@@ -162,7 +162,7 @@ class AuditContract(StoreFixtures):
         assert [int(record.record_id, 16) for record in records] == minutes
 
     async def test_intents_without_an_outcome_are_found(self, store: Store) -> None:
-        """What a killed process leaves; earlier ones are not looked for."""
+        """They remain after a kill; earlier ones are not searched."""
         intents = [sample_record(minute, phase="intent") for minute in range(4)]
         outcome = sample_record(9, parent_id=intents[2].record_id)
         await store.audit.append([*intents, outcome])
@@ -172,7 +172,7 @@ class AuditContract(StoreFixtures):
         assert sorted(found, key=lambda record: record.at) == [intents[1], intents[3]]
 
     async def test_a_process_is_renewed_and_removed(self, store: Store) -> None:
-        """Its start stays what it was."""
+        """Its start time stays."""
         first = AuditWriterRow(writer_id="w1", started_at=NOW, seen_at=NOW)
         later = AuditWriterRow(writer_id="w1", started_at=NOW, seen_at="2031-01-01T00:00:00.000Z")
         await store.audit.save_writer(first)
@@ -184,7 +184,7 @@ class AuditContract(StoreFixtures):
         assert await store.audit.writers() == []
 
     async def test_a_batch_that_cannot_be_written_leaves_nothing(self, store: Store) -> None:
-        """The store works on."""
+        """The store remains usable."""
         broken = sample_record(2, action=None)
 
         with pytest.raises(StoreError) as caught:
@@ -196,7 +196,7 @@ class AuditContract(StoreFixtures):
         assert await store.audit.select(AuditFilter()) == [sample_record(1)]
 
     async def test_old_records_go_and_young_ones_stay(self, store: Store) -> None:
-        """More than one portion, and the exact count."""
+        """More than one portion, with the exact count."""
         old = [sample_record(minute % 1440, record_id=new_id()) for minute in range(2500)]
         young = sample_record(0, at="2026-08-01T00:00:00.000Z")
         await store.audit.append([*old, young])
@@ -207,7 +207,7 @@ class AuditContract(StoreFixtures):
         assert await store.audit.select(AuditFilter()) == [young]
 
     async def test_records_are_counted_from_a_moment_on_up_to_so_many(self, store: Store) -> None:
-        """So that it is known before whether counting everything takes long."""
+        """It shows in advance whether counting everything would take long."""
         await store.audit.append([sample_record(minute) for minute in range(9)])
         first = sample_record(4).at
         assert await store.audit.count(first, limit=100) == 5
@@ -215,7 +215,7 @@ class AuditContract(StoreFixtures):
         assert await store.audit.count("9999", limit=3) == 0
 
     async def test_the_oldest_records_go_when_there_are_too_many_bytes(self, store: Store) -> None:
-        """What is left fits, and is the newest."""
+        """The newest records that fit remain."""
         records = [sample_record(minute, query="x" * 1000) for minute in range(100)]
         await store.audit.append(records)
 

@@ -30,7 +30,7 @@ class BackupContract(StoreFixtures):
     async def test_a_backup_restores_everything(
         self, store: Store, other: Store, tmp_path: Path
     ) -> None:
-        """Seen by those who use the store meanwhile; what came after the backup is gone."""
+        """Visible to current users of the store; newer data is gone."""
         assert isinstance(store, StoreMaintenance)
         await fill_store(store)
         before, key = await store_contents(store), await store.secret("state")
@@ -70,7 +70,7 @@ class BackupContract(StoreFixtures):
     async def test_what_is_no_backup_is_refused_and_changes_nothing(
         self, store: Store, tmp_path: Path, content: bytes | None
     ) -> None:
-        """A wrong file must not empty the store."""
+        """An invalid file must not empty the store."""
         assert isinstance(store, StoreMaintenance)
         await store.audit.append([sample_record()])
         if content is not None:

@@ -1,4 +1,4 @@
-"""The store contract for listings of servers, and the fingerprints of their tools."""
+"""The store contract for listings of servers, and the definitions in them."""
 
 from dataclasses import replace
 
@@ -25,10 +25,10 @@ __all__ = ["CatalogContract"]
 
 @pytest.mark.anyio
 class CatalogContract(StoreFixtures):
-    """Listings of servers, and the fingerprints of their tools."""
+    """Listings of servers, and the definitions in them."""
 
     async def test_listings_come_back_by_server_and_project(self, store: Store) -> None:
-        """Bytes as they were."""
+        """The bytes are unchanged."""
         await store.projects.add_references(["other"])
         listings = [
             sample_snapshot("git", listing=bytes(range(256)) * 5000),
@@ -46,7 +46,7 @@ class CatalogContract(StoreFixtures):
     async def test_a_listing_is_written_again_only_when_its_digest_changed(
         self, store: Store
     ) -> None:
-        """Servers are listed often and change seldom."""
+        """Servers are listed often and rarely change."""
         later = "2026-07-28T12:30:00.000Z"
         await store.catalog.save_snapshot(sample_snapshot("git"))
 
@@ -58,7 +58,7 @@ class CatalogContract(StoreFixtures):
         assert await store.catalog.snapshots(SAMPLE_PROJECT) == [changed]
 
     async def test_a_definition_that_is_replaced_is_kept_as_a_version(self, store: Store) -> None:
-        """Of those that are said to change and do; the newest 20, for as long as is allowed."""
+        """Only if it changed; the newest 20, for the configured time."""
         later = "2026-08-%02dT12:00:00.000Z"
         await store.catalog.save_fingerprints(
             [sample_fingerprint("log"), sample_fingerprint(HOSTILE)], changed={"log"}
@@ -94,7 +94,7 @@ class CatalogContract(StoreFixtures):
         assert await store.catalog.tool_versions(SAMPLE_PROJECT, "git", "log") == []
 
     async def test_definitions_come_back_as_they_were_seen_last(self, store: Store) -> None:
-        """By server, kind and name; those of another project or server are not among them."""
+        """By server, kind and name, without those of other projects and servers."""
         log, hostile = (
             sample_fingerprint("log"),
             sample_fingerprint(HOSTILE, state="held", accepted_digest="", accepted=b""),
@@ -120,7 +120,7 @@ class CatalogContract(StoreFixtures):
         assert await store.catalog.fingerprints(SAMPLE_PROJECT) == [other]
 
     async def test_only_old_listings_of_servers_that_are_gone_go(self, store: Store) -> None:
-        """Servers in the store and those that the caller names still exist."""
+        """Servers in the store and those named by the caller still exist."""
         await store.servers.save(sample_server("stored"))
         for name in ("stored", "configured", "gone", "seen"):
             await store.catalog.save_snapshot(

@@ -22,7 +22,7 @@ class CredentialContract(StoreFixtures):
     async def test_credentials_come_back_and_change_only_over_the_version_that_was_read(
         self, store: Store, other: Store
     ) -> None:
-        """Two processes that renew one login must not both be right."""
+        """Two processes that renew a login must not both succeed."""
         credential = sample_credential("user:" + HOSTILE)
         assert await store.credentials.save(credential, over=0)
         assert not await other.credentials.save(credential, over=0)
@@ -37,7 +37,7 @@ class CredentialContract(StoreFixtures):
     async def test_a_credential_is_renewed_by_one_until_it_is_written_or_too_late(
         self, store: Store, other: Store
     ) -> None:
-        """A lease of somebody who died ends by itself."""
+        """The lease of a dead process expires."""
         credential = sample_credential("user:anna")
         await store.credentials.save(credential)
         assert await store.credentials.lease(credential.key, "a", minute_at(5), minute_at(0))
@@ -48,7 +48,7 @@ class CredentialContract(StoreFixtures):
         assert await store.credentials.lease(credential.key, "a", minute_at(9), minute_at(0))
 
     async def test_credentials_are_removed_by_what_is_given(self, store: Store) -> None:
-        """And each removal counts as a change that others look for."""
+        """Each deletion counts as a change for other processes."""
         for subject in ("user:anna", "user:ben"):
             await store.credentials.save(sample_credential(subject))
         before = await store.access.version()
@@ -61,7 +61,7 @@ class CredentialContract(StoreFixtures):
     async def test_the_first_key_is_made_once_and_keys_in_use_stay(
         self, store: Store, other: Store
     ) -> None:
-        """What was encrypted with a key that is gone would be lost."""
+        """Without its key, encrypted data would be lost."""
         first, second = (
             WrappedKey(key_id=name, wrapped_by="w", wrapped=b"x", created_at=minute_at(0))
             for name in ("k1", "k2")
@@ -80,7 +80,7 @@ class CredentialContract(StoreFixtures):
     async def test_a_secret_is_the_same_for_all_from_its_first_use(
         self, store: Store, other: Store
     ) -> None:
-        """Two processes that ask for it first at the same moment included."""
+        """Even if two processes ask for it first at the same time."""
         secrets: list[bytes] = []
 
         async def ask(asked: Store) -> None:

@@ -21,7 +21,7 @@ class DatabaseContract(StoreFixtures):
     """SQL statements and versions of database schemas."""
 
     async def test_statements_come_back_newest_first_for_whom_they_are(self, store: Store) -> None:
-        """By project, caller and time; old ones are forgotten."""
+        """By project, caller and time; old ones are deleted."""
         first = StoredStatement(
             statement_id="1",
             at="2026-07-01T10:00:00.000Z",
@@ -52,7 +52,7 @@ class DatabaseContract(StoreFixtures):
         assert pruned == PrunedCounts(statements=2)
 
     async def test_versions_of_a_schema_come_back_newest_first(self, store: Store) -> None:
-        """The last one with its content, lists without."""
+        """The latest with its content, lists without."""
         for version in (sample_schema(1), sample_schema(2, connection=HOSTILE), sample_schema(2)):
             assert await store.schemas.add(version)
 
@@ -66,14 +66,14 @@ class DatabaseContract(StoreFixtures):
         assert await store.schemas.versions(SAMPLE_PROJECT, "shop", limit=1) == versions[:1]
 
     async def test_a_version_of_a_schema_is_numbered_once(self, store: Store) -> None:
-        """Of two processes that see the same change, one is told that it came too late."""
+        """Of two processes that see a change, one is told that it was too late."""
         assert await store.schemas.add(sample_schema(1))
         assert not await store.schemas.add(sample_schema(1, digest="other"))
 
         assert await store.schemas.latest(SAMPLE_PROJECT, "shop") == sample_schema(1)
 
     async def test_a_version_of_a_schema_is_seen_again(self, store: Store) -> None:
-        """The latest moment stays, in whatever order they come."""
+        """The latest time stays, in whatever order they arrive."""
         await store.schemas.add(sample_schema(1))
         for day in ("03", "02"):
             at = f"2026-07-{day}T12:00:00.000Z"
@@ -83,7 +83,7 @@ class DatabaseContract(StoreFixtures):
         assert schema == sample_schema(1, seen_at="2026-07-03T12:00:00.000Z")
 
     async def test_old_versions_of_schemas_go_but_never_a_last_one(self, store: Store) -> None:
-        """Not by age, and not by size."""
+        """Neither by age nor by size."""
         for version in (*map(sample_schema, (1, 20, 21, 22)), sample_schema(1, connection="old")):
             await store.schemas.add(version)
 

@@ -22,7 +22,7 @@ class DetectionContract(StoreFixtures):
     """The log of detected intents."""
 
     async def test_detections_come_back_as_they_were(self, store: Store) -> None:
-        """Newest first; any text is kept."""
+        """Newest first, with any text."""
         first = sample_detection(1, message=HOSTILE, conversation=HOSTILE, rival=HOSTILE)
         second = sample_detection(2, message=None, outcome="none", intent="", remembered=True)
 
@@ -57,7 +57,7 @@ class DetectionContract(StoreFixtures):
         assert [(count.count, count.remembered) for count in counts] == [(4, 0), (1, 1), (1, 0)]
 
     async def test_detections_are_forgotten_by_project_age_and_size(self, store: Store) -> None:
-        """Each limit by itself, and a project at once."""
+        """By each limit separately, and by project."""
         await store.detections.append(
             [sample_detection(minute, message="x" * 900) for minute in range(9)]
         )

@@ -11,16 +11,16 @@ __all__ = ["StoreFixtures"]
 
 
 class StoreFixtures:
-    """An empty store under test, and a second one on the same place."""
+    """An empty store under test, and a second one on the same database."""
 
     @pytest.fixture
     def store_url(self) -> str:
-        """Address of an empty place, a new one for each test; every subclass says which."""
+        """URL of an empty database, a new one for each test; subclasses override it."""
         raise NotImplementedError
 
     @pytest.fixture
     def make(self, store_url: str) -> Callable[[], Store]:
-        """Builds one more store on the same place."""
+        """Builds another store on the same database."""
         return lambda: make_store(store_url)
 
     @pytest.fixture
@@ -38,7 +38,7 @@ class StoreFixtures:
         make: Callable[[], Store],
         store: Store,  # noqa: ARG002 - opened first
     ) -> AsyncGenerator[Store]:
-        """A second store on the same place, as another process would have it."""
+        """A second store on the same database, as in another process."""
         other = make()
         await other.open()
         yield other

@@ -1,4 +1,4 @@
-"""The store contract for opening, and use by several processes at once."""
+"""The store contract for opening, and for use by several processes."""
 
 import sys
 from collections.abc import Callable
@@ -22,15 +22,15 @@ __all__ = ["OpeningContract"]
 
 @pytest.mark.anyio
 class OpeningContract(StoreFixtures):
-    """A store is opened, used by several processes at once, and found again."""
+    """Opening a store, using it from several processes, and reopening it."""
 
     async def test_it_satisfies_the_protocols(self, store: Store) -> None:
-        """`plugins.make` refuses what does not."""
+        """`plugins.make` rejects others."""
         assert isinstance(store, Store)
         assert isinstance(store, StoreMaintenance)
 
     async def test_a_new_store_is_empty(self, store: Store) -> None:
-        """Nothing but the default project, and the reference to that of the samples."""
+        """Only the default project, and the reference to the project of the samples."""
         sizes = await store.sizes()
 
         assert sizes.pop("total") > 0
@@ -40,7 +40,7 @@ class OpeningContract(StoreFixtures):
     async def test_what_was_kept_is_there_after_opening_again(
         self, store: Store, make: Callable[[], Store]
     ) -> None:
-        """Closing twice does nothing."""
+        """Closing is idempotent."""
         await store.audit.append([sample_record()])
         await store.close()
         await store.close()
@@ -65,7 +65,7 @@ class OpeningContract(StoreFixtures):
     async def test_two_processes_write_and_read_one_store_at_once(
         self, store: Store, store_url: str
     ) -> None:
-        """Nothing is lost and nobody fails."""
+        """Nothing is lost and no process fails."""
         async with (
             await anyio.open_process([sys.executable, "-c", WRITER, store_url]) as writer,
             create_task_group() as group,
@@ -80,7 +80,7 @@ class OpeningContract(StoreFixtures):
         assert (await store.sizes())["audit"] == 400
 
     async def test_a_cancelled_write_happened_or_not(self, store: Store) -> None:
-        """A client that goes away leaves nothing half done, and the store works on."""
+        """A disconnected client leaves nothing half done, and the store remains usable."""
         records = [sample_record(minute) for minute in range(200)]
 
         async with create_task_group() as group:
@@ -93,7 +93,7 @@ class OpeningContract(StoreFixtures):
         assert (await store.sizes())["audit"] == 200
 
     async def test_a_store_exists_once_it_was_opened(self, make: Callable[[], Store]) -> None:
-        """Asking makes nothing."""
+        """The check creates nothing."""
         store = make()
         assert isinstance(store, StoreMaintenance)
         assert not await store.exists()

@@ -18,7 +18,7 @@ class ResultContract(StoreFixtures):
     """Large results that are read in pages."""
 
     async def test_results_come_back_by_handle(self, store: Store) -> None:
-        """Any bytes, many of them; unknown handles give None, whatever a client makes up."""
+        """Any bytes, even many; unknown handles return None, whatever a client sends."""
         large = sample_result("one", caller_id=HOSTILE, body=bytes(range(256)) * 40_000)
         await store.results.save(large)
 
@@ -27,7 +27,7 @@ class ResultContract(StoreFixtures):
         assert await store.results.get(HOSTILE) is None
 
     async def test_expired_results_go_and_then_the_oldest(self, store: Store) -> None:
-        """Bytes count as they are read."""
+        """Sizes count uncompressed."""
         hours = {"gone": "11:59", "first": "12:10", "second": "12:20", "third": "12:30"}
         for handle, hour in hours.items():
             expires_at = f"2026-07-28T{hour}:00.000Z"

@@ -60,10 +60,10 @@ __all__ = [
 
 
 SAMPLE_PROJECT = "file-project"
-"""The project of all samples: defined in a file, so that the store has only a reference to it."""
+"""The project of all samples: defined in a file, so that the store only has a reference to it."""
 
 HOSTILE = "\x00 \x1a0000 \ud800 é 🚀 '\"; DROP TABLE audit; --"
-"""What a client may send as the value of any text."""
+"""A text that a client may send as any value."""
 
 NOW = "2026-07-28T12:00:00.000Z"
 
@@ -105,11 +105,11 @@ audit_records = st.builds(
     response_sha256=st.none() | _texts,
     detail=st.dictionaries(_texts, _json, max_size=4),
 )
-"""Any record that types allow, text that no database likes included."""
+"""Any valid record, including texts that databases cannot store."""
 
 
 def sample_record(minute: int = 0, **changes: object) -> AuditRecord:
-    """A plain record of one minute of a fixed day."""
+    """A simple record of a minute of a fixed day."""
     record = AuditRecord(
         record_id=f"{minute:032x}",
         at=f"2026-07-28T{minute // 60:02d}:{minute % 60:02d}:00.000Z",
@@ -121,7 +121,7 @@ def sample_record(minute: int = 0, **changes: object) -> AuditRecord:
 
 
 def sample_token(token_id: str, name: str) -> StoredToken:
-    """A plain token."""
+    """A simple token."""
     return StoredToken(token_id=token_id, name=name, prefix="tg_", digest="0" * 64)
 
 
@@ -161,7 +161,7 @@ def sample_server(name: str, **changes: object) -> StoredServer:
 
 
 def sample_snapshot(server: str, **changes: object) -> StoredSnapshot:
-    """What a server listed."""
+    """The listing of a server."""
     snapshot = StoredSnapshot(
         project_id=SAMPLE_PROJECT,
         server=server,
@@ -279,7 +279,7 @@ def sample_thread(thread_id: str) -> StoredThread:
 
 
 async def append_turn(store: Store, thread_id: str, turn_id: str, **more: Any) -> int:
-    """Keep a question and its answer."""
+    """Write a question and its answer."""
     bodies = ({"content": HOSTILE, "calls": [{"id": "c", "n": 1.5}]}, {"content": "yes"})
     messages = [
         StoredMessage(
@@ -319,7 +319,7 @@ async def decide_approval(
 
 
 async def fill_store(store: Store) -> None:
-    """Write a little of everything."""
+    """Write some rows of every kind."""
     await store.projects.add_references(["other"])
     await store.servers.save(sample_server("git", server_id="1", alias=HOSTILE))
     await store.catalog.save_snapshot(sample_snapshot("git"))
@@ -329,7 +329,7 @@ async def fill_store(store: Store) -> None:
 
 
 async def store_contents(store: Store) -> list[object]:
-    """What `fill_store` wrote, as it is read back."""
+    """Read what `fill_store` wrote."""
     return [
         await store.servers.select(SAMPLE_PROJECT),
         await store.catalog.snapshots(SAMPLE_PROJECT),

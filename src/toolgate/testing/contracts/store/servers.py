@@ -24,7 +24,7 @@ class ServerContract(StoreFixtures):
     """Stored servers."""
 
     async def test_servers_come_back_as_they_were_saved_by_name(self, store: Store) -> None:
-        """Configurations keep every value and the order of their keys."""
+        """Configurations keep all values and the order of their keys."""
         time = sample_server(
             "time", config={"url": HOSTILE, "b": {"z": 1, "a": [2**70, None, 0.1]}}
         )
@@ -39,7 +39,7 @@ class ServerContract(StoreFixtures):
         )
 
     async def test_saving_a_server_again_replaces_it(self, store: Store) -> None:
-        """The id is the identity, so a rename keeps everything else."""
+        """The id identifies a server, so a rename keeps everything else."""
         git = sample_server("git")
         await store.servers.save(git)
 
@@ -48,7 +48,7 @@ class ServerContract(StoreFixtures):
         assert await store.servers.select(SAMPLE_PROJECT) == [replace(git, name="vcs", alias="git")]
 
     async def test_a_name_is_taken_once_per_project(self, store: Store) -> None:
-        """The second is refused and changes nothing; another project may use the name."""
+        """The second one is rejected without changes; another project may use the name."""
         await store.projects.add_references(["other"])
         git = sample_server("git")
         await store.servers.save(git)
@@ -60,7 +60,7 @@ class ServerContract(StoreFixtures):
         assert await store.servers.select(SAMPLE_PROJECT) == [git]
 
     async def test_a_server_of_an_unknown_project_is_refused(self, store: Store) -> None:
-        """Rows without a tenant would belong to nobody."""
+        """Rows without a project would belong to nobody."""
         with pytest.raises(StoreError):
             await store.servers.save(sample_server("git", project_id="nobody"))
 
@@ -69,7 +69,7 @@ class ServerContract(StoreFixtures):
         await store.servers.save(sample_server("git", project_id="nobody"))
 
     async def test_deleting_a_server_says_whether_there_was_one(self, store: Store) -> None:
-        """Nothing else goes."""
+        """Nothing else is deleted."""
         git, time = sample_server("git"), sample_server("time")
         await store.servers.save(git)
         await store.servers.save(time)

@@ -26,7 +26,7 @@ class ThreadContract(StoreFixtures):
     """Chat threads, their messages, and stored prompts."""
 
     async def test_one_turn_at_a_time_has_a_thread(self, store: Store, other: Store) -> None:
-        """Whichever process asks; one that is not heard of any more loses it."""
+        """From any process; a turn that is not renewed loses it."""
         lease = await store.threads.begin_turn(
             sample_thread("t1"), turn_id="one", until=minute_at(30), now=minute_at(1)
         )
@@ -55,7 +55,7 @@ class ThreadContract(StoreFixtures):
     async def test_messages_are_numbered_in_the_order_in_which_they_are_kept(
         self, store: Store, other: Store
     ) -> None:
-        """Without gaps and never twice, whoever writes at the same time."""
+        """Without gaps and duplicates, even with concurrent writers."""
         await store.threads.begin_turn(
             sample_thread("t1"), turn_id="one", until=minute_at(30), now=minute_at(1)
         )
@@ -73,7 +73,7 @@ class ThreadContract(StoreFixtures):
         assert messages[0].notes == {"policy": "keep"}
 
     async def test_a_page_of_messages_has_the_newest_before_a_number(self, store: Store) -> None:
-        """Oldest first; without a limit all of them."""
+        """Oldest first; all of them without a limit."""
         await store.threads.begin_turn(
             sample_thread("t1"), turn_id="one", until=minute_at(30), now=minute_at(1)
         )
@@ -91,7 +91,7 @@ class ThreadContract(StoreFixtures):
         assert await numbers(before=1, limit=3) == []
 
     async def test_what_a_turn_made_and_spent_comes_back(self, store: Store) -> None:
-        """Also what was written in several parts; taking a turn back keeps what it cost."""
+        """Even if written in several parts; deleting a turn keeps its costs."""
         await store.threads.begin_turn(
             sample_thread("t1"), turn_id="one", until=minute_at(30), now=minute_at(1)
         )
@@ -128,7 +128,7 @@ class ThreadContract(StoreFixtures):
         assert len(await store.threads.spending("t1")) == 3
 
     async def test_a_thread_can_be_forgotten_and_keeps_what_was_set(self, store: Store) -> None:
-        """Or be removed with all that belongs to it."""
+        """Or it can be deleted with its contents."""
         settings = {"retrieval": "forced", "text": HOSTILE}
         saved = await store.threads.save_settings(sample_thread("t1"), settings, now=minute_at(1))
         assert saved.settings == settings
@@ -143,7 +143,7 @@ class ThreadContract(StoreFixtures):
         assert await store.threads.select(SAMPLE_PROJECT, None) == []
 
     async def test_texts_of_prompts_are_kept_in_every_version(self, store: Store) -> None:
-        """Of one prompt all, oldest first; of all prompts the last."""
+        """All versions of a prompt, oldest first; the last version of all prompts."""
         versions = [
             StoredPrompt(
                 project_id=SAMPLE_PROJECT,

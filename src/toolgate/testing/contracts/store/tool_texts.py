@@ -31,10 +31,10 @@ def _links(*numbers: int) -> list[TextLink]:
 
 @pytest.mark.anyio
 class ToolTextContract(StoreFixtures):
-    """Which tool has which text, and the models whose vectors are stored."""
+    """The text of each tool, and the models with stored vectors."""
 
     async def test_texts_become_what_was_said_last(self, store: Store) -> None:
-        """And what is said again changes nothing."""
+        """Writing the same again changes nothing."""
         assert await store.catalog.texts.links(DEFAULT_PROJECT) == {}
         assert await store.catalog.texts.link(DEFAULT_PROJECT, "s", _links(1, 2, 3)) == 3
         assert await store.catalog.texts.link(DEFAULT_PROJECT, "s", _links(1, 2, 3)) == 0
@@ -54,7 +54,7 @@ class ToolTextContract(StoreFixtures):
         assert await store.catalog.texts.counts("another") == ToolTextCounts(tools=0, servers=0)
 
     async def test_any_text_names_a_server_or_a_tool(self, store: Store) -> None:
-        """Names come from servers, which write what they like."""
+        """Names come from servers, which can send anything."""
         link = TextLink(
             tool=HOSTILE,
             text_hash=_hash(1),
@@ -71,7 +71,7 @@ class ToolTextContract(StoreFixtures):
     async def test_a_forgotten_server_names_the_texts_that_nobody_else_has(
         self, store: Store
     ) -> None:
-        """Two of its tools may have one text."""
+        """Two of its tools may share a text."""
         again = TextLink(tool="again", text_hash=_hash(1))
         await store.catalog.texts.link(DEFAULT_PROJECT, "s", [*_links(0, 1, 2), again])
         await store.catalog.texts.link(DEFAULT_PROJECT, "t", _links(2, 3))
@@ -85,7 +85,7 @@ class ToolTextContract(StoreFixtures):
     async def test_tools_of_servers_without_a_listing_are_pruned_when_they_are_old(
         self, store: Store
     ) -> None:
-        """Those of the others stay."""
+        """Those of other servers stay."""
         for server in ("s", "t"):
             await store.catalog.texts.link(DEFAULT_PROJECT, server, _links(1))
         listing = StoredSnapshot(

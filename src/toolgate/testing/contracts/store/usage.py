@@ -30,7 +30,7 @@ class UsageContract(StoreFixtures):
     async def test_searches_come_back_newest_first_with_what_became_of_them(
         self, store: Store
     ) -> None:
-        """As they were, whatever is in their texts."""
+        """Unchanged, with any text."""
         first = sample_search(1, query=HOSTILE, conversation=HOSTILE, weak=True)
         second = sample_search(2, vector=b"", model="", margin=None, shown=())
         uses = [sample_use(3, 1, tool=HOSTILE), sample_use(4, 1, outcome="wrong")]
@@ -42,7 +42,7 @@ class UsageContract(StoreFixtures):
         assert searches == [UsageEntry(search=second), UsageEntry(search=first, uses=tuple(uses))]
 
     async def test_the_usage_log_gives_the_searches_that_are_wanted(self, store: Store) -> None:
-        """Of one project always; of a caller, with uses, since a moment where that is asked for."""
+        """Always of one project; optionally of a caller, with uses, since a time."""
         searches = [sample_search(minute) for minute in range(4)]
         searches += [sample_search(4, caller_id="ann"), sample_search(5, project_id="other")]
         await store.usage.append(
@@ -64,7 +64,7 @@ class UsageContract(StoreFixtures):
         assert await numbers(project_id="nobody") == []
 
     async def test_a_use_waits_for_its_search(self, store: Store) -> None:
-        """They are written by turns; what is written twice is there once."""
+        """They are written alternately; duplicates are dropped."""
         await store.usage.append([], [sample_use(2, 1)])
         assert await store.usage.select(UsageFilter(project_id=SAMPLE_PROJECT)) == []
 
@@ -75,7 +75,7 @@ class UsageContract(StoreFixtures):
         assert searches == [UsageEntry(search=sample_search(1), uses=(sample_use(2, 1),))]
 
     async def test_a_batch_of_usage_is_written_whole_or_not_at_all(self, store: Store) -> None:
-        """Otherwise it would be written twice when it is tried again."""
+        """Otherwise a retry would write it twice."""
         with pytest.raises(StoreError):
             await store.usage.append(
                 [sample_search(1), sample_search(2, margin="none")], [sample_use(3, 1)]
@@ -85,7 +85,7 @@ class UsageContract(StoreFixtures):
         assert (sizes["usage_searches"], sizes["usage_uses"]) == (0, 0)
 
     async def test_a_project_can_be_forgotten(self, store: Store) -> None:
-        """And only that."""
+        """Without affecting others."""
         await store.usage.append(
             [sample_search(1), sample_search(2, project_id="other")],
             [sample_use(3, 1), sample_use(4, 2, project_id="other")],
@@ -98,7 +98,7 @@ class UsageContract(StoreFixtures):
         assert (sizes["usage_searches"], sizes["usage_uses"]) == (1, 1)
 
     async def test_the_usage_log_stays_within_its_limits(self, store: Store) -> None:
-        """In days and in bytes, the oldest first, uses with their searches."""
+        """In days and bytes, oldest first, uses together with their searches."""
         searches = [sample_search(minute) for minute in range(60)]
         searches.append(sample_search(90, at="2026-01-01T00:00:00.000Z"))
         uses = [sample_use(70 + minute, minute) for minute in range(20)]

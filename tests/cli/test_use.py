@@ -104,7 +104,7 @@ def test_search_says_that_nothing_fits_where_other_tools_would(
 
     results = command("search", *wanted, "--explain", "--json").json["results"]
     assert results
-    assert all(result["reasons"]["ahead"] < 0 for result in results)
+    assert all(result["reasons"]["background_margin"] < 0 for result in results)
     assert all(result["weak"] for result in results)
 
 
@@ -146,7 +146,7 @@ def test_call_gives_a_part_of_a_result_in_a_format(command: Command, folder: Pat
     assert (done.status, done.out) == (SUCCESS, "sum\n5\n")
     assert command(*add, "--select", ".sum + 1").out == "6\n"
     refused = command(*add, "--select", ".[")
-    assert "'select' is no valid jq filter" in refused.err
+    assert "'select' is not a valid jq filter" in refused.err
     assert command(*add, "--format", "xml").status == USAGE_ERROR
 
 

@@ -122,7 +122,11 @@ async def test_what_tools_do_elsewhere_speaks_against_those_that_are_there() -> 
     """The words are those of the first tool, but what is asked for is done by others."""
     served, unserved = await asked("read the file notes.txt", "read my text messages")
 
-    assert served.hits[0].fields["ahead"] > 0 > unserved.hits[0].fields["ahead"]
+    assert (
+        served.hits[0].fields["background_margin"]
+        > 0
+        > unserved.hits[0].fields["background_margin"]
+    )
     assert [hits[0].key for hits in (served.hits, unserved.hits)] == ["f:read_file"] * 2
     assert not served.hits[0].fields.get("weak")
     assert unserved.fit != "good"
@@ -135,5 +139,5 @@ async def test_another_embedder_is_asked_for_the_tools_alone() -> None:
     (answer,) = await asked("read a text file", embedder=embedder)
 
     assert len(embedder.documents) == 3 * 3
-    assert answer.hits[0].fields["ahead"] is None
+    assert answer.hits[0].fields["background_margin"] is None
     assert not answer.hits[0].fields.get("weak")

@@ -193,8 +193,8 @@ def saying(content: object) -> Json:
         (chat_reply([pick(4)]), "the number of a tool that it was not shown"),
         (chat_reply([pick(1), pick(0)]), "the number of a tool that it was not shown"),
         (chat_reply([{"tool": "github:create_issue"}]), "a pick without the number of a tool"),
-        (chat_reply([pick(1, 1.2)]), "a relevance that is no number from 0 to 1"),
-        (chat_reply([pick(1, why=["x"])]), "a reason that is no text"),
+        (chat_reply([pick(1, 1.2)]), "a relevance that is not a number from 0 to 1"),
+        (chat_reply([pick(1, why=["x"])]), "a reason that is not text"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

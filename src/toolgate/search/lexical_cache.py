@@ -95,7 +95,7 @@ class LexicalCache:
         try:
             restored_index = await anyio.to_thread.run_sync(self._read, self._path, tools)
         except Exception as error:  # noqa: BLE001 - damage can lead to any error; tools are read anew
-            log.info("kept words cannot be used", extra={"reason": repr(error)})
+            log.info("cached words cannot be used", extra={"reason": repr(error)})
             return None
         if (
             restored_index is not None
@@ -146,7 +146,7 @@ class LexicalCache:
         try:
             await anyio.to_thread.run_sync(_write, self._path, self._fingerprint_of, state, vectors)
         except OSError as error:
-            log.warning("words are not kept", extra={"error": str(error)})
+            log.warning("words are not cached", extra={"error": str(error)})
         else:
             assert state.index is not None
             self._segment = state.index.segments[0]

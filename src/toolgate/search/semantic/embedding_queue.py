@@ -201,7 +201,7 @@ class EmbeddingQueue:
                 self.phase = "resting"
                 await anyio.sleep(_SETTLE_AGAIN_S)
         except Exception:
-            log.exception("vectors of tools were not kept")
+            log.exception("vectors of tools were not stored")
         self.phase = "idle"
 
     async def _keep_house(self) -> None:

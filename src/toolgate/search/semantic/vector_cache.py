@@ -293,14 +293,14 @@ class VectorCache:
             result = await work()
         except Exception as error:  # noqa: BLE001 - a store of anybody; memory goes on
             reason = error.failed if isinstance(error, StoreError) else repr(error)
-            self._metrics.failed(f"Vectors cannot be kept: {reason}", utc_now())
+            self._metrics.failed(f"Vectors cannot be stored: {reason}", utc_now())
             self._resting_until = monotonic() + _REST_S
             if not self._is_failing:
-                log.warning("vectors are not kept", extra={"error": reason})
+                log.warning("vectors are not stored", extra={"error": reason})
             self._is_failing = True
             return None
         if self._is_failing:
-            log.info("vectors are kept again")
+            log.info("vectors are stored again")
         self._is_failing = False
         return result
 

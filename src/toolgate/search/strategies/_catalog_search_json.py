@@ -154,7 +154,7 @@ def _hit(result: object, query: str) -> Hit:
     if not isinstance(key, str):
         raise ServiceError("a result without toolKey")
     if not isinstance(explanation, str | None):
-        raise ServiceError("an explanation that is no text")
+        raise ServiceError("an explanation that is not text")
     fields: Json = {"query": query[:200]}
     if fields_sent.get("weak") is True:
         fields["weak"] = True
@@ -177,4 +177,4 @@ def share_of(value: object) -> float:
     # NaN fails the comparison, too.
     if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1:
         return float(value)
-    raise ServiceError("a relevance that is no number from 0 to 1")
+    raise ServiceError("a relevance that is not a number from 0 to 1")

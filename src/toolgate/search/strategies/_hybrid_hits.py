@@ -124,7 +124,7 @@ class HitBuilder:
         if request.learned is not None and state.vectors is not None:
             shift = request.learned.line.shift(self._embedder.identity)
         if shift:
-            hits = [replace(hit, fields={**hit.fields, "line_shift": shift}) for hit in hits]
+            hits = [replace(hit, fields={**hit.fields, "cutoff_shift": shift}) for hit in hits]
         # The tools of a later step of a request are behind those of the first for another reason.
         if len(ranking.parts) == 1:
             line = _FAR_BEHIND * hits[0].relevance
@@ -241,14 +241,14 @@ class HitBuilder:
             "query": ranking.query[:200],
             "matched": matched,
             "cosine": evidence.cosine,
-            "covered": round(evidence.covered, 4),
-            "found": round(evidence.word_share, 4),
-            "words": evidence.words,
-            "said": evidence.n_words,
-            "named": round(evidence.named, 4),
+            "bm25_coverage": round(evidence.covered, 4),
+            "word_coverage": round(evidence.word_share, 4),
+            "content_words": evidence.words,
+            "total_words": evidence.n_words,
+            "name_coverage": round(evidence.named, 4),
             "name_share": round(evidence.name_share, 4),
-            "ahead": None if evidence.ahead is None else round(evidence.ahead, 4),
-            "rivals": round(evidence.rivals, 4),
+            "background_margin": None if evidence.ahead is None else round(evidence.ahead, 4),
+            "close_competitors": round(evidence.rivals, 4),
             "margin": round(self._calibration.margin(evidence), 4),
             "score": round(float(ranking.scores[at]), 4),
             **ranking.lift.fields(slot),

@@ -113,7 +113,7 @@ def picked(text: str, candidates: Sequence[Hit]) -> list[Hit]:
         if not 1 <= number <= len(candidates):
             raise ServiceError("the number of a tool that it was not shown")
         if not isinstance(why, str):
-            raise ServiceError("a reason that is no text")
+            raise ServiceError("a reason that is not text")
         hits.setdefault(number, _hit(candidates[number - 1], pick.get("relevance"), why))
     return list(hits.values())
 

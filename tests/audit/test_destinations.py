@@ -180,7 +180,7 @@ async def test_a_syslog_that_is_not_there_is_an_error_of_the_place() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    with pytest.raises(StoreError, match="does not take the audit log"):
+    with pytest.raises(StoreError, match="does not accept the audit log"):
         await SyslogSink(address).append(records(1))
 
 
@@ -249,7 +249,7 @@ class Broken:
 
     async def append(self, records: Any) -> None:
         if self.is_broken:
-            raise StoreError("The store did not work: attempt to write a readonly database.")
+            raise StoreError("The store failed: attempt to write a readonly database.")
         self.kept += records
 
 
@@ -412,7 +412,7 @@ async def test_what_administrators_change_is_recorded_first_where_nothing_goes_u
         before = await changes_of(app)
 
         async def refuse(_: Any) -> None:
-            raise StoreError("The store did not work: database or disk is full.")
+            raise StoreError("The store failed: database or disk is full.")
 
         with monkeypatch.context() as patch:
             patch.setattr(app.store.audit, "append", refuse)
@@ -445,7 +445,7 @@ async def test_administrators_go_on_where_the_audit_may_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def refuse(_: Any) -> None:
-        raise StoreError("The store did not work: database or disk is full.")
+        raise StoreError("The store failed: database or disk is full.")
 
     async with memory_app({}, Settings(auth="required")) as app:
         with monkeypatch.context() as patch:

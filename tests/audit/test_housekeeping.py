@@ -51,7 +51,7 @@ class Watched(SqliteStore):
         self.turns += 1
         try:
             if self.broken:
-                raise StoreError("The store did not work: it is full.")
+                raise StoreError("The store failed: it is full.")
             return await super().prune(retention, now=now, configured=configured, sign=sign)
         finally:
             if self.turns == self.until:

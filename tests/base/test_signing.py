@@ -27,7 +27,7 @@ def test_any_change_is_noticed(payload: dict[str, object], data: st.DataObject) 
 
 @given(st.text())
 def test_any_other_text_is_refused_with_a_clear_error(text: str) -> None:
-    with pytest.raises(HandleError, match="not one that this gateway gave out"):
+    with pytest.raises(HandleError, match="not issued by this gateway"):
         SIGNER.check("handle", text)
 
 

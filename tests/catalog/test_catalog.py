@@ -118,7 +118,7 @@ async def test_a_name_that_no_key_can_carry_is_refused_with_one_that_can(name: s
 
 async def test_names_that_clients_cannot_tell_apart_are_refused() -> None:
     async with memory_app({"my_server": FakeUpstream()}) as app:
-        with pytest.raises(SettingError, match="cannot tell apart"):
+        with pytest.raises(SettingError, match="cannot distinguish"):
             await app.gateway.manage.servers.add(ME, "My-Server", {"command": "true"})
 
 

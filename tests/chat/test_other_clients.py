@@ -55,7 +55,7 @@ async def test_the_list_of_fields_is_the_one_that_is_configured() -> None:
             {"messages": [{"role": "user", "content": "x"}], "metadata": {"room": 7}},
         )
         assert status == 400
-        assert "'metadata.room' is no name of a thread" in error["error"]["message"]
+        assert "'metadata.room' is not a name for a thread" in error["error"]["message"]
 
 
 @pytest.mark.parametrize("is_on", [True, False])
@@ -98,8 +98,8 @@ async def test_embeddings_are_those_of_the_search() -> None:
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
-        ({}, 400, "'input' is no text"),
-        ({"input": ""}, 400, "'input' is no text"),
+        ({}, 400, "'input' is neither a string"),
+        ({"input": ""}, 400, "'input' is neither a string"),
         ({"input": [[1, 2]]}, 400, "numbers of tokens"),
         ({"input": ["a"] * 2_049}, 400, "2,049 texts"),
         ({"input": "a", "model": "gpt"}, 404, "no embedding model 'gpt'"),

@@ -99,14 +99,14 @@ def test_rules_are_made_listed_with_their_places_and_removed(
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("permissions", "allow", "*", "--to", "anna"), "'anna' is nobody a rule can be for."),
+        (("permissions", "allow", "*", "--to", "anna"), "'anna' is not a valid subject of a rule."),
         (("permissions", "allow", "right=fly", "--to", "everyone"), "There is no right 'fly'."),
         (
             ("permissions", "allow", "*", "--to", "everyone", "--read-only", "--destructive"),
             "--read-only and --destructive exclude each other.",
         ),
         (("tokens", "create", "a/b"), "A token cannot be called 'a/b'."),
-        (("tokens", "create", "tg_x"), "that is how tokens themselves begin"),
+        (("tokens", "create", "tg_x"), "tokens themselves begin like that"),
         (("tokens", "create", "a", "--project", "none"), "There is no project 'none'."),
         (("tokens", "create", "a", "--expires", "soon"), "--expires got 'soon'."),
         (("tokens", "create", "a", "--limit", "calls=1"), "The limit 'calls' is 1."),

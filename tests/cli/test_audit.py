@@ -67,7 +67,7 @@ def test_json_has_every_field(audit: Answer) -> None:
     ("words", "expected"),
     [
         ([], [4, 3, 1]),
-        (["--intents"], [4, 3, 2, 1]),
+        (["--before"], [4, 3, 2, 1]),
         (["--action", "discover"], [1]),
         (["--server", "time"], [4]),
         (["--status", "timed_out"], [4]),

@@ -34,7 +34,7 @@ def test_no_configuration_is_fine(config: Path, toolgate: Run) -> None:
     ("text", "message"),
     [
         ("[serv]\nport = 1", "line 1: the key 'serv' does not exist."),
-        ("mode = ", "line 1, column 8: this is no valid TOML"),
+        ("mode = ", "line 1, column 8: this is not valid TOML"),
         ('[server.a]\ncommand = "${NOT_SET}"', "server 'a' needs the variable NOT_SET"),
     ],
     ids=["unknown key", "malformed", "missing variable"],
@@ -133,12 +133,12 @@ args = []
         "line 9: the key 'comand' in [server.a] does not exist.",
         "line 10: server.a.timeout_s is a text.",
         "line 13: server.b.args.0 is a list.",
-        "Servers 'b' and 'B' have names that clients cannot tell apart",
+        "Servers 'b' and 'B' have names that clients cannot distinguish",
         "line 16: server.c has no command, url or python.",
         "line 4: the key 'fil' in [import.1] does not exist.",
         "line 4: import.3 is a whole number.",
         "gone.json' does not exist.",
-        "bad.json, line 1, column 3: this is no valid JSON",
+        "bad.json, line 1, column 3: this is not valid JSON",
         "meta_tools contains 'y'.",
         "pinned contains 'x'.",
     ]

@@ -149,7 +149,7 @@ def test_a_newer_store_is_refused_as_a_wrong_configuration(db: Answer) -> None:
     status, out, err = db("upgrade")
 
     assert (status, out) == (2, "")
-    assert "has schema '9999', which a newer Toolgate made." in err
+    assert "has schema '9999', made by a newer Toolgate." in err
     assert err.count("\n") == 1
 
 

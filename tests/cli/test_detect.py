@@ -162,7 +162,7 @@ def test_a_pack_without_example_prompts_has_no_semantic_stage(
         (("--zone", "../x", "x"), "There is no time zone '../x'."),
         (("--stage", "magic", "x"), "There is no stage 'magic'."),
         (("--languages", "xx", "x"), "Available: de, en, es, fr."),
-        (("--pack", "nowhere", "x"), "nowhere is no folder."),
+        (("--pack", "nowhere", "x"), "nowhere is not a folder."),
         (("--file", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
         (("--file", "-", "x"), "A message and --file exclude each other."),
     ],

@@ -54,7 +54,7 @@ def test_doctor_uses_a_running_gateway(command: Command, serve: Serve, folder: P
     done = command("doctor")
     assert done.status == SUCCESS, done.out
     assert f"The gateway runs at {gateway.address} (process {gateway.process.pid}" in done.out
-    assert "server small: Ready, 2025-11-25 (handshake), 3 tools." in done.out
+    assert "server small: Ready, protocol 2025-11-25, 3 tools." in done.out
     assert small_servers(folder) == before
 
 

@@ -106,5 +106,5 @@ def test_a_folder_with_something_in_it_is_not_written_to(toolgate: Run, tmp_path
     done = toolgate("embedder", "export", str(source), str(tmp_path / "out"))
 
     assert done.returncode == USAGE_ERROR
-    assert "is there already" in done.stderr
+    assert "already exists" in done.stderr
     assert (tmp_path / "out" / "mine").read_text(encoding="utf-8") == "keep me"

@@ -108,7 +108,7 @@ def test_a_dry_run_shows_what_was_found_without_secrets_and_writes_nothing(
         ("Codex", "time", ""),
         ("Claude Code", "local", ""),
     ]
-    assert "settings.json, line 1, column 3: this is no valid JSON" in done.stderr
+    assert "settings.json, line 1, column 3: this is not valid JSON" in done.stderr
     assert "Would write: ~/.config/toolgate/toolgate.toml" in done.stderr
     assert digests(home) == before
 
@@ -319,7 +319,7 @@ def test_a_broken_configuration_is_not_written_over(home: Path, toolgate: Run) -
     config_of(home).write_text("mode = ")
     done = toolgate("init", "--no-check", "--yes")
     assert done.returncode == 2
-    assert "line 1, column 8: this is no valid TOML" in done.stderr
+    assert "line 1, column 8: this is not valid TOML" in done.stderr
     assert config_of(home).read_text() == "mode = "
 
 
@@ -467,7 +467,7 @@ def test_files_that_cannot_be_read_are_told_apart_from_files_without_servers(
     only(home, cursor='{\n"mcpServers": ["a"]}')
     done = toolgate("init", "--no-check", "--yes")
     assert done.returncode == 3
-    assert "mcp.json, line 2: mcpServers is no object with servers by name." in done.stderr
+    assert "mcp.json, line 2: mcpServers is not an object with servers by name." in done.stderr
     assert "No MCP servers were found in the readable files of other clients" in done.stderr
 
 

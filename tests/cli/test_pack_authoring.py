@@ -98,7 +98,7 @@ def test_a_folder_that_is_there_is_never_written_over(refunds: Path, command: Co
     done = command("pack", "new", "refunds")
 
     assert done.status == 2
-    assert "is there already" in done.err
+    assert "already exists" in done.err
     assert (refunds / "pack.toml").read_bytes() == before
 
 
@@ -165,15 +165,13 @@ def test_lint_names_each_fault_with_file_line_and_how_to_mend_it(
         ("missing-part", "rules/refunds.md", None),
         ("missing-out-of-context", "rules/refunds.md", None),
         ("missing-rules", "", None),
-        ("unasked-tool", "intents/refunds.txt", None),
+        ("tool-without-prompt", "intents/refunds.txt", None),
     } <= found
     texts = [each["text"] for each in done.json["findings"]]
     assert "The rules lack the part of the tool 'delete_refund'." in texts
     assert "The rules lack the part DECISION TREE." in texts
     assert "No prompt of refunds asks for what the tool 'delete_refund' does." in texts
-    assert any(
-        "stands in intents/parcels.txt:2 already, as a message for parcels" in t for t in texts
-    )
+    assert any("is also in intents/parcels.txt:2, as a message for parcels" in t for t in texts)
     assert all(each["mend"] and each["level"] for each in done.json["findings"])
 
 

@@ -69,7 +69,7 @@ def test_doctor_names_the_file_of_a_pack_that_cannot_be_used(place: Path, comman
     assert "ok       packs: 2 packs enabled: sales, schema." in good.out
     assert bad.status == 1
     path = place / "packs" / "sales" / "intents" / "orders.toml"
-    assert f"{path}:1: this is no valid TOML" in bad.out.replace("\n         ", " ")
+    assert f"{path}:1: this is not valid TOML" in bad.out.replace("\n         ", " ")
 
 
 def test_dev_stands_over_the_configuration(place: Path) -> None:

@@ -76,7 +76,7 @@ def test_serve_says_where_to_connect_and_how_each_server_is(serve: Serve) -> Non
     assert f"toolgate {gateway.address}/mcp" in gateway.line("Claude Code")
     entry = json.loads(gateway.line("mcpServers").partition("{")[2].join(["{", ""]))
     assert entry == {"mcpServers": {"toolgate": {"url": f"{gateway.address}/mcp"}}}
-    assert "ready, 2025-11-25, 3 tools" in gateway.line("small")
+    assert "ready, protocol 2025-11-25, 3 tools" in gateway.line("small")
     assert get(f"{gateway.address}/readyz") == {"ready": True}
 
 
@@ -196,7 +196,7 @@ def test_a_port_that_another_program_has_is_one_sentence_with_what_to_do(
     with socket.create_server(("127.0.0.1", 0)) as other:
         done = toolgate("serve", "--port", str(other.getsockname()[1]))
     assert done.returncode == USAGE_ERROR
-    assert "taken by another program" in done.stderr
+    assert "used by another program" in done.stderr
     assert "Traceback" not in done.stderr
     assert small_servers(folder) == []
 

@@ -186,13 +186,13 @@ def test_header_and_variables_are_kept_as_written(command: Command, folder: Path
 @pytest.mark.parametrize(
     ("argv", "sentence"),
     [
-        (["x"], "no program on this machine"),
+        (["x"], "not a program on this machine"),
         (["x", "--url", "http://h/mcp", "--", "npx"], "exactly one"),
         (["x", "--url", "http://h/mcp", "--env", "A=b"], "--env cannot be used with"),
         (["x", "--header", "A=b", "--", "npx"], "--header cannot be used with"),
         (["x", "--env", "A", "--", "npx"], "--env got 'A'. Allowed: NAME=VALUE."),
         (["small", "--", "npx"], "There is a server 'small' already."),
-        (["x", "--url", "nonsense"], "no address of a server"),
+        (["x", "--url", "nonsense"], "not a server URL"),
     ],
     ids=["neither", "both", "env", "header", "pair", "twice", "url"],
 )
@@ -227,7 +227,7 @@ def test_a_server_of_a_file_is_disabled_in_its_file(command: Command, folder: Pa
 def test_test_says_era_tools_and_time(command: Command, folder: Path) -> None:
     tried = command("servers", "test", "small")
     assert tried.status == SUCCESS
-    assert tried.out.startswith("small works: 2025-11-25 (handshake), 3 tools, ")
+    assert tried.out.startswith("small works: protocol 2025-11-25, 3 tools, ")
     trial = command("servers", "test", "small", "--json").json
     assert trial["ok"] is True
     assert trial["ready_s"] > 0

@@ -163,5 +163,5 @@ def test_a_guard_that_cannot_work_is_found_by_a_check(command: Command, folder: 
     path.write_text(path.read_text(encoding="utf-8") + guard, encoding="utf-8")
     checked = command("config", "check")
     assert checked.status == USAGE_ERROR
-    assert "in deny of a guard is no expression" in checked.err
+    assert "in deny of a guard is not a regular expression" in checked.err
     assert "toolgate.toml, line" in checked.err

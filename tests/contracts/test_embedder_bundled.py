@@ -104,7 +104,7 @@ async def test_a_cut_off_file_is_a_clear_error(tmp_path: Path, share: float) -> 
 
     assert str(caught.value) == (
         "The embedding model 'model.npz' cannot be read: it is cut off or damaged. "
-        "Search goes on with words alone. Install Toolgate again, which brings the file back."
+        "Search goes on with words alone. Install Toolgate again; this restores the file."
     )
 
 

@@ -170,7 +170,7 @@ async def test_a_failure_that_stays_is_a_clear_error(service: Service, ask: Any)
 
     assert str(caught.value) == (
         f"The embedding service {service.url} failed: status 503. "
-        "See whether it runs, and search.embedder_options."
+        "Check whether it runs, and search.embedder_options."
     )
 
 

@@ -203,7 +203,7 @@ async def test_a_forgotten_session_is_told_as_such_and_ends_the_wire(
         await ask(wire)
 
     assert (caught.value.sent, caught.value.expired) == (False, True)
-    assert await wire.closed() == "The server has forgotten the session."
+    assert await wire.closed() == "The server no longer knows the session."
     await wire.aclose()
     assert "DELETE" not in {seen.method for seen in server.seen}
 
@@ -275,7 +275,7 @@ async def test_a_redirect_within_the_origin_is_followed_once_and_remembered(
     ("place", "message"),
     [
         ("http://127.0.0.1:1/mcp", "redirects to another one, http://127.0.0.1:1"),
-        ("/mcp?token=secret", "redirects in circles"),
+        ("/mcp?token=secret", "redirects in a loop"),
     ],
 )
 async def test_no_other_redirect_is_followed(
@@ -474,7 +474,7 @@ async def test_a_session_that_is_gone_while_nobody_asks_ends_the_wire(
 
     with anyio.fail_after(HANG_S):
         await greet(wire)
-        assert await wire.closed() == "The server has forgotten the session."
+        assert await wire.closed() == "The server no longer knows the session."
 
 
 @pytest.mark.anyio

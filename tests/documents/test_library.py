@@ -162,9 +162,9 @@ async def test_alias_and_description_can_be_changed_and_model_only_by_reindexing
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"name": "a b"}, "is no name of a collection"),
-        ({"name": ""}, "is no name of a collection"),
-        ({"name": "x" * 65}, "is no name of a collection"),
+        ({"name": "a b"}, "is not a name for a collection"),
+        ({"name": ""}, "is not a name for a collection"),
+        ({"name": "x" * 65}, "is not a name for a collection"),
         ({"name": "one", "metric": "manhattan"}, "no metric 'manhattan'"),
         ({"name": "one", "description": "x" * 2001}, "The description has 2,001 characters"),
     ],

@@ -463,7 +463,7 @@ async def test_programs_filter_values_with_jq() -> None:
         code = "await select({'a': [{'n': 1}, {'n': 2}]}, '.a[].n')"
         assert await place.value(code) == [1, 2]
         assert await place.value("await select(await shop.get_order(number=4), '.total')") == 6.0
-        assert "no valid jq filter" in await place.error("await select([], '.[')")
+        assert "not a valid jq filter" in await place.error("await select([], '.[')")
         caught = "try:\n    await select([], '.a')\nexcept ValueError as e:\n    return [str(e)]"
         assert "Cannot index array" in (await place.value(caught))[0]
 

@@ -136,7 +136,7 @@ async def test_what_is_no_jq_is_refused_before_the_tool_runs(select: str) -> Non
         result = await meta(app, "tool_execute", toolKey="a:t", select=select)
 
     assert result["isError"] is True
-    assert "'select' is no valid jq filter" in text(result)
+    assert "'select' is not a valid jq filter" in text(result)
     if "c" not in select:
         assert "line 1, column" in text(result)
     assert calls == []

@@ -474,8 +474,8 @@ def test_a_folder_of_prompts_is_read_with_its_manifest_languages_and_limits(tmp_
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
-        ("intents/a.txt", b"\xff\xfe\x00", r"a\.txt:1: this is no UTF-8 text"),
-        ("intents/a.txt", b"x\nab\0c", r"a\.txt:2: this is no text"),
+        ("intents/a.txt", b"\xff\xfe\x00", r"a\.txt:1: this is not UTF-8 text"),
+        ("intents/a.txt", b"x\nab\0c", r"a\.txt:2: this is not text"),
         ("intents/none.txt", b"x", "cannot be called 'none'"),
         ("intents/a.txt", b"# nothing\n", "there are no prompts in it"),
         ("intents/embeddings.list", b"../secret.txt", "no file '../secret.txt'"),
@@ -492,5 +492,5 @@ def test_a_file_that_cannot_be_used_is_named_with_the_reason(
     (tmp_path / name).write_bytes(content)
     with pytest.raises(PackError, match=reason):
         read_intents(tmp_path)
-    with pytest.raises(PackError, match="no folder"):
+    with pytest.raises(PackError, match="is not a folder"):
         read_intents(tmp_path / "missing")

@@ -93,12 +93,12 @@ def test_intents_for_developers_come_only_when_asked_for(tmp_path: Path) -> None
 
 
 BROKEN: list[tuple[str, str | bytes, str]] = [
-    ("intents/bad.toml", 'tool = "a"\ntool = = 1', "bad.toml:2: this is no valid TOML"),
+    ("intents/bad.toml", 'tool = "a"\ntool = = 1', "bad.toml:2: this is not valid TOML"),
     ("intents/bad.toml", 'colour = "red"', "bad.toml:1: there is no key 'colour' here"),
     ("intents/bad.toml", "", "bad.toml: the intent 'bad' has neither prompts nor keywords"),
     ("intents/bad.toml", "dev = 1", "bad.toml:1: 'dev' is 1. It has to be true or false"),
-    ("intents/bad.txt", b"\x89PNG\r\n\x1a\n\0\0", "bad.txt:1: this is no UTF-8 text"),
-    ("intents/bad.txt", b"fine\nnul \0 here\n", "bad.txt:2: this is no text"),
+    ("intents/bad.txt", b"\x89PNG\r\n\x1a\n\0\0", "bad.txt:1: this is not UTF-8 text"),
+    ("intents/bad.txt", b"fine\nnul \0 here\n", "bad.txt:2: this is not text"),
     ("intents/bad.txt", b"# only words about it\n", "bad.txt: there are no prompts in it"),
     ("intents/bad.txt", b"word\n" * 1_200_000, "bad.txt is larger than 5,000,000 bytes"),
     ("intents/none.txt", "hello", "none.txt: an intent cannot be called 'none'"),
@@ -108,13 +108,13 @@ BROKEN: list[tuple[str, str | bytes, str]] = [
         'name = "Good"\n[keywords.en]\nexact = ["x"]',
         "good.txt: there is an intent 'good' already, in other.toml",
     ),
-    ("rules/bad.md", b"\xff\xfe", "bad.md:1: this is no UTF-8 text"),
+    ("rules/bad.md", b"\xff\xfe", "bad.md:1: this is not UTF-8 text"),
     ("rules/GOOD.md", "x", "good.md: there are rules for 'good' already, in GOOD.md"),
-    ("prompts/bad.md", b"a\n\n\0", "bad.md:3: this is no text"),
-    ("servers.json", "{\n  oops", "servers.json:2: this is no valid JSON"),
+    ("prompts/bad.md", b"a\n\n\0", "bad.md:3: this is not text"),
+    ("servers.json", "{\n  oops", "servers.json:2: this is not valid JSON"),
     ("servers.json", "[1]", "servers.json: it has no servers"),
     ("servers.json", '{"mcpServers": {"a": 1}}', "servers.json: the server 'a' is no object"),
-    ("unsupported.txt", b"\xff", "unsupported.txt:1: this is no UTF-8 text"),
+    ("unsupported.txt", b"\xff", "unsupported.txt:1: this is not UTF-8 text"),
 ]
 
 
@@ -159,7 +159,7 @@ def test_a_manifest_that_names_a_missing_file_keeps_the_others(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name = ", "pack.toml:1: this is no valid TOML"),
+        ("name = ", "pack.toml:1: this is not valid TOML"),
         ('name = "a b"', "a pack cannot be called 'a b'"),
         ('name = "a__b"', "a pack cannot be called 'a__b'"),
         ("name = 1", "'name' is 1. It has to be a text"),
@@ -168,7 +168,7 @@ def test_a_manifest_that_names_a_missing_file_keeps_the_others(tmp_path: Path) -
         ('name = "p"\n[variables]\nCOMPANY = 1', ":3: 'COMPANY' is 1. It has to be a text"),
         ('name = "p"\nthreshold = 2', ":2: 'threshold' is 2. It has to be 0 to 1"),
         ('name = "p"\nfalse_alarms = true', "It has to be a number"),
-        (b"name = '\xff'", ":1: this is no UTF-8 text"),
+        (b"name = '\xff'", ":1: this is not UTF-8 text"),
     ],
     ids=range(10),
 )
@@ -185,7 +185,7 @@ def test_a_pack_whose_own_file_is_wrong_cannot_be_used(
 
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(PackError, match="gone is no folder"):
+    with pytest.raises(PackError, match="gone is not a folder"):
         load_pack(tmp_path / "gone")
 
 
@@ -219,9 +219,9 @@ def test_pipes_folders_and_odd_names_are_left_out(tmp_path: Path) -> None:
     assert [intent.name for intent in pack.intents] == ["good"]
     said = [problem.removeprefix(f"{tmp_path}/intents/") for problem in pack.problems]
     assert [each.partition(". ")[0] for each in said] == [
-        "folder.txt: this is no file",
+        "folder.txt: this is not a file",
         "gone.txt cannot be read: No such file or directory",
-        "pipe.txt: this is no file",
-        "zero.txt: this is no file",
-        "odd?.toml:1: this is no valid TOML: Invalid statement",
+        "pipe.txt: this is not a file",
+        "zero.txt: this is not a file",
+        "odd?.toml:1: this is not valid TOML: Invalid statement",
     ]

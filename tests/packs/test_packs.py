@@ -51,10 +51,10 @@ async def test_a_change_is_told_with_all_packs_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("intents/orders.toml", "tool = = 1", "orders.toml:1: this is no valid TOML"),
-        ("intents/refunds.txt", b"\xff\xfe", "refunds.txt:1: this is no UTF-8 text"),
-        ("pack.toml", "name = [", "pack.toml:1: this is no valid TOML"),
-        ("rules/refunds.md", b"\0", "refunds.md:1: this is no text"),
+        ("intents/orders.toml", "tool = = 1", "orders.toml:1: this is not valid TOML"),
+        ("intents/refunds.txt", b"\xff\xfe", "refunds.txt:1: this is not UTF-8 text"),
+        ("pack.toml", "name = [", "pack.toml:1: this is not valid TOML"),
+        ("rules/refunds.md", b"\0", "refunds.md:1: this is not text"),
         ("tools/orders.py", "def order(:\n", "orders.py:1: SyntaxError: invalid syntax"),
         ("tools/orders.py", "\n\nimport nope_x\n", "orders.py:3: ModuleNotFoundError: No module"),
         ("tools/orders.py", "x = 1\n", "orders.py: it has neither a function marked with @tool"),
@@ -106,7 +106,7 @@ async def test_one_broken_pack_leaves_the_others_alone(tmp_path: Path) -> None:
 
     assert [pack.name for pack in packs.current.packs] == ["sales"]
     (problem,) = packs.current.problems
-    assert "bad/pack.toml:1: this is no valid TOML" in problem
+    assert "bad/pack.toml:1: this is not valid TOML" in problem
 
 
 async def test_packs_come_and_go_with_their_folders(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ async def test_nothing_of_a_program_runs_in_the_gateway(tmp_path: Path) -> None:
         assert (await call(app, "sales:top"))["isError"] is True
         assert not mark.exists()
         problems = " ".join(app.packs.current.problems)
-        assert "The default of the parameter 'a' is no plain value" in problems
+        assert "The default of the parameter 'a' is not a plain value" in problems
         assert "is not understood" in problems
 
 
@@ -171,7 +171,7 @@ async def test_nothing_of_a_program_runs_in_the_gateway(tmp_path: Path) -> None:
         ("x = 1", "does not end with a function `main`"),
         ("async def other(): ...", "does not end with a function `main`"),
         ("async def main(): ...", "has no docstring"),
-        ('async def main(*all):\n    """A."""', "parameters without a name of their own"),
+        ('async def main(*all):\n    """A."""', "unnamed parameters"),
         ('async def main(a: Order):\n    """A."""', "annotation 'Order' is not understood"),
         ('async def main(a: dict[int, str]):\n    """A."""', "is not understood"),
     ],

@@ -519,7 +519,7 @@ async def test_a_relay_opens_a_session_before_its_client_has_shown_a_token() -> 
         stolen = await post(place.url, listing, {**session, "Authorization": f"Bearer {anna}"})
 
     assert opened.status == 200
-    assert "A token is needed" in opened.result["instructions"]
+    assert "A token is required" in opened.result["instructions"]
     assert without.status == 401
     assert named(shown) == named(by_environment) == ["notes__notes_get", "time__time_get"]
     assert stolen.status == 404

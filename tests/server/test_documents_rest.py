@@ -84,7 +84,12 @@ async def test_a_collection_is_made_filled_asked_and_removed(rest: Rest) -> None
         ("collections", {"alias": "x"}, 400, "Member 'name' is missing"),
         ("collections/one/documents", {"source": "a"}, 400, "needs a source, and a text"),
         ("collections/one/documents", {"source": "a.md", "content": "§"}, 400, "not base64"),
-        ("collections/one/documents", {"source": "a.x", "content": "YQ=="}, 422, "no kind of"),
+        (
+            "collections/one/documents",
+            {"source": "a.x", "content": "YQ=="},
+            422,
+            "not a supported kind",
+        ),
         ("collections/one/documents", {"source": "a.md", "text": " "}, 422, "has no text"),
         (
             "collections/one/documents",

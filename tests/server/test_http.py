@@ -369,7 +369,7 @@ async def test_a_taken_port_is_named_with_what_to_do() -> None:
         with pytest.raises(PortTakenError) as caught:
             await serve(fake_app(FakeGateway()), port=port)
     assert str(caught.value) == (
-        f"Port {port} on 127.0.0.1 is taken by another program. Stop it, or choose another port"
+        f"Port {port} on 127.0.0.1 is used by another program. Stop it, or choose another port"
         " with --port or serve.port; 0 takes a free one."
     )
 

@@ -328,7 +328,7 @@ def test_a_file_that_cannot_be_read_is_reported_and_hides_no_other(tmp_path: Pat
     put(tmp_path / ".cursor" / "mcp.json", "{ broken")
     put(tmp_path / ".gemini" / "settings.json", JSON.replace("KEY", "mcpServers"))
     broken, good = find(machine(tmp_path))
-    assert "line 1, column 3: this is no valid JSON" in broken.error
+    assert "line 1, column 3: this is not valid JSON" in broken.error
     assert (good.client.name, good.error) == ("gemini", "")
 
 

@@ -79,7 +79,7 @@ def test_a_file_keeps_its_mode_its_link_and_its_encoding(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "config", "message"),
     [
-        ("a", {"command": "x"}, "The server name 'a' stands in"),
+        ("a", {"command": "x"}, "The server name 'a' is already used in"),
         ("c", {"comand": "x"}, "the key 'comand' does not exist"),
         ("c", {"command": 5}, "command is a whole number"),
     ],
@@ -109,7 +109,7 @@ def test_a_server_is_removed_with_the_comments_above_it(tmp_path: Path) -> None:
 def test_a_server_is_removed_by_the_name_that_it_was_given(tmp_path: Path) -> None:
     path = tmp_path / "toolgate.toml"
     path.write_text('[server."My GitHub"]\ncommand = "x"\n')
-    with pytest.raises(SettingError, match="stands in"):
+    with pytest.raises(SettingError, match="is already used in"):
         add_server_to_file(path, "My-GitHub-4fcf40", {"command": "y"})
     remove_server_from_file(path, "My-GitHub-4fcf40")
     assert path.read_text() == ""
@@ -297,7 +297,7 @@ def test_a_key_that_moved_to_the_top_is_moved_there(text: str, wanted: str) -> N
 
 
 def test_a_moved_key_in_an_inline_table_is_left_to_its_owner() -> None:
-    with pytest.raises(SettingError, match="an old name stands where it cannot be changed"):
+    with pytest.raises(SettingError, match="an outdated key cannot be renamed automatically"):
         migrate_text('search = { strategy = "off" }', Path("toolgate.toml"))
 
 

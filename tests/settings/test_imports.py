@@ -150,7 +150,7 @@ def test_one_wrong_entry_stops_no_other(tmp_path: Path) -> None:
         "good": "",
     }
     assert [server.enabled for server in settings.servers] == [False, False, False, True]
-    assert any("'worse' is no server" in notice for notice in settings.notices)
+    assert any("'worse' is not a server" in notice for notice in settings.notices)
 
 
 def test_what_only_an_editor_knows_is_named(tmp_path: Path) -> None:
@@ -166,16 +166,16 @@ def test_what_only_an_editor_knows_is_named(tmp_path: Path) -> None:
 BROKEN = {
     "cut off": (
         '{\n "mcpServers": {\n',
-        r"mcp\.json, line 3, column 1: this is no valid JSON: expecting property name enclosed in "
+        r"mcp\.json, line 3, column 1: this is not valid JSON: expecting property name enclosed in "
         r"double quotes\. Correct the JSON there\.",
     ),
-    "comment never ends": ('{} /* "', r"line 1, column 4: this is no valid JSON: extra data"),
+    "comment never ends": ('{} /* "', r"line 1, column 4: this is not valid JSON: extra data"),
     "no object": ("[1]", r'mcp\.json is no JSON object\. Expected: { "mcpServers": { … } }\.'),
     "too deep": ("[" * 100_000, r"mcp\.json is nested too deeply to be read\."),
-    "number without end": (f'{{"a": {"9" * 5000}}}', r"this is no valid JSON"),
+    "number without end": (f'{{"a": {"9" * 5000}}}', r"this is not valid JSON"),
     "name twice": (
         '{"mcpServers": {\n"a": {"command": "x"},\n"a": {"command": "y"}}}',
-        r"mcp\.json, line 3: the server 'a' stands twice in this file\.",
+        r"mcp\.json, line 3: the server 'a' is defined twice in this file\.",
     ),
 }
 
@@ -193,9 +193,9 @@ def test_a_name_in_two_files_is_an_error_that_names_both_places(tmp_path: Path) 
     with pytest.raises(SettingError) as caught:
         load(cwd=tmp_path, environ=ENVIRON)
     assert str(caught.value).replace(f"{tmp_path}/", "") == (
-        "The server name 'x' stands twice: in toolgate.toml, line 2, and in a.json, line 2. Each "
+        "The server name 'x' is used twice: in toolgate.toml, line 2, and in a.json, line 2. Each "
         "name is allowed once. Rename or remove one; in an imported file "
-        'import = [{ file = "…", rename = { "x" = "x-2" } }] does it.'
+        'import = [{ file = "…", rename = { "x" = "x-2" } }] does that.'
     )
 
 

@@ -122,17 +122,17 @@ def test_a_secret_is_in_no_representation(tmp_path: Path) -> None:
 MALFORMED = {
     "no TOML": (
         "[serve]\nport = ",
-        "toolgate.toml, line 2, column 8: this is no valid TOML: invalid value. Correct the TOML "
+        "toolgate.toml, line 2, column 8: this is not valid TOML: invalid value. Correct the TOML "
         "there.",
     ),
     "end of file": (
         'mode = "auto',
-        "toolgate.toml, line 1, column 13: this is no valid TOML: unterminated string. Correct "
+        "toolgate.toml, line 1, column 13: this is not valid TOML: unterminated string. Correct "
         "the TOML there.",
     ),
     "key twice": (
         '[server.a]\ncommand = "x"\n[server.a]\ncommand = "y"',
-        "toolgate.toml, line 3, column 10: this is no valid TOML: cannot declare ('server', 'a') "
+        "toolgate.toml, line 3, column 10: this is not valid TOML: cannot declare ('server', 'a') "
         "twice. Correct the TOML there.",
     ),
     "unknown table": (
@@ -154,8 +154,8 @@ MALFORMED = {
     ),
     "a group without a name": (
         '[groups]\n"" = ["mail"]',
-        "toolgate.toml: [groups] has a group that is called ''. Allowed: printable names without "
-        "spaces at their ends. Name it by what its tools are for.",
+        "toolgate.toml: [groups] has a group called ''. Allowed: printable names without "
+        "spaces at their ends. Name it after the purpose of its tools.",
     ),
     "search for others by a third": (
         '[catalog_search]\nstrategy = "cloud"',
@@ -256,7 +256,7 @@ MALFORMED = {
     ),
     "no address": (
         '[server.a]\nurl = "example.org/mcp"',
-        "toolgate.toml, line 2: url of server.a is no address of a server. Expected: "
+        "toolgate.toml, line 2: url of server.a is not a server URL. Expected: "
         "http://HOST[:PORT]/PATH or https://… Correct it.",
     ),
     "no object": (
@@ -296,17 +296,17 @@ MALFORMED = {
     ),
     "a collector without its scheme": (
         '[traces]\nendpoint = "localhost:4318"',
-        "toolgate.toml: traces.endpoint is no address of a collector. Expected: "
+        "toolgate.toml: traces.endpoint is not a collector URL. Expected: "
         "http://HOST:PORT/PATH or https://… Correct or remove it.",
     ),
     "a collector that speaks otherwise": (
         '[metrics]\nendpoint = "grpc://127.0.0.1:4317"',
-        "toolgate.toml: metrics.endpoint is no address of a collector. Expected: "
+        "toolgate.toml: metrics.endpoint is not a collector URL. Expected: "
         "http://HOST:PORT/PATH or https://… Correct or remove it.",
     ),
     "a collector without a host": (
         '[audit]\notel_endpoint = "http:///v1/logs"',
-        "toolgate.toml: audit.otel_endpoint is no address of a collector. Expected: "
+        "toolgate.toml: audit.otel_endpoint is not a collector URL. Expected: "
         "http://HOST:PORT/PATH or https://… Correct or remove it.",
     ),
     "a meta-tool that does not exist": (
@@ -327,8 +327,8 @@ MALFORMED = {
     ),
     "an import that is missing": (
         'import = ["gone.json"]',
-        "toolgate.toml, line 1: the file 'gone.json' does not exist. Correct the path, or take it "
-        "out of the imports.",
+        "toolgate.toml, line 1: the file 'gone.json' does not exist. Correct the path, or "
+        "remove it from the imports.",
     ),
 }
 
@@ -342,7 +342,7 @@ def test_wrong_settings_are_refused_with_place_and_remedy(
 
 def test_a_text_that_is_no_utf8_is_refused_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "toolgate.toml").write_bytes(b'mode = "auto"\n# caf\xe9\n')
-    with pytest.raises(SettingError, match=r"line 2, column 6: this is no text in UTF-8"):
+    with pytest.raises(SettingError, match=r"line 2, column 6: this is not UTF-8 text"):
         load(cwd=tmp_path, environ=ENVIRON)
 
 
@@ -427,10 +427,10 @@ def test_names_that_clients_cannot_tell_apart_are_refused_with_both_places(
 ) -> None:
     text = f'[server."{one}"]\ncommand = "x"\n[server."{other}"]\ncommand = "y"'
     assert problem(tmp_path, text) == (
-        f"Servers {one!r} and {other!r} have names that clients cannot tell apart: in "
+        f"Servers {one!r} and {other!r} have names that clients cannot distinguish: in "
         "toolgate.toml, line 1, and in toolgate.toml, line 3. Names must differ in more than "
         "case, '-', '_' and '.'. Rename one of them; in an imported file import = [{ file = \"…\", "
-        f'rename = {{ "{other}" = "{other}-2" }} }}] does it.'
+        f'rename = {{ "{other}" = "{other}-2" }} }}] does that.'
     )
 
 
@@ -439,7 +439,7 @@ def test_names_that_clients_cannot_tell_apart_are_refused_with_both_places(
     [
         (".env", "{folder}/.env cannot be read: No such file or directory."),
         ("folder", "{folder}/folder cannot be read: Is a directory."),
-        ("bad", "{folder}/bad, line 1, column 3: this is no text in UTF-8."),
+        ("bad", "{folder}/bad, line 1, column 3: this is not UTF-8 text."),
     ],
     ids=["missing", "a folder", "no text"],
 )

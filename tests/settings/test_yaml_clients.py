@@ -166,13 +166,13 @@ def test_toolgate_takes_one_place_in_the_list_of_continue(tmp_path: Path) -> Non
 )
 def test_what_cannot_be_changed_by_lines_is_left_alone(text: str, tmp_path: Path) -> None:
     file = found(tmp_path, ".config/goose/config.yaml", text)
-    with pytest.raises(SettingError, match="cannot be changed by itself"):
+    with pytest.raises(SettingError, match="cannot be changed automatically"):
         with_toolgate(file, LAUNCH, file.servers)
 
 
 def test_malformed_yaml_is_reported_with_its_place(tmp_path: Path) -> None:
     file = found(tmp_path, ".config/goose/config.yaml", "extensions:\n  a: [\n")
-    assert "config.yaml, line 3, column 1: this is no valid YAML" in file.error
+    assert "config.yaml, line 3, column 1: this is not valid YAML" in file.error
 
 
 def test_yaml_can_be_imported_by_reference(tmp_path: Path, clean_environment: None) -> None:

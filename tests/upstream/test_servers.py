@@ -150,7 +150,7 @@ async def test_content_that_no_client_can_read_is_told_as_a_fault_of_the_server(
         return {"content": content}
 
     async with memory_app({"a": FakeUpstream({"odd": answer})}) as app:
-        with pytest.raises(InvalidAnswerError, match="content that is no list of objects"):
+        with pytest.raises(InvalidAnswerError, match="content that is not a list of objects"):
             await app.gateway.calls.execute(ME, "a:odd", {})
 
 

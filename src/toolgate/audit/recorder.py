@@ -190,7 +190,7 @@ class Recorder:
             # A database that hangs fails no write by itself.
             late = StoreError(
                 f"The audit log was not written within {_MAX_WAIT_S:g} seconds.",
-                hint="The record is tried again. See whether the database answers.",
+                hint="Toolgate retries. Check whether the database responds.",
             )
             self._note_failure(late)
             raise late from error

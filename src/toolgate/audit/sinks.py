@@ -95,7 +95,7 @@ class FileSink:
         except OSError as error:
             raise StoreError(
                 f"The audit log file {self._path} cannot be written: {error.strerror}.",
-                hint="Make room, or make the file and its folder writable for this user.",
+                hint="Free disk space, or make the file and its folder writable for this user.",
             ) from error
 
     def _put_aside(self, coming: int) -> None:
@@ -170,8 +170,8 @@ class SyslogSink:
                 self._socket.close()
                 self._socket = None
             raise StoreError(
-                f"The syslog at {self._address} does not take the audit log: {error}.",
-                hint="Look whether it runs, and correct audit.syslog.",
+                f"The syslog at {self._address} does not accept the audit log: {error}.",
+                hint="Check whether it runs, and correct audit.syslog.",
             ) from error
 
     def _connected(self) -> socket.socket:
@@ -238,7 +238,7 @@ class _OtelSink:
         if getattr(result, "name", "") != "SUCCESS":
             raise StoreError(
                 f"The audit log could not be sent to {self._endpoint}.",
-                hint="Look whether the collector runs, and correct audit.otel_endpoint.",
+                hint="Check whether the collector runs, and correct audit.otel_endpoint.",
             )
 
     def _log_record(self, record: AuditRecord) -> Any:

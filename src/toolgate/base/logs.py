@@ -245,7 +245,7 @@ def _file_handler(path: Path) -> logging.Handler:
     except OSError as error:
         raise SettingError(
             f"Log file {str(path)!r} cannot be written: {error.strerror or error}.",
-            hint="Set log.file to a file in a folder that you may write, or remove it.",
+            hint="Set log.file to a file in a writable folder, or remove it.",
         ) from error
 
 

@@ -75,7 +75,7 @@ class PackFile:
         """
         where = self.text.find("\0")
         if where >= 0:
-            self.fail(self.text.count("\n", 0, where) + 1, "this is no text", "Save it as UTF-8.")
+            self.fail(self.text.count("\n", 0, where) + 1, "this is not text", "Save it as UTF-8.")
         return self.text
 
     def lines(self) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ class PackFile:
             reason = re.sub(r" \(at .*\)$", "", str(error)) or "it is nested too deeply"
             where = "" if line is None else f":{line}"
             raise PackError(
-                f"{self.path}{where}: this is no valid TOML: {reason}.", hint="Correct the line."
+                f"{self.path}{where}: this is not valid TOML: {reason}.", hint="Correct the line."
             ) from error
 
     def fail(self, line: int | None, reason: str, hint: str) -> NoReturn:
@@ -130,14 +130,14 @@ class PackFile:
         try:
             # Reading a pipe or a device may block forever.
             if self.path.exists() and not self.path.is_file():
-                self.fail(None, "this is no file", "Put a file there, or remove it.")
+                self.fail(None, "this is not a file", "Put a file there, or remove it.")
             with self.path.open("rb") as opened:
                 content = opened.read(most_bytes + 1)
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise PackError(
                 f"{self.path} cannot be read: {reason}.",
-                hint="Check that it exists and may be read.",
+                hint="Check that it exists and is readable.",
             ) from error
         if len(content) > most_bytes:
             raise PackError(f"{self.path} is larger than {most_bytes:,} bytes.", hint=hint)
@@ -146,7 +146,7 @@ class PackFile:
         except UnicodeDecodeError as error:
             line = content.count(b"\n", 0, error.start) + 1
             raise PackError(
-                f"{self.path}:{line}: this is no UTF-8 text.", hint="Save the file as UTF-8."
+                f"{self.path}:{line}: this is not UTF-8 text.", hint="Save the file as UTF-8."
             ) from error
 
 
@@ -208,14 +208,16 @@ class PackTable:
         value = self.content.get(key, [])
         plain = cast("list[object]", value) if isinstance(value, list) else [None]
         if not all(isinstance(item, str) and item.strip() for item in plain):
-            self.fail(key, f"{key!r} is no list of texts", f'Write it as: {key} = ["...", "..."]')
+            self.fail(
+                key, f"{key!r} is not a list of strings", f'Write it as: {key} = ["...", "..."]'
+            )
         return cast("list[str]", plain)
 
     def sub(self, key: str) -> "PackTable":
         """A nested table; empty if the key is missing."""
         value = self.content.get(key, {})
         if not isinstance(value, dict):
-            self.fail(key, f"{key!r} is no table", f"Write it as a part of the file: [{key}]")
+            self.fail(key, f"{key!r} is not a table", f"Write it as a part of the file: [{key}]")
         return PackTable(cast("dict[str, Any]", value), self.file)
 
     def tables(self, key: str) -> "list[PackTable]":
@@ -223,7 +225,7 @@ class PackTable:
         value = self.content.get(key, [])
         plain = cast("list[object]", value) if isinstance(value, list) else [None]
         if not all(isinstance(item, dict) for item in plain):
-            self.fail(key, f"{key!r} is no list of tables", f"Write each as: [[{key}]]")
+            self.fail(key, f"{key!r} is not a list of tables", f"Write each as: [[{key}]]")
         return [PackTable(cast("dict[str, Any]", item), self.file) for item in plain]
 
 

@@ -122,7 +122,7 @@ def check_name(kind: str, spec: PluginSpec) -> None:
     raise UnknownPluginError(
         f"{kind} {spec.name!r} does not exist.",
         allowed=f"Available: {', '.join(names) or 'none'}.",
-        hint=f"Set {spec.setting} to one of these, or install the package that brings it.",
+        hint=f"Set {spec.setting} to one of these, or install the package that provides it.",
     )
 
 

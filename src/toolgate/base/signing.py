@@ -55,7 +55,7 @@ class Signer:
             payload = None
         if payload is None:
             raise HandleError(
-                f"The {purpose} {text[:24]!r} is not one that this gateway gave out.",
+                f"The {purpose} {text[:24]!r} was not issued by this gateway.",
                 hint="Send it exactly as it came, or start again without it.",
             )
         return payload

@@ -453,7 +453,7 @@ def _check_distinguishable(names: Iterable[str]) -> None:
         other = seen.get(prefix)
         if other is not None:
             raise SettingError(
-                f"Servers {other!r} and {name!r} have names that clients cannot tell apart.",
+                f"Servers {other!r} and {name!r} have names that clients cannot distinguish.",
                 allowed="Names must differ in more than case, '-', '_' and '.'.",
                 hint="Rename one of them.",
             )

@@ -351,9 +351,9 @@ def cache_problem(entry: CatalogEntry | None, spec: ServerSpec) -> str:
     if entry is None:
         return "The server has no such tool."
     if not spec.trust:
-        return "Its results are not kept: the server is not trusted (trust = false)."
+        return "Its results are not cached: the server is not trusted (trust = false)."
     if not entry.read_only:
-        return "Its results are not kept: the tool is not marked read-only."
+        return "Its results are not cached: the tool is not marked read-only."
     return ""
 
 

@@ -216,7 +216,7 @@ class ChatService:
         if not turn_id or not unanswered(turn_messages):
             raise ArgumentError(
                 f"Nothing waits in the thread {thread.name[:80]!r}.",
-                hint="Send a message to go on.",
+                hint="Send a message to continue.",
             )
         turn = self._turn(run, request, choices)
         turn.turn_id = turn_id

@@ -265,6 +265,6 @@ class TurnWriter:
 
 def _busy(thread: str | None) -> ThreadBusyError:
     return ThreadBusyError(
-        f"The thread {(thread or '')[:80]!r} has a turn that runs.",
-        hint="Wait for its end, or set thread_policy to enqueue.",
+        f"The thread {(thread or '')[:80]!r} has a running turn.",
+        hint="Wait until it ends, or set thread_policy to enqueue.",
     )

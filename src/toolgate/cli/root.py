@@ -84,7 +84,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "search": CommandEntry(USE, "tools", "Search for tools."),
     "describe": CommandEntry(USE, "tools", "Show what tools do and which arguments they take."),
     "call": CommandEntry(USE, "tools", "Call a tool."),
-    "run": CommandEntry(USE, "tools", "Run a program over tools."),
+    "run": CommandEntry(USE, "tools", "Run a Python program that calls tools (code mode)."),
     "chat": CommandEntry(USE, "chat", "Chat with a model that can use your tools."),
     "servers": CommandEntry(SETUP, "tools", "List, add, change, test and remove servers."),
     "config": CommandEntry(SETUP, "setup", "Check and migrate the configuration."),
@@ -123,7 +123,7 @@ COMMANDS: dict[str, CommandEntry] = {
         UNDERSTAND, "chat", "Import, list, search and remove documents that models answer from."
     ),
     "threads": CommandEntry(
-        UNDERSTAND, "chat", "List and delete conversations, and change their settings."
+        UNDERSTAND, "chat", "List and delete chat threads, and change their settings."
     ),
     "prompts": CommandEntry(
         UNDERSTAND, "chat", "Show and replace the prompts that models receive."

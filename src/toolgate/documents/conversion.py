@@ -68,7 +68,7 @@ class DocumentConverter:
                 if error.is_out_of_memory
                 else f"{name} cannot be converted: the process that did it ended."
             )
-            raise DocumentError(failed, hint="Split it, or save it anew.") from error
+            raise DocumentError(failed, hint="Split it, or save it again.") from error
         return received(reply)
 
     async def aclose(self) -> None:

@@ -142,7 +142,7 @@ class DocumentLibrary:
             return self._collection_of(changed)
         if not _NAME.fullmatch(name):
             raise ArgumentError(
-                f"{name[:80]!r} is no name of a collection.",
+                f"{name[:80]!r} is not a name for a collection.",
                 allowed="Allowed: letters, digits, and . _ - after the first; 64 at most.",
             )
         row = await self._fresh(
@@ -336,7 +336,7 @@ class DocumentLibrary:
             if not pieces:
                 raise DocumentError(
                     f"{document.source} has no text.",
-                    hint="If it shows pictures of text, recognise the text first (OCR).",
+                    hint="If it contains images of text, run OCR first.",
                 )
             document_id = new_id()
             store, shelf = self._workshop.vectors(row.place), vector_collection(row)
@@ -461,7 +461,7 @@ class DocumentLibrary:
             raise ArgumentError(
                 f"There is no collection {name[:80]!r}.",
                 allowed=f"Collections: {', '.join(row.name for row in rows) or 'none'}.",
-                hint="Make one with: toolgate docs add FILES --collection NAME",
+                hint="Create one with: toolgate docs add FILES --collection NAME",
             )
         return row
 

@@ -128,12 +128,12 @@ class _RetrievalRun:
     def __post_init__(self) -> None:
         question = self.request.question
         if not question.strip():
-            raise ArgumentError("The question is empty.", hint="Say what is looked for.")
+            raise ArgumentError("The question is empty.", hint="Say what to search for.")
         if len(question) > _LONGEST_QUESTION:
             raise ArgumentError(
                 f"The question has {len(question):,} characters.",
                 allowed=f"Allowed: {_LONGEST_QUESTION:,} at most.",
-                hint="Ask for what is looked for, not for all that was said.",
+                hint="Send the question only, not the whole conversation.",
             )
         for name, value, low, high in (
             ("top_k", self.request.top_k, 1, 100),

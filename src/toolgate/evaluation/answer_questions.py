@@ -197,7 +197,7 @@ async def ask_model(chat: ChatService, model: str, prompt: str, *, max_tokens: i
     )
     text = (await chat.models.complete(model, request)).message.text.strip()
     if not text:
-        raise ModelError(f"The model {model!r} gave an empty answer.")
+        raise ModelError(f"The model {model!r} returned an empty answer.")
     return text
 
 

@@ -51,7 +51,7 @@ async def read_labelled_requests(store: Store, project_id: str) -> LabelledReque
         has_texts = any(entry.search.query is not None for entry in logged)
         raise ArgumentError(
             "The usage log has no request with a tool that worked"
-            + ("." if has_texts or not logged else " and with its text: no text was kept."),
+            + ("." if has_texts or not logged else " and with its text: no text was stored."),
             hint="Use the gateway for a while first."
             if has_texts or not logged
             else "Set audit.keep_queries = true; requests from then on can be used.",

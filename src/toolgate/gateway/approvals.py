@@ -140,7 +140,7 @@ class ApprovalService:
         is_requester = approval.caller_id == caller.caller_id and caller.identity.kind != "local"
         if approval.approver == "admin" and is_requester:
             raise ForbiddenError(
-                "Nobody may approve their own calls here.", hint="Ask another administrator."
+                "You may not approve your own calls.", hint="Ask another administrator."
             )
 
     def _may_approve(self, caller: Caller) -> bool:

@@ -101,7 +101,7 @@ class VisibleCatalog:
                 f"Server {server!r} is down, and its tools were never listed.",
                 allowed=state.login_hint,
                 detail=f"Last error: {state.last_error}",
-                hint="It is being tried again. See: toolgate doctor",
+                hint="Toolgate is retrying. See: toolgate doctor",
             )
         if server in self._catalog.never_listed():
             raise _starting(server)
@@ -197,7 +197,8 @@ class VisibleCatalog:
         entry = self._catalog.snapshot.prompts.get(name)
         if entry is None or not self._access.decide(caller, "prompt", entry.key).allowed:
             raise UnknownPromptError(
-                f"There is no prompt {name[:100]!r}.", hint="See prompts/list for what there is."
+                f"There is no prompt {name[:100]!r}.",
+                hint="See prompts/list for the available ones.",
             )
         return entry
 
@@ -216,7 +217,7 @@ class VisibleCatalog:
         if found is None:
             raise UnknownResourceError(
                 f"No server offers the resource {uri[:200]!r}.",
-                hint="See resources/list and resources/templates/list for what there is.",
+                hint="See resources/list and resources/templates/list for the available ones.",
             )
         return found
 
@@ -290,7 +291,7 @@ class VisibleCatalog:
         """
         if not self.manages(caller):
             raise ForbiddenError(
-                f"{caller.caller_id!r} may not look after this gateway.",
+                f"{caller.caller_id!r} may not manage this gateway.",
                 hint="Ask an administrator, or for the role admin.",
             )
 

@@ -133,7 +133,7 @@ def _installed() -> list[PackLocation]:
             places.append(PackLocation(folder=Path(folders[0]), origin="installed"))
             continue
         problem = PackError(
-            f"The installed pack {point.name!r} names {point.value!r}, which is no package.",
+            f"The installed pack {point.name!r} names {point.value!r}, which is not a package.",
             allowed=f"Expected: an entry point NAME = package in the group {GROUP}.",
             hint="Install a corrected version, or remove it.",
         )

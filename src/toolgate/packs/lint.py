@@ -266,7 +266,7 @@ def _of_prompts(pack: Pack, files: _PromptFiles) -> Iterator[LintFinding]:
                 intent=intent.name,
                 file=file,
                 line=line,
-                text=f"{_short(text)} stands in {there}:{number} already"
+                text=f"{_short(text)} is also in {there}:{number}"
                 + ("." if same else f", as a message for {other}."),
                 mend="Remove one of the two." if same else "Decide for one of the two intents.",
             )
@@ -277,14 +277,15 @@ def _of_prompts(pack: Pack, files: _PromptFiles) -> Iterator[LintFinding]:
 def _few(intent: Intent, prompts: Sequence[tuple[str, int, str]]) -> Iterator[LintFinding]:
     if not 0 < len(prompts) < WANTED:
         return
-    kinds = "formal, casual, technical, business, misspelt and ambiguous ones"
+    kinds = "formal, casual, technical, business, misspelled and ambiguous ones"
     yield LintFinding(
         rule="few-prompts",
         level="warning" if len(prompts) < FEWEST and not intent.keywords else "advice",
         intent=intent.name,
         file=prompts[0][0],
         text=f"{intent.name} has {len(prompts)} prompt{'' if len(prompts) == 1 else 's'}.",
-        mend=f"Add some: {FEWEST} are the least, {WANTED} to {2 * WANTED} the aim; {kinds}.",
+        mend=f"Add prompts: at least {FEWEST} are required, aim for {WANTED} to {2 * WANTED};"
+        f" {kinds}.",
     )
 
 
@@ -324,7 +325,7 @@ def _unasked(
             continue  # `few-prompts` says what is missing
         for tool in lint_tools.tools_without_prompts(tools, [text for _, _, text in prompts]):
             yield LintFinding(
-                rule="unasked-tool",
+                rule="tool-without-prompt",
                 level="warning",
                 intent=intent.name,
                 file=prompts[0][0],

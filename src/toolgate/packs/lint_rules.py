@@ -226,7 +226,7 @@ def _wrong_parameters(
                 rf"(?<!\w){re.escape(parameter)}(?!\w)", section.text
             ):
                 yield RuleProblem(
-                    rule="untold-parameter",
+                    rule="undocumented-parameter",
                     line=section.line,
                     text=f"The tool {name!r} needs {parameter!r}, and the rules do not say so.",
                     mend="Add a line below its required parameters: "

@@ -268,7 +268,7 @@ def _servers(folder: Path, trying: Trying) -> dict[str, Json]:
         try:
             read: object = json.loads(file.text)
         except json.JSONDecodeError as error:
-            file.fail(error.lineno, f"this is no valid JSON: {error.msg}", "Correct the line.")
+            file.fail(error.lineno, f"this is not valid JSON: {error.msg}", "Correct the line.")
         except RecursionError:
             file.fail(None, "it is nested too deeply", "Correct it.")
         table = json_object(read)
@@ -278,7 +278,7 @@ def _servers(folder: Path, trying: Trying) -> dict[str, Json]:
         configs = cast("Json", servers)
         for name, config in configs.items():
             if not isinstance(config, dict):
-                file.fail(file.line(name), f"the server {name!r} is no object", "Correct it.")
+                file.fail(file.line(name), f"the server {name!r} is not an object", "Correct it.")
         return configs
     return {}
 

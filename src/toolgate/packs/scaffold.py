@@ -38,7 +38,7 @@ def new_pack(name: str, folder: Path, *, intent: str = "") -> tuple[Path, ...]:
         home.mkdir(parents=True)
     except FileExistsError:
         raise PackError(
-            f"{home} is there already.",
+            f"{home} already exists.",
             hint="Choose another name, or remove the folder first.",
         ) from None
     except OSError as error:
@@ -69,14 +69,14 @@ def _written(path: Path, text: str, values: Mapping[str, str]) -> Path:
 def _unwritable(path: Path, error: OSError) -> PackError:
     return PackError(
         f"{path} cannot be written: {error.strerror or error}.",
-        hint="Choose a folder that may be written.",
+        hint="Choose a writable folder.",
     )
 
 
 def _checked(name: str, kind: str) -> str:
     if not _NAME.fullmatch(name) or name == "none":
         raise ArgumentError(
-            f"{name!r} is no name of {'an' if kind[0] in 'aeiou' else 'a'} {kind}.",
+            f"{name!r} is not a name for {'an' if kind[0] in 'aeiou' else 'a'} {kind}.",
             allowed="Allowed: lower-case letters, digits, - and _, a letter first, at most 32.",
             hint="Choose another name, such as refunds.",
         )

@@ -159,7 +159,7 @@ def check(name: str, text: str) -> None:
     if not text.strip():
         raise ArgumentError(
             f"The text for the prompt {name[:80]!r} is empty.",
-            hint="Write one, or take the replacement back with: toolgate prompts clear",
+            hint="Write one, or restore the default with: toolgate prompts clear",
         )
     if len(text) > _MOST_CHARS:
         raise ArgumentError(
@@ -174,7 +174,7 @@ def check(name: str, text: str) -> None:
             allowed="Needed: " + ", ".join(f"{{{field}}}" for field in shipped.needs) + "."
             if shipped is not None
             else "",
-            hint="Write it where its value belongs.",
+            hint="Insert it where its value belongs.",
         )
 
 

@@ -57,7 +57,7 @@ def listen(listener: socket.socket) -> None:
 def _no_listener(host: str, port: int, error: OSError) -> PortTakenError:
     if error.errno == errno.EADDRINUSE:
         return PortTakenError(
-            f"Port {port} on {host} is taken by another program.",
+            f"Port {port} on {host} is used by another program.",
             hint="Stop it, or choose another port with --port or serve.port; 0 takes a free one.",
         )
     return PortTakenError(

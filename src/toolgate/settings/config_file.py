@@ -118,7 +118,7 @@ def read_text(path: Path) -> str:
         line = raw.count(b"\n", 0, error.start) + 1
         column = error.start - raw.rfind(b"\n", 0, error.start)
         raise SettingError(
-            f"{path}, line {line}, column {column}: this is no text in UTF-8.",
+            f"{path}, line {line}, column {column}: this is not UTF-8 text.",
             hint="Save the file as UTF-8.",
         ) from error
 
@@ -186,7 +186,7 @@ def _malformed(path: Path, text: str, error: ValueError, *, is_toml: bool) -> Se
     where = f"{path}, line {line}, column {column}" if line else str(path)
     kind = "TOML" if is_toml else "YAML" if _is_yaml(path) else "JSON"
     return SettingError(
-        f"{where}: this is no valid {kind}: {_sentence(reason)}.",
+        f"{where}: this is not valid {kind}: {_sentence(reason)}.",
         hint=f"Correct the {kind} there.",
     )
 

@@ -67,8 +67,8 @@ def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None
     servers = root.get("server", {})
     if server_name(name) in map(server_name, json_object(servers)):
         raise SettingError(
-            f"The server name {name!r} stands in {path} already.",
-            hint="Take another name, or change the server there.",
+            f"The server name {name!r} is already used in {path}.",
+            hint="Choose another name, or change the server there.",
         )
     expected = {**root, "server": {**cast("Json", servers), name: _plain(config)}}
     gap = "" if not text.strip() else "\n" if text.endswith("\n") else "\n\n"
@@ -368,8 +368,8 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
     root = parse_document(text, path, is_toml=True).root
     if any(renamed_keys.matches(root, renamed.old) for renamed in renamed_keys.RENAMED):
         raise SettingError(
-            f"{path}: an old name stands where it cannot be changed by itself.",
-            hint="Change it by hand; toolgate config check names it.",
+            f"{path}: an outdated key cannot be renamed automatically.",
+            hint="Rename it yourself; toolgate config check names it.",
         )
     return text, changes
 

@@ -156,7 +156,7 @@ def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
 def _unusable_key(path: Path, error: OSError) -> SettingError:
     return SettingError(
         f"The key of the audit log, {path}, cannot be used: {error.strerror or error}.",
-        hint="Let it be read and written, or set TOOLGATE_AUDIT_KEY to 64 hex digits.",
+        hint="Make it readable and writable, or set TOOLGATE_AUDIT_KEY to 64 hex digits.",
     )
 
 
@@ -201,9 +201,9 @@ def _key_of(text: str, where: str) -> bytes:
         key = b""
     if len(key) < _KEY_BYTES:
         raise SettingError(
-            f"{where} is no key of the audit log.",
+            f"{where} is not a key of the audit log.",
             allowed="A key has 64 hex digits or more.",
-            hint="Make one: openssl rand -hex 32",
+            hint="Create one: openssl rand -hex 32",
         )
     return key
 

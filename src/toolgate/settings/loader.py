@@ -164,7 +164,7 @@ def find_config(
         source = "" if config else " (from TOOLGATE_CONFIG)"
         raise SettingError(
             f"The configuration file {str(path)!r}{source} does not exist.",
-            hint="Correct the path, or make the file with: toolgate init",
+            hint="Correct the path, or create the file with: toolgate init",
         )
     places = (cwd / CONFIG_NAME, config_dir(environ) / CONFIG_NAME)
     return next((path for path in places if is_file(path)), None)
@@ -246,7 +246,7 @@ def _config_document(path: Path) -> ConfigDocument:
     if path.suffix.lower() in {".json", ".jsonc"}:
         raise SettingError(
             f"{path} is JSON; the configuration of Toolgate is TOML.",
-            hint=f"Take its servers over with: --import {path}",
+            hint=f"Import its servers with: --import {path}",
         )
     return parse_document(read_text(path), path, is_toml=True)
 
@@ -283,7 +283,9 @@ def _read_config(
     reading.port = settings.serve.port
     servers: object = root.get("server", {})
     if not isinstance(servers, dict):
-        raise document.error(("server",), "server is no table.", allowed="Expected: [server.NAME].")
+        raise document.error(
+            ("server",), "server is not a table.", allowed="Expected: [server.NAME]."
+        )
     for name, config in cast("Json", servers).items():
         location = EntryLocation(
             document=document, path=("server", name), folder=folder, scope=scope

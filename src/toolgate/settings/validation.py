@@ -59,14 +59,14 @@ def whole_errors(settings: Settings) -> Iterator[SettingError]:
     for name, connection in settings.connections.items():
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
             yield SettingError(
-                f"{where}: [connections] has a connection that is called {name!r:.80}.",
+                f"{where}: [connections] has a connection called {name!r:.80}.",
                 allowed="Allowed: up to 64 characters of A-Z a-z 0-9 _ . -, the first no sign.",
-                hint="Name it by what is in the database.",
+                hint="Name it after what the database contains.",
             )
         if "://" not in connection.url:
             # What came is not shown: it may be a password in the wrong place.
             yield SettingError(
-                f"{where}: connections.{name[:80]}.url is no address of a database.",
+                f"{where}: connections.{name[:80]}.url is not a database URL.",
                 allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE, and others that "
                 "SQLAlchemy knows.",
                 hint="Correct it, or remove the table.",
@@ -102,7 +102,7 @@ def _network_errors(settings: Settings, where: str) -> Iterator[SettingError]:
     proxy = settings.outbound.proxy
     if proxy and proxy != "none" and not re.match(r"https?://[^/@\s]", proxy):
         yield SettingError(
-            f"{where}: outbound.proxy is no address of a proxy.",
+            f"{where}: outbound.proxy is not a proxy URL.",
             allowed='Expected: "http://HOST:PORT", or "none".',
             hint="Correct or remove it.",
         )
@@ -114,7 +114,7 @@ def _network_errors(settings: Settings, where: str) -> Iterator[SettingError]:
         if endpoint and not re.fullmatch(r"https?://[^/:\s]\S*", endpoint):
             # What came is not shown: it may have a password in it.
             yield SettingError(
-                f"{where}: {key} is no address of a collector.",
+                f"{where}: {key} is not a collector URL.",
                 allowed="Expected: http://HOST:PORT/PATH or https://…",
                 hint="Correct or remove it.",
             )
@@ -147,7 +147,7 @@ def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
     for name in settings.project:
         if not is_project_name(name):
             yield SettingError(
-                f"{where}: [project] has a project that is called {name!r:.80}.",
+                f"{where}: [project] has a project called {name!r:.80}.",
                 allowed="Allowed: up to 64 characters of A-Z a-z 0-9 _ . -, the first no sign;"
                 " not default, not UNASSIGNED.",
                 hint="Give it another name.",
@@ -200,7 +200,7 @@ def _chat_errors(settings: Settings, where: str) -> Iterator[SettingError]:
     for key, name in asked:
         if name and name not in names:
             yield SettingError(
-                f"{where}: {key} names the model {name!r:.80}, which [models] does not have.",
+                f"{where}: {key} names the model {name!r:.80}, which is not in [models].",
                 allowed=f"Allowed: {', '.join(sorted(names)) or 'none'}.",
                 hint="Correct it, or write a table for it.",
             )
@@ -244,9 +244,9 @@ def _search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
     for name in settings.groups:
         if name != name.strip() or not name.isprintable() or not name:
             yield SettingError(
-                f"{where}: [groups] has a group that is called {name!r:.60}.",
+                f"{where}: [groups] has a group called {name!r:.60}.",
                 allowed="Allowed: printable names without spaces at their ends.",
-                hint="Name it by what its tools are for.",
+                hint="Name it after the purpose of its tools.",
             )
     table = settings.catalog_search
     if table.strategy in {"off", "cloud"}:

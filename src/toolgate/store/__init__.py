@@ -216,9 +216,9 @@ def make_store(url: str) -> Store:
     name = _SCHEMES.get(scheme, scheme.partition("+")[0])
     if name not in available("store"):
         raise SettingError(
-            f"store.url begins with {scheme!r}, which is no database that Toolgate supports.",
+            f"store.url begins with {scheme!r}, which is not a database that Toolgate supports.",
             allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/NAME.",
-            hint="Correct store.url, or install the package that brings this database.",
+            hint="Correct store.url, or install the package that provides this database.",
         )
     spec = PluginSpec(name=name, setting="store.url", options={"url": url})
     return make("store", Store, spec, {})

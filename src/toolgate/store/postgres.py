@@ -56,7 +56,7 @@ def build(options: Options) -> "PostgresStore":
         url = make_url(options.url).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError) as error:
         raise OptionError(
-            "store.url is no address of a PostgreSQL database.",
+            "store.url is not a PostgreSQL URL.",
             allowed="Allowed: postgresql://USER@HOST/NAME.",
             hint="Correct store.url.",
         ) from error

@@ -50,7 +50,7 @@ def _path(url: str) -> Path:
     path = url.removeprefix(f"{_PREFIX}/")
     if path in {"", url}:
         raise OptionError(
-            f"{url!r} is no address of a SQLite file.",
+            f"{url!r} is not the URL of a SQLite file.",
             allowed="Allowed: sqlite:///PATH.",
             hint="Correct store.url.",
         )
@@ -122,7 +122,7 @@ class SqliteStore(SqlStore):
 
     def _require_file(self) -> None:
         if not self._path.is_file():
-            raise StoreError(f"The store {self._url} is no file.", hint="Correct store.url.")
+            raise StoreError(f"The store {self._url} is not a file.", hint="Correct store.url.")
 
     def _make_usable(self) -> None:
         try:

@@ -82,7 +82,7 @@ class EraBridge:
             if not questions and "requestState" not in result:
                 raise InvalidAnswerError(
                     "The server answered that it needs input, and asked nothing.",
-                    hint="Report this to the maker of the server.",
+                    hint="Report this to the author of the server.",
                 )
             answers: Json = {}
             for key, raw in questions.items():
@@ -96,7 +96,7 @@ class EraBridge:
             current = again
         raise InvalidAnswerError(
             f"The server asked the client more than {_MAX_ROUNDS} times for one call.",
-            hint="Report this to the maker of the server.",
+            hint="Report this to the author of the server.",
         )
 
     async def run_parkable(
@@ -116,7 +116,7 @@ class EraBridge:
         """
         if "requestState" in params or "inputResponses" in params:
             raise HandleError(
-                "The request claims to continue a call, and no such call waits here.",
+                "The request claims to continue a call, but no such call waits here.",
                 allowed=f"A state is good once, for {self._park_s:g} seconds, unchanged.",
                 hint="Call the tool again without requestState and inputResponses.",
             )
@@ -155,7 +155,7 @@ class EraBridge:
         # One error for all three: a stranger must not learn that a state exists.
         if parked is None or parked.asked is None or parked.owner != owner:
             raise HandleError(
-                "The call that this requestState names does not wait for an answer here.",
+                "No call of this requestState waits for an answer here.",
                 allowed=f"A state is good once, for {self._park_s:g} seconds, for the same call.",
                 hint="Call the tool again without requestState.",
             )
@@ -170,7 +170,7 @@ class EraBridge:
         if key not in responses:
             question.answer.set_exception(
                 CannotAskError(
-                    "The client came back without an answer to the question of the server.",
+                    "The client continued the call without answering the server's question.",
                     allowed=f"inputResponses needs the key {key!r}.",
                     hint="Call the tool again.",
                 )

@@ -295,7 +295,7 @@ class EraSession:
         answer = self._discovered
         if answer is None:
             raise UnreachableError(
-                f"Server {self.name!r} does not speak revision {MODERN_VERSION}.",
+                f"Server {self.name!r} does not support protocol version {MODERN_VERSION}.",
                 hint=f'Set era = "auto" under [server.{self.name}].',
             )
         self.era = "modern"
@@ -317,7 +317,7 @@ class EraSession:
         version = answer.get("protocolVersion")
         if version not in HANDSHAKE_VERSIONS:
             raise UnreachableError(
-                f"Server {self.name!r} answered the handshake with revision {version!r}.",
+                f"Server {self.name!r} answered `initialize` with protocol version {version!r}.",
                 allowed=f"Known: {', '.join((MODERN_VERSION, *HANDSHAKE_VERSIONS))}.",
                 hint="Update the server, or Toolgate.",
             )

@@ -79,7 +79,7 @@ class SideSession:
                 self.session = await self._connect()
             except (TimeoutError, ToolgateError) as error:
                 log.info(
-                    "server has no handshake era",
+                    "server does not support sessions (2025-11-25 and older)",
                     extra={"server": self._spec.name, "error": str(error)},
                 )
                 self._is_refused = True

@@ -36,9 +36,9 @@ def test_a_password_comes_from_the_environment_and_is_shown_nowhere(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[connections.shop]", "connections.shop.url is no address of a database"),
-        ('[connections.shop]\nurl = "s3cret"', "connections.shop.url is no address"),
-        ('[connections."a b"]\nurl = "sqlite:///x"', "a connection that is called 'a b'"),
+        ("[connections.shop]", "connections.shop.url is not a database URL"),
+        ('[connections.shop]\nurl = "s3cret"', "connections.shop.url is not a database URL"),
+        ('[connections."a b"]\nurl = "sqlite:///x"', "a connection called 'a b'"),
         ('[connections.shop]\nurl = "sqlite:///x"\ntimeout = 3', "Did you mean 'timeout_s'?"),
         ('[connections.shop]\nurl = "sqlite:///x"\ntimeout_s = 0', "timeout_s is 0"),
         ('[connections.shop]\nurl = "sqlite:///${NO}"', "names the variable NO, which is not set"),

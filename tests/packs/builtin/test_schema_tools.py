@@ -109,7 +109,7 @@ async def test_what_does_not_fit_is_said_with_what_would(tmp_path: Path, shop: P
 
     assert several.startswith("ERROR There are several connections. Connections: shop, stock.")
     assert unknown.endswith("Did you mean 'shop'?")
-    assert date.startswith("ERROR since is '2025-13-45', which is no date. Allowed: YYYY-MM-DD")
+    assert date.startswith("ERROR since is '2025-13-45', which is not a date. Allowed: YYYY-MM-DD")
     assert misspelt == "ERROR There is no type 'custmers' in any connection. Nearest: customers."
     assert "There is no type 'zzz' in the schema of stock." in nothing
     assert shelf.startswith("ERROR There is no type 'shelf*'")

@@ -100,7 +100,7 @@ def caller_of(text: str) -> Caller:
 def test_the_examples_of_the_page_hold(
     line: str, rules: str, who: str, tool: str, answer: str
 ) -> None:
-    """`docs/permissions.md`, Which rule counts."""
+    """`docs/permissions.md`, How access is decided."""
     place = example_place()
     projects = {"web": ProjectRules(), "data": ProjectRules()}
     policy = Policy(place, PolicyInputs(required=True, rules=rules_of(rules), projects=projects))

@@ -102,7 +102,7 @@ async def test_a_credential_cannot_be_put_in_the_place_of_anothers(tmp_path: Pat
     keys = keychain(store, tmp_path)
     await fill(store, keys)
     await _swap(store)
-    with pytest.raises(SettingError, match="not where it was"):
+    with pytest.raises(SettingError, match="damaged or was moved"):
         await Vault(store.credentials, keys).get(key_of("notes", NAMES[1]))
     await store.close()
 

@@ -322,7 +322,7 @@ async def test_an_answer_of_another_authorization_server_is_not_taken(
     authorization.says_iss = "https://evil.example"
     async with gateway(spec_of(notes)) as app:
         answer = await browse((await begun(app)).url)
-        with pytest.raises(InvalidAnswerError, match="another authorization server"):
+        with pytest.raises(InvalidAnswerError, match="a different authorization server"):
             await app.logins.finish(caller=caller(), **answer)
     assert not authorization.asked, "no code was shown to anybody"
 
@@ -343,7 +343,7 @@ async def test_a_person_who_says_no_is_heard(
         ({"code_challenge_methods_supported": None}, "PKCE"),
         ({"issuer": "https://other.example"}, "issuer"),
         ({"token_endpoint": "http://login.example/token"}, "not https"),
-        ({"registration_endpoint": None}, "registers no clients"),
+        ({"registration_endpoint": None}, "does not register clients"),
     ],
 )
 async def test_metadata_that_cannot_be_believed_ends_the_login_with_the_reason(

@@ -54,7 +54,7 @@ def test_certificates_and_proxy_of_a_server_are_paths_and_addresses(tmp_path: Pa
         (HTTP + '[server.notes.credentials]\nheaders = ["A B"]', "cannot be sent"),
         (STDIO + '[server.notes.credentials]\nheaders = ["A"]', "Name variables in env"),
         (HTTP + '[server.notes.credentials]\nenv = ["KEY"]', "Name headers instead"),
-        (HTTP + 'proxy = "proxy:1"', "no address of a proxy"),
+        (HTTP + 'proxy = "proxy:1"', "not a proxy URL"),
         ('[outbound]\nproxy = "socks://x"', "outbound.proxy"),
         ('[outbound]\nallow = ["10.0.0.0/99"]', "outbound.allow"),
         ('[serve]\ntrusted_proxies = ["proxy.example"]', "trusted_proxies"),

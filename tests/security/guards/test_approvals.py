@@ -256,7 +256,7 @@ async def test_nobody_may_fill_the_list_of_those_who_decide() -> None:
         for order in range(3):
             await place.parked(order=order)
         heard = (await place.call(order=3))["content"][0]["text"]
-        assert heard.startswith("3 calls of yours wait for a person already.")
+        assert heard.startswith("3 calls of yours wait for approval already.")
         assert len(await place.app.gateway.approvals.search(Caller.local(), state="waiting")) == 3
 
 

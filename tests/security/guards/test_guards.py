@@ -188,7 +188,7 @@ async def test_several_guards_hold_at_once_and_the_stricter_counts() -> None:
         GuardTable(secrets_in_results="block", max_argument_bytes=25),
     ) as (gateway, _):
         assert "25 are allowed" in await say(gateway, "read", text="x" * 30)
-        assert "not passed on" in await say(gateway, "read", say="ab://u:s3cr3t@h")
+        assert "not forwarded" in await say(gateway, "read", say="ab://u:s3cr3t@h")
 
 
 async def test_what_guards_did_is_in_the_audit_without_what_they_saw() -> None:
@@ -265,9 +265,9 @@ async def test_resources_and_prompts_of_a_guarded_server_are_looked_at_too() -> 
     ("table", "said"),
     [
         (GuardTable(deny={"a": ("(",)}, source="x.toml, line 3"), "x.toml, line 3: '('"),
-        (GuardTable(deny={"a": (r"(?=x)",)}), "is no expression"),
-        (GuardTable(arguments={"type": "nothing"}), "no JSON Schema"),
-        (GuardTable(arguments={"$ref": "https://example.org/schema"}), "no JSON Schema"),
+        (GuardTable(deny={"a": (r"(?=x)",)}), "is not a regular expression"),
+        (GuardTable(arguments={"type": "nothing"}), "not a JSON Schema"),
+        (GuardTable(arguments={"$ref": "https://example.org/schema"}), "not a JSON Schema"),
     ],
 )
 def test_a_guard_that_cannot_work_is_refused_with_its_place(table: GuardTable, said: str) -> None:
@@ -324,9 +324,9 @@ async def test_sql_in_an_argument_has_to_be_one_statement_that_reads() -> None:
 
     assert fine == "done"
     assert attack == (
-        "error: The SQL in the argument 'to.query' of files:read is not let through: There is more "
+        "error: The SQL in the argument 'to.query' of files:read was refused: There is more "
         "than one statement; only one is run. Read-only. Only one statement that reads and changes "
         "nothing is. Correct it (rule: several)."
     )
-    assert "has 30,007 characters, and 20,000 are looked at." in long
+    assert "has 30,007 characters, and 20,000 are checked at most." in long
     assert len(arrived) == 1

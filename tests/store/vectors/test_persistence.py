@@ -211,7 +211,7 @@ class Failing:
 
         async def fail(*_: object, **__: object) -> None:
             self.calls += 1
-            raise StoreError("The store did not work: database or disk is full.")
+            raise StoreError("The store failed: database or disk is full.")
 
         return fail
 
@@ -244,7 +244,7 @@ async def test_a_place_that_fails_is_told_once_and_stops_nothing(
     assert status["kept"]["is_failing"]
     assert "disk is full" in status["last_error"]
     warnings = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert [record.getMessage() for record in warnings] == ["vectors are not kept"]
+    assert [record.getMessage() for record in warnings] == ["vectors are not stored"]
 
 
 async def test_what_could_not_be_written_is_written_when_that_works_again(

@@ -43,7 +43,7 @@ class DocumentFactory:
                 raise SettingError(
                     f"There is no embedding model {name!r}.",
                     allowed=f"Models: {', '.join(names)}.",
-                    hint=f"Describe it under [documents.models.{name}].",
+                    hint=f"Add it under [documents.models.{name}].",
                 )
             table = DocumentModelTable(embedder=name)
         if not table.enabled:

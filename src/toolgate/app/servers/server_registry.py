@@ -158,7 +158,7 @@ class ServerRegistry:
         if is_toolgate(config, port=self._settings().serve.port):
             raise SettingError(
                 f"Server {name!r} is Toolgate itself.",
-                hint="Add the servers that stand behind it.",
+                hint="Add the servers behind it instead.",
             )
         if server_name(name) != name:
             raise SettingError(

@@ -42,7 +42,8 @@ def list_approvals(
         ),
     ] = "waiting",
     limit: Annotated[
-        int, typer.Option("--limit", min=1, max=1_000, metavar="N", help="At most this many.")
+        int,
+        typer.Option("--limit", min=1, max=1_000, metavar="N", help="Maximum number of approvals."),
     ] = 100,
     as_json: AsJson = False,
 ) -> int:
@@ -76,8 +77,8 @@ def approve(
         typer.Option(
             "--code",
             metavar="CODE",
-            help="One-time code of the approval, which the console shows. Needed to approve calls"
-            " of your own.",
+            help="One-time code of the approval, which the console shows. Required to approve your"
+            " own calls.",
         ),
     ] = "",
     arguments: Annotated[

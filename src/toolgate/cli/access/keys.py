@@ -30,7 +30,7 @@ def show(as_json: AsJson = False) -> int:
 
 @app.command()
 def rotate(as_json: AsJson = False) -> int:
-    """Replace the key and re-encrypt all credentials; a gateway may run meanwhile.
+    """Replace the key and re-encrypt all credentials; the gateway can keep running.
 
     If the key is in the variable TOOLGATE_CREDENTIALS_KEY, set that to the new key and
     TOOLGATE_CREDENTIALS_KEY_OLD to the previous one, for the gateway too. After this command the

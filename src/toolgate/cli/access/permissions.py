@@ -63,7 +63,7 @@ def allow(
     destructive: Destructive = False,
     as_json: AsJson = False,
 ) -> int:
-    """Add rules that allow.
+    """Add allow rules.
 
     JSON: a list of the new rules
     """
@@ -78,7 +78,7 @@ def deny(
     destructive: Destructive = False,
     as_json: AsJson = False,
 ) -> int:
-    """Add rules that deny, which take precedence over rules that allow.
+    """Add deny rules, which take precedence over allow rules.
 
     JSON: a list of the new rules
     """

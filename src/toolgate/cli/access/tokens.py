@@ -46,7 +46,7 @@ def create(
         typer.Option(
             "--project",
             metavar="PROJECT",
-            help="Project that it may use, the default one first; * is any. Repeatable.",
+            help="Project the token may use; the first is its default; * for all. Repeatable.",
         ),
     ] = None,
     role: Annotated[
@@ -68,7 +68,9 @@ def create(
     ] = None,
     deny: Annotated[
         list[str] | None,
-        typer.Option("--deny", metavar="PATTERN", help="Deny this. Repeatable."),
+        typer.Option(
+            "--deny", metavar="PATTERN", help="Deny this pattern; as --allow. Repeatable."
+        ),
     ] = None,
     user: Annotated[
         str,

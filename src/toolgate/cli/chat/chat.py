@@ -29,7 +29,7 @@ def chat(
         ),
     ] = None,
     thread: Annotated[
-        str, typer.Option("--thread", "-t", metavar="NAME", help="Continue this conversation.")
+        str, typer.Option("--thread", "-t", metavar="NAME", help="Continue this thread.")
     ] = "",
     model: Annotated[
         str,
@@ -37,7 +37,7 @@ def chat(
             "--model",
             "-m",
             metavar="NAME",
-            help="Name of a model of the settings: NAME in models.NAME.",
+            help="Model from the settings: the NAME of a table [models.NAME].",
         ),
     ] = "",
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Do not show tool calls.")] = False,

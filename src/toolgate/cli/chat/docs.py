@@ -75,7 +75,10 @@ def add(
     alias: Annotated[str | None, typer.Option("--alias", help="Alias of the collection.")] = None,
     description: Annotated[
         str | None,
-        typer.Option("--description", help="What the collection contains; models choose by it."),
+        typer.Option(
+            "--description",
+            help="Description of the collection; models use it to choose collections.",
+        ),
     ] = None,
     model: Model = None,
     metric: Metric = None,
@@ -95,7 +98,7 @@ def add(
 
 @app.command()
 def refresh(collection: OptionalCollection = None, as_json: AsJson = False) -> int:
-    """Re-import everything that was added: changed, new and deleted files and pages."""
+    """Refresh what was added: import new and changed files and pages, remove deleted ones."""
     return anyio.run(_refresh, collection, as_json)
 
 
@@ -182,7 +185,7 @@ def reindex(
     vector_store: VectorStore = None,
     as_json: AsJson = False,
 ) -> int:
-    """Recompute the vectors of a collection, also for another model, metric or vector store."""
+    """Recompute a collection's vectors, optionally with another model, metric or vector store."""
     options = {"model": model, "metric": metric, "place": vector_store}
     return anyio.run(_reindex, collection, options, as_json)
 

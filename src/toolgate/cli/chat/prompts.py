@@ -65,7 +65,7 @@ def clear(
     everything: Annotated[bool, typer.Option("--all", help="All replaced prompts.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Restore the default text. Exit status 3 if it is in use already.
+    """Restore the default text. Exit status 3 if the prompt was not replaced.
 
     JSON: {"cleared"}
     """

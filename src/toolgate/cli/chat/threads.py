@@ -17,7 +17,7 @@ from toolgate.types import Json
 __all__ = ["app"]
 
 app = typer.Typer(
-    help="List and delete conversations, and change their settings.",
+    help="List and delete chat threads, and change their settings.",
     no_args_is_help=True,
     add_completion=False,
 )

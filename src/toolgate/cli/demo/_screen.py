@@ -58,7 +58,6 @@ class Screen:
         table.add_column("server")
         table.add_column("tools", justify="right")
         table.add_column("protocol")
-        table.add_column("era")
         table.add_column("state", overflow="fold")
         for row in report.servers:
             state = row["state"]
@@ -67,7 +66,6 @@ class Screen:
                 row["name"],
                 str(row["tools"]),
                 row.get("version") or "-",
-                row.get("era") or "-",
                 Text(sanitize(remark), style="green" if state == "ready" else "yellow"),
             )
         self._console.print(Padding(table, (0, 0, 0, 3)))

@@ -67,14 +67,14 @@ def answers(
 ) -> int:
     """Ask questions about documents and judge the answers.
 
-    A line of a file has question, and as far as known answer, collection, document and quote (a
-    sentence of the passage with the answer). Each question is a conversation of its own that looks
-    documents up. correct: a model compares the answer with the expected one (1, partly 0.5, wrong
-    0). faithful: a model compares it with the documents that it rests on. hit@k: the passage with
-    the quote is among the first k; MRR: mean reciprocal rank among the first ten.
+    Each line of a file has `question` and, if known, `answer`, `collection`, `document` and `quote`
+    (a sentence of the passage with the answer). Each question is asked in a new thread, with
+    document search. correct: a model compares the answer with the expected one (1, partly 0.5,
+    wrong 0). faithful: a model checks whether the retrieved documents support the answer. hit@k:
+    the passage with the quote is among the first k; MRR: mean reciprocal rank among the first ten.
 
-    --with compares settings: --with top_k=4 --with top_k=4,search_type=similarity. The first row is
-    always that of the settings as they are. The Evaluation page of the console shows all answers,
+    --with compares settings: --with top_k=4 --with top_k=4,search_type=similarity. The first row
+    always shows the current settings. The Evaluation page of the console shows all answers,
     and the metrics over time.
     """
     if bool(files) == bool(collection):

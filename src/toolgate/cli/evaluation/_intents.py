@@ -55,7 +55,7 @@ def intents(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Train a pack's example prompts and measure how well they classify messages.
+    """Train the classifier on a pack's example prompts, and measure its accuracy.
 
     Every prompt is classified by a model that was trained without it: accuracy, false alarms and
     calibration error come from that. A message with "intent" in its line is scored too; null means

@@ -155,7 +155,7 @@ def _tools(folder: Path) -> list[SearchableTool]:
     if twice := next((key for key in times if times[key] > 1), None):
         raise SettingError(
             f"{path} has the id {twice!r:.80} {times[twice]} times.",
-            hint="Give each tool an id of its own; see docs/search.md for the format.",
+            hint="Give each tool its own id; see docs/search.md for the format.",
         )
     return tools
 

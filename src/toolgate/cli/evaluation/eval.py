@@ -1,4 +1,4 @@
-"""`toolgate eval`: measure search, intent detection and answers on labelled data."""
+"""`toolgate eval`: measure search, intent detection and answers on labeled data."""
 
 import json
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def group() -> None:
 def tools(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[DIR...]", help="Folders with labelled requests."),
+        typer.Argument(metavar="[DIR...]", help="Folders with labeled requests."),
     ] = None,
     distractors: Annotated[
         list[Path] | None,
@@ -100,15 +100,16 @@ def tools(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:
-    """Search for labelled requests and measure how many needed tools are found.
+    """Search for labeled requests and measure how many of the needed tools are found.
 
-    A folder has tools.jsonl (id, server, name, description, input_schema) and queries.jsonl (id,
-    text, relevant: ids of the needed tools). Each request is one search.
-    R@k is the share of the needed tools among the first k; C@10 the share of requests with all of
-    them among the first 10; any@5 that with at least one among the first 5; ms is CPU time.
-    An empty list: no tool can handle the request. none+ and none- are shares of requests whose
-    answer was that nothing fits: of those that a tool can handle, and of the others.
-    JSON also has precision: for each rank up to 10, the share of requests with a needed tool there.
+    A folder contains tools.jsonl (id, server, name, description, input_schema) and queries.jsonl
+    (id, text, relevant: ids of the needed tools). Each request is one search.
+    R@k is the share of the needed tools among the first k; C@10 the share of requests with all
+    needed tools among the first 10; any@5 the share of requests with at least one needed tool among
+    the first 5; ms is CPU time. "relevant": [] means that no tool can handle the request. none+ and
+    none- are the shares of requests for which the search said that nothing fits: of the requests
+    that a tool can handle (false alarms), and of the others. JSON also has precision: for each rank
+    up to 10, the share of requests with a needed tool there.
 
     cloud and llm use the settings search.options.cloud and search.options.llm; fallbacks to another
     search are reported (fallbacks in JSON). The Evaluation page of the console shows the results
@@ -119,7 +120,7 @@ def tools(
     lines: list[str] = []
     if not folders and not own_requests:
         raise ArgumentError(
-            "There is nothing to measure.", hint="Give folders with labelled requests, or --mine."
+            "There is nothing to measure.", hint="Give folders with labeled requests, or --mine."
         )
     if rankings is not None:
         _write(rankings, ())
@@ -129,15 +130,15 @@ def tools(
     ]
     if own_requests:
         sets.append(anyio.run(partial(read_own_requests, settings, limit=limit)))
-    for labelled in sets:
-        if not labelled.questions:
-            note(f"{labelled.name} has no request of the split {split!r}.")
+    for labeled in sets:
+        if not labeled.questions:
+            note(f"{labeled.name} has no request of the split {split!r}.")
             continue
-        scored, written = anyio.run(_score, labelled, settings, strategy)
+        scored, written = anyio.run(_score, labeled, settings, strategy)
         rows.append(scored)
         lines += written
         if baseline:
-            beside = _baseline(labelled)
+            beside = _baseline(labeled)
             rows += [beside] if beside else []
     if rankings is not None:
         _write(rankings, lines)
@@ -177,7 +178,7 @@ def _write(path: Path, lines: Sequence[str]) -> None:
 
 
 async def _score(
-    labelled: LabelledSet, settings: Settings, name: str
+    labeled: LabelledSet, settings: Settings, name: str
 ) -> tuple[dict[str, Any], list[str]]:
     """Metrics and rankings of a search strategy on a set."""
     strategies = Strategies(settings.search, {})
@@ -185,23 +186,23 @@ async def _score(
     name = name or settings.optimization
     search = strategies.make(name, selector=selector, setting="--strategy")
     try:
-        await search.update(labelled.tools)
+        await search.update(labeled.tools)
         await ready(search)
-        return await _measure_searches(search, labelled, f"{name}+{selector}" if selector else name)
+        return await _measure_searches(search, labeled, f"{name}+{selector}" if selector else name)
     finally:
         await end(search)
         await strategies.aclose()
 
 
 async def _measure_searches(
-    search: SearchStrategy, labelled: LabelledSet, name: str
+    search: SearchStrategy, labeled: LabelledSet, name: str
 ) -> tuple[dict[str, Any], list[str]]:
     fallbacks: list[str] = []
     rankings: list[list[str]] = []
     fits: list[Fit] = []
     spent: list[float] = []
     lines: list[str] = []
-    for question in labelled.questions:
+    for question in labeled.questions:
         request = SearchRequest(queries=(question.text,), limit=_DEPTH)
         began, worked = perf_counter(), process_time()
         answer = await search.search(request)
@@ -220,18 +221,18 @@ async def _measure_searches(
         fallbacks += [answer.fallback] if answer.fallback else []
     if fallbacks:
         note(
-            f"{labelled.name}: another search answered {len(fallbacks)} of"
-            f" {len(labelled.questions)} requests ({fallbacks[-1]})."
+            f"{labeled.name}: another search answered {len(fallbacks)} of"
+            f" {len(labeled.questions)} requests ({fallbacks[-1]})."
         )
-    notices = score_notices(fits, labelled.questions)
+    notices = score_notices(fits, labeled.questions)
     return {
-        **_row(labelled, name, rankings, spent),
+        **_row(labeled, name, rankings, spent),
         **notices,
         "fallbacks": len(fallbacks),
     }, lines
 
 
-def _baseline(labelled: LabelledSet) -> dict[str, Any] | None:
+def _baseline(labeled: LabelledSet) -> dict[str, Any] | None:
     """Metrics of the index that FastMCP's search transform uses."""
     try:
         module = import_module("fastmcp.server.transforms.search.bm25")
@@ -239,15 +240,15 @@ def _baseline(labelled: LabelledSet) -> dict[str, Any] | None:
         note(f"The baseline needs FastMCP, which is not installed. {install_hint('fastmcp')}")
         return None
     index = module._BM25Index()  # noqa: SLF001 - there is no public API to rank texts
-    index.build([_text(tool) for tool in labelled.tools])
+    index.build([_text(tool) for tool in labeled.tools])
     rankings: list[list[str]] = []
     spent: list[float] = []
-    for question in labelled.questions:
+    for question in labeled.questions:
         worked = process_time()
         places: list[int] = index.query(question.text, 50)
         spent.append((process_time() - worked) * 1000)
-        rankings.append([labelled.tools[at].key for at in places])
-    return _row(labelled, "FastMCP", rankings, spent)
+        rankings.append([labeled.tools[at].key for at in places])
+    return _row(labeled, "FastMCP", rankings, spent)
 
 
 def _text(tool: SearchableTool) -> str:
@@ -257,11 +258,11 @@ def _text(tool: SearchableTool) -> str:
 
 
 def _row(
-    labelled: LabelledSet, name: str, rankings: Sequence[Sequence[str]], spent: Sequence[float]
+    labeled: LabelledSet, name: str, rankings: Sequence[Sequence[str]], spent: Sequence[float]
 ) -> dict[str, Any]:
     served = [
         (ranked, question)
-        for ranked, question in zip(rankings, labelled.questions, strict=True)
+        for ranked, question in zip(rankings, labeled.questions, strict=True)
         if question.groups
     ]
     scores = [score_ranking(ranked, question.groups) for ranked, question in served]
@@ -273,10 +274,10 @@ def _row(
         else []
     )
     return {
-        "set": labelled.name,
+        "set": labeled.name,
         "search": name,
-        "tools": len(labelled.tools),
-        "requests": len(labelled.questions),
+        "tools": len(labeled.tools),
+        "requests": len(labeled.questions),
         **{metric: None if value is None else round(value, 4) for metric, value in means.items()},
         "precision": precision,
         "ms p50": round(median(spent), 3),

@@ -128,7 +128,9 @@ def write_prompts(path: Path, messages: Sequence[str]) -> int:
             gap = "" if not text or text.endswith("\n") else "\n"
             path.write_text("\n".join([f"{text}{gap}{fresh[0]}", *fresh[1:], ""]), encoding="utf-8")
     except (OSError, UnicodeError) as error:
-        raise PackError(f"{path} cannot be written: {error}.", hint="Check its rights.") from error
+        raise PackError(
+            f"{path} cannot be written: {error}.", hint="Check its permissions."
+        ) from error
     return len(fresh)
 
 

@@ -99,7 +99,7 @@ def _expectation(path: Path, number: int, line: str) -> Expectation:
     fields = json_object(row)
     message = fields.get("message")
     if not isinstance(message, str) or not fields.keys() - {"message", "today", "note"}:
-        raise PackError(f"{path}:{number} is no expectation.", hint=_HINT)
+        raise PackError(f"{path}:{number} is not a test.", hint=_HINT)
     if unknown := fields.keys() - _KEYS:
         raise PackError(
             f"{path}:{number} has no key {min(unknown)!r}.",
@@ -111,7 +111,8 @@ def _expectation(path: Path, number: int, line: str) -> Expectation:
         today = None if day is None else date.fromisoformat(str(day))
     except ValueError as error:
         raise PackError(
-            f"{path}:{number}: today is {day!r}, which is no day.", hint="Write it as YYYY-MM-DD."
+            f"{path}:{number}: today is {day!r}, which is not a date.",
+            hint="Write it as YYYY-MM-DD.",
         ) from error
     expected = {
         key: value for key, value in fields.items() if key not in {"message", "today", "note"}

@@ -47,7 +47,9 @@ def detect(
     ] = "UTC",
     stage: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Stage that decides: keyword, semantic or cascade."),
+        typer.Option(
+            metavar="NAME", help="keyword, semantic, or cascade: keyword first, then semantic."
+        ),
     ] = "cascade",
     languages: Annotated[
         str, typer.Option(metavar="en,de", help="Only keywords of these languages.")
@@ -74,10 +76,12 @@ def detect(
         bool,
         typer.Option(
             "--stats",
-            help="Show statistics of earlier messages, with doubtful ones.",
+            help="Show statistics of earlier messages, and list those with low confidence.",
         ),
     ] = False,
-    days: Annotated[float, typer.Option(metavar="N", help="With --stats: number of days.")] = 30,
+    days: Annotated[
+        float, typer.Option(metavar="N", help="With --stats: number of days. Default: 30.")
+    ] = 30,
     project: Annotated[
         str, typer.Option(metavar="NAME", help="With --stats: only this project.")
     ] = "",
@@ -264,7 +268,7 @@ def _show(asked: DetectSession, detection: Detection, why: Reasons | None) -> No
         print_text("none")
         note(one_line(detection.reason))
     for said in detection.unread:
-        print_text(f"  not understood: {json.dumps(said, ensure_ascii=False)} was read as no date")
+        print_text(f"  not understood: {json.dumps(said, ensure_ascii=False)}")
     if detection.question:
         print_text(one_line(detection.question))
     if why is not None:

@@ -29,7 +29,9 @@ def enrich(
     queries: Annotated[
         list[str] | None,
         typer.Option(
-            "--query", metavar="ACTION", help="Show the rules for a short action. Repeatable."
+            "--query",
+            metavar="STEP",
+            help="Show the rules that getKnowledge returns for this step. Repeatable.",
         ),
     ] = None,
     packs: Annotated[
@@ -62,7 +64,7 @@ async def _enrich(body: Json, packs: list[Path], as_json: bool) -> int:
     print_data(str(answer["text"]))
     if not rules:
         reason = answer.get("reason")
-        note(str(reason) if reason else "There are no rules for these actions.")
+        note(str(reason) if reason else "There are no rules for these steps.")
         return NO_RESULT
     for entry in rules:
         note(_rules_line(entry))

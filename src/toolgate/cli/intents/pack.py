@@ -90,7 +90,8 @@ def lint(
 ) -> int:
     """Check packs and suggest fixes.
 
-    An error breaks something, a warning causes wrong results, advice is optional. Exit status 1 if
+    An error means that something does not work, a warning that results will be wrong; advice is
+    optional. Exit status 1 if
     there are errors or warnings, 3 if there is no pack.
 
     JSON: {"findings": [{"pack", "rule", "level", "intent", "file", "line", "text", "mend"}],
@@ -238,9 +239,9 @@ def run_tests(
     ] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Run the expectations of packs, in their tests.jsonl: messages, and what should come of them.
+    """Run the tests in each pack's tests.jsonl: messages with their expected results.
 
-    Exit status 1 if one is not met, 3 if there are none.
+    Exit status 1 if a test fails, 3 if there are no tests.
 
     JSON: {"tests", "failed": [{"pack", "file", "line", "message", "mistakes"}]}
     """
@@ -292,11 +293,12 @@ def learn(
     ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Make messages prompts of an intent, after a preview of what that changes.
+    """Add messages to an intent as example prompts, after a preview of what that changes.
 
     All known messages are classified with and without the new prompts: the prompts of all packs and
-    the expectations in their tests.jsonl. If none of them would be wrong, the prompts are written;
-    otherwise they are named, and nothing is written without --yes. Exit status 1 then.
+    the messages in their tests.jsonl. If none of them becomes wrong, the new prompts are written.
+    Otherwise the messages that become wrong are listed, nothing is written without --yes, and the
+    exit status is 1.
 
     JSON: {"intent", "file", "written", "known", "changed": [{"message", "before", "after",
     "expected", "regression"}]}
@@ -363,7 +365,7 @@ def _owner(packs: tuple[Pack, ...], intent: str, name: str) -> tuple[Pack, str]:
 
 @app.command()
 def enable(name: Name) -> int:
-    """Enable a pack; a running gateway loads it within seconds."""
+    """Enable a pack; a running gateway loads it within a second."""
     return anyio.run(_switch, name, True)
 
 

@@ -131,8 +131,9 @@ def list_records(
         int,
         typer.Option("--limit", min=1, max=10_000, metavar="N", help="Maximum number of records."),
     ] = 50,
-    intents: Annotated[
-        bool, typer.Option("--intents", help="Also the records that are written before each call.")
+    before: Annotated[
+        bool,
+        typer.Option("--before", help="Also show the records that are written before each call."),
     ] = False,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the records as JSON, with all fields.")
@@ -152,7 +153,7 @@ def list_records(
         caller_id=caller,
         project_id=project,
         failed=failed,
-        phase=None if intents else "outcome",
+        phase=None if before else "outcome",
         limit=limit,
     )
     return anyio.run(_list, selection, as_json)
@@ -226,13 +227,13 @@ def verify(
 def compare(
     since: Since = "7d",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the numbers as JSON; no search is null.")
+        bool, typer.Option("--json", help="Print the numbers as JSON; the strategy `off` is null.")
     ] = False,
 ) -> int:
     """Compare search strategies across recorded conversations: cost, time and success.
 
-    With experiment_percent a part of the conversations gets another search. A search succeeded if
-    a tool of its answer was called afterwards. Exit status 3 if there are no searches.
+    With experiment_percent, a share of the conversations uses a different search strategy. A search
+    succeeded if a tool of its answer was called afterwards. Exit status 3 if there are no searches.
     """
     return anyio.run(_compare, _parse_time(since), as_json)
 

@@ -19,7 +19,7 @@ app = typer.Typer(add_completion=False)
 @app.command(help="Show what conversations cost in tokens, compared with listing every tool.")
 def cost(
     days: Annotated[
-        float, typer.Option("--days", min=0.001, metavar="N", help="Number of days.")
+        float, typer.Option("--days", min=0.001, metavar="N", help="Number of days. Default: 1.")
     ] = 1.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> int:

@@ -68,7 +68,7 @@ def profile(
         typer.Option("--budget", min=200, metavar="N", help="Another token budget."),
     ] = None,
     days: Annotated[
-        float, typer.Option("--days", min=0.001, metavar="N", help="Number of days.")
+        float, typer.Option("--days", min=0.001, metavar="N", help="Number of days. Default: 7.")
     ] = 7.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
 ) -> int:

@@ -297,7 +297,7 @@ def _is_settled(server: ServerStatus, since: str) -> bool:
 
 def _outcome(server: ServerStatus) -> str:
     if server.state == "ready":
-        return f"ready, {server.version or server.era}, {server.tools} tools"
+        return f"ready, protocol {server.version}, {server.tools} tools"
     if server.state == "asleep":
         return f"asleep, {server.tools} tools; the first call starts it"
     return f"{server.state}. {one_line(server.last_error or '')}".rstrip()

@@ -46,9 +46,10 @@ def install(
     """Write the definition for this system's service manager, and start the service.
 
     systemd (user unit) on Linux, launchd (agent) on macOS, the task scheduler on Windows. The
-    service uses the configuration that this command finds, and the PATH of this shell. Secrets that
-    the configuration reads from the environment must be known to the service: on Linux in the file
-    that the unit names. A user unit ends at logout unless: loginctl enable-linger.
+    service uses the configuration that this command finds, and the PATH of this shell. Variables
+    that the configuration reads, such as secrets, must be set for the service: on Linux in the file
+    that the unit names as EnvironmentFile. On Linux the service stops when you log out, unless you
+    run `loginctl enable-linger`.
     """
     definition = definition_for(load_settings())
     if show:
@@ -123,7 +124,7 @@ def _run_all(commands: Sequence[Sequence[str]], success: str) -> int:
     for command in commands:
         if problem := _run(command):
             note(f"{' '.join(command)}: {problem}")
-            note("Run it yourself when the service manager is there.")
+            note("Run it yourself when the service manager is available.")
             return FAILED
     print_text(success)
     return SUCCESS

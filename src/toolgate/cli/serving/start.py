@@ -73,7 +73,7 @@ async def _start(arguments: list[str], as_json: bool) -> int:
             if as_json:
                 print_json({"started": False, "address": run.address, "pid": run.pid})
             else:
-                print_text(f"It is running already, at {run.address}/mcp (process {run.pid}).")
+                print_text(f"It is already running at {run.address}/mcp (process {run.pid}).")
             return SUCCESS
     log = log_file(loaded)
     with spinner("Starting the gateway"):
@@ -87,7 +87,7 @@ async def _start(arguments: list[str], as_json: bool) -> int:
         return SUCCESS
     print_text(f"Toolgate runs at {run.address}/mcp (process {run.pid}).")
     print_text(f"Web console: {run.address}/console   Log: {log}")
-    print_text("See how it is: toolgate status   Stop it: toolgate stop")
+    print_text("Check it: toolgate status   Stop it: toolgate stop")
     return SUCCESS
 
 

@@ -80,7 +80,7 @@ async def check_connections(loaded: Settings) -> AsyncIterator[Check]:
                 name=f"connection {name}",
                 state="warning" if rights and is_server else "ok",
                 found=f"Readable ({connection.dialect}): {count}{unread}.{remark}",
-                hint="Revoke these rights; see docs/sql.md." if rights and is_server else "",
+                hint="Revoke these privileges; see docs/sql.md." if rights and is_server else "",
                 details={
                     "dialect": connection.dialect,
                     "tables": len(schema.tables),

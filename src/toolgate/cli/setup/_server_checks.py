@@ -226,10 +226,10 @@ async def check_quarantine(remote: GatewayClient | None) -> AsyncIterator[Check]
 
 def _running_server(server: Json) -> Check:
     name, is_ok = str(server["name"]), server["state"] in {"ready", "disabled", "asleep"}
-    era = f", {server['version']} ({server['era']})" if server.get("era") else ""
+    protocol = f", protocol {server['version']}" if server.get("version") else ""
     latency = server.get("latency_ms")
     timing = f", {latency:.0f} ms a call" if isinstance(latency, (int, float)) else ""
-    text = f"{str(server['state']).capitalize()}{era}, {server.get('tools', 0)} tools{timing}."
+    text = f"{str(server['state']).capitalize()}{protocol}, {server.get('tools', 0)} tools{timing}."
     error = "" if is_ok else str(server.get("last_error") or "")
     return Check(
         name=f"server {name}",
@@ -242,8 +242,7 @@ def _running_server(server: Json) -> Check:
 
 def _tried_server(trial: Json) -> Check:
     text = (
-        f"Answers in {trial['ready_s']:.2f} s, {trial['version']} ({trial['era']}),"
-        f" {trial['tools']} tools."
+        f"Answers in {trial['ready_s']:.2f} s, protocol {trial['version']}, {trial['tools']} tools."
     )
     return Check(name=f"server {trial['name']}", state="ok", found=text, details=trial)
 

@@ -78,7 +78,7 @@ async def write_bundle(path: Path, checks: Sequence[Check]) -> None:
     except OSError as error:
         raise SettingError(
             f"The archive {str(path)!r} cannot be written: {error.strerror or error}.",
-            hint="Name a file in a folder that you may write.",
+            hint="Choose a file in a writable folder.",
         ) from error
 
 

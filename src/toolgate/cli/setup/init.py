@@ -105,7 +105,8 @@ def init(
     by_reference: Annotated[
         bool,
         typer.Option(
-            "--by-reference", help="Import the files of the clients instead of copying servers."
+            "--by-reference",
+            help="Reference the clients' files in toolgate.toml instead of copying their servers.",
         ),
     ] = False,
     write_back: Annotated[
@@ -140,7 +141,8 @@ def init(
         bool,
         typer.Option(
             "--rules",
-            help="Only tell models, in the project's instruction files, to ask for rules first.",
+            help="Only add a note to the project's instruction files (such as AGENTS.md): call"
+            " processPrompt first.",
         ),
     ] = False,
     undo: Annotated[
@@ -157,8 +159,8 @@ def init(
 
     Searches the files of Claude Desktop, Claude Code, Cursor, VS Code, Windsurf, Zed, Cline,
     Gemini CLI, Codex, Continue, OpenCode, LM Studio, Kiro, Roo Code, Amp, Antigravity, Trae,
-    Goose, JetBrains AI Assistant and Junie, and Copilot in JetBrains, the user's own and those of
-    the project around the current folder.
+    Goose, JetBrains AI Assistant and Junie, and Copilot in JetBrains, in your home folder and in
+    the current project.
     """
     wish = _InitOptions(
         by_reference=by_reference,
@@ -271,7 +273,7 @@ def _write_rules(wish: _InitOptions, machine: Machine) -> int:
         if wish.as_json:
             print_json(_rules_answer([], []))
         else:
-            note("Nothing to do: the files contain the text already.")
+            note("Nothing to do: the files already contain the text.")
         return SUCCESS
     if wish.dry_run:
         if wish.as_json:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 __all__ = ["DEV_HELP", "SharedOptions", "set_shared_options", "shared_options"]
 
-DEV_HELP = "Use intents with dev = true, and watch all packs."
+DEV_HELP = "For pack authors: use intents with dev = true, reload packs when files change."
 """Help text of `--dev`."""
 
 

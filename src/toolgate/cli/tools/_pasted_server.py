@@ -131,7 +131,7 @@ def _from_json(text: str) -> dict[str, Json]:
         except ValueError as error:
             raise ArgumentError(
                 f"The snippet is not valid JSON: {error}.",
-                hint="Put it in single quotes, so that the shell leaves the double ones alone.",
+                hint="Put it in single quotes, so that the shell keeps the double quotes.",
             ) from error
     if not isinstance(document, dict):
         raise _unreadable(text)
@@ -248,8 +248,8 @@ def _unreadable(text: str) -> ArgumentError:
 
 def _is_no_program(text: str) -> ArgumentError:
     return ArgumentError(
-        f"{_shortened(text)} is no program on this machine, nor a URL, nor JSON with servers.",
-        hint=f"If it is a name, say what it stands for: toolgate add {text} -- COMMAND ARGS, or "
+        f"{_shortened(text)} is not a program on this machine, nor a URL, nor JSON with servers.",
+        hint=f"If it is a name, add what to run: toolgate add {text} -- COMMAND ARGS, or "
         f"toolgate add {text} URL",
     )
 

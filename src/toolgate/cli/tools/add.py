@@ -74,12 +74,18 @@ def add(
     ] = "",
     start: Annotated[
         Literal["always", "on-demand"] | None,
-        typer.Option("--start", help="When it runs: always, or from the first call on."),
+        typer.Option(
+            "--start",
+            metavar="WHEN",
+            help="always, or on-demand: start with the first call, stop when idle.",
+        ),
     ] = None,
     idle_s: Annotated[
         float | None,
         typer.Option(
-            "--idle-s", metavar="SECONDS", help="Seconds without use before it is stopped."
+            "--idle-s",
+            metavar="SECONDS",
+            help="With on-demand: seconds without use before it is stopped. Default: 300.",
         ),
     ] = None,
     dry_run: Annotated[

@@ -53,7 +53,7 @@ def call(
         str, typer.Option("--select", metavar="JQ", help="Print only this part: a jq filter.")
     ] = "",
     form: Annotated[
-        Format | None, typer.Option("--format", help="How the result is written.")
+        Format | None, typer.Option("--format", metavar="FORMAT", help="json, csv, table or text.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
 ) -> int:

@@ -62,7 +62,8 @@ def export(
 ) -> int:
     """Export a model for the embedder `onnx`, with int8 weights and one scale per channel.
 
-    Needs torch, from the extra `export`; using the exported folder does not. Nothing is downloaded.
+    Needs torch, from the extra `export`; using the exported model does not need it. Nothing is
+    downloaded.
 
     JSON: {"folder", "identity", "dim", "size_bytes", "pooling", "max_length", "query_prefix",
     "document_prefix", "cosine"}

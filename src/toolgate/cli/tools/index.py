@@ -179,7 +179,7 @@ def _show(search: Json) -> None:
     if figures["searches"]:
         print_text(
             f"Searches: {figures['searches']}, p50 {latency['p50']} ms, p95 {latency['p95']} ms, "
-            f"{figures['fallback_rate']:.2%} by words only"
+            f"{figures['fallback_rate']:.2%} by keywords only"
         )
     if storage["notice"]:
         note(storage["notice"])

@@ -24,10 +24,10 @@ _WHOLE_RESULT_TOKENS = 1_000_000
 """A result is for the terminal, and not cut."""
 
 
-@app.command(help="Run a program over tools.")
+@app.command(help="Run a Python program that calls tools (code mode).")
 def run(
     file: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="Python file of the program; - reads it.")
+        str, typer.Argument(metavar="[FILE]", help="Python file; - reads standard input.")
     ] = "",
     entry: Annotated[
         list[str] | None,
@@ -40,21 +40,22 @@ def run(
         ),
     ] = "",
     timeout_s: Annotated[
-        float, typer.Option("--timeout", metavar="S", help="Seconds with all calls.")
+        float,
+        typer.Option("--timeout", metavar="S", help="Time limit in seconds, including tool calls."),
     ] = 0.0,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only list the tools that the program names.")
     ] = False,
     resume: Annotated[
-        str, typer.Option("--resume", metavar="ID", help="Let a program go on that waited.")
+        str, typer.Option("--resume", metavar="ID", help="Resume a parked program.")
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
 ) -> int:
-    """Run a program over tools."""
+    """Run a Python program that calls tools (code mode)."""
     if bool(file) == bool(resume):
         raise ArgumentError(
             "There is " + ("a file and a program that waited." if file else "no program."),
-            allowed="Allowed: FILE, or --resume with the id of a program that waits.",
+            allowed="Allowed: FILE, or --resume with the id of a program that is parked.",
         )
     body: Json = {"maxResultTokens": _WHOLE_RESULT_TOKENS}
     if timeout_s:
@@ -85,11 +86,11 @@ async def _run(body: Json, connect: Connect, as_json: bool) -> int:
 
 def _show_waiting(waiting: Json) -> None:
     calls = cast("list[Json]", waiting.get("calls") or [])
-    note(f"The program waits: a person has to approve {len(calls)} of its calls.")
+    note(f"The program is parked: a person has to approve {len(calls)} of its calls.")
     for call in calls:
         note(f"  {call.get('approval_id')}  {call.get('text')}")
     note("Decide with: toolgate approvals approve ID")
-    note(f"Then let it go on: toolgate run --resume {waiting.get('id')}")
+    note(f"Then resume it: toolgate run --resume {waiting.get('id')}")
 
 
 def _read(file: str) -> str:

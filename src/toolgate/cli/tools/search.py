@@ -49,15 +49,15 @@ def search(
     threshold: Annotated[
         float, typer.Option(min=0, max=1, help="Minimum relevance, from 0 to 1.")
     ] = 0.0,
-    core: Annotated[bool, typer.Option(help="Show pinned tools after the results.")] = True,
+    pinned: Annotated[bool, typer.Option(help="Show pinned tools after the results.")] = True,
     explain: Annotated[
         bool, typer.Option("--explain", help="Explain why each tool was found.")
     ] = False,
     mark: Annotated[
         str,
         typer.Option(
-            metavar="WORD",
-            help="Instead of searching: mark the tool with the key QUERY as right or wrong.",
+            metavar="right|wrong",
+            help="Rate a result of the last search instead; QUERY is its key: server:tool.",
         ),
     ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
@@ -71,7 +71,7 @@ def search(
     "text"}; source is exact, lexical, vector, usage, core, cloud or llm, and reasons is there
     with --explain.
     """
-    request: Json = {"query": " ".join(query), "limit": limit, "include_core": core}
+    request: Json = {"query": " ".join(query), "limit": limit, "include_core": pinned}
     if mark and mark not in {"right", "wrong"}:
         raise ArgumentError(f"--mark is {mark!r:.60}.", allowed="Allowed: right, wrong.")
     if mark:

@@ -68,7 +68,11 @@ def schedule(
     name: Name,
     start: Annotated[
         Literal["always", "on-demand"] | None,
-        typer.Option("--start", help="When it runs: always, or from the first call on."),
+        typer.Option(
+            "--start",
+            metavar="WHEN",
+            help="always, or on-demand: start with the first call, stop when idle.",
+        ),
     ] = None,
     idle_s: Annotated[
         float | None,
@@ -148,7 +152,12 @@ def approve(
         ),
     ] = None,
     kind: Annotated[
-        EntryKind | None, typer.Option("--kind", help="Only this kind of definition.")
+        EntryKind | None,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="Only tool, prompt, resource, template or instructions.",
+        ),
     ] = None,
     reject: Annotated[bool, typer.Option("--reject", help="Reject them instead.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
@@ -205,7 +214,7 @@ def _row(server: Json) -> tuple[str, ...]:
         str(server["name"]),
         str(server["state"]),
         str(server["kind"]),
-        str(server.get("version") or server.get("era") or "-"),
+        str(server.get("version") or "-"),
         str(server.get("tools", 0)),
         f"{latency:.0f} ms" if isinstance(latency, (int, float)) else "-",
         _remark(server),
@@ -274,7 +283,7 @@ async def _test(name: str, as_json: bool) -> int:
         print_json(trial)
     elif trial["ok"]:
         print_text(
-            f"{name} works: {trial['version']} ({trial['era']}), {trial['tools']} tools,"
+            f"{name} works: protocol {trial['version']}, {trial['tools']} tools,"
             f" {trial['resources']} resources, {trial['prompts']} prompts,"
             f" {trial['ready_s']:.2f} s until the tools were listed."
         )

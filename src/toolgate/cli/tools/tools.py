@@ -27,7 +27,10 @@ def tools(
         bool, typer.Option("--usage", help="Show usage statistics and suggestions instead.")
     ] = False,
     days: Annotated[
-        float, typer.Option("--days", min=0.001, metavar="N", help="With --usage: number of days.")
+        float,
+        typer.Option(
+            "--days", min=0.001, metavar="N", help="With --usage: number of days. Default: 30."
+        ),
     ] = 30.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print the list as JSON.")] = False,
 ) -> int:

@@ -110,7 +110,7 @@ async def _from_disk(read: Callable[[Path], _T], path: Path | None = None) -> _T
     except OSError as error:
         raise StoreError(
             f"{path} cannot be read: {error.strerror}.",
-            hint="Let the user that runs the gateway read it.",
+            hint="Make it readable for the user that runs the gateway.",
         ) from error
 
 

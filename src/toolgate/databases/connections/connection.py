@@ -126,7 +126,7 @@ _REASONS: Final = (
         "timeout",
         r"timeout|timed out",
         "it did not answer in time",
-        "Look whether it runs and can be reached.",
+        "Check whether it runs and can be reached.",
     ),
     (
         "lost",
@@ -306,7 +306,7 @@ class Connection:
     def _too_slow(self, seconds: float) -> DatabaseError:
         return DatabaseError(
             f"The statement took longer than {seconds:g} s in the database of the connection "
-            f"{self.name!r}, and was ended.",
+            f"{self.name!r}, and was stopped.",
             kind="timeout",
             hint="Ask for less, filter by an indexed column, or raise timeout_s of "
             f"[connections.{self.name}].",
@@ -364,10 +364,10 @@ class Connection:
             url = sa.make_url(self.table.url)
         except (UrlError, ValueError) as error:
             raise SettingError(
-                f"connections.{self.name}.url is no address of a database.",
+                f"connections.{self.name}.url is not a database URL.",
                 allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE, and others that "
                 "SQLAlchemy knows.",
-                hint="Signs such as @ and / in a password are written as %40 and %2F.",
+                hint="Write characters such as @ and / in a password as %40 and %2F.",
             ) from error
         if url.drivername in {"postgresql", "postgres"}:
             return url.set(drivername="postgresql+psycopg")
@@ -404,8 +404,8 @@ class Connection:
             engine = sa.create_engine(url, pool_size=_AT_ONCE, pool_pre_ping=True, **options)
         except NoSuchModuleError as error:
             raise SettingError(
-                f"connections.{self.name}.url begins with {url.drivername!r}, which is no database "
-                "that is known here.",
+                f"connections.{self.name}.url begins with {url.drivername!r}, which is not a known"
+                " database.",
                 hint="Correct it, or install the dialect for SQLAlchemy.",
             ) from error
         except ModuleNotFoundError as error:

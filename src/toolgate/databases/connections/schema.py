@@ -185,7 +185,7 @@ class Schema:
                 types=tuple(NamedType(**_tuples(content)) for content in plain["types"]),
             )
         except (KeyError, TypeError) as error:
-            raise ValueError(f"this is no schema: {error}") from error
+            raise ValueError(f"this is not a schema: {error}") from error
 
 
 def _table(plain: dict[str, Any]) -> TableSchema:

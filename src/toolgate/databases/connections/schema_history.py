@@ -343,7 +343,7 @@ class SchemaHistory:
                 self._schemas[name] = (fresh.digest, schema)
                 return replace(_version(fresh), schema=schema)
         raise StoreError(
-            f"The schema of the connection {name!r} changes faster than it can be kept.",
+            f"The schema of the connection {name!r} changes faster than it can be stored.",
             hint="Try again.",
         )
 

@@ -310,7 +310,9 @@ class _Lexer:
         if not word.isascii() and _looks_ascii(word):
             raise AmbiguousSqlError(f"the word {word[:40]!r}, which looks like another one")
         if not word.isascii() and not _is_plain(word):
-            raise AmbiguousSqlError(f"the word {word[:40]!r} has signs that are no letters")
+            raise AmbiguousSqlError(
+                f"the word {word[:40]!r} contains characters that are not letters"
+            )
         self._add("word", end, word.lower() if word.isascii() else _ascii_lower(word))
 
     def _sign(self, sign: str) -> None:

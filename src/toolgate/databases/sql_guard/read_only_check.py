@@ -188,4 +188,4 @@ def _refuse_words(pieces: Sequence[SqlToken], dialect: Dialect) -> None:
             and (after.kind in {"word", "name"} and not after.is_word("as", "is", "in", "like"))
             and not after.is_sign(")")
         ):
-            raise StatementRefusedError("writes", f"{piece.value.upper()} is no reading")
+            raise StatementRefusedError("writes", f"{piece.value.upper()} is not read-only")

@@ -98,7 +98,7 @@ def _is_show(pieces: Sequence[SqlToken], dialect: Dialect) -> bool:
             return True
         raise StatementRefusedError("unknown", "SHOW is allowed with the name of one setting")
     if dialect.name != "mysql":
-        raise StatementRefusedError("unknown", f"SHOW is no statement of {dialect.name}")
+        raise StatementRefusedError("unknown", f"SHOW is not a statement of {dialect.name}")
     words = [piece for piece in rest if piece.kind == "word"]
     if not words or words[0].value not in _SHOWN_BY_MYSQL:
         raise StatementRefusedError("unknown", "This kind of SHOW is not known to be harmless")
@@ -116,9 +116,7 @@ def _is_describe(pieces: Sequence[SqlToken], dialect: Dialect) -> bool:
         return True
     if dialect.name == "mysql" and rest:
         return False  # another word for EXPLAIN
-    raise StatementRefusedError(
-        "unknown", "DESCRIBE is no statement that is run here; use table_info"
-    )
+    raise StatementRefusedError("unknown", "DESCRIBE is not allowed here; use table_info")
 
 
 def _is_dotted_name(pieces: Sequence[SqlToken]) -> bool:

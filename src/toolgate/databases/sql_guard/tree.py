@@ -18,7 +18,7 @@ try:
     from sqlglot.errors import SqlglotError
 except ModuleNotFoundError as error:
     raise MissingExtraError(
-        "SQL can only be looked at with the library 'sqlglot', which is not installed.",
+        "SQL can only be checked with the library 'sqlglot', which is not installed.",
         hint=install_hint("sql"),
     ) from error
 
@@ -83,7 +83,7 @@ def parse(text: str, pieces: Sequence[SqlToken], dialect: Dialect) -> Tree:
         raise StatementRefusedError("several", "There is not exactly one statement")
     root = statements[0]
     if not isinstance(root, _ROOTS) and not _is_from_first(root, dialect):
-        raise StatementRefusedError("no query", f"It is no query but {type(root).__name__}")
+        raise StatementRefusedError("no query", f"It is not a query but {type(root).__name__}")
     return _walked(root, dialect)
 
 
@@ -182,7 +182,7 @@ def _refuse_part(node: exp.Expr) -> None:
     if isinstance(node, _NO_PARTS):
         raise StatementRefusedError(
             "writes" if isinstance(node, (*_CHANGES, exp.Into)) else "unknown",
-            f"{_words(node)} is no reading",
+            f"{_words(node)} is not read-only",
         )
     if isinstance(node, exp.Func | exp.Binary | exp.Unary):
         return

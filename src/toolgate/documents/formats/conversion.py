@@ -100,7 +100,7 @@ def convert(
     kind = kind or media_type.partition(";")[0].strip().lower()
     if kind not in _KINDS.values():
         raise DocumentError(
-            f"{name} is no kind of document that can be read.",
+            f"{name} is not a supported kind of document.",
             allowed=f"Allowed: {', '.join(_KINDS)}.",
             hint="Save it as one of these.",
         )
@@ -111,12 +111,12 @@ def convert(
     except (ToolgateError, MemoryError):
         raise
     except RecursionError as error:
-        raise DocumentError(f"{name} is nested too deeply.", hint="Save it anew.") from error
+        raise DocumentError(f"{name} is nested too deeply.", hint="Save it again.") from error
     except Exception as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise DocumentError(
             f"{name} cannot be read, it is broken: {reason}.",
-            hint="Open it in its own program and save it anew.",
+            hint="Open it in its own program and save it again.",
         ) from error
     size = len(converted.text.encode("utf-8", "replace"))
     if size > max_bytes:
@@ -175,8 +175,8 @@ def _decoded(name: str, data: bytes) -> str:
         return data.decode("utf-16")
     if b"\0" in data[:65_536]:
         raise DocumentError(
-            f"{name} is no text: it has zero bytes.",
-            hint="Give it the ending of what it is, or leave it out.",
+            f"{name} is not text: it contains NUL bytes.",
+            hint="Give it the right extension, or leave it out.",
         )
     try:
         return data.decode("utf-8-sig")

@@ -34,7 +34,7 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
     """The text of a document."""
     if data.startswith(_OLD):
         raise DocumentError(
-            f"{name} is encrypted, or of a Word older than 2007.",
+            f"{name} is encrypted, or from a version of Word before 2007.",
             hint="Save it as .docx without a password.",
         )
     with zipfile.ZipFile(io.BytesIO(data)) as parts:
@@ -43,7 +43,7 @@ def read(data: bytes, *, name: str, max_bytes: int) -> ConvertedDocument:
             raise DocumentError(
                 f"{name} unpacks to {size / 2**20:,.0f} MB.",
                 allowed=f"Allowed: {_MOST_UNPACKED * max_bytes / 2**20:,.0f} MB.",
-                hint="Take pictures out, or split it.",
+                hint="Remove pictures, or split it.",
             )
         elements = min(_MOST_ELEMENTS, _FEW_ELEMENTS + 10 * len(data))
         _check_parts(parts, name, elements=elements, max_bytes=max_bytes)
@@ -65,7 +65,7 @@ def _check_parts(parts: zipfile.ZipFile, name: str, *, elements: int, max_bytes:
             raise DocumentError(
                 f"{name} has too many XML elements for its size.",
                 allowed=f"Allowed for this file: {elements:,}.",
-                hint="Split it, or save it anew.",
+                hint="Split it, or save it again.",
             )
 
     def characters(text: str) -> None:
@@ -77,7 +77,7 @@ def _check_parts(parts: zipfile.ZipFile, name: str, *, elements: int, max_bytes:
     def definition(*_: object) -> None:
         raise DocumentError(
             f"{name} has a document type definition, which no Word file has.",
-            hint="Open it in Word and save it anew.",
+            hint="Open it in Word and save it again.",
         )
 
     for part in parts.infolist():

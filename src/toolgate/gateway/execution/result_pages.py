@@ -84,9 +84,9 @@ def read_page(stored: bytes | str, offset: int, *, handle: str, page_tokens: int
     text = stored.decode("utf-8", "surrogatepass") if isinstance(stored, bytes) else stored
     if not 0 <= offset <= len(text):
         raise ArgumentError(
-            f"The offset {offset} lies outside this result.",
+            f"The offset {offset} is outside this result.",
             allowed=f"Allowed: 0 to {len(text)} (characters).",
-            hint="Use the offset that the page before it names.",
+            hint="Use the offset given by the previous page.",
         )
     end = _page_end(text, offset, page_tokens)
     return {

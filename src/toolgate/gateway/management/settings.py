@@ -110,8 +110,8 @@ class SettingsManagement:
         change = await self.check(caller, name, text)
         if change.state != state:
             raise ArgumentError(
-                "The configuration file was changed meanwhile.",
-                hint="Look at the difference again, and save once more.",
+                "The configuration file was changed in the meantime.",
+                hint="Check the difference again and save once more.",
             )
         path = self._path()
         detail: Json = {"name": name, "file": str(path)}

@@ -119,6 +119,6 @@ class VectorIndexManagement:
         if not indexes:
             raise SettingError(
                 f"The search {self._index.experiment.all[0].name!r} has no vectors.",
-                hint='Set optimization = "hybrid" to search by meaning too.',
+                hint='Set optimization = "hybrid" for semantic search.',
             )
         return indexes

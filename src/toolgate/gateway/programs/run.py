@@ -137,7 +137,7 @@ class ProgramRun:
                 if self.n_calls > self._max_calls:
                     raise ProgramError(
                         f"The program makes more than {self._max_calls} calls.",
-                        hint="Let it do less, or raise programs.max_calls.",
+                        hint="Make it do less, or raise programs.max_calls.",
                     )
                 self._due.append(step)
                 step = await self._execution.proceed()

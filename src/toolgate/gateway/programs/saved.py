@@ -73,7 +73,7 @@ def read_saved(code: str) -> SavedProgram:
     description = inspect.cleandoc(ast.get_docstring(main) or "")
     if not description:
         raise PackError(
-            "`main` has no docstring, which models choose the tool by.",
+            "`main` has no docstring, by which models choose the tool.",
             hint="Say in one sentence what the program does.",
         )
     return SavedProgram(code=code, signature=_signature(main), description=description)
@@ -83,7 +83,7 @@ def _signature(main: ast.AsyncFunctionDef) -> inspect.Signature:
     arguments = main.args
     if arguments.vararg or arguments.kwarg or arguments.posonlyargs:
         raise PackError(
-            "`main` has parameters without a name of their own.",
+            "`main` has unnamed parameters.",
             allowed="Allowed: parameters that are passed by name.",
         )
     positional = [*arguments.args]
@@ -103,7 +103,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> inspect.Parameter
             value = ast.literal_eval(default)
         except (ValueError, TypeError, MemoryError, RecursionError) as error:
             raise PackError(
-                f"The default of the parameter {argument.arg!r} is no plain value.",
+                f"The default of the parameter {argument.arg!r} is not a plain value.",
                 allowed="Allowed: texts, numbers, true and false, None, lists and dicts of them.",
             ) from error
     return inspect.Parameter(

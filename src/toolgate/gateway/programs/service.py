@@ -166,7 +166,7 @@ class ProgramService:
         """
         if not self._offer.is_callable():
             raise ProgramError(
-                "Programs are switched off here.",
+                "Code mode is switched off.",
                 hint="Run tools with tool_execute."
                 if self._offer.is_installed()
                 else 'Install the extra "programs", or run tools with tool_execute.',
@@ -247,7 +247,7 @@ class ProgramService:
         now = utc_now()
         if stored is None or not is_own or stored.expires_at <= now:
             raise HandleError(
-                f"There is no program {program_id[:64]!r} that waits.",
+                f"There is no program {program_id[:64]!r} that is parked.",
                 allowed=f"Programs wait for {self._rules.keep_s:g} seconds.",
                 hint="Run it again.",
             )
@@ -489,7 +489,7 @@ class _Deadline:
         except TimeoutError:
             raise ProgramError(
                 f"The program and its calls took longer than {self._timeout_s:g} seconds.",
-                hint="The audit log has the calls that it made. Let it do less.",
+                hint="The audit log has the calls that it made. Make it do less.",
             ) from None
 
 
@@ -502,9 +502,9 @@ def _waiting(program_id: str, calls: tuple[ParkedCall, ...]) -> ProgramError:
     count = f"{len(calls)} call{'' if len(calls) == 1 else 's'}"
     summary = counted(call.function for call in calls)
     error = ProgramError(
-        f"The program waits: a person has to approve {count} that it wants to make: {summary}.",
+        f"The program is parked: a person has to approve {count} that it wants to make: {summary}.",
         allowed=f"\n{shown}\n",
-        hint=f'Once that is done, let it go on with tool_program {{"resume": "{program_id}"}}.',
+        hint=f'Then resume it with tool_program {{"resume": "{program_id}"}}.',
     )
     error.is_waiting = True
     error.waiting = {

@@ -53,7 +53,7 @@ class JqFilter:
             raise ArgumentError(f"'select' could not be checked: {error}.") from error
         if "syntax" in reply:
             raise ArgumentError(
-                f"'select' is no valid jq filter: {reply['syntax']}.",
+                f"'select' is not a valid jq filter: {reply['syntax']}.",
                 allowed="Allowed: a filter such as '.items[] | {id, name}'.",
                 hint="Correct it; the tool did not run.",
             )

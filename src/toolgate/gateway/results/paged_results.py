@@ -145,8 +145,8 @@ class PagedResults:
             stored = await self._store.results.get(str(payload.get("i")))
         if stored is None or stored.expires_at < utc_now():
             raise HandleError(
-                f"The result {handle[:16]!r}… is not there any more.",
-                allowed=f"Results are kept for {self._settings().results.ttl_s:g} seconds.",
+                f"The result {handle[:16]!r}… no longer exists.",
+                allowed=f"Results are stored for {self._settings().results.ttl_s:g} seconds.",
                 hint="Run the tool again.",
             )
         return stored

@@ -118,7 +118,7 @@ def read_intents(
     """
     if not folder.is_dir():
         raise PackError(
-            f"{folder} is no folder.", hint="Give the folder that holds pack.toml or intents/."
+            f"{folder} is not a folder.", hint="Give the folder that holds pack.toml or intents/."
         )
     reader = _IntentFileReader(
         folder, pack_table(folder) if table is None else table, Trying(report)
@@ -437,7 +437,7 @@ def _argument(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Argumen
 def _languages(table: PackTable) -> list[str]:
     for language in table.content:
         if not _LANGUAGE.fullmatch(language):
-            table.fail(language, f"{language!r} is no language", "Write its code, as en or de.")
+            table.fail(language, f"{language!r} is not a language", "Write its code, as en or de.")
     return list(table.content)
 
 

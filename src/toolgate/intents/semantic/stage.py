@@ -224,9 +224,7 @@ class SemanticStage:
             )
         intent, question = whole.intent, ""
         rivals = [name for name, _ in whole.ranked[:2]]
-        reason = (
-            f"{words_of(intent)!r} is what it means most likely; nearest prompt: {whole.nearest!r}."
-        )
+        reason = f"Most likely {words_of(intent)!r}; nearest prompt: {whole.nearest!r}."
         if whole.sure < CLEAR and len(rivals) == 2:
             # Between two close intents, that of the conversation is a better guess than a question.
             if request.previous and request.previous[-1] == rivals[1]:

@@ -100,8 +100,8 @@ def export(
     plan = _plan(source)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise OptionError(
-            f"The folder {str(folder)!r} is there already.",
-            hint="Name one that does not exist, or empty this one.",
+            f"The folder {str(folder)!r} already exists.",
+            hint="Choose a folder that does not exist, or empty this one.",
         )
     torch, transformers, onnx, quantization = map(_library, _LIBRARIES)
     prefixes = {
@@ -134,7 +134,7 @@ def export(
     cosine = float((vectors * expected).sum(axis=1).min())
     if cosine < _LEAST:
         raise EmbedderError(
-            f"The exported model gives other vectors than its original: cosine {cosine:.2f}.",
+            f"The exported model gives vectors that differ from the original: cosine {cosine:.2f}.",
             hint="Export it with --float, or use another model.",
         )
     final = build(Options(folder=str(folder)))

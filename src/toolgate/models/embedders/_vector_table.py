@@ -185,7 +185,7 @@ def read_table(path: Path) -> VectorTable:
         raise EmbedderError(
             f"The embedding model {path.name!r} cannot be read: {_reason(error)}.",
             allowed="Search goes on with words alone.",
-            hint="Install Toolgate again, which brings the file back.",
+            hint="Install Toolgate again; this restores the file.",
         ) from error
     return table
 

@@ -137,5 +137,5 @@ def _failed(reason: str) -> EmbedderError:
     return EmbedderError(
         f"The embedding model does not pass its test: {reason}.",
         allowed="Search goes on with words alone.",
-        hint="Install Toolgate again, which brings the file back.",
+        hint="Install Toolgate again; this restores the file.",
     )

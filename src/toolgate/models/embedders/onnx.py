@@ -248,7 +248,7 @@ class _Model:
         return EmbedderError(
             f"The embedding model in {str(self._folder)!r} cannot be used: {reason}.",
             allowed="Search goes on with words alone.",
-            hint="Make the folder anew with: toolgate embedder export",
+            hint="Create the folder again with: toolgate embedder export",
         )
 
 

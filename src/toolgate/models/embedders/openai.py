@@ -166,7 +166,7 @@ class OpenAiEmbedder:
                 if not left:
                     raise EmbedderError(
                         f"The embedding service {self._options.url} failed: {error}.",
-                        hint="See whether it runs, and search.embedder_options.",
+                        hint="Check whether it runs, and search.embedder_options.",
                     ) from error
                 wanted_s = max(pause_s, error.after_s)
                 log.info("embedding again", extra={"reason": str(error), "after_s": wanted_s})

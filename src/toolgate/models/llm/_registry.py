@@ -124,7 +124,7 @@ class ModelRegistry:
         if not self._tables:
             raise UnknownModelError(
                 "No chat model is configured.",
-                hint="Write a table [models.NAME], see docs/chat.md.",
+                hint="Add a table [models.NAME]; see docs/chat.md.",
             )
         requested = asked or self.default
         if requested in self._tables:
@@ -135,7 +135,7 @@ class ModelRegistry:
         raise UnknownModelError(
             f"There is no model {requested[:80]!r}.",
             allowed=f"Models: {', '.join(self._tables)}.",
-            hint="Name one of these, or write a table [models.NAME] for it.",
+            hint="Choose one of these, or add a table [models.NAME] for it.",
         )
 
     async def reload(self, tables: Mapping[str, ModelTable], default: str) -> None:
@@ -409,7 +409,7 @@ def _as_understood(request: ChatRequest, table: ModelTable, name: str) -> ChatRe
     if not table.images and any(_has_image(message) for message in request.messages):
         raise ModelRequestError(
             f"The model {name!r} cannot see images.",
-            hint="Send text alone, or ask another model.",
+            hint="Send only text, or use another model.",
         )
     if table.tool_messages:
         return request

@@ -98,9 +98,11 @@ def status_error(
                 hint="Correct key under [models.NAME].",
             )
         case 429 if code == "insufficient_quota":
-            return ModelAuthError(f"{who} has nothing left on its account: {reason}")
+            return ModelAuthError(f"{who} reports that the account has no credit: {reason}")
         case 429:
-            return ModelRateError(f"{who} takes no more requests for now: {reason}", wait_s=wait_s)
+            return ModelRateError(
+                f"{who} accepts no more requests for now: {reason}", wait_s=wait_s
+            )
         case 408 | 504:
             return ModelTimeoutError(f"{who} took too long: {reason}")
         case _ if status >= 500:
@@ -117,8 +119,8 @@ def status_error(
 def unreached(identity: str) -> ModelUnavailableError:
     """The error for a service that is not there, or was not any more."""
     return ModelUnavailableError(
-        f"The model {identity} cannot be reached, or broke off.",
-        hint="See whether its service runs.",
+        f"The model {identity} cannot be reached, or stopped in the middle of the answer.",
+        hint="Check whether its service runs.",
     )
 
 
@@ -126,18 +128,20 @@ def late(identity: str) -> ModelTimeoutError:
     """The error for a service that cannot be reached in time."""
     return ModelTimeoutError(
         f"The model {identity} could not be reached in time.",
-        hint="See whether its service runs.",
+        hint="Check whether its service runs.",
     )
 
 
 def broken_off(identity: str, reason: str) -> ModelUnavailableError:
     """The error for an answer that ended with one."""
-    return ModelUnavailableError(f"The model {identity} broke off: {reason}")
+    return ModelUnavailableError(
+        f"The model {identity} stopped in the middle of the answer: {reason}"
+    )
 
 
 def unreadable(identity: str) -> ModelUnavailableError:
     """The error for an answer in no form that is known."""
     return ModelUnavailableError(
-        f"The model {identity} answered what cannot be read.",
-        hint="See whether url and model under [models.NAME] name what was meant.",
+        f"The model {identity} sent an unreadable answer.",
+        hint="Check url and model under [models.NAME].",
     )

@@ -481,7 +481,7 @@ def _content(value: object, at: str) -> str | tuple[Json, ...]:
     parts = [json_object(part) for part in json_array(value)]
     if not isinstance(value, list) or not all(isinstance(part.get("type"), str) for part in parts):
         raise ArgumentError(
-            f"{at} has a content that cannot be read.",
+            f"{at} has unreadable content.",
             allowed='Allowed: a text, or a list of parts such as {"type": "text", "text": "…"}.',
         )
     if all(part["type"] == "text" for part in parts):

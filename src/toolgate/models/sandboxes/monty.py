@@ -276,7 +276,7 @@ class MontyExecution:
             problems = _problems(error.display(), program)
             if problems:
                 raise ProgramError(
-                    "The program was not run, because it cannot work.",
+                    "The program was not run, because it has type errors.",
                     allowed="\n".join(["", *problems[:_MAX_PROBLEMS], ""]),
                     hint="Correct it and send the whole program again.",
                 ) from None
@@ -523,7 +523,7 @@ def _parameters_of(function: str, program: Program) -> str:
 def _program_error(error: MontyError) -> ProgramError:
     if isinstance(error, MontyCrashedError):
         why = "took too long" if error.timed_out else "ended its process"
-        return ProgramError(f"The program was ended: it {why}.", hint="Let it do less.")
+        return ProgramError(f"The program was ended: it {why}.", hint="Make it do less.")
     if isinstance(error, MontySyntaxError):
         return ProgramError(f"The program cannot be read: {error.display('msg')}.")
     text = str(error)

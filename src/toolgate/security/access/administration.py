@@ -178,11 +178,11 @@ class AccessAdmin:
         token = await self._token(name)
         if token.revoked_at is not None:
             raise ArgumentError(
-                f"The token {token.name!r} was revoked.", hint="Make a new one with another name."
+                f"The token {token.name!r} was revoked.", hint="Create a new one with another name."
             )
         if not 0 <= grace_s <= 30 * 86_400:
             raise ArgumentError(
-                f"{grace_s:g} seconds is no time for the old token to go on.",
+                f"{grace_s:g} seconds is not a valid time for the old token to stay valid.",
                 allowed="Allowed: 0 to 2,592,000 seconds (30 days).",
             )
         secret = new_token(token.prefix)
@@ -308,8 +308,8 @@ class AccessAdmin:
             )
         if name in self._of_file():
             raise ArgumentError(
-                f"The project {name!r} stands in {self._config_file()}, which stays as its owner"
-                " wrote it.",
+                f"The project {name!r} is defined in {self._config_file()}, which Toolgate does not"
+                " change.",
                 hint=f"Change [project.{name}] there.",
             )
         stored = self._book.snapshot.projects.get(name)
@@ -341,7 +341,7 @@ class AccessAdmin:
         self._project(name)
         if name in self._of_file():
             raise ArgumentError(
-                f"The project {name!r} stands in {self._config_file()}.",
+                f"The project {name!r} is defined in {self._config_file()}.",
                 hint=f"Remove [project.{name}] there.",
             )
         servers = self._servers_of(name)
@@ -490,7 +490,7 @@ class AccessAdmin:
     def _must_manage(self, caller: Caller) -> None:
         if not self._access.decide(caller, "right", "manage").allowed:
             raise ForbiddenError(
-                f"{caller.caller_id!r} may not look after tokens, projects and permissions.",
+                f"{caller.caller_id!r} may not manage tokens, projects and permissions.",
                 hint="Ask an administrator, or for the role admin.",
             )
 

@@ -223,7 +223,7 @@ class Admission:
                 return identity
         raise CredentialError(
             "Unknown or expired token.",
-            hint="Make one with: toolgate tokens create NAME",
+            hint="Create one with: toolgate tokens create NAME",
         )
 
     def _project(self, identity: Identity, presented: PresentedCredentials) -> str:
@@ -240,7 +240,7 @@ class Admission:
             # A project that there is not and one that is another's look the same.
             raise ForbiddenError(
                 f"There is no project {name[:60]!r} for you.",
-                hint="Name one that your token has, or none; ask whoever runs the gateway.",
+                hint="Name one that your token has, or none; ask the administrator of the gateway.",
             )
         return name
 
@@ -279,16 +279,16 @@ def _credential(presented: PresentedCredentials) -> str:
             return token.strip()
         if not isinstance(presented.meta_token, str) or not presented.meta_token:
             raise CredentialError(
-                "The Authorization header holds no bearer token.",
+                "The Authorization header contains no bearer token.",
                 hint="Send: Authorization: Bearer TOKEN",
             )
     if isinstance(presented.meta_token, str) and presented.meta_token.strip():
         return presented.meta_token.strip()
     raise CredentialError(
-        "A token is needed here, and none came.",
+        "A token is required, and the request has none.",
         was_presented=False,
         hint="Send the header Authorization: Bearer TOKEN, or _meta.token where that is impossible."
-        " Make a token with: toolgate tokens create NAME",
+        " Create a token with: toolgate tokens create NAME",
     )
 
 

@@ -39,7 +39,7 @@ def check_name(name: str, kind: str) -> None:
         )
     if name.startswith("tg_"):
         raise ArgumentError(
-            f"A {kind} cannot be called {name[:11]!r}: that is how tokens themselves begin.",
+            f"A {kind} cannot be called {name[:11]!r}: tokens themselves begin like that.",
             hint="Name it after who uses it.",
         )
 

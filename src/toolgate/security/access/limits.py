@@ -372,13 +372,15 @@ class UsageLimits:
             if limit and used >= limit:
                 raise LimitError(
                     f"{whose} used {used:,} {unit} today, and {limit:,} a day are allowed.",
-                    hint="Try again after midnight UTC, or ask whoever runs the gateway for more.",
+                    hint="Try again after midnight UTC, or ask the administrator for a higher"
+                    " limit.",
                 )
         limit = limits.get("calls_per_minute", 0)
         wait_s = count.wait_s(limit, self._clock()) if limit else 0.0
         if wait_s:
             raise LimitError(
-                f"{limit} calls {of_whom} are allowed within a minute, and this is one too many.",
+                f"{limit} calls {of_whom} are allowed within a minute, and this call exceeds"
+                " the limit.",
                 wait_s=wait_s,
                 hint=f"Try again in {max(1, round(wait_s))} seconds.",
             )
@@ -398,7 +400,7 @@ def _too_many_at_once(whose: str, running: int, limit: int) -> LimitError:
     return LimitError(
         f"{whose} {running} calls running, and {limit} may run at the same time.",
         wait_s=1.0,
-        hint="Wait until one has ended.",
+        hint="Wait until one has finished.",
     )
 
 

@@ -100,7 +100,7 @@ def parse_pattern(text: str) -> tuple[Kind, str]:
         return cast("Kind", kind), pattern
     if equals or not text or len(text) > _LONGEST or not text.isprintable():
         raise ArgumentError(
-            f"{text[:80]!r} is no pattern of a permission.",
+            f"{text[:80]!r} is not a permission pattern.",
             allowed="Allowed: *, SERVER, SERVER:TOOL, resource=SERVER:URI, prompt=SERVER:NAME,"
             " right=manage, right=internal, right=approve; * and ? stand for any text and any"
             " character.",
@@ -118,7 +118,7 @@ def check_who(who: str) -> str:
     """
     if not _WHO.fullmatch(who) or len(who) > _LONGEST or not who.isprintable():
         raise ArgumentError(
-            f"{who[:80]!r} is nobody a rule can be for.",
+            f"{who[:80]!r} is not a valid subject of a rule.",
             allowed="Allowed: everyone, token:NAME, role:NAME, user:NAME, user@jwt:NAME,"
             " group:NAME, project:NAME.",
         )

@@ -66,15 +66,15 @@ class TokenAuthenticator:
             # Unknown and wrong take the same way: a comparison is made in any case.
             hmac.compare_digest(digest_of(credential), _NOBODY)
             raise CredentialError(
-                "The token is not known here.",
-                hint="Send it whole, or make a new one: toolgate tokens create NAME",
+                "The token is unknown.",
+                hint="Send the whole token, or create a new one: toolgate tokens create NAME",
             )
         if token.revoked_at is not None:
             raise CredentialError(
                 f"The token {token.prefix}… was revoked.",
                 was_issued=True,
                 caller_id=identity_of(token).caller_id,
-                hint="Ask for another one, or make it: toolgate tokens create NAME",
+                hint="Ask for a new one, or create it: toolgate tokens create NAME",
             )
         if token.expires_at is not None and token.expires_at <= utc_now():
             raise CredentialError(

@@ -133,9 +133,10 @@ def _keys_of(text: str, where: str) -> list[MasterKey]:
             key = b""
         if len(key) != _BYTES:
             raise SettingError(
-                f"{where} holds no key for credentials.",
+                f"{where} contains no key for credentials.",
                 allowed="A key has 64 hex digits.",
-                hint="Make one: openssl rand -hex 32. What was stored needs the one before.",
+                hint="Create one: openssl rand -hex 32. What is already stored needs the"
+                " previous key.",
             )
         keys.append(_master(key))
     return keys
@@ -233,7 +234,7 @@ class KeyFile:
         if not keys:
             raise SettingError(
                 f"{self._path} is empty.",
-                hint="Put the key back from a copy, or remove the file and log in again.",
+                hint="Restore the key from a backup, or remove the file and log in again.",
             )
         return keys
 
@@ -288,7 +289,7 @@ class KeyFile:
         return SettingError(
             f"The key for credentials, {self._path}, cannot be used:"
             f" {getattr(error, 'strerror', None) or type(error).__name__}.",
-            hint="Let it be read and written, or set TOOLGATE_CREDENTIALS_KEY to 64 hex digits.",
+            hint="Make it readable and writable, or set TOOLGATE_CREDENTIALS_KEY to 64 hex digits.",
         )
 
 

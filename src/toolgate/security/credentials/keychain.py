@@ -74,7 +74,7 @@ class Keychain:
         text = None if key is None else self._cipher.decrypt(key, sealed, row_data)
         if text is None:
             raise SettingError(
-                "A stored credential cannot be read: it is damaged, or is not where it was.",
+                "A stored credential cannot be read: it is damaged or was moved.",
                 hint="Log in to the server again: toolgate servers login NAME",
             )
         return text
@@ -101,7 +101,7 @@ class Keychain:
             else:
                 masters = before
             if not masters:
-                raise SettingError(f"{source.name} holds no key for credentials.")
+                raise SettingError(f"{source.name} contains no key for credentials.")
             step("wrap with the new key")
             fresh = await self._wrap_all(masters)
             step("encrypt anew")
@@ -153,7 +153,7 @@ class Keychain:
             if not wrapped and make:
                 masters = await _in_thread(self._source.read_or_create)
                 if not masters:
-                    raise SettingError(f"{self._source.name} holds no key for credentials.")
+                    raise SettingError(f"{self._source.name} contains no key for credentials.")
                 first = self._wrap(new_id(), secrets.token_bytes(32), masters[0])
                 await self._rows.save_keys((first,), only_first=True)
                 wrapped = await self._rows.keys()

@@ -159,8 +159,8 @@ class Logins:
         is_own = page.subject == subject_of(spec, caller) != EVERYBODY
         if not is_own and not self._rights.manages(caller):
             raise ForbiddenError(
-                "This login was begun for somebody else.",
-                hint="Use the token of the client that was sent here.",
+                "This login was started for somebody else.",
+                hint="Use the token of the client that started the login.",
             )
         return await self._begin(
             spec,
@@ -202,8 +202,8 @@ class Logins:
         pending_row = await self._desk.vault.pop(key) if key is not None else None
         if pending_row is None or float(pending_row.secret["until"]) < self._desk.clock():
             raise HandleError(
-                "There is no login that this answer belongs to: it is over, or too old.",
-                hint="Begin again: toolgate servers login NAME",
+                "This answer belongs to no open login: it was finished or has expired.",
+                hint="Start again: toolgate servers login NAME",
             )
         secret = pending_row.secret
         theirs = caller.caller_id if caller is not None else ""
@@ -214,8 +214,8 @@ class Logins:
         )
         if not is_same or (not secret["browser"] and theirs != secret["by"]):
             raise HandleError(
-                "This login was begun by somebody else.",
-                hint="Begin again, and stay in the same browser.",
+                "This login was started by somebody else.",
+                hint="Start again, and stay in the same browser.",
             )
         spec = self._spec_by_name(pending_row.key.server)
         subject = str(secret["subject"])
@@ -374,13 +374,13 @@ class Logins:
             if word == "access_denied":
                 raise ForbiddenError(
                     f"The login at server {spec.name!r} was declined.",
-                    hint=f"Begin again: toolgate servers login {spec.name}",
+                    hint=f"Start again: toolgate servers login {spec.name}",
                 )
             if word in {"unauthorized_client", "invalid_client"}:
                 await self._forget_client(spec, secret)
             raise ArgumentError(
                 f"The authorization server of {spec.name!r} answered with {word}.",
-                hint=f"Begin again: toolgate servers login {spec.name}",
+                hint=f"Start again: toolgate servers login {spec.name}",
             )
 
     async def _keep(self, spec: ServerSpec, subject: str, pending: Json, code: str) -> LoginView:
@@ -463,7 +463,7 @@ class Logins:
     def _must_have_logins(self, spec: ServerSpec) -> None:
         if spec.credentials.type in {"client_credentials", "token_exchange"}:
             raise ArgumentError(
-                f"Server {spec.name!r} needs no login: it is shown a token by"
+                f"Server {spec.name!r} needs no login: it gets its token by"
                 f" {spec.credentials.type}."
             )
         if spec.kind not in {"http", "sse"} or not spec.options:

@@ -261,9 +261,10 @@ class OAuthClient:
             return {"client_id": document, "token_endpoint_auth_method": "none"}, False
         if target.metadata.registration_endpoint is None:
             raise InvalidAnswerError(
-                f"The authorization server {target.issuer} registers no clients by itself.",
-                hint="Register Toolgate there by hand, with the address"
-                f" {redirects[0]}, and write client_id (and client_secret) under [server.NAME"
+                f"The authorization server {target.issuer} does not register clients"
+                " automatically.",
+                hint="Register Toolgate there yourself, with the address"
+                f" {redirects[0]}, and set client_id (and client_secret) under [server.NAME"
                 ".credentials].",
             )
         client_metadata = OAuthClientMetadata(
@@ -296,7 +297,7 @@ class OAuthClient:
             raise InvalidAnswerError(
                 f"The authorization server {target.issuer} did not register Toolgate"
                 f" ({answer.status}{_named(answer)}).",
-                hint="Register it there by hand, and write client_id under [server.NAME"
+                hint="Register it there yourself, and set client_id under [server.NAME"
                 ".credentials].",
             ) from error
         return {
@@ -396,8 +397,8 @@ class OAuthClient:
             return OAuthToken.model_validate_json(answer.body)
         except ValidationError as error:
             raise InvalidAnswerError(
-                f"The token endpoint {where} answered with something that is no token.",
-                hint="Report it to whoever runs that server.",
+                f"The token endpoint {where} answered with something that is not a token.",
+                hint="Report it to the operator of that server.",
             ) from error
 
 
@@ -457,8 +458,8 @@ def check_iss(iss: str | None, metadata: Json) -> None:
         validate_authorization_response_iss(iss, OAuthMetadata.model_validate(metadata))
     except OAuthFlowError as error:
         raise InvalidAnswerError(
-            "The answer to the login came from another authorization server than was asked.",
-            hint="Begin again; if it happens again, the server is not what it seems.",
+            "The login was answered by a different authorization server than expected.",
+            hint="Start again; if it happens again, do not trust the server.",
         ) from error
 
 

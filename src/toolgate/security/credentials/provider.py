@@ -399,7 +399,7 @@ class CredentialProvider:
                 f"The server {spec.name!r} is shown a token that the caller's own is exchanged"
                 " for, and the caller has none of an identity provider.",
                 server=spec.name,
-                hint="Come with a token of the identity provider that [authn.options.jwt] names.",
+                hint="Use a token of the identity provider that [authn.options.jwt] names.",
             )
 
         async def get() -> _Token:

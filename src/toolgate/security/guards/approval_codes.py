@@ -53,7 +53,7 @@ class ApprovalCodes:
         """
         if not code:
             raise ForbiddenError(
-                "Approving your own call takes its one-time code.",
+                "To approve your own call, you need its one-time code.",
                 hint=f"Read the code on {page} and give it: --code CODE, or the member code.",
             )
         if self._wrong.get(approval_id, 0) >= _MAX_ATTEMPTS:

@@ -171,7 +171,8 @@ class Approvals:
                 approval_id=approval.approval_id,
                 state="used",
                 expires_at=approval.expires_at,
-                hint="Each approval is good for one call. Call the tool again to ask anew.",
+                hint="Each approval is good for one call. Call the tool again to ask for a"
+                " new approval.",
             )
         # The first step has recorded the use already.
         if clearance.step:
@@ -266,7 +267,8 @@ class Approvals:
             )
         if edited is not None and not approve:
             raise ArgumentError(
-                "A call that is rejected has no other arguments.", hint="Approve it, or leave them."
+                "A rejected call cannot get new arguments.",
+                hint="Approve it, or leave the arguments out.",
             )
         decided = await self._store.decide(
             approval_id,
@@ -373,7 +375,7 @@ class Approvals:
                 now=utc_now(),
             )
             raise LimitError(
-                f"{rules.max_waiting} calls of yours wait for a person already.",
+                f"{rules.max_waiting} calls of yours wait for approval already.",
                 hint="Wait until some of them are decided.",
             )
         detail = self._detail(approval, "waiting")
@@ -548,7 +550,7 @@ def _not_yet(approval: StoredApproval, page: str) -> ApprovalError:
         approval_id=approval.approval_id,
         state=approval.state,
         expires_at=approval.expires_at,
-        hint="Call the tool again to ask anew.",
+        hint="Call the tool again to ask for a new approval.",
     )
 
 
@@ -556,7 +558,7 @@ def _decided(approval: StoredApproval) -> DecidedError:
     if approval.state == "expired":
         return DecidedError(
             f"The approval {approval.approval_id} expired at {approval.expires_at}.",
-            hint="Whoever wants the call makes it again.",
+            hint="If the call is still wanted, its caller has to repeat it.",
         )
     return DecidedError(
         f"{approval.decided_by} has decided about {approval.approval_id} at {approval.decided_at}:"

@@ -257,7 +257,7 @@ class CallGuard:
                 raise GuardError(
                     f"A guard does not allow these arguments of {key}: {path[:100]}: "
                     f"{str(error.message).rstrip('.')[:300]}.{why}",
-                    hint="Call it with other arguments, or ask whoever runs the gateway.",
+                    hint="Call it with other arguments, or ask the administrator of the gateway.",
                 )
 
     def _check_denied(self, part: _Compiled, key: str, arguments: Json) -> None:
@@ -276,7 +276,8 @@ class CallGuard:
                         where = "an argument" if name == "*" else f"the argument {name!r}"
                         raise GuardError(
                             f"A guard does not allow {where} of {key} to fit {written!r}.{why}",
-                            hint="Call it with other arguments, or ask whoever runs the gateway.",
+                            hint="Call it with other arguments, or ask the administrator of"
+                            " the gateway.",
                         )
 
     def _check_sql(self, part: _Compiled, key: str, arguments: Json) -> None:
@@ -287,14 +288,14 @@ class CallGuard:
                 if len(text) > _LONGEST_SQL:
                     raise GuardError(
                         f"The SQL in the argument {name!r} of {key} has {len(text):,} characters, "
-                        f"and {_LONGEST_SQL:,} are looked at.",
+                        f"and {_LONGEST_SQL:,} are checked at most.",
                         hint="Send less at a time.",
                     )
                 columns = part.table.columns or None
                 verdict = check_statement(text, dialect, columns=columns)
                 if not verdict.allowed:
                     raise GuardError(
-                        f"The SQL in the argument {name!r} of {key} is not let through: "
+                        f"The SQL in the argument {name!r} of {key} was refused: "
                         f"{verdict.reason}{why}",
                         allowed="Only one statement that reads and changes nothing is.",
                         hint=f"Correct it (rule: {verdict.rule}).",
@@ -313,10 +314,10 @@ class CallGuard:
         if mode == "block":
             subject = "arguments hold" if where == "argument" else "result holds"
             raise GuardError(
-                f"The {subject} what looks like a secret ({kinds}); it was not passed on.",
-                hint=f"Call {key} without it, or ask whoever runs the gateway."
+                f"The {subject} what looks like a secret ({kinds}); it was not forwarded.",
+                hint=f"Call {key} without it, or ask the administrator of the gateway."
                 if where == "argument"
-                else "Ask for something else, or ask whoever runs the gateway.",
+                else "Ask for something else, or ask the administrator of the gateway.",
             )
         return cast("Json", masked), {f"{where}_secrets": dict(counts)}
 
@@ -419,7 +420,7 @@ def _compiled(table: GuardTable) -> _Compiled:
             schemas["completion"] = _validator({**schema, "required": []})
         except (ValueError, jsonschema_rs.ValidationError) as error:
             raise SettingError(
-                f"{where}: arguments of a guard is no JSON Schema: {_first_line(error)}.",
+                f"{where}: arguments of a guard is not a JSON Schema: {_first_line(error)}.",
                 hint="Correct it there.",
             ) from error
     if table.sql:
@@ -431,7 +432,7 @@ def _compiled(table: GuardTable) -> _Compiled:
                 compiled = _validator({"type": "string", "pattern": pattern})
             except (ValueError, jsonschema_rs.ValidationError) as error:
                 raise SettingError(
-                    f"{where}: {pattern[:80]!r} in deny of a guard is no expression.",
+                    f"{where}: {pattern[:80]!r} in deny of a guard is not a regular expression.",
                     allowed="Allowed: regular expressions that do not look ahead or back, and do"
                     " not refer to what they have found.",
                     hint="Correct it there.",

@@ -67,10 +67,11 @@ class LocalUsers:
         if self._key.is_presented(scope) or not await _is_other_user(scope):
             return None
         return CredentialError(
-            "This gateway is for the user that runs it, and another user of this machine asks.",
+            "This gateway is only for the user that runs it; the request comes from another"
+            " user of this machine.",
             was_presented=False,
-            hint="Whoever runs it can set allow_other_users = true, or "
-            'auth = "required" and give tokens.',
+            hint="Its administrator can set allow_other_users = true, or "
+            'auth = "required" and hand out tokens.',
         )
 
 

@@ -88,7 +88,9 @@ class FastPathPeer:
         Raises:
             CannotAskError: Always.
         """
-        raise CannotAskError(f"A client of the modern era cannot be asked {method!r} directly.")
+        raise CannotAskError(
+            f"A stateless client (protocol version 2026-07-28) cannot be asked {method!r} directly."
+        )
 
 
 class FastPath:

@@ -111,7 +111,7 @@ class ChatApi:
         if chat is None:
             raise UnknownModelError(
                 "No chat model is configured.",
-                hint="Write a table [models.NAME], see docs/chat.md.",
+                hint="Add a table [models.NAME]; see docs/chat.md.",
             )
         return chat
 
@@ -466,7 +466,7 @@ async def _leaving_with(
 def _ended(run: Run) -> ThreadBusyError:
     """The error for a turn that was ended from outside."""
     return ThreadBusyError(
-        f"The turn {run.run_id} was ended before its answer was there.",
+        f"The turn {run.run_id} was stopped before it had an answer.",
         hint="Another turn of its thread took its place, or somebody cancelled it.",
     )
 
@@ -496,7 +496,8 @@ def _thread_of(call: _ChatRequest) -> str:
     )
     if not isinstance(named, str) or not named:
         raise ArgumentError(
-            "No thread is named.", hint="Name it by the header X-Toolgate-Thread or ?thread_id=."
+            "The thread is not named.",
+            hint="Name it by the header X-Toolgate-Thread or ?thread_id=.",
         )
     return named
 

@@ -96,7 +96,7 @@ def read_completion(
         )
     model: object = body.get("model", "")
     if not isinstance(model, str):
-        raise ArgumentError("'model' is no text.", hint="Name a model of GET /v1/models.")
+        raise ArgumentError("'model' is not a string.", hint="Name a model of GET /v1/models.")
     if body.get("n") not in {None, 1}:
         raise ArgumentError("'n' is not 1.", hint="Send the request several times.")
     if "functions" in body:
@@ -152,13 +152,13 @@ def tools_of(value: object) -> tuple[Json, ...]:
     tools: list[Json] = []
     several = json_array(value)
     if value != several:
-        raise ArgumentError("'tools' is no list.")
+        raise ArgumentError("'tools' is not a list.")
     for at, tool in enumerate(map(json_object, several)):
         function = json_object(tool.get("function"))
         name: object = function.get("name")
         if tool.get("type") != "function" or not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ArgumentError(
-                f"'tools[{at}]' is no function with a name.",
+                f"'tools[{at}]' is not a named function.",
                 allowed='Expected: {"type": "function", "function": {"name": …}}.',
             )
         tools.append(tool)

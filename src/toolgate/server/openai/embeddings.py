@@ -63,7 +63,7 @@ def read_embeddings(body: Json, embedder: str) -> EmbeddingsRequest:
     texts = [given] if isinstance(given, str) else json_array(given)
     if not texts or not all(isinstance(text, str) and text for text in texts):
         raise ArgumentError(
-            "'input' is no text and no list of texts.",
+            "'input' is neither a string nor a list of strings.",
             allowed="Allowed: a text, or a list of texts that are not empty.",
             hint="Send texts instead of numbers of tokens.",
         )

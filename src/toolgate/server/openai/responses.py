@@ -55,7 +55,7 @@ def read_response(
             )
     model: object = body.get("model", "")
     if not isinstance(model, str):
-        raise ArgumentError("'model' is no text.", hint="Name a model of GET /v1/models.")
+        raise ArgumentError("'model' is not a string.", hint="Name a model of GET /v1/models.")
     messages = _input(body.get("input"))
     instructions: object = body.get("instructions")
     if isinstance(instructions, str) and instructions:

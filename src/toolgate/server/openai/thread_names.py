@@ -70,7 +70,7 @@ def _short(text: str, name: str) -> str:
 def _checked(value: object, where: str) -> str:
     if not isinstance(value, str) or len(value) > _MOST_CHARS:
         raise ArgumentError(
-            f"{where} is no name of a thread.",
+            f"{where} is not a name for a thread.",
             allowed=f"Allowed: texts of 1 to {_MOST_CHARS} characters.",
         )
     return value

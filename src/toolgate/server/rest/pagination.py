@@ -27,8 +27,8 @@ def paged(body: Json, name: str, page: PageQuery) -> Json:
         at = next((at for at, item in enumerate(items) if _cursor(item) == page.cursor), None)
         if at is None:
             raise ArgumentError(
-                f"The cursor {page.cursor[:40]!r} names nothing that is there now.",
-                hint="Begin again without it.",
+                f"The cursor {page.cursor[:40]!r} points to something that no longer exists.",
+                hint="Start again without it.",
             )
         start = at + 1
     selected = items[start : start + (page.limit or MAX_PAGE)]

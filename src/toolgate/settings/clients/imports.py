@@ -41,7 +41,9 @@ def import_tables(
         value = [value]
     if not isinstance(value, list):
         raise document.error(
-            ("import",), "import is no list.", allowed='Expected: import = ["~/.cursor/mcp.json"].'
+            ("import",),
+            "import is not a list.",
+            allowed='Expected: import = ["~/.cursor/mcp.json"].',
         )
     tables: list[tuple[ImportTable, Path, str]] = []
     for at, item in enumerate(cast("list[object]", value)):
@@ -65,7 +67,7 @@ def read_import(table: ImportTable, folder: Path, origin: str, reading: Reading)
     if not is_file(path):
         raise SettingError(
             f"{origin}: the file {str(path)!r} does not exist.",
-            hint="Correct the path, or take it out of the imports.",
+            hint="Correct the path, or remove it from the imports.",
         )
     reading.files.append(path)
     document = read_document(path)
@@ -90,7 +92,7 @@ def read_import(table: ImportTable, folder: Path, origin: str, reading: Reading)
         if isinstance(servers, Repeated):
             raise document.error(
                 (*key, servers.names[0]),
-                f"the server {servers.names[0]!r} stands twice in this file.",
+                f"the server {servers.names[0]!r} is defined twice in this file.",
                 hint="Rename or remove one of them.",
             )
         names |= servers.keys()
@@ -117,7 +119,7 @@ def _import_entry(
 ) -> None:
     where = location.document.location(location.path)
     if not isinstance(entry, dict):
-        reading.notices.append(f"{where}: {name!r} is no server and is left out.")
+        reading.notices.append(f"{where}: {name!r} is not a server and is left out.")
         return
     if is_toolgate(cast("Json", entry), port=reading.port):
         reading.notices.append(f"{where}: server {name!r} is Toolgate itself and is left out.")

@@ -429,7 +429,7 @@ def _read(
     if table is not None and not fits:
         error = document.error(
             (client.key,),
-            f"{client.key} is no object with servers by name.",
+            f"{client.key} is not an object with servers by name.",
             hint="Correct the file, or ignore this if you do not use it.",
         )
         yield ClientFile(client=client, path=path, scope=scope, error=str(error))

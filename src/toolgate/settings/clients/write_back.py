@@ -141,8 +141,8 @@ def _check_result(document: ConfigDocument, text: str, expected: Json) -> None:
         fits = False
     if not fits:
         raise SettingError(
-            f"{document.path} is written in a way that cannot be changed by itself.",
-            hint="Put the entry of Toolgate there by hand; the README shows it.",
+            f"{document.path} is written in a way that cannot be changed automatically.",
+            hint="Add Toolgate's entry there yourself; the README shows it.",
         )
 
 

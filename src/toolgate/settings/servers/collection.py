@@ -134,11 +134,11 @@ def add_server(name: str, spec: ServerSpec, location: EntryLocation, reading: Re
     where = location.document.location(location.path)
     if spec.name in reading.servers:
         error = SettingError(
-            f"The server name {spec.name!r} stands twice: in {reading.places[spec.name]}, and in "
+            f"The server name {spec.name!r} is used twice: in {reading.places[spec.name]}, and in "
             f"{where}.",
             allowed="Each name is allowed once.",
             hint="Rename or remove one; in an imported file "
-            f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
+            f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does that.',
         )
         error.at = (location.document.path, location.path)
         raise error
@@ -146,11 +146,11 @@ def add_server(name: str, spec: ServerSpec, location: EntryLocation, reading: Re
     other = reading.shown_as.setdefault(prefix, spec.name)
     if other != spec.name:
         error = SettingError(
-            f"Servers {other!r} and {spec.name!r} have names that clients cannot tell apart: in "
+            f"Servers {other!r} and {spec.name!r} have names that clients cannot distinguish: in "
             f"{reading.places[other]}, and in {where}.",
             allowed="Names must differ in more than case, '-', '_' and '.'.",
             hint="Rename one of them; in an imported file "
-            f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does it.',
+            f'import = [{{ file = "…", rename = {{ "{name}" = "{name[:28]}-2" }} }}] does that.',
         )
         error.at = (location.document.path, location.path)
         raise error

@@ -334,7 +334,7 @@ def _connection(table: ServerTable, location: EntryLocation) -> Json:
         if proxy != "none" and not re.match(r"https?://[^/\s]", proxy):
             raise location.document.error(
                 (*location.path, "proxy"),
-                f"proxy of {dotted(location.path)} is no address of a proxy.",
+                f"proxy of {dotted(location.path)} is not a proxy URL.",
                 allowed='Expected: "http://HOST:PORT", or "none".',
             )
         options["proxy"] = proxy
@@ -441,7 +441,7 @@ def _check_url(url: str, location: EntryLocation, key: str = "url") -> None:
     if not good or not url.isprintable() or " " in url:
         raise location.document.error(
             (*location.path, key),
-            f"{key} of {dotted(location.path)} is no address of a server.",
+            f"{key} of {dotted(location.path)} is not a server URL.",
             allowed="Expected: http://HOST[:PORT]/PATH or https://…",
             hint="Correct it.",
         )

@@ -123,7 +123,7 @@ class ToolTable:
     cache_s: float | None = between(None, 0.1, 86_400)
     """How long a result is cached for the same arguments, in seconds, 0.1 to 86,400; default: not
     at all. Only for tools marked read-only, on trusted servers. See [cached
-    results](concepts.md#kept-results)."""
+    results](concepts.md#cached-results)."""
 
     cache_for: Literal["caller", "project", "all"] = "caller"
     """Who shares a cached result: the same `caller`, all callers in its `project`, or `all`.

@@ -67,11 +67,11 @@ def opened(source: Path) -> Generator[Connection]:
         except DatabaseError as error:
             if isinstance(error, OperationalError):  # the disk, not the file
                 raise
-            raise StoreError(f"The file {source} is no backup: {error}.") from error
+            raise StoreError(f"The file {source} is not a backup: {error}.") from error
         with _writing(copy) as backup:
             standing = schema_version.read_status(backup)
             if standing.kind in {"empty", "foreign"}:
-                raise StoreError(f"The file {source} is no backup: it is not of Toolgate.")
+                raise StoreError(f"The file {source} is not a backup made by Toolgate.")
             schema_version.require_upgradable(standing, str(source))
             if standing.kind == "old":
                 schema_version.migrate(backup)

@@ -201,7 +201,7 @@ class SqlDatabase:
             yield
         except (SQLAlchemyError, *self._driver_errors, OSError) as error:
             failure = StoreError(
-                f"The store did not work{_public_reason(error)}.",
+                f"The store failed{_public_reason(error)}.",
                 detail=f"{self._url}: {_reason(error)}.",
                 hint=_hint(error),
             )

@@ -36,7 +36,7 @@ class TransactionAttempt:
         """
         with self._lock:
             if self._state == "given up":
-                raise StoreError("Nobody waits for this any more; nothing was changed.")
+                raise StoreError("The caller no longer waits for this; nothing was changed.")
 
     def may_commit(self) -> None:
         """Called by the worker thread before it commits.
@@ -46,7 +46,7 @@ class TransactionAttempt:
         """
         with self._lock:
             if self._state == "given up":
-                raise StoreError("Nobody waits for this any more; nothing was changed.")
+                raise StoreError("The caller no longer waits for this; nothing was changed.")
             self._state = "committing"
 
     def was_kept(self) -> None:
@@ -161,7 +161,7 @@ class StoreDeadline:
         self.was_slow = True
         return StoreError(
             f"The store did not answer within {self.wait_s:g} s.",
-            hint="Try again; `toolgate doctor` looks at the store.",
+            hint="Try again; `toolgate doctor` checks the store.",
         )
 
 

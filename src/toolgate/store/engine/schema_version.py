@@ -62,14 +62,14 @@ def require_upgradable(standing: SchemaStatus, url: str) -> None:
     """
     if standing.kind == "newer":
         raise StoreVersionError(
-            f"The store {url} has schema {standing.found!r}, which a newer Toolgate made.",
+            f"The store {url} has schema {standing.found!r}, made by a newer Toolgate.",
             allowed=f"Toolgate {__version__} knows schemas up to {_tables.REVISIONS[-1]!r}.",
             hint="Install the newer version, or restore a backup with toolgate db restore FILE.",
         )
     if standing.kind == "foreign":
         raise StoreVersionError(
-            f"The database {url} has tables of another program under names that Toolgate uses.",
-            hint="Set store.url to a database of its own.",
+            f"The database {url} contains tables of another program with names that Toolgate uses.",
+            hint="Set store.url to a separate database.",
         )
 
 
@@ -78,7 +78,7 @@ def schema_problems(connection: Connection, standing: SchemaStatus) -> list[str]
     if standing.kind == "empty":
         return ["It has no tables yet; they are made when Toolgate starts."]
     if standing.kind == "foreign":
-        return ["It has tables of another program under names that Toolgate uses."]
+        return ["It contains tables of another program with names that Toolgate uses."]
     present = _tables.REVISIONS[-1]
     if standing.kind == "newer":
         return [f"Its schema is {standing.found!r}; this Toolgate knows up to {present!r}."]

@@ -284,7 +284,7 @@ class RemoteVectors:
                 reason = " ".join(str(error).split())[:300] or type(error).__name__
                 raise StoreError(
                     f"The vectors in {self._name} cannot be reached: {reason}.",
-                    hint=f"Look at documents.place_options.{self._name} or search.vector_options, "
+                    hint=f"Check documents.place_options.{self._name} or search.vector_options, "
                     "and at the service.",
                 ) from error
 

@@ -268,7 +268,7 @@ def _metric(collection: VectorCollection) -> str:
 def _checked_id(value: str) -> str:
     """An id as it may stand in an expression."""
     if not value.isalnum():
-        raise ValueError(f"{value!r} is no id of a group.")
+        raise ValueError(f"{value!r} is not an id of a group.")
     return value
 
 

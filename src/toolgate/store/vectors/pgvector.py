@@ -527,7 +527,7 @@ def _vector_literal(collection: VectorCollection, query: NDArray[np.float32]) ->
 def _literal(collection: VectorCollection) -> str:
     """The id of a collection in SQL: an index over a part of the rows needs it as a constant."""
     if not collection.collection_id.isalnum():
-        raise ValueError(f"{collection.collection_id!r} is no id of a collection.")
+        raise ValueError(f"{collection.collection_id!r} is not an id of a collection.")
     return f"'{collection.collection_id}'"
 
 

@@ -50,7 +50,7 @@ def server_down_error(status: ServerStatus, *, has_ended: bool) -> ServerDownErr
         f"Server {name!r} is {status.state}; nothing was sent.",
         allowed=status.login_hint,
         detail=f"Last error: {status.last_error}" if status.last_error else "",
-        hint=f"It is being tried again{soon}. See: toolgate doctor",
+        hint=f"Toolgate is retrying{soon}. See: toolgate doctor",
     )
 
 
@@ -64,8 +64,8 @@ def check_content(result: Json) -> None:
     is_list = isinstance(content, list)
     if not is_list or not all(isinstance(block, dict) for block in cast("list[object]", content)):
         raise InvalidAnswerError(
-            f"The server answered with content that is no list of objects: {excerpt(content)}.",
-            hint="Report it to the maker of the server.",
+            f"The server answered with content that is not a list of objects: {excerpt(content)}.",
+            hint="Report it to the author of the server.",
         )
 
 
@@ -74,7 +74,7 @@ def slow_start_error(server: str, limit_s: float) -> ServerDownError:
     return ServerDownError(
         f"Server {server!r} did not start within the {limit_s:g} seconds of the call; nothing was"
         " sent.",
-        hint="It goes on starting: call again in a moment, or raise timeout_s under"
+        hint="It is still starting: call again in a moment, or raise timeout_s under"
         f" [server.{server}].",
     )
 

@@ -259,7 +259,7 @@ class DuplexWire(ABC):
             call.fail(
                 InvalidAnswerError(
                     f"The server sent an answer that {message.reason}.",
-                    hint="Report it to the maker of the server.",
+                    hint="Report it to the author of the server.",
                 )
             )
 

@@ -69,17 +69,19 @@ def check_address(url: str, headers: Mapping[str, str]) -> None:
     except ValueError:
         complete = False
     if not complete:
-        raise OptionError("url is no web address.", allowed="Allowed: http:// or https://, a host.")
+        raise OptionError(
+            "url is not a web address.", allowed="Allowed: http:// or https://, a host."
+        )
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or name.lower() in _FORBIDDEN_NAMES:
             raise OptionError(
-                f"headers holds a name that cannot be sent: {name!r}.",
+                f"headers contains a name that cannot be sent: {name!r}.",
                 allowed="Allowed: letters, digits and hyphens, not the length of the body.",
             )
         # Line ends would allow header injection (RFC 9110 section 5.5).
         if any(sign in value for sign in "\r\n\0"):
             raise OptionError(
-                f"The header {name!r} holds a line end or a zero byte.",
+                f"The header {name!r} contains a line break or a NUL byte.",
                 allowed="Allowed: one line of text.",
             )
 
@@ -195,10 +197,10 @@ class Endpoint:
             if not self.is_same_origin(target):
                 raise UnreachableError(
                     f"The server at {self} redirects to another one, {target.origin()}.",
-                    hint="If that is the server you mean, set url of this server to it.",
+                    hint="If that is the intended server, set url of this server to it.",
                 )
             self._url = target
-        raise UnreachableError(f"The server at {self} redirects in circles.")
+        raise UnreachableError(f"The server at {self} redirects in a loop.")
 
     async def _send_once(
         self, method: str, headers: dict[str, str], body: bytes | None

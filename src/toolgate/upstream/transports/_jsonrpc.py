@@ -154,13 +154,13 @@ def result_of(answer: Json) -> Json:
         )
     if "result" in answer:
         raise InvalidAnswerError(
-            f"The server answered with a result that is no object: {excerpt(result)}.",
+            f"The server answered with a result that is not an object: {excerpt(result)}.",
             allowed="A result is a JSON object.",
-            hint="Report it to the maker of the server.",
+            hint="Report it to the author of the server.",
         )
     raise InvalidAnswerError(
         "The server answered with neither a result nor an error.",
-        hint="Report it to the maker of the server.",
+        hint="Report it to the author of the server.",
     )
 
 

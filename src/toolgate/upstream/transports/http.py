@@ -341,9 +341,9 @@ class HttpWire:
         error = refusal(self._endpoint, response, body)
         # The server did not run the request, so it may be repeated in a new session.
         if self._session is not None and _means_no_session(response.status, error):
-            self._end("The server has forgotten the session.", expired=True)
+            self._end("The server no longer knows the session.", expired=True)
             raise ConnectionLostError(
-                "The server has forgotten the session.", sent=False, expired=True
+                "The server no longer knows the session.", sent=False, expired=True
             )
         raise error
 
@@ -361,7 +361,7 @@ class HttpWire:
         if answer is None:
             raise InvalidAnswerError(
                 "The server sent no answer to the request.",
-                hint="Report it to the maker of the server.",
+                hint="Report it to the author of the server.",
             )
         return answer
 
@@ -434,7 +434,7 @@ class HttpWire:
             if exchange is not None and (message.is_rpc or message.call_id is not None):
                 raise InvalidAnswerError(
                     f"The server sent an answer that {message.reason}.",
-                    hint="Report it to the maker of the server.",
+                    hint="Report it to the author of the server.",
                 )
             return None
         if not isinstance(message, dict):
@@ -526,7 +526,7 @@ class HttpWire:
             else:
                 try:
                     if response.status == 404:
-                        self._end("The server has forgotten the session.", expired=True)
+                        self._end("The server no longer knows the session.", expired=True)
                     if 400 <= response.status < 500:
                         return  # 405: the server has nothing to say unasked
                     if media_type(response) == "text/event-stream" and await self._hear(

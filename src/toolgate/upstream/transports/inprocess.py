@@ -166,7 +166,7 @@ class InprocessWire:
             server = cast("Server[Any]", target)
             return _ServerWire(server, server, self._max_message_bytes)
         raise UnreachableError(
-            f"The target is no server, but {excerpt(repr(target))}.",
+            f"The target is not a server, but {excerpt(repr(target))}.",
             allowed="Allowed: a FastMCP or mcp server, functions with @tool, or their module.",
             hint="Correct target of this server.",
         )

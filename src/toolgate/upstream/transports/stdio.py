@@ -70,11 +70,13 @@ class Options:
             )
         for name, texts in (("command", [self.command]), ("args", self.args)):
             if any("\0" in text for text in texts):
-                raise OptionError(f"{name} holds a zero byte.", allowed="Allowed: any other text.")
+                raise OptionError(
+                    f"{name} contains a NUL byte.", allowed="Allowed: any other text."
+                )
         for name, value in self.env.items():
             if not name or "=" in name or "\0" in name + value:
                 raise OptionError(
-                    f"env holds a variable that cannot be set: {name!r}.",
+                    f"env contains a variable that cannot be set: {name!r}.",
                     allowed="Allowed: a name without '=', a value without a zero byte.",
                 )
 

@@ -166,7 +166,7 @@ def test_a_raw_carriage_return_in_a_text_is_dropped_and_kept_on_disk() -> None:
         ("name", "a colon is expected after the key 'name', not the end of the file", 1),
         ('name:"a"\ntypeid:3', "a comma is expected, not 'typeid:3'", 2),
         ('{"a":1}\n}', "nothing is expected here, but there is '}'", 2),
-        ("a:1,\nb:2,\na:3", "the key 'a' stands twice in one object", 3),
+        ("a:1,\nb:2,\na:3", "the key 'a' occurs twice in one object", 3),
         ("\x00\x01binary", "a colon is expected after the key '\\x00\\x01binary'", 1),
         (
             'name:"a",\n<<<<<<< HEAD\ntypeid:1\n=======\ntypeid:2\n>>>>>>> theirs',
@@ -192,7 +192,7 @@ def test_marks_of_a_conflict_inside_a_text_are_damage_too() -> None:
 
 
 def test_bytes_that_are_no_text_are_told_with_their_line() -> None:
-    with pytest.raises(NotationError, match=r"line 2: this is no UTF-8 text"):
+    with pytest.raises(NotationError, match=r"line 2: this is not UTF-8 text"):
         decode_file(b'name:"a",\ncomment:"\xff"')
 
 

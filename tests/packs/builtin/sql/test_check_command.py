@@ -52,7 +52,7 @@ def test_lines_that_are_none_are_named_and_the_others_are_judged(
     said = done.err.splitlines()
     assert said[0].startswith("Line 1 cannot be read: it is no JSON (")
     assert said[1:] == [
-        'Line 2 cannot be read: it is no object; expected {"id": …, "sql": …}.',
+        'Line 2 cannot be read: it is not an object; expected {"id": …, "sql": …}.',
         'Line 3 cannot be read: it has no text "sql".',
         'Line 4 cannot be read: it has no "id".',
         'Line 5 cannot be read: it has no text "sql".',
@@ -99,7 +99,7 @@ def test_columns_of_another_shape_are_named(command: Command, tmp_path: Path) ->
 
     assert (done.status, done.out) == (2, "")
     assert done.err.splitlines() == [
-        f'Line {number} cannot be read: its "columns" are no lists of texts by table: '
+        f'Line {number} cannot be read: its "columns" are not lists of strings by table: '
         '{"table": ["name", …]}.'
         for number in range(1, len(shapes) + 1)
     ]

@@ -202,7 +202,7 @@ async def test_plans_tables_connections_and_sessions_are_told(tmp_path: Path, sh
     assert (session["read_only"], session["rows"], session["caller"]) == (True, 200, "local")
     assert wrong.startswith("ERROR There is no table 'ordr' in shop.")
     assert unknown.endswith("Did you mean 'shop'?")
-    assert cursor.startswith("ERROR 'x' is no cursor of list_tables.")
+    assert cursor.startswith("ERROR 'x' is not a cursor of list_tables.")
 
 
 async def test_a_sql_2_each_statement_is_noted_for_who_asked(tmp_path: Path, shop: Path) -> None:
@@ -237,7 +237,7 @@ async def test_a_sql_2_each_statement_is_noted_for_who_asked(tmp_path: Path, sho
     assert [each["outcome"] for each in local["entries"]] == ["failed"]
     assert [each["caller"] for each in everything["entries"]] == ["local", "ann"]
     assert later["entries"] == []
-    assert wrong.startswith("ERROR since is 'soon', which is no date.")
+    assert wrong.startswith("ERROR since is 'soon', which is not a date.")
 
 
 async def test_values_can_stay_out_of_the_log(tmp_path: Path, shop: Path) -> None:

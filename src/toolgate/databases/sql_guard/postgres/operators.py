@@ -100,5 +100,5 @@ def _qualified(pieces: Sequence[SqlToken], at: int) -> tuple[str, str, int]:
     if end < len(pieces) and pieces[end].kind == "sign" and pieces[end].text in _SIGNS:
         end = _run(pieces, end)
     if end == signs or end >= len(pieces) or not pieces[end].is_sign(")"):
-        raise StatementRefusedError("operator", "What stands behind OPERATOR is no operator")
+        raise StatementRefusedError("operator", "The text after OPERATOR is not an operator")
     return schema, "".join(piece.text for piece in pieces[signs:end]), end + 1

@@ -16,12 +16,12 @@ from toolgate.packs.builtin.servoy.files.roundtrip import (
 
 __all__ = ["app"]
 
-app = typer.Typer(help="Manage Servoy workspaces.", no_args_is_help=True)
+app = typer.Typer(help="Check files of Servoy workspaces.", no_args_is_help=True)
 
 
 @app.callback()
 def group() -> None:
-    """Manage Servoy workspaces."""
+    """Check files of Servoy workspaces."""
 
 
 @app.command()
@@ -31,11 +31,11 @@ def roundtrip(
 ) -> int:
     """Parse and write every .rel .val .dbi .obj .tbl file below a folder, in memory.
 
-    Nothing on disk is changed. A file that cannot be parsed, or would be written otherwise than it
-    is, counts as different; then the exit status is 1.
+    Nothing on disk is changed. A file that cannot be parsed, or that is not reproduced byte for
+    byte, counts as different; then the exit status is 1.
     """
     if not path.exists():
-        raise ArgumentError(f"There is no file or folder {str(path)!r}.", hint="Name another.")
+        raise ArgumentError(f"There is no file or folder {str(path)!r}.", hint="Choose another.")
     tried = list(check_roundtrip(path))
     different = [result for result in tried if result.problem]
     if as_json:

@@ -33,25 +33,27 @@ def check(
     ],
     path: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="JSON lines; else they come from standard input."),
+        typer.Argument(metavar="[FILE]", help="JSON Lines file. Default: standard input."),
     ] = None,
     functions: Annotated[
         list[str] | None,
         typer.Option(
-            "--function", metavar="NAME", help="A function of yours that changes nothing."
+            "--function",
+            metavar="NAME",
+            help="Also allow this user-defined function, which must have no side effects.",
         ),
     ] = None,
     as_json: Annotated[  # noqa: ARG001, FBT002
-        bool, typer.Option("--json", help="Print JSON lines, as is done without it.")
+        bool, typer.Option("--json", help="No effect: the output is always JSON Lines.")
     ] = False,
 ) -> int:
-    """Tell of SQL statements whether each is exactly one that only reads.
+    """Check whether each input is exactly one read-only SQL statement.
 
     Each line of input is {"id", "sql"}; each line of output {"id", "allowed", "reason"}, in the
-    same order. For PostgreSQL a line can have the known columns by table, as
-    "columns": {"orders": ["id", "total"]}: then t.f passes only if it is one of them, since it can
-    also call a function f. The exit status does not depend on the verdicts: it is 0, and 2 if a
-    line cannot be read. No database is needed.
+    same order. For PostgreSQL a line can list the columns of each table, as
+    "columns": {"orders": ["id", "total"]}: then t.f is allowed only if f is a listed column of t,
+    because PostgreSQL may otherwise call a function f. The exit status does not depend on the
+    results: it is 0, or 2 if a line cannot be read. No database is needed.
     """
     if dialect.strip().lower() != "any" and dialect_named(dialect) is None:
         raise ArgumentError(
@@ -60,7 +62,7 @@ def check(
             hint="Name one of these.",
         )
     if path is not None and not path.is_file():
-        raise ArgumentError(f"There is no file {str(path)!r}.", hint="Name another.")
+        raise ArgumentError(f"There is no file {str(path)!r}.", hint="Choose another.")
     bad = 0
     with _opened(path) as lines:
         for number, text in enumerate(lines, start=1):
@@ -100,7 +102,7 @@ def _statement(line: bytes) -> tuple[object, str, dict[str, list[str]] | None]:
         cast("dict[str, object]", value) if isinstance(value, dict) else None
     )
     if row is None:
-        raise ValueError('it is no object; expected {"id": …, "sql": …}')
+        raise ValueError('it is not an object; expected {"id": …, "sql": …}')
     sql = row.get("sql")
     if not isinstance(sql, str):
         raise ValueError('it has no text "sql"')  # noqa: TRY004
@@ -122,6 +124,8 @@ def _columns(value: object) -> dict[str, list[str]] | None:
     for table, names in tables.items():
         texts = cast("list[object]", names) if isinstance(names, list) else [None]
         if not all(isinstance(name, str) for name in texts):
-            raise ValueError('its "columns" are no lists of texts by table: {"table": ["name", …]}')
+            raise ValueError(
+                'its "columns" are not lists of strings by table: {"table": ["name", …]}'
+            )
         columns[table] = cast("list[str]", texts)
     return columns

@@ -279,7 +279,7 @@ def _parse_slowly(body: bytes | bytearray) -> Any:
         ) from error
     if _ESCAPED_SURROGATE.search(text) and _has_half_pair(value):
         raise BadMessageError(
-            PARSE_ERROR, "The message holds half of a surrogate pair, which is no text."
+            PARSE_ERROR, "The message contains half of a surrogate pair, which is not text."
         )
     return value
 
@@ -310,7 +310,7 @@ def _object(pairs: list[tuple[str, Any]]) -> Json:
 
 
 def _no_number(word: str) -> NoReturn:
-    raise BadMessageError(PARSE_ERROR, f"The message is no JSON: {word} is no number in JSON.")
+    raise BadMessageError(PARSE_ERROR, f"The message is not JSON: {word} is not a number in JSON.")
 
 
 def _finite(digits: str) -> float:

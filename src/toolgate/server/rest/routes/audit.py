@@ -93,7 +93,7 @@ def _decode_cursor(cursor: str) -> tuple[str, str]:
         at, record_id = json_text.loads(urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError) as error:
         raise ArgumentError(
-            f"The cursor {cursor[:40]!r} is none.", hint="Begin again without it."
+            f"The cursor {cursor[:40]!r} is not valid.", hint="Start again without it."
         ) from error
     return str(at), str(record_id)
 

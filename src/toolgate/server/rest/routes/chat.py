@@ -17,7 +17,7 @@ def _chat(call: Call) -> ChatService:
     if call.app.chat is None:
         raise UnknownModelError(
             "No chat model is configured.",
-            hint="Write a table [models.NAME], see docs/chat.md.",
+            hint="Add a table [models.NAME]; see docs/chat.md.",
         )
     return call.app.chat
 

@@ -249,4 +249,4 @@ def _later(at: str) -> str:
     try:
         return utc_text(datetime.fromisoformat(at) + _RELATED_WITHIN)
     except (ValueError, OverflowError) as error:
-        raise StoreError(f"The audit log has the time {at[:40]!r}, which is none.") from error
+        raise StoreError(f"The audit log has the time {at[:40]!r}, which is not a time.") from error

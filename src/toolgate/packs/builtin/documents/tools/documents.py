@@ -189,7 +189,7 @@ async def rephrase(
 def _document_service(context: Context) -> DocumentService:
     service = context.documents
     if not isinstance(service, DocumentService):
-        raise SettingError("There are no documents here.", hint="Ask a gateway that has a store.")
+        raise SettingError("This gateway stores no documents.", hint="Use a gateway with a store.")
     return service
 
 

@@ -100,5 +100,5 @@ async def prompt_test(
 def _prompt_service(context: Context) -> PromptService:
     service = context.prompts
     if not isinstance(service, PromptService):
-        raise SettingError("There are no prompts here.", hint="Ask a gateway that has a store.")
+        raise SettingError("This gateway stores no prompts.", hint="Use a gateway with a store.")
     return service

@@ -257,7 +257,7 @@ def _moment(name: str, text: str | None) -> date | datetime | None:
         if moment is not None:
             return moment
     raise ArgumentError(
-        f"{name} is {text[:40]!r}, which is no date.",
+        f"{name} is {text[:40]!r}, which is not a date.",
         allowed="Allowed: YYYY-MM-DD, or a moment such as 2025-10-15T14:30:00Z.",
         hint="Correct or leave it out.",
     )

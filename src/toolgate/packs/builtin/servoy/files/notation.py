@@ -293,7 +293,7 @@ class _NotationParser:
         while True:
             key = self._key()
             if key in fields:
-                self._fail(f"the key {str(key)!r} stands twice in one object")
+                self._fail(f"the key {str(key)!r} occurs twice in one object")
             self._space()
             if self._peek() != ":":
                 self._fail(f"a colon is expected after the key {str(key)!r}, not {self._here()}")

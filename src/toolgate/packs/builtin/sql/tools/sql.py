@@ -218,7 +218,7 @@ async def connection_test(context: Context, connection: str | None = None) -> Js
                 f"The database of the connection {chosen.name!r} did not answer within "
                 f"{_TEST_S:g} s.",
                 kind="timeout",
-                hint="Look whether it runs and can be reached.",
+                hint="Check whether it runs and can be reached.",
             ) from None
     except ToolgateError as error:
         kind = error.kind if isinstance(error, DatabaseError) else error.code
@@ -279,8 +279,8 @@ async def activity_log(
         first = _moment(since)
         if everyone and not context.may("manage"):
             raise ArgumentError(
-                "What others asked is shown only with the right to manage.",
-                hint="Leave everyone out for your own statements.",
+                "Statements of other callers are shown only with the right manage.",
+                hint="Leave out 'everyone' to see your own.",
             )
         statements: list[StoredStatement] = []
         if context.store is not None:
@@ -335,7 +335,8 @@ def _start(cursor: str | None) -> int:
         return 0
     if not cursor.isascii() or not cursor.isdecimal() or len(cursor) > 9:
         raise ArgumentError(
-            f"{cursor[:40]!r} is no cursor of list_tables.", hint="Leave it out to begin anew."
+            f"{cursor[:40]!r} is not a cursor of list_tables.",
+            hint="Leave it out to start from the beginning.",
         )
     return int(cursor)
 
@@ -349,7 +350,7 @@ def _moment(text: str | None) -> str:
         moment = datetime.fromisoformat(text)
     except ValueError:
         raise ArgumentError(
-            f"since is {text[:40]!r}, which is no date.",
+            f"since is {text[:40]!r}, which is not a date.",
             allowed="Allowed: YYYY-MM-DD, or a moment such as 2025-10-15T14:30:00Z.",
             hint="Correct or leave it out.",
         ) from None

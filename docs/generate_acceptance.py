@@ -14,12 +14,12 @@ TESTS = FOLDER.parent / "tests"
 PAGE = FOLDER / "acceptance.md"
 
 INTRODUCTION = """\
-# What turns have to do, and the tests that hold it
+# Requirements of chat turns, and their tests
 
 <!-- Made by docs/generate_acceptance.py from docs/acceptance.toml and the names of tests. -->
 
-Each row is a duty of [whole turns](chat.md). A test whose name begins with the row's id holds it:
-through real HTTP on both sides where the row is about what a model or a client sees.
+Each row is a requirement of [chat turns](chat.md). The names of its tests begin with the id of the
+row. If a row is about what a model or a client sees, the tests use real HTTP on both sides.
 """
 
 
@@ -30,7 +30,7 @@ def acceptance() -> str:
     parts = [INTRODUCTION]
     for section in rows.values():
         parts.append(f"## {section['title']}\n")
-        lines = ["| Row | Duty | Tests |", "| --- | --- | --- |"]
+        lines = ["| Row | Requirement | Tests |", "| --- | --- | --- |"]
         for row, duty in section["rows"].items():
             tests = "<br>".join(found.get(row, [])) or "none yet"
             lines.append(f"| {row} | {duty} | {tests} |")

@@ -17,6 +17,7 @@ from toolgate.search.base import (
 )
 from toolgate.search.experiment import Experiment, Variant
 from toolgate.search.index_explanation import IndexedTexts, indexed_texts
+from toolgate.search.lexical.translation import EnglishReading, in_english
 from toolgate.search.relevance.calibration import Fit
 from toolgate.search.semantic.index_maintenance import VectorIndex
 from toolgate.search.semantic.tool_vector_store import ToolVectorStore
@@ -34,6 +35,7 @@ __all__ = [
     "Description",
     "Discovery",
     "DiscoveryResult",
+    "EnglishReading",
     "Experiment",
     "Fit",
     "Hit",
@@ -56,6 +58,7 @@ __all__ = [
     "compose",
     "describe_tools",
     "end",
+    "in_english",
     "indexed_texts",
     "ready",
     "server_summary",

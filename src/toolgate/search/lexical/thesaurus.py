@@ -1,7 +1,7 @@
 """Words that people use for the same thing: a folder is a directory, a bug is an issue.
 
 A tool says it in one way and a request in another. The thesaurus (`thesaurus.txt`) has concepts of
-everyday work with software, each with its English expressions and those of six other languages.
+everyday work with software, each with its English expressions and those of eight other languages.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from toolgate.search.tokenizer import IGNORED, is_noise, terms_of, words_of_requ
 
 __all__ = ["LANGUAGES", "Concept", "Expression", "load_concepts", "related_terms"]
 
-LANGUAGES: Final = ("en", "de", "fr", "es", "pt", "zh", "ja")
+LANGUAGES: Final = ("en", "de", "fr", "es", "pt", "zh", "ja", "it", "nl")
 """Columns of the file (ISO 639-1)."""
 
 _RELATED: Final = 0.5

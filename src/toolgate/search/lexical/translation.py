@@ -1,4 +1,4 @@
-"""Reads requests in six languages as English ones, word by word.
+"""Reads requests in eight languages as English ones, word by word.
 
 Tools are described in English, and the bundled model reads nothing else. A request is a few words
 about everyday work with software, so a list of such words (`thesaurus.txt`) says most of it; what
@@ -18,7 +18,14 @@ from toolgate.search.tokenizer import IGNORED, fold, fold_all, terms_of, words_o
 
 __all__ = ["EnglishReading", "in_english"]
 
-_STEMMERS: Final = {"de": "german", "fr": "french", "es": "spanish", "pt": "portuguese"}
+_STEMMERS: Final = {
+    "de": "german",
+    "fr": "french",
+    "es": "spanish",
+    "pt": "portuguese",
+    "it": "italian",
+    "nl": "dutch",
+}
 """Languages with blanks between their words, and the names of their Snowball stemmers."""
 _LONGEST: Final = 4
 """Words of the longest expression; chosen."""
@@ -29,8 +36,8 @@ _SHORTEST_PART: Final = 3
 _HAN: Final = re.compile("[\u3400-\u9fff]")
 _KANA: Final = re.compile("[\u3040-\u30ff]")
 _UNSPACED: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff]+")
-_LINKS: Final = ("", "s", "es", "n", "en")
-"""What German puts between the parts of a compound word."""
+_LINKS: Final = {"de": ("", "s", "es", "n", "en"), "nl": ("", "s", "e", "en")}
+"""What languages put between the parts of a compound word."""
 
 
 class EnglishReading(NamedTuple):
@@ -124,15 +131,19 @@ def _from_spaced(words: Sequence[str], language: str) -> EnglishReading:
     understood = telling = at = 0
     while at < len(words):
         usual, length = _longest_expression(words[at : at + _LONGEST], language)
+        if length == 1 and fold(words[at]) in small:
+            # A small word is no form of a longer one that has its stem: no, nó; een, eenheid.
+            at += 1
+            continue
         parts = (usual,) if usual else ()
         word, at = words[at], at + length
         if word.isdecimal():
             english.append(word)
-        elif usual in IGNORED or (not usual and fold(word) in small):
+        elif usual in IGNORED:
             continue
         else:
-            if not parts and language == "de":
-                parts = _parts_of_compound(word)
+            if not parts and language in _LINKS:
+                parts = _parts_of_compound(word, language)
             english += parts or (word,)
             telling += 1
             understood += bool(parts)
@@ -147,13 +158,14 @@ def _longest_expression(words: Sequence[str], language: str) -> tuple[str | None
     return None, 1
 
 
-def _parts_of_compound(word: str) -> tuple[str, ...]:
-    """English for the two parts of a German compound word; nothing where one is unknown."""
+def _parts_of_compound(word: str, language: str) -> tuple[str, ...]:
+    """English for the two parts of a compound word; nothing where one is unknown."""
     for at in range(len(word) - _SHORTEST_PART, _SHORTEST_PART - 1, -1):
-        if (last := _usual((word[at:],), "de")) is None:
+        if (last := _usual((word[at:],), language)) is None:
             continue
-        for link in _LINKS:
-            if word[:at].endswith(link) and (first := _usual((word[: at - len(link)],), "de")):
+        for link in _LINKS[language]:
+            begin = word[: at - len(link)]
+            if word[:at].endswith(link) and (first := _usual((begin,), language)):
                 return (first, last)
     return ()
 

@@ -25,6 +25,13 @@ DECLINED = (
     "No quiero un reembolso",
     "não quero um reembolso",
     "non voglio un rimborso",
+    "Storniere bloß keine Buchung",
+    "Die Rechnung interessiert mich nicht",
+    "Ik hoef het overzicht niet",
+    "verwijder vooral geen klant",
+    "surtout n'efface aucun client",
+    "surtout ne supprime aucune facture",
+    "千万别删客户表",
 )
 REQUESTED = (
     "Don't forget to create a relation",
@@ -36,6 +43,10 @@ REQUESTED = (
     "show changes without limit",
     "show all customers who have no orders",
     "what changed, and why is it not there?",
+    "Die Rechnung stimmt nicht",
+    "Ich finde die Buchung nicht",
+    "De koppeling werkt niet",
+    "Warum geht die Buchung nicht?",
 )
 
 

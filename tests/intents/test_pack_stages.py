@@ -133,6 +133,84 @@ async def test_two_packs_that_are_as_sure_lead_to_a_question() -> None:
     assert (known.intent, known.question) == ("RETURNS", "")
 
 
+async def test_the_name_of_an_intent_in_a_message_decides_between_packs() -> None:
+    about = ("show the {} of the green house", "list every {} near the harbour", "new {} for anna")
+    more = ("which {} have we got", "remove the {} called north", "open the {} of last week")
+    frames = (*about, *more)
+
+    def intent(name: str, word: str) -> Intent:
+        return Intent(
+            name=name, prompts={"": tuple(text.format(word) for text in frames)}, pack=name
+        )
+
+    stages = await stages_of(
+        IntentSet(intents=(intent("LEDGERS", "ledger"), intent("QUOTA", "quota")))
+    )
+
+    for text, expected in (
+        ("list every ledger near the green house", "LEDGERS"),
+        ("list every quota near the green house", "QUOTA"),
+    ):
+        found = await stages.classify(request(text))
+        assert (found.intent, found.question) == (expected, "")
+
+
+@pytest.mark.parametrize(
+    ("message", "intent"),
+    [
+        ("elimina il file", "DELETE_FILES"),
+        ("verwijder het bestand", "DELETE_FILES"),
+        ("lösche die Datei", "DELETE_FILES"),
+        ("supprime le fichier", "DELETE_FILES"),
+        ("invia un messaggio al cliente", "SEND_MESSAGES"),
+        ("stuur een bericht naar de klant", "SEND_MESSAGES"),
+        ("发送消息", "SEND_MESSAGES"),
+    ],
+)
+async def test_english_prompts_serve_messages_in_other_languages(message: str, intent: str) -> None:
+    files = (
+        "delete file",
+        "remove the file report",
+        "delete these files",
+        "erase a file",
+        "delete a file",
+    )
+    notes = (
+        "send message",
+        "send a message to anna",
+        "message the customer",
+        "send messages",
+        "send him a message",
+    )
+    stage = SemanticStage(embedder=BundledEmbedder())
+    await stage.update(
+        [
+            Intent(name="DELETE_FILES", prompts={"en": files}),
+            Intent(name="SEND_MESSAGES", prompts={"en": notes}),
+        ]
+    )
+
+    explanation = await stage.explain(message)
+
+    assert explanation is not None
+    assert explanation.ranked[0][0] == intent
+    assert explanation.ranked[0][1] > 0.5
+
+
+async def test_a_prompt_that_the_embedder_cannot_read_is_found_by_its_words() -> None:
+    greek = (
+        "κλείσε τραπέζι για δύο",
+        "θέλω ένα τραπέζι απόψε",
+        "κράτηση για το βράδυ",
+        "ακύρωσε την κράτηση",
+    )
+    stage = SemanticStage(embedder=BundledEmbedder())
+    await stage.update([Intent(name="TABLES", prompts={"el": greek})])
+
+    for text in greek:
+        assert (await stage.classify(request(text))).intent == "TABLES"
+
+
 async def test_without_prompts_it_knows_nothing() -> None:
     stages = PackStages()
     assert not stages.ready

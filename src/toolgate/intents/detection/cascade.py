@@ -39,8 +39,8 @@ class Cascade:
     async def classify(self, request: StageRequest) -> Detection:
         """Which intent a message has; the answer names the stage that decided.
 
-        What a message declines, or only asks the wording of, is no request for it, unless the
-        example prompts of the intent are worded like that themselves.
+        What a message declines, or only asks the wording of, is no request for it, and no candidate
+        is named, unless the example prompts of the intent are worded like that themselves.
         """
         detection = await self._classify(request)
         asked_text = without_declined(request.text) if detection.intent != NONE else request.text
@@ -55,7 +55,6 @@ class Cascade:
             confidence=0.0,
             stage=detection.stage,
             reason=f"It declines {detection.intent!r}, or only asks how that is worded.",
-            candidates=detection.candidates,
         )
 
     async def _is_own_form(self, request: StageRequest, intent: str) -> bool:

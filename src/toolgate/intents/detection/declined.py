@@ -53,7 +53,11 @@ _DECLINED: Final = re.compile(
       | (?:bitte\s+)?(?:nicht|kein|keine|keinen|keinem|niemals|nie)\b
       | (?:ich|wir)\ (?:will|möchte|brauche|wollen|möchten|brauchen|meine)\b.*\b
         (?:nicht|keine?[nmrs]?)\b
-      | (?:bitte\s+)?\w+(?:e|en|t)?\ (?:jetzt\ |bitte\ |mir\ )?(?:keine?[nmrs]?)\b
+      | (?:bitte\s+)?\w+\ (?:(?:jetzt|bitte|mir|uns|bloß|bloss|nur|ja|erst\ mal|auf)\ )?
+        (?:keine?[nmrs]?)\b
+      | (?!(?:ich|wir|man|warum|wieso|weshalb)\b)
+        (?!.*\b(?:geht|gehen|funktionier\w*|klappt|stimmt|stimmen|öffnet|finde|sehe|weiß|kenne)\b)
+        .{3,80}\ nicht(?:\ (?:mehr|jetzt|an|ab|aus|auf))?$
       | .{1,60}\b(?:brauch\w*|will|möchte)\ (?:ich|wir)\ (?:doch\ |jetzt\ |gar\ )?(?:nicht|keine)\b
       | (?:ich|wir)\ (?:frage|suche|wollte|meinte)\b.{0,40}\bnicht\b | vergiss\b
       | (?:lass|lassen\ sie)\b.{1,50}\b(?:sein|bleiben|in\ ruhe|wie\ (?:er|sie|es)\ (?:ist|sind))\b
@@ -62,7 +66,8 @@ _DECLINED: Final = re.compile(
       | du\ (?:brauchst|musst|sollst)\b.{0,40}\b(?:nicht|keine?[nmrs]?)\b
       | (?:statt|anstatt|ohne)\b
       | (?:s'il\ (?:te|vous)\ pla[iî]t\s+)?ne\ \w+\ (?:pas|plus|jamais|rien)\b
-      | n['’]\w+\ (?:pas|plus|jamais|rien)\b
+      | (?:surtout\ )?n['’]\w+\ (?:pas|plus|jamais|rien|aucune?)\b
+      | (?:surtout\ )?ne\ \w+\ (?:surtout\ |plus\ |pas\ )?(?:aucune?|surtout\ pas|vraiment\ pas)\b
       | ne\ \w+\ (?:surtout|plus|vraiment)\ (?:pas\ )?\w | (?:plus\ )?(?:pas\ )?besoin\ d
       | (?:on|je|nous)\ (?:n['’]|ne\ )\w+.{0,12}\b(?:pas|plus|aucune?)\b | ça\ ne\ sert\b
       | .{1,60}\b(?:n['’]est|ne\ sont)\ (?:pas|plus)\ (?:nécessaires?|utiles?|la\ peine)\b
@@ -98,8 +103,11 @@ _DECLINED: Final = re.compile(
       | je\ (?:hoeft|moet)\b.{0,40}\b(?:niet|geen)\b | (?:nee\ )?niet\ (?:doen|nodig|meer)\b
       | (?:g[eé][eé]n|vergeet|laat)\ (?!(?:me|mij|eens|het\ me|zien)\b)\w
         (?=.*\b(?:zitten|maar|meer|nodig|nieuwe?|alsjeblieft)\b)
-      | (?:ik\ wil|maak|toon|open|verwijder)\ (?:nu\ )?(?:geen|niet)\b | in\ plaats\ van\b
-      | (?:请)?(?:不用|不要|别|不必|不需要|无需|甭|先别|没必要|别再|我不想|我不要|我不是|不想)
+      | (?:ik\ wil|\w+)\ (?:(?:nu|vooral|alsjeblieft|maar|toch)\ )?geen\b | in\ plaats\ van\b
+      | (?!(?:waarom|ik\ (?:vind|zie|weet|snap|begrijp|ken|kan))\b)
+        (?!.*\b(?:werkt|werken|klopt|kloppen|gaat)\b).{3,80}\ niet(?:\ (?:meer|nu))?$
+      | (?:请|千万|先|暂时|现在|今天|你)*(?:不用|不要|别|不必|不需要|无需|甭|先别|没必要
+        |别再|我不想|我不要|我不是|不想)
     )""",
     re.VERBOSE | re.IGNORECASE,
 )

@@ -1,17 +1,28 @@
 """Messages that ask for several things, and messages that only make sense after another one."""
 
 import re
+from functools import lru_cache
 
 __all__ = ["repeats_previous", "split_requests"]
 
 _BETWEEN = re.compile(
-    r"""[;\n]+ | [.!?]\s+ | ,\s*(?:and|then|also|und|dann|y|luego|et|puis)\s+ | ,\s+
+    r"""[;\n]+ | [.!?]\s+ | ,\s*(?:and|then|also|und|dann|y|luego|et|puis|e|poi|en|dan)\s+ | ,\s+
       | \s+(?:and\s+then|and\s+also|as\s+well\s+as|and|then|plus)\s+
-      | \s+(?:und\s+dann|und|sowie|y|e|et|puis)\s+
+      | \s+(?:und\s+dann|und|sowie|y|e\s+poi|e|ed|et|puis)\s+
+      | [。！？；，]+\s*(?:然后|并且|同时|接着|另外|还有|再|并)? | (?:然后|并且|接着|另外)
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""What stands between two requests: signs, and "and" in English, German, Spanish, French."""
+"""What stands between two requests: signs, and "and" in eight languages but Dutch."""
+
+_DUTCH_AND = re.compile(r"\s+en(?:\s+dan)?\s+", re.IGNORECASE)
+"""The Dutch "and", which is another word in French and Spanish."""
+
+_DUTCH = re.compile(
+    r"\b(?:het|een|ik|wat|welke|hoe|van|voor|naar|zijn|staan|maak|toon|laat|geef|mij|onze?|alle)\b",
+    re.IGNORECASE,
+)
+"""Words that neither French nor Spanish has."""
 
 _AGAIN = re.compile(
     r"""\b(?: (?:do|did|does|repeat)\ (?:the\ same|that|it|this)\ (?:again|too|also|for|with|to|on)
@@ -36,22 +47,27 @@ _ARTICLES = frozenset(
 )
 """A piece that begins with one of these has no verb of its own."""
 
+_SIGNS = " ,.!?，。！？"
+"""What a part may begin and end with."""
+
 # Parts of a message; more are a list rather than several requests; chosen.
 _MOST_PARTS = 6
 # Words of a message that only points back; chosen.
 _MOST_WORDS = 16
+# Messages whose parts are remembered, since every stage asks; chosen.
+_REMEMBERED = 64
 # Characters of a message that are split; chosen.
 _LONGEST = 4_000
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def split_requests(message: str) -> tuple[str, ...]:
     """The pieces that may each be a request of its own; the message alone if there is one.
 
     "Create a relation and a value list" gives "Create a relation" and "Create a value list": a
     piece of few words is said with the first word of the piece before it.
     """
-    pieces = [piece.strip(" ,.!?") for piece in _BETWEEN.split(message[:_LONGEST])]
-    pieces = [piece for piece in pieces if piece]
+    pieces = _pieces(message[:_LONGEST])
     if not 1 < len(pieces) <= _MOST_PARTS:
         return (message,)
     whole = [pieces[0]]
@@ -62,6 +78,30 @@ def split_requests(message: str) -> tuple[str, ...]:
         short = len(words) <= 4 and len(lead) >= len(words) and words[0].lower() in _ARTICLES
         whole.append(f"{lead[0]} {piece}" if short else piece)
     return tuple(whole)
+
+
+def _pieces(message: str) -> list[str]:
+    """What stands between signs and words for "and", a single word left with what is before it."""
+    separators = [*_BETWEEN.finditer(message)]
+    if _DUTCH.search(message):
+        separators += _DUTCH_AND.finditer(message)
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for separator in sorted(separators, key=lambda found: found.start()):
+        spans.append((start, separator.start()))
+        start = separator.end()
+    spans.append((start, len(message)))
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:
+        piece = message[start:end].strip(_SIGNS)
+        if not piece:
+            continue
+        # "Orders and customers": a word alone is one more thing, and no request of its own.
+        if joined and piece.isascii() and len(piece.split()) < 2:
+            joined[-1] = joined[-1][0], end
+        else:
+            joined.append((start, end))
+    return [message[start:end].strip(_SIGNS) for start, end in joined]
 
 
 def repeats_previous(message: str) -> bool:

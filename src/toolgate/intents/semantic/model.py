@@ -17,7 +17,6 @@ from toolgate.intents.semantic.scores import (
     log_closeness,
     log_odds,
     logistic,
-    logistic_curve,
     unit_rows,
 )
 from toolgate.intents.semantic.softmax import LinearModel, softmax
@@ -33,6 +32,14 @@ _AT_ONCE = 500
 
 _LIKELY = 0.5
 """Probability of being meant at all below which nothing is answered."""
+
+_HOPELESS = 0.1
+"""Probability of being meant, by its words and at best nearness, below which a message is not
+compared with the prompts; chosen."""
+
+_FAR = -2.5
+"""The logarithm of closeness that is assumed then: of everyday messages to the prompts of the
+packs that come with Toolgate."""
 
 DEFAULT_LIMITS = DetectionLimits()
 
@@ -76,6 +83,9 @@ class Prediction:
 
     is_unsupported: bool
     """Whether it is most like the examples of what is known and not offered."""
+
+    closeness: float
+    """Logarithm of how near the message is to the prompts of the best intent; 0: it is one."""
 
     nearest: str
     """The prompt of the best intent that is most like the message; empty where it has none."""
@@ -258,6 +268,7 @@ class SemanticModel:
                 has_known_features=False,
                 inside=0.0,
                 is_unsupported=False,
+                closeness=float(log_closeness(np.zeros(2, np.float32))),
                 nearest="",
             )
         whole = self._row(text, vector)
@@ -274,9 +285,13 @@ class SemanticModel:
             cut = self.cut(limit)
         else:
             cut = self.cut(limit, names[best])
-        close, nearest = self._closeness(best, whole)
-        features = np.array([float(log_odds(logits, self._intents)), close])
-        inside = float(logistic_curve(self.inside_curve, features))
+        constant, by_odds, by_closeness = self.inside_curve
+        evidence = constant + by_odds * float(log_odds(logits, self._intents))
+        close, nearest = _FAR, None
+        # Comparing with all prompts of an intent is most of the work, and seldom makes up for this.
+        if logistic(evidence) >= _HOPELESS:
+            close, nearest = self._closeness(best, whole)
+        inside = logistic(evidence + by_closeness * close)
         first = float(odds[order[0]])
         # The 1e-9 only prevents a division by zero.
         lead = math.log(max(first, 1e-9) / max(1 - first, 1e-9))
@@ -306,6 +321,7 @@ class SemanticModel:
             has_known_features=has_features,
             inside=inside,
             is_unsupported=is_unsupported,
+            closeness=close,
             nearest=self.training_set.texts[nearest] if nearest is not None else "",
         )
 
@@ -415,8 +431,9 @@ class SemanticModel:
         near = (member_rows @ whole) * steps
         at = int(near.argmax())
         parts = [float(means[best] @ whole) / length, max(float(near[at]), 0.0) / length]
-        if self.dim:
-            vector = whole[: self.dim]
+        vector = whole[: self.dim]
+        # Of what the embedder cannot read, words alone tell.
+        if vector.any():
             near = (member_rows[:, : self.dim] @ vector) * steps * self.lengths[members]
             parts += [float(vector_means[best] @ vector), max(float(near.max()), 0.0)]
         return float(log_closeness(np.array(parts, np.float32))), int(members[at])

@@ -13,8 +13,8 @@ from toolgate.intents.semantic.softmax import LinearModel
 
 __all__ = ["read_model", "write_model"]
 
-# Counts up when the parts of the file change; older files are then fitted anew.
-_FORMAT = "5"
+# Counts up when the parts of the file or what the fit does change; older ones are fitted anew.
+_FORMAT = "6"
 
 
 def write_model(model: SemanticModel) -> bytes:

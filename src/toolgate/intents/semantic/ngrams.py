@@ -11,6 +11,7 @@ list of features has to be stored, only how frequent each hash is.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -35,6 +36,10 @@ _BUCKETS = 2**20
 # Chosen; bounds the memory for hashes.
 _BATCH = 512
 """Texts that are looked at together."""
+
+# Chosen; a message and its parts.
+_REMEMBERED = 64
+"""Texts whose features are remembered."""
 
 # Chosen.
 _LONGEST = 4_000
@@ -69,7 +74,8 @@ class NgramVectorizer:
 
     def rows(self, texts: Sequence[str]) -> Floats:
         """Shape (texts, COLUMNS); of about length 1, or zeros where no feature is known."""
-        return self.rows_of(count_features(texts), len(texts))
+        parts = [_counted_once(texts[0])] if len(texts) == 1 else count_features(texts)
+        return self.rows_of(parts, len(texts))
 
     def rows_of(self, parts: Sequence[FeatureCounts], n: int) -> Floats:
         """The same of texts that were counted before; there are `n` of them."""
@@ -114,6 +120,12 @@ def vectorizer_from_counts(parts: Sequence[FeatureCounts], n: int) -> NgramVecto
 def count_features(texts: Sequence[str]) -> list[FeatureCounts]:
     """The features of texts, for those who need them more than once."""
     return [_counted(texts[at : at + _BATCH]) for at in range(0, len(texts), _BATCH)]
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _counted_once(text: str) -> FeatureCounts:
+    """The features of a message, which every pack is asked about in turn."""
+    return _counted([text])
 
 
 def _bucket(features: Hashes) -> NDArray[np.int64]:

@@ -20,13 +20,9 @@ from toolgate.intents.base import (
     StageRequest,
 )
 from toolgate.intents.semantic.message_parts import split_requests
-from toolgate.intents.semantic.stage import (
-    CLEAR,
-    Explanation,
-    SemanticStage,
-    confidence_of_part,
-)
-from toolgate.intents.semantic.training import words_of
+from toolgate.intents.semantic.pack_claims import Claim, compare_claims
+from toolgate.intents.semantic.readings import readable
+from toolgate.intents.semantic.stage import Explanation, SemanticStage, confidence_of_part
 from toolgate.models.embedders import Embedder, Reads, TextKind, Vectors, embedded
 
 __all__ = ["PackStages"]
@@ -114,13 +110,11 @@ class PackStages:
             return await stages[0].classify(request)
         await self._prepare(request.text)
         detections = [await stage.classify(request) for stage in stages]
-        hits = [detection for detection in detections if detection.intent != NONE]
-        hits.sort(key=lambda detection: -detection.confidence)
-        if several := await self._several(request, hits):
+        claims = await _claims(stages, detections, request)
+        whole = compare_claims(claims, request) if claims else None
+        if several := await self._several(request, whole):
             return several
-        if not hits:
-            return max(detections, key=_nearness)
-        return _compared(hits, request)
+        return whole or max(detections, key=_nearness)
 
     async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
         """The full prediction of the pack that fits a message best; None before the training."""
@@ -135,31 +129,29 @@ class PackStages:
             default=None,
         )
 
-    async def _several(self, request: StageRequest, whole: Sequence[Detection]) -> Detection | None:
+    async def _several(self, request: StageRequest, whole: Detection | None) -> Detection | None:
         """Intents of several packs, if different parts of the message are clearly about them.
 
         Args:
             request: The message.
-            whole: What packs make of it as a whole, the surest first.
+            whole: What it means as a whole.
         """
         parts = split_requests(request.text)
         if len(parts) < 2:
             return None
         best: dict[str, float] = {}
-        needed = confidence_of_part(whole[0].confidence if whole else 0.0)
+        needed = confidence_of_part(whole.confidence if whole else 0.0)
+        stages = list(self._stages.values())
         for part in parts:
             part_request = replace(request, text=part, previous=())
-            hits = [
-                detection
-                for stage in self._stages.values()
-                if (detection := await stage.classify(part_request)).intent != NONE
-            ]
-            if not hits:
+            detections = [await stage.classify(part_request) for stage in stages]
+            claims = await _claims(stages, detections, part_request)
+            if not claims:
                 continue
-            compared = _compared(sorted(hits, key=lambda hit: -hit.confidence), part_request)
+            compared = compare_claims(claims, part_request)
             if not compared.question and compared.confidence >= needed:
                 best[compared.intent] = max(compared.confidence, best.get(compared.intent, 0.0))
-        if len(best) < 2 or (whole and whole[0].intent not in best):
+        if len(best) < 2 or (whole and whole.intent not in best):
             return None
         order = sorted(best, key=lambda name: -best[name])
         named = " and ".join(repr(name) for name in order)
@@ -203,7 +195,8 @@ class _CachingEmbedder:
 
     async def prepare(self, texts: Sequence[str]) -> None:
         """Get vectors now that will be asked for; a failure is told to who asks then."""
-        missing = [text for text in dict.fromkeys(texts) if text not in self._vectors]
+        wanted = dict.fromkeys(readable(self._embedder, texts))
+        missing = [text for text in wanted if text not in self._vectors]
         if not missing:
             return
         try:
@@ -222,24 +215,20 @@ class _CachingEmbedder:
         return await embedded(self._embedder, texts, kind)
 
 
+async def _claims(
+    stages: Sequence[SemanticStage], detections: Sequence[Detection], request: StageRequest
+) -> list[Claim]:
+    """The answers of the packs that claim a message."""
+    return [
+        Claim(
+            detection=detection,
+            closeness=await stage.closeness(request.text),
+            prompts=stage.prompts_of(detection.intent),
+        )
+        for stage, detection in zip(stages, detections, strict=True)
+        if detection.intent != NONE
+    ]
+
+
 def _nearness(detection: Detection) -> float:
     return max((candidate.confidence for candidate in detection.candidates), default=0.0)
-
-
-def _compared(hits: Sequence[Detection], request: StageRequest) -> Detection:
-    """The answer of the pack that is surest, or a question where two are nearly as sure."""
-    best, *others = hits
-    if not others:
-        return best
-    candidates = {candidate.intent: candidate for hit in hits for candidate in hit.candidates}
-    ranked = sorted(candidates.values(), key=lambda candidate: -candidate.confidence)
-    best = replace(best, candidates=tuple(ranked))
-    rival = next((hit for hit in others if hit.intent != best.intent), None)
-    if rival is None or best.confidence / (best.confidence + rival.confidence) >= CLEAR:
-        return best
-    if request.previous and request.previous[-1] in {best.intent, rival.intent}:
-        chosen = best if request.previous[-1] == best.intent else rival
-        return replace(chosen, candidates=tuple(ranked))
-    question = f"Is this about {words_of(best.intent)} or about {words_of(rival.intent)}?"
-    reason = f"{best.intent!r} and {rival.intent!r} are too close to tell."
-    return replace(best, question=question, reason=reason)

@@ -29,8 +29,9 @@ from toolgate.intents.semantic.message_parts import repeats_previous, split_requ
 from toolgate.intents.semantic.model import UNSUPPORTED, Prediction, SemanticModel, TrainingSet
 from toolgate.intents.semantic.model_file import read_model, write_model
 from toolgate.intents.semantic.ngrams import normalize_text
+from toolgate.intents.semantic.readings import message_vectors
 from toolgate.intents.semantic.training import fit, words_of
-from toolgate.models.embedders import Embedder, embedded
+from toolgate.models.embedders import Embedder
 
 __all__ = ["CLEAR", "Explanation", "SemanticStage", "confidence_of_part", "training_set_of"]
 
@@ -101,6 +102,7 @@ class SemanticStage:
         self._names: frozenset[str] = frozenset()
         self._unsupported: frozenset[str] = frozenset()
         self._languages: Mapping[str, str] = {}
+        self._prompts: Mapping[str, tuple[str, ...]] = {}
         self._requests = self._hits = 0
         self._remembered: OrderedDict[str, Prediction] = OrderedDict()
         self._fitting = anyio.Lock()
@@ -186,6 +188,10 @@ class SemanticStage:
                 for language, texts in intent.prompts.items()
                 for text in texts
             }
+            self._prompts = {
+                intent.name: tuple(text for texts in intent.prompts.values() for text in texts)
+                for intent in intents
+            }
             # Cached predictions belong to the model before.
             self._remembered.clear()
 
@@ -201,6 +207,8 @@ class SemanticStage:
             return _nothing("This very message is known as one that is not answered.")
         pieces = split_requests(text)
         # The message and its parts together, so that the embedder is asked once.
+        self._requests += 1
+        self._hits += self.remembers(text)
         whole, *part_predictions = await self._predictions(
             [text, *(pieces if len(pieces) > 1 else ())]
         )
@@ -243,6 +251,19 @@ class SemanticStage:
             intents=(intent,),
             question=question,
         )
+
+    def prompts_of(self, intent: str) -> tuple[str, ...]:
+        """The example prompts of an intent; none of one that has none."""
+        return self._prompts.get(intent, ())
+
+    async def closeness(self, text: str) -> float:
+        """Logarithm of how near a message is to the prompts of the best intent.
+
+        Raises:
+            AssertionError: Nothing was learned yet.
+        """
+        (prediction,) = await self._predictions([text])
+        return prediction.closeness
 
     async def explain(self, text: str, nearest: int = 3) -> Explanation | None:
         """The full prediction for a message; None before the first training."""
@@ -306,8 +327,6 @@ class SemanticStage:
         model = self._model
         assert model is not None
         keys = [normalize_text(text) for text in texts]
-        self._requests += 1
-        self._hits += keys[0] in self._remembered
         new = [index for index, key in enumerate(keys) if key not in self._remembered]
         predictions = {key: self._remembered[key] for key in keys if key in self._remembered}
         for key in predictions:
@@ -345,7 +364,7 @@ class SemanticStage:
         if self._embedder is None:
             return [None] * len(texts)
         try:
-            return list(await embedded(self._embedder, texts, "query"))
+            return list(await message_vectors(self._embedder, texts))
         except (EmbedderError, ValueError) as error:
             log.warning("embedder failed, judging by n-grams", extra={"reason": str(error)})
             return [None] * len(texts)
@@ -363,8 +382,7 @@ class SemanticStage:
         texts = [*training_set.texts, *names, *(text for text, _ in others)]
         vectors = np.zeros((len(texts), 0), np.float32)
         if self._embedder is not None:
-            # As queries, since the prompts are compared with messages.
-            vectors = await embedded(self._embedder, texts, "query")
+            vectors = await message_vectors(self._embedder, texts)
         end = n + len(names)
         background = Background(
             texts=texts[end:], lines=[line for _, line in others], vectors=vectors[end:]

@@ -49,7 +49,7 @@ __all__ = ["FOREIGN", "fit", "words_of"]
 FOREIGN = 0.025
 """How many messages of the domain that no intent knows are expected for each good one."""
 
-_OUTSIDE = 4.0
+_OUTSIDE = 2.0
 """How many messages about something else are expected for each good one, of a pack with up to four
 intents. The more intents a pack has, the more of what people write is meant for it; chosen."""
 
@@ -376,6 +376,10 @@ class _Judge:
             )
             for base, asked in zip(bases, queries, strict=True)
         ]
+        if self.dim:
+            # Of what the embedder cannot read, words alone tell.
+            unread = ~queries[1].any(axis=1)
+            near[1][unread] = near[0][unread]
         close = log_closeness(np.concatenate(near, axis=1))
         return predicted, np.stack([log_odds(logits, intents), close], axis=1)
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 __all__ = ["Background", "background_messages", "background_texts"]
 
-_VARIANTS: Final = 12
-"""Messages made of one line at most; chosen: 1,300 to 2,000 for each language."""
+_VARIANTS: Final = 18
+"""Messages made of one line at most; chosen: 740 to 1,580 for each language."""
 
 _CHOICE: Final = re.compile(r"\(([^()]*)\)")
 

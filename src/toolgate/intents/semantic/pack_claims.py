@@ -1,0 +1,130 @@
+"""Which pack answers a message that several packs claim.
+
+A confidence says how sure a pack is that a message is for it, among messages for nobody. It does
+not say which of two packs is meant. That is told by how near the message is to the prompts of
+each, and by the name of an intent in it, where only its own prompts have it: "list all relations
+that start from the table employees" asks for relations.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from toolgate.intents.base import Detection, StageRequest
+from toolgate.intents.semantic.scores import logistic
+from toolgate.intents.semantic.stage import CLEAR
+from toolgate.intents.semantic.training import words_of
+from toolgate.search import in_english
+
+__all__ = ["Claim", "compare_claims"]
+
+_NEAR: Final = 3.0
+"""What the logarithm of closeness counts against the log odds of the confidence; chosen."""
+
+_NAMED: Final = 2.0
+"""What the name of an intent in the message counts; chosen."""
+
+_COMPARABLE: Final = 0.5
+"""What a lead counts as log odds: confidences of models that know nothing of each other differ by
+chance; chosen."""
+
+_USUAL: Final = 0.05
+"""Share of the prompts of another intent from which on a name in them tells nothing; chosen."""
+
+_WORD: Final = re.compile(r"\w+")
+
+_SHORTEST_NAME: Final = 4
+"""Letters of a name that can be told from other words; chosen."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a pack makes of a message."""
+
+    detection: Detection
+    """With an intent."""
+
+    closeness: float
+    """Logarithm of how near the message is to the prompts of that intent."""
+
+    prompts: tuple[str, ...]
+    """The prompts of that intent."""
+
+    @property
+    def strength(self) -> float:
+        """How strong it is, names apart."""
+        sure = min(max(self.detection.confidence, 1e-6), 1 - 1e-6)
+        return math.log(sure / (1 - sure)) + _NEAR * self.closeness
+
+    @property
+    def name(self) -> str:
+        """The intent's name as a word."""
+        return _as_one_word(words_of(self.detection.intent))
+
+    def uses(self, word: str) -> bool:
+        """Whether a word is usual in the prompts."""
+        return _share(word, self.prompts) >= _USUAL
+
+
+def compare_claims(claims: Sequence[Claim], request: StageRequest) -> Detection:
+    """The answer with the strongest claim, or a question where two are nearly as strong."""
+    if len(claims) == 1:
+        return claims[0].detection
+    words = _words_in(request.text)
+    scores = {id(claim): claim.strength for claim in claims}
+    for claim in claims:
+        others = [other for other in claims if other.detection.intent != claim.detection.intent]
+        if claim.name in words and not any(other.uses(claim.name) for other in others):
+            scores[id(claim)] += _NAMED
+    ordered = sorted(claims, key=lambda claim: -scores[id(claim)])
+    best = ordered[0].detection
+    candidates = {
+        candidate.intent: candidate
+        for claim in reversed(ordered)
+        for candidate in claim.detection.candidates
+    }
+    ranked = sorted(
+        candidates.values(),
+        key=lambda candidate: (candidate.intent != best.intent, -candidate.confidence),
+    )
+    best = replace(best, candidates=tuple(ranked))
+    rival = next((claim for claim in ordered if claim.detection.intent != best.intent), None)
+    if (
+        rival is None
+        or logistic(_COMPARABLE * (scores[id(ordered[0])] - scores[id(rival)])) >= CLEAR
+    ):
+        return best
+    other = rival.detection
+    if request.previous and request.previous[-1] in {best.intent, other.intent}:
+        chosen = best if request.previous[-1] == best.intent else other
+        return replace(chosen, candidates=tuple(ranked))
+    question = f"Is this about {words_of(best.intent)} or about {words_of(other.intent)}?"
+    reason = f"{best.intent!r} and {other.intent!r} are too close to tell."
+    return replace(best, question=question, reason=reason)
+
+
+def _words_in(text: str) -> frozenset[str]:
+    """The words of a message and of its English reading, and neighbours written as one."""
+    reading = in_english(text)
+    return frozenset((*_words(text), *_words(reading.text if reading is not None else "")))
+
+
+def _words(text: str) -> Iterable[str]:
+    words = _WORD.findall(text.lower().replace("_", " "))
+    pairs = (f"{first} {second}" for first, second in pairwise(words))
+    return (word for word in map(_as_one_word, (*words, *pairs)) if len(word) >= _SHORTEST_NAME)
+
+
+@lru_cache(maxsize=256)
+def _share(word: str, prompts: tuple[str, ...]) -> float:
+    """Share of prompts that have a word."""
+    return sum(word in _words(prompt) for prompt in prompts) / max(len(prompts), 1)
+
+
+def _as_one_word(words: str) -> str:
+    """Words written together and in the singular, so that value lists are the intent VALUELISTS."""
+    return "".join(word.removesuffix("s") for word in words.lower().split())

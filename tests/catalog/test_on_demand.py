@@ -13,10 +13,19 @@ import orjson
 import pytest
 
 from tests.limits import HANG_S
+from tests.postgres import PostgresServer
 from toolgate.app.app import App, open_app
-from toolgate.errors import ArgumentError, ServerDownError, SettingError, UnknownToolError
+from toolgate.errors import (
+    ArgumentError,
+    ServerDownError,
+    SettingError,
+    UnknownPromptError,
+    UnknownResourceError,
+    UnknownToolError,
+)
 from toolgate.settings import Settings, StoreSettings, load
 from toolgate.testing import FakePeer, FakeUpstream, memory_app, text_result
+from toolgate.testing.echo_server import EchoServer, serve_http, serve_sse
 from toolgate.types import Caller, Json, ServerStatus
 
 pytestmark = pytest.mark.anyio
@@ -294,3 +303,76 @@ async def test_when_a_server_runs_can_be_changed_wherever_it_is_kept(tmp_path: P
                 spec = servers.spec(ME, name)
                 assert (spec.start, spec.idle_s) == ("on-demand", 7.0)
     assert json.loads(other.read_text("utf-8")) == {"mcpServers": {"theirs": program}}
+
+
+def calls(server: EchoServer) -> int:
+    return sum('"tools/call"' in text for text, _ in server.requests)
+
+
+@pytest.mark.parametrize("serve", [serve_http, serve_sse])
+async def test_a_server_over_http_sleeps_and_wakes(
+    serve: Callable[[EchoServer], Any], tmp_path: Path
+) -> None:
+    """Asleep it has no connection; nothing of it is started but that."""
+    server = EchoServer()
+    async with serve(server) as address:
+        file = tmp_path / "toolgate.toml"
+        file.write_text(
+            f'[server.a]\nurl = "{address}"\nstart = "on-demand"\nidle_s = 0.3\n', "utf-8"
+        )
+        settings = replace(load(file), store=StoreSettings(url="sqlite://"))
+        async with open_app(settings, wait_s=HANG_S) as app:
+            await until(app, lambda: status(app).state == "asleep" and status(app).tools > 0)
+            for _ in range(2):
+                before = calls(server)
+                result = await app.gateway.calls.execute(ME, "a:echo", {"text": "x"})
+                assert "x" in str(result["content"])
+                assert calls(server) == before + 1
+                await until(app, lambda: status(app).state == "asleep")
+
+
+async def test_a_prompt_wakes_its_server_and_is_authorized_again(store_url: str) -> None:
+    prompt: Json = {"name": "greet", "description": "Greets."}
+    upstream = FakeUpstream({"echo": echo}, prompts=(prompt,))
+    await listed_once(upstream, store_url)
+    async with gateway(upstream, store_url, idle_s=0.1) as app:
+        await until(app, lambda: status(app).state == "asleep")
+        found = await app.gateway.prompts.get(ME, {"name": "a__greet"}, None)
+        assert "messages" in found
+        await until(app, lambda: status(app).state == "asleep")
+        upstream.prompts = ()  # the server has it no longer
+        with pytest.raises(UnknownPromptError):
+            await app.gateway.prompts.get(ME, {"name": "a__greet"}, None)
+        assert [method for method, _ in upstream.requests].count("prompts/get") == 1
+
+
+async def test_a_resource_is_authorized_again_when_its_server_was_started(store_url: str) -> None:
+    resource: Json = {"uri": "file:///a", "name": "a"}
+    upstream = FakeUpstream({"echo": echo}, resources=(resource,))
+    await listed_once(upstream, store_url)
+    async with gateway(upstream, store_url, idle_s=0.1) as app:
+        assert "body of" in str(await app.gateway.resources.read(ME, {"uri": "file:///a"}, None))
+        await until(app, lambda: status(app).state == "asleep")
+        upstream.resources = ()  # the server has it no longer
+        with pytest.raises(UnknownResourceError):
+            await app.gateway.resources.read(ME, {"uri": "file:///a"}, None)
+        assert [method for method, _ in upstream.requests].count("resources/read") == 1
+
+
+@pytest.mark.real
+async def test_each_of_two_replicas_starts_the_server_for_its_own_calls(
+    postgres: PostgresServer,
+) -> None:
+    """One has listed it: the other knows its tools from the store, and starts nothing for that."""
+    url = postgres.new_schema()
+    first, second = FakeUpstream({"echo": echo}), FakeUpstream({"echo": echo})
+    async with gateway(first, url, idle_s=0.2) as one:
+        await until(one, lambda: status(one).state == "asleep")
+        async with gateway(second, url, idle_s=0.2) as two:
+            assert status(two).tools == 1
+            assert second.wires == []
+            assert await two.gateway.calls.execute(ME, "a:echo", {}) == text_result("hi")
+            assert len(second.wires) == 1
+            assert status(one).state == "asleep"
+            await until(two, lambda: status(two).state == "asleep")
+            assert await one.gateway.calls.execute(ME, "a:echo", {}) == text_result("hi")

@@ -84,7 +84,9 @@ class PromptService:
                 return own
         entry = self._visible.prompt(caller, name)
         request = prompt_request(entry.server, entry.key, entry.name, params)
-        result = await self._forwarder.forward(caller, request, peer)
+        result = await self._forwarder.forward(
+            caller, request, peer, lambda: self._visible.prompt(caller, name)
+        )
         return await self.replaced(caller, name, arguments, result)
 
     async def own(self, caller: Caller, name: str, arguments: Json) -> Json | None:

@@ -46,9 +46,12 @@ class ResourceService:
             UnknownResourceError: No server offers it to this caller.
             UpstreamError: The server failed.
         """
-        server, uri = self._visible.resource(caller, str(params.get("uri")))
+        shown = str(params.get("uri"))
+        server, uri = self._visible.resource(caller, shown)
         request = self._read_request(server, uri, params)
-        return await self._forwarder.forward(caller, request, peer)
+        return await self._forwarder.forward(
+            caller, request, peer, lambda: self._visible.resource(caller, shown)
+        )
 
     async def complete(self, caller: Caller, params: Json, peer: Peer | None) -> Json:
         """Answer a `completion/complete` for a prompt or a resource template.
@@ -60,23 +63,25 @@ class ResourceService:
             UpstreamError: The server failed.
         """
         ref = json_object(params.get("ref"))
+        server, target = self._completed(caller, ref)
         if "uri" in ref:
-            uri = str(ref["uri"])
-            template = self._catalog.snapshot.templates.get(uri)
-            if template and not self._access.decide(caller, "read", template.key).allowed:
-                template = None
-            server, own = (
-                (template.server, template.name)
-                if template
-                else self._visible.resource(caller, uri)
-            )
-            target = {**ref, "uri": own}
-            await self._forwarder.check(caller, self._read_request(server, own, {}))
-        else:
-            entry = self._visible.prompt(caller, str(ref.get("name")))
-            server, target = entry.server, {**ref, "name": entry.name}
+            await self._forwarder.check(caller, self._read_request(server, str(target["uri"]), {}))
         request = completion_request(server, target, params)
-        return await self._forwarder.forward(caller, request, peer)
+        return await self._forwarder.forward(
+            caller, request, peer, lambda: self._completed(caller, ref)
+        )
+
+    def _completed(self, caller: Caller, ref: Json) -> tuple[str, Json]:
+        """The server of what is completed, and the reference as that knows it."""
+        if "uri" not in ref:
+            entry = self._visible.prompt(caller, str(ref.get("name")))
+            return entry.server, {**ref, "name": entry.name}
+        uri = str(ref["uri"])
+        template = self._catalog.snapshot.templates.get(uri)
+        if template and self._access.decide(caller, "read", template.key).allowed:
+            return template.server, {**ref, "uri": template.name}
+        server, own = self._visible.resource(caller, uri)
+        return server, {**ref, "uri": own}
 
     async def subscribe(self, caller: Caller, uri: str) -> None:
         """Announce updates of a resource to `ChangeNotifier`; counted, see `unsubscribe`.

@@ -1,5 +1,7 @@
 """Forwards requests to a server unchanged, with audit and guards."""
 
+from collections.abc import Callable
+
 from toolgate.audit import Receipts
 from toolgate.catalog import (
     Catalog,
@@ -25,13 +27,21 @@ class ServerForwarder:
         self._receipts = receipts
         self._guards = guards
 
-    async def forward(self, caller: Caller, request: ServerRequest, peer: Peer | None) -> Json:
+    async def forward(
+        self,
+        caller: Caller,
+        request: ServerRequest,
+        peer: Peer | None,
+        recheck: Callable[[], object],
+    ) -> Json:
         """The answer of a server to a request, after the guards.
 
         Args:
             caller: Who sends the request.
             request: The request.
             peer: The client, if the server can ask it something.
+            recheck: Raises if the caller may not send it; called again when the server had to be
+                started and has been listed anew.
 
         Raises:
             GuardError: A guard does not allow the arguments or the result.
@@ -49,6 +59,7 @@ class ServerForwarder:
                     params,
                     caller=caller,
                     peer=self._guards.for_server(caller, server).peer(key, peer),
+                    recheck=recheck,
                 )
             except RpcError as error:
                 raise self._guards.for_server(caller, server).error(error) from None

@@ -9,6 +9,7 @@ the weights of its words, of parts and pairs of them, and of its signals.
 import math
 import re
 import zlib
+from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,7 +82,6 @@ def _words(sentence: str) -> list[str]:
     return words
 
 
-@lru_cache(maxsize=65_536)
 def _hash(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass"))
 
@@ -227,7 +227,9 @@ def load_classifier() -> Classifier:
     """The classifier that comes with Toolgate."""
     path = files("toolgate.catalog.scanner").joinpath("classifier.npz")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        weights = (stored["weights"].astype(np.float32) * float(stored["scale"])).tolist()
+        scaled = stored["weights"].astype(np.float32) * float(stored["scale"])
+        # A list of floats takes eight times the memory.
+        weights = array("f", scaled.astype(np.float32).tobytes())
         names, values = stored["signals"].tolist(), stored["signal_weights"].tolist()
         signal_weights = dict(zip(names, values, strict=True))
         return Classifier(weights, float(stored["bias"]), signal_weights)

@@ -249,3 +249,21 @@ async def test_programs_get_the_results_of_a_list_as_data() -> None:
         assert (await app.gateway.call(ME, params, None))["structuredContent"] == {
             "results": [stock, fails]
         }
+
+
+@pytest.mark.parametrize(
+    ("config", "kind", "trusted"),
+    [({}, "token", False), ({"trust": True}, "token", True), ({}, "local", True)],
+)
+async def test_a_server_that_somebody_else_adds_is_trusted_only_if_that_is_said(
+    config: Json, kind: str, trusted: bool
+) -> None:
+    """Decision: annotations of servers that others add count for nothing until somebody says so."""
+    identity = Identity(caller_id="root", kind=kind, roles=("admin",))
+    other = Caller(caller_id="root", identity=identity)
+    async with memory_app({}, META) as app:
+        added = {"url": "http://127.0.0.1:9/mcp", **config}
+        await app.gateway.manage.servers.add(other, "far", added)
+        assert app.gateway.manage.servers.spec(ME, "far").trust is trusted
+        (row,) = await app.store.servers.select(None)
+        assert row.config.get("trust", True) is trusted

@@ -15,6 +15,9 @@ __all__ = ["ServerManagement"]
 
 log = logging.getLogger(__name__)
 
+_OPERATOR = "local"
+"""Kind of the identity of who works on the machine of the gateway."""
+
 
 class ServerManagement:
     """Adds, changes and removes servers; other servers keep running meanwhile."""
@@ -43,7 +46,8 @@ class ServerManagement:
         Args:
             caller: Who asks.
             name: The name of the server.
-            config: The keys of a `[server.NAME]` table.
+            config: The keys of a `[server.NAME]` table; `trust` is false if somebody else than the
+                user of this machine leaves it out.
             save: Write it to the configuration file instead of the store.
             project: The project it belongs to; empty: none, so all projects see it.
 
@@ -52,6 +56,9 @@ class ServerManagement:
             SettingError: The configuration or the name is not valid.
         """
         self._visible.must_manage(caller)
+        if caller.identity.kind != _OPERATOR and "trust" not in config:
+            # Who operates the gateway knows what runs on it; of what others add, nobody does yet.
+            config = {**config, "trust": False}
         if project:
             self._admin.check_project(project)
             config = {**config, "project": project}

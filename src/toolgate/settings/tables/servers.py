@@ -223,8 +223,9 @@ class ServerTable:
 
     trust: bool = True
     """Whether to trust its annotations (read-only, idempotent): an interrupted call of such a tool
-    is retried automatically. WARNING: if the annotations are wrong, a call may run twice; use
-    `false` for servers that you do not know."""
+    is retried automatically. `false` unless given for servers that somebody with a token or a login
+    adds through the API or the console. WARNING: if the annotations are wrong, a call may run
+    twice; use `false` for servers that you do not know."""
 
     max_message_bytes: int = between(64 * 2**20, 1024, 2**31)
     """Maximum size of a message from the server in bytes, 1,024 to 2,147,483,648; a larger message

@@ -84,3 +84,15 @@ def test_run_without_a_program_is_wrong_usage(
 ) -> None:
     write(folder, "1")
     assert command("run", *argv).status == USAGE_ERROR
+
+
+def test_what_programs_kept_is_listed_and_deleted(command: Command, folder: Path) -> None:
+    assert command("run", write(folder, 'await store("prices", [1, 2])\n1')).status == SUCCESS
+    (value,) = command("run", "--kept", "--json").json["values"]
+    assert (value["name"], value["size_bytes"]) == ("prices", 5)
+    assert "prices\t5 bytes" in command("run", "--kept").out
+    assert command("run", "--forget", value["id"]).status == SUCCESS
+    assert command("run", "--kept", "--json").json == {"values": [], "programs": []}
+    again = command("run", "--forget", value["id"])
+    assert again.status == FAILED
+    assert "There is no value and no program" in again.err

@@ -522,3 +522,24 @@ async def test_a_handle_of_somebody_else_is_no_program() -> None:
         with pytest.raises(HandleError):
             place.app.signer.check("program", "tg1.x.y")
         assert "gave out" in await place.error("1", requestState="tg1.x.y")
+
+
+async def test_people_see_and_delete_what_programs_left_behind() -> None:
+    """Administrators all of it, others their own; what is deleted cannot be used again."""
+    async with shop(auth="required") as place:
+        await place.send('await store("prices: new", [1, 2, 3])\n1')
+        await place.error("await shop.refund(number=1)")
+        kept = place.app.gateway.kept_programs
+        (value,), (program,) = await kept.values(me()), await kept.programs(me())
+        assert (value.name, value.size_bytes, program.state) == ("prices: new", 7, "waiting")
+        stranger = Caller(caller_id="x", identity=Identity(caller_id="x", kind="token"))
+        assert await kept.values(stranger) == []
+        assert await kept.programs(stranger) == []
+        for kept_id in (value.id, program.id):
+            with pytest.raises(HandleError):
+                await kept.forget(stranger, kept_id)
+            await kept.forget(me(), kept_id)
+            with pytest.raises(HandleError):
+                await kept.forget(me(), kept_id)
+        assert "nothing is stored" in await place.error('await load("prices: new")')
+        assert "There is no program" in await place.error(resume=program.id)

@@ -69,6 +69,7 @@ from toolgate.gateway.parts import (
 )
 from toolgate.gateway.programs import ProgramService
 from toolgate.gateway.programs.helpers import ProgramHelpers
+from toolgate.gateway.programs.kept import KeptPrograms
 from toolgate.gateway.prompts import PromptService
 from toolgate.gateway.resources import ResourceService
 from toolgate.gateway.results.jq_filter import JqFilter
@@ -161,6 +162,10 @@ class Gateway:
         )
         self.programs = services.programs(self.calls, helpers, self.results, results)
         """Runs programs of models."""
+        self.kept_programs = KeptPrograms(
+            visible=self.visible, store=results.store, receipts=receipts
+        )
+        """What programs left behind."""
         self.servers = services.server_status()
         """The state of the servers."""
         self.documents = services.documents(documents, prompts)

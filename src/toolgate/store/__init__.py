@@ -73,7 +73,7 @@ from toolgate.store.repositories.documents import (
     WordCounts,
 )
 from toolgate.store.repositories.prompts import PromptRepository, StoredPrompt
-from toolgate.store.repositories.results import ResultRepository, StoredResult
+from toolgate.store.repositories.results import ResultRepository, ResultSummary, StoredResult
 from toolgate.store.repositories.schemas import SchemaRepository, StoredSchema
 from toolgate.store.repositories.servers import ServerRepository, StoredServer
 from toolgate.store.repositories.sessions import SessionRepository, StoredSession
@@ -140,6 +140,7 @@ __all__ = [
     "PromptRepository",
     "PrunedCounts",
     "ResultRepository",
+    "ResultSummary",
     "Retention",
     "SchemaRepository",
     "SchemaUpgrade",

@@ -8,13 +8,14 @@ from typing import Annotated, cast
 import anyio
 import typer
 
+from toolgate.cli.client._gateway_client import path_of
 from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import Connect, open_gateway
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
-from toolgate.cli.terminal._output import note, print_json, spinner
+from toolgate.cli.terminal._output import note, print_json, print_table, print_text, spinner
 from toolgate.cli.tools.call import pair_of, read_arguments, read_json_object, show
 from toolgate.errors import ArgumentError
-from toolgate.types import Json, json_object
+from toolgate.types import Json, json_array, json_object
 
 __all__ = ["app"]
 
@@ -49,9 +50,17 @@ def run(
     resume: Annotated[
         str, typer.Option("--resume", metavar="ID", help="Resume a parked program.")
     ] = "",
+    kept: Annotated[
+        bool, typer.Option("--kept", help="List stored values and parked programs.")
+    ] = False,
+    forget: Annotated[
+        str, typer.Option("--forget", metavar="ID", help="Delete a stored value or parked program.")
+    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
 ) -> int:
     """Run a Python program that calls tools (code mode)."""
+    if kept or forget:
+        return anyio.run(_forget if forget else _list_kept, forget, as_json)
     if bool(file) == bool(resume):
         raise ArgumentError(
             "There is " + ("a file and a program that waited." if file else "no program."),
@@ -82,6 +91,31 @@ async def _run(body: Json, connect: Connect, as_json: bool) -> int:
     else:
         show({**result, "structuredContent": None})  # the text says the same
     return FAILED if waiting or result.get("isError") else SUCCESS
+
+
+async def _list_kept(_: str, as_json: bool) -> int:
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        kept = await gateway.request("GET", "programs")
+    if as_json:
+        print_json(kept)
+        return SUCCESS
+    values, programs = json_array(kept.get("values")), json_array(kept.get("programs"))
+    rows = [
+        ("value", one["name"], f"{one['size_bytes']:,} bytes", one["expires_at"], one["id"])
+        for one in values
+    ]
+    rows += [("program", "", one["state"], one["expires_at"], one["id"]) for one in programs]
+    print_table(("Kind", "Name", "State", "Expires", "Id"), rows)
+    if not rows:
+        note("There are no stored values and no parked programs.")
+    return SUCCESS
+
+
+async def _forget(kept_id: str, as_json: bool) -> int:
+    async with open_gateway(load_settings(), connect=()) as gateway:
+        done = await gateway.request("DELETE", path_of("programs", kept_id))
+    print_json(done) if as_json else print_text(f"Deleted {kept_id}.")
+    return SUCCESS
 
 
 def _show_waiting(waiting: Json) -> None:

@@ -15,7 +15,13 @@ from toolgate.models.sandboxes import HostCall, HostFunction
 from toolgate.store import Store, StoredResult
 from toolgate.types import Caller, Json
 
-__all__ = ["HELPER_FUNCTIONS", "ProgramHelpers", "is_helper"]
+__all__ = ["HELPER_FUNCTIONS", "VALUES", "ProgramHelpers", "is_helper", "name_of_value"]
+
+VALUES: Final = "value-"
+"""Beginning of the ids of values."""
+
+_SHOWN_NAME_CHARS: Final = 80
+"""Of the name of a value, for people (chosen)."""
 
 _MAX_VALUE_BYTES: Final = 2**20
 """Bytes of a value that programs store for each other, as JSON (chosen)."""
@@ -144,6 +150,14 @@ class ProgramHelpers:
 
 
 def _value_id(caller: Caller, name: str) -> str:
-    """Where a stored value is: of one conversation of one caller."""
+    """Where a stored value is: of one conversation of one caller.
+
+    The name is at its end for people; the hash tells values apart.
+    """
     text = json_text.dumps([*caller.thread, name])
-    return f"value-{hashlib.sha256(text).hexdigest()}"
+    return f"{VALUES}{hashlib.sha256(text).hexdigest()[:32]}-{name[:_SHOWN_NAME_CHARS]}"
+
+
+def name_of_value(value_id: str) -> str:
+    """The name under which a program stored a value."""
+    return value_id.removeprefix(VALUES).partition("-")[2]

@@ -159,6 +159,10 @@ class ProgramRepository(Protocol):
         """Delete a program, if it exists."""
         ...
 
+    async def select(self, *, caller_id: str | None, now: str, limit: int) -> list[StoredProgram]:
+        """Programs that have not expired, newest first; of this caller, or with None of all."""
+        ...
+
 
 class ApprovalRepository(Protocol):
     """Approvals. Each method is one transaction."""

@@ -1,12 +1,12 @@
 """Large results in SQL."""
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from toolgate.store.engine import tables
 from toolgate.store.engine.database import SqlDatabase
 from toolgate.store.engine.text import escape_text
-from toolgate.store.repositories.results import StoredResult
-from toolgate.store.sql.row_mapping import result_from, result_row
+from toolgate.store.repositories.results import ResultSummary, StoredResult
+from toolgate.store.sql.row_mapping import result_from, result_row, result_summary_from
 
 __all__ = ["SqlResults"]
 
@@ -30,3 +30,23 @@ class SqlResults:
         table = tables.results
         query = select(table).where(table.c.handle == escape_text(handle))
         return await self._database.fetch_first(query, result_from)
+
+    async def select(
+        self, *, prefix: str, caller_id: str | None, now: str, limit: int
+    ) -> list[ResultSummary]:
+        """Results whose handle begins so and that have not expired, the last to expire first."""
+        table = tables.results
+        columns = [column for column in table.c if column.name != "body"]
+        query = select(*columns).where(
+            table.c.handle.startswith(escape_text(prefix), autoescape=True),
+            table.c.expires_at > now,
+        )
+        if caller_id is not None:
+            query = query.where(table.c.caller_id == escape_text(caller_id))
+        query = query.order_by(table.c.expires_at.desc(), table.c.handle).limit(limit)
+        return await self._database.fetch_all(query, result_summary_from)
+
+    async def remove(self, handle: str) -> None:
+        """Delete a result, if it exists."""
+        table = tables.results
+        await self._database.execute(delete(table).where(table.c.handle == escape_text(handle)))

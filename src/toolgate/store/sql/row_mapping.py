@@ -17,7 +17,7 @@ from toolgate.store.repositories.access import (
 from toolgate.store.repositories.approvals import StoredApproval, StoredProgram
 from toolgate.store.repositories.catalog import Fingerprint, StoredSnapshot, ToolVersion
 from toolgate.store.repositories.detections import DetectionCount, StoredDetection
-from toolgate.store.repositories.results import StoredResult
+from toolgate.store.repositories.results import ResultSummary, StoredResult
 from toolgate.store.repositories.schemas import StoredSchema
 from toolgate.store.repositories.servers import StoredServer
 from toolgate.store.repositories.usage import StoredSearch, StoredUse
@@ -43,6 +43,7 @@ __all__ = [
     "project_row",
     "result_from",
     "result_row",
+    "result_summary_from",
     "schema_from",
     "schema_row",
     "search_from",
@@ -164,6 +165,11 @@ def result_from(row: RowMapping) -> StoredResult:
     values = _unescaped(row)
     del values["size_bytes"]
     return StoredResult(**values)
+
+
+def result_summary_from(row: RowMapping) -> ResultSummary:
+    """The summary of a large result, from a row without its text."""
+    return ResultSummary(**_unescaped(row))
 
 
 def program_row(program: StoredProgram) -> dict[str, Any]:

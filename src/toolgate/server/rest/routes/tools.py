@@ -17,6 +17,7 @@ from toolgate.gateway.meta_tools import (
     ProgramArguments,
     ReadArguments,
 )
+from toolgate.gateway.programs.kept import KeptProgram, KeptValue
 from toolgate.server.rest.models import Answer, Body, PageOf, Query
 from toolgate.server.rest.routing import Call, Routes
 from toolgate.types import Json, json_object
@@ -223,6 +224,28 @@ async def mark(call: Call, body: Mark) -> Mark:
     """Say that a tool which a search showed was right, or wrong."""
     await call.gateway.learning.mark(call.caller, body.toolKey, right=body.mark == "right")
     return body
+
+
+class KeptByPrograms(Answer):
+    """What programs left behind."""
+
+    values: Sequence[KeptValue]
+    programs: Sequence[KeptProgram]
+
+
+@routes.get("programs", answer=KeptByPrograms)
+async def programs(call: Call) -> Json:
+    """List the values that programs stored, and the programs that wait for a person."""
+    kept = call.gateway.kept_programs
+    values, waiting = await kept.values(call.caller), await kept.programs(call.caller)
+    return {"values": list(map(asdict, values)), "programs": list(map(asdict, waiting))}
+
+
+@routes.delete("programs/{name}")
+async def forget_program(call: Call, name: str) -> Json:
+    """Delete a value that a program stored, or a program that waits, by its id."""
+    await call.gateway.kept_programs.forget(call.caller, name)
+    return {"id": name}
 
 
 @routes.get("usage")

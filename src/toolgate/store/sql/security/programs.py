@@ -48,3 +48,12 @@ class SqlPrograms:
         await self._database.execute(
             delete(table).where(table.c.program_id == escape_text(program_id))
         )
+
+    async def select(self, *, caller_id: str | None, now: str, limit: int) -> list[StoredProgram]:
+        """Programs that have not expired, newest first; of this caller, or with None of all."""
+        table = tables.programs
+        query = select(table).where(table.c.expires_at > now)
+        if caller_id is not None:
+            query = query.where(table.c.caller_id == escape_text(caller_id))
+        query = query.order_by(table.c.created_at.desc(), table.c.program_id).limit(limit)
+        return await self._database.fetch_all(query, program_from)

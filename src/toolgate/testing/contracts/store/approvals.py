@@ -115,6 +115,19 @@ class ApprovalContract(StoreFixtures):
         await store.approvals.programs.remove("one")
         assert await store.approvals.programs.get("one") is None
 
+    async def test_programs_are_listed_newest_first(self, store: Store) -> None:
+        """Of one caller or of all, and none that has expired."""
+        programs = store.approvals.programs
+        await programs.save(sample_program("old", created_at="2026-07-28T10:00:00.000Z"))
+        await programs.save(sample_program("new"))
+        await programs.save(sample_program("other", caller_id=HOSTILE))
+        await programs.save(sample_program("gone", expires_at=NOW))
+
+        everybody = await programs.select(caller_id=None, now=NOW, limit=9)
+        assert [one.program_id for one in everybody] == ["new", "other", "old"]
+        own = await programs.select(caller_id=HOSTILE, now=NOW, limit=9)
+        assert [one.program_id for one in own] == ["other"]
+
     async def test_of_many_one_takes_a_program(self, store: Store) -> None:
         """Until it waits again."""
         await store.approvals.programs.save(sample_program("one"))

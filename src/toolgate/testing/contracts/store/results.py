@@ -26,6 +26,25 @@ class ResultContract(StoreFixtures):
         assert await store.results.get("two") is None
         assert await store.results.get(HOSTILE) is None
 
+    async def test_results_are_listed_by_the_beginning_of_their_handle(self, store: Store) -> None:
+        """Without their text; of one caller or of all, and none that has expired."""
+        later = "2026-07-28T14:00:00.000Z"
+        await store.results.save(sample_result("value-1", body=b"12345"))
+        await store.results.save(sample_result(f"value-{HOSTILE}", expires_at=later))
+        await store.results.save(sample_result("value-2", caller_id=HOSTILE))
+        await store.results.save(sample_result("value_3"))
+        await store.results.save(sample_result("value-4", expires_at=NOW))
+
+        everybody = await store.results.select(prefix="value-", caller_id=None, now=NOW, limit=9)
+        assert [one.handle for one in everybody] == [f"value-{HOSTILE}", "value-1", "value-2"]
+        assert everybody[1].size_bytes == 5
+        few = await store.results.select(prefix="value-", caller_id=HOSTILE, now=NOW, limit=9)
+        assert [one.handle for one in few] == ["value-2"]
+        await store.results.remove(f"value-{HOSTILE}")
+        await store.results.remove("value-9")
+        rest = await store.results.select(prefix="value-", caller_id=None, now=NOW, limit=1)
+        assert [one.handle for one in rest] == ["value-1"]
+
     async def test_expired_results_go_and_then_the_oldest(self, store: Store) -> None:
         """Sizes count uncompressed."""
         hours = {"gone": "11:59", "first": "12:10", "second": "12:20", "third": "12:30"}

@@ -114,3 +114,27 @@ def test_a_password_of_the_store_is_not_written(tmp_path: Path) -> None:
 
 def test_a_folder_that_does_not_exist_has_no_gateways(tmp_path: Path) -> None:
     assert run_file.read_all(tmp_path / "absent") == []
+
+
+def test_the_digest_of_files_tells_whether_one_of_them_has_changed(tmp_path: Path) -> None:
+    config, absent = tmp_path / "toolgate.toml", tmp_path / "more.json"
+    config.write_text("mode = 'all'", encoding="utf-8")
+    files = (str(config), str(absent))
+    run = run_file.write(
+        tmp_path / "run",
+        address="http://127.0.0.1:7420",
+        store=STORE,
+        configuration=CONFIG,
+        started_at="2026-07-28T09:00:00.000Z",
+        version="1",
+        files=files,
+    )
+    found = run_file.find(tmp_path / "run", STORE, CONFIG)
+    assert found == run
+    assert run.files == files
+    assert run.digest == run_file.digest_of(files)
+    absent.write_text("{}", encoding="utf-8")
+    assert run.digest != run_file.digest_of(files)
+    absent.unlink()
+    config.write_text("mode = 'code'", encoding="utf-8")
+    assert run.digest != run_file.digest_of(files)

@@ -3,7 +3,10 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +50,64 @@ def test_commands_of_agents_load_no_models_of_requests_and_no_tables(
 ) -> None:
     """They ask the running gateway and print into a pipe."""
     modules = loaded_by(f"import toolgate.cli.tools.{name}")
-    assert not {"pydantic", "rich.table", *HEAVY} & modules
+    assert not {"pydantic", "typer", "rich", *HEAVY} & modules
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["search", "list", "files", "-n", "7", "--server", "a", "--server=b", "--json"],
+        ["search", "--threshold", "0.25", "--no-pinned", "--kind", "prompt", "--", "--odd"],
+        ["search", "x", "--explain", "--group", "g", "--mark", "right"],
+        ["call", "a:b", "--arg", "x=1", "--arg", "y= 2", "--format", "csv", "--select", ".x"],
+        ["call", "--args", "{}", "a:b", "--json"],
+    ],
+    ids=" ".join,
+)
+def test_frequent_commands_read_their_words_as_typer_does(
+    argv: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both parsers are built from the same options; only one is fast."""
+    name, *words = argv
+    module = import_module(f"toolgate.cli.tools.{name}")
+    calls: list[dict[str, Any]] = []
+
+    def note(**values: Any) -> int:
+        calls.append({key: value for key, value in values.items() if value})
+        return 0
+
+    command = replace(module.command, call=note)
+    monkeypatch.setattr(module, "command", command)
+    command.call(**command.parse(words))
+    load(name).main(words, standalone_mode=False)
+    quick, by_typer = calls
+    assert by_typer | quick == by_typer
+    defaults = {option.name: option.default for option in command.options}
+    assert {key: defaults[key] for key in by_typer.keys() - quick.keys()} == {
+        key: by_typer[key] for key in by_typer.keys() - quick.keys()
+    }
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["search"],
+        ["search", "x", "--limit", "0"],
+        ["search", "x", "--limit", "many"],
+        ["search", "x", "--threshold", "1.5"],
+        ["call", "a:b", "--format", "xml"],
+        ["call", "a:b", "c:d"],
+        ["call", "a:b", "--arg"],
+    ],
+    ids=" ".join,
+)
+def test_what_a_frequent_command_cannot_read_is_said_as_for_all_commands(
+    argv: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(argv) == USAGE_ERROR
+    said = capsys.readouterr().err
+    assert said.startswith("toolgate: ")
+    assert said.count("\n") == 1
 
 
 def test_completion_loads_none_of_the_heavy_libraries_and_knows_every_command(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Command, Run, Serve, server_table, small_servers
+from tests.cli.conftest import Command, LoadedBy, Run, Serve, server_table, small_servers
 from toolgate.cli.terminal._exit import FAILED, NO_RESULT, SUCCESS, USAGE_ERROR
 from toolgate.cli.tools.call import read_arguments, show
 
@@ -234,6 +234,30 @@ def test_a_running_gateway_is_used_and_its_server_not_started_again(
     assert small_servers(folder) == before
     assert command("call", "small:ecko").status == NO_RESULT
     assert command("call", "small:fail").status == FAILED
+
+
+def test_commands_find_a_running_gateway_without_reading_the_settings(
+    loaded_by: LoadedBy, serve: Serve, folder: Path
+) -> None:
+    serve().line("small")
+    for words in (["search", "echo"], ["call", "small:echo", "--arg", "text=x"]):
+        modules = loaded_by(f"from toolgate.cli import run; assert run({words!r}) == 0")
+        assert not {"pydantic", "typer", "rich"} & modules
+    assert len(small_servers(folder)) == 1
+
+
+def test_a_configuration_that_the_running_gateway_has_not_read_is_read_by_the_command(
+    command: Command, serve: Serve, folder: Path
+) -> None:
+    """A broken file is reported, and another store is another gateway's."""
+    serve().line("small")
+    config = folder / "toolgate.toml"
+    text = config.read_text("utf-8")
+    config.write_text("mode = \n" + text, encoding="utf-8")
+    assert command("search", "echo").status == USAGE_ERROR
+    config.write_text(text + '[store]\nurl = "sqlite:///other.db"\n', encoding="utf-8")
+    assert command("search", "echo").status == SUCCESS
+    assert (folder / "other.db").exists()
 
 
 def test_a_tool_name_in_a_terminal_without_utf8_does_not_crash(toolgate: Run, folder: Path) -> None:

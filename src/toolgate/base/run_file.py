@@ -18,7 +18,18 @@ from urllib.parse import urlsplit, urlunsplit
 
 from toolgate.base.processes.liveness import is_running
 
-__all__ = ["RunFile", "WorkerState", "find", "find_all", "new_key", "read_all", "remove", "write"]
+__all__ = [
+    "RunFile",
+    "WorkerState",
+    "digest_of",
+    "find",
+    "find_all",
+    "new_key",
+    "read_all",
+    "remove",
+    "without_password",
+    "write",
+]
 
 _PREFIX = "gateway-"
 
@@ -69,6 +80,12 @@ class RunFile:
     runs_in: str = ""
     """Absolute path of its working folder; empty in files of older versions."""
 
+    files: tuple[str, ...] = ()
+    """Paths of all files that its settings were read from."""
+
+    digest: str = ""
+    """Hash of their contents as it read them; empty in files of older versions."""
+
     workers: tuple[WorkerState, ...] = ()
     """Its workers; empty for a gateway in one process."""
 
@@ -94,6 +111,7 @@ def write(
     started_at: str,
     version: str,
     runs_in: str = "",
+    files: Sequence[str] = (),
     key: str = "",
     workers: Sequence[WorkerState] = (),
 ) -> RunFile:
@@ -108,6 +126,7 @@ def write(
         started_at: UTC, ISO 8601.
         version: Version of Toolgate.
         runs_in: Absolute path of its working folder.
+        files: Paths of all files that its settings were read from.
         key: The key of the file; empty: a new one.
         workers: Its workers; empty for a gateway in one process.
     """
@@ -121,6 +140,8 @@ def write(
         started_at=started_at,
         version=version,
         runs_in=runs_in,
+        files=tuple(files),
+        digest=digest_of(files),
         workers=tuple(workers),
         path=folder / f"{_PREFIX}{_store_id(store)}-{os.getpid()}.json",
     )
@@ -133,6 +154,8 @@ def write(
         "started_at": run.started_at,
         "version": run.version,
         "runs_in": run.runs_in,
+        "files": run.files,
+        "digest": run.digest,
         "workers": [asdict(worker) for worker in run.workers],
     }
     draft = run.path.with_suffix(".new")
@@ -200,6 +223,18 @@ def find_all(folder: Path, store: str | None) -> list[RunFile]:
     return run_files
 
 
+def digest_of(files: Sequence[str]) -> str:
+    """One for these files with what they contain now; one that cannot be read counts as missing."""
+    digest = hashlib.sha256()
+    for name in files:
+        try:
+            content = hashlib.sha256(Path(name).read_bytes()).hexdigest()
+        except OSError:
+            content = "missing"
+        digest.update(f"{name}\0{content}\0".encode(errors="surrogateescape"))
+    return digest.hexdigest()
+
+
 def without_password(url: str) -> str:
     """The URL of a store without its password."""
     parts = urlsplit(url)
@@ -233,6 +268,8 @@ def _read(path: Path) -> RunFile | None:
             started_at=str(fields["started_at"]),
             version=str(fields.get("version", "")),
             runs_in=str(fields.get("runs_in", "")),
+            files=tuple(map(str, fields.get("files", ()))),
+            digest=str(fields.get("digest", "")),
             workers=tuple(WorkerState(**worker) for worker in fields.get("workers", ())),
             path=path,
         )

@@ -1,12 +1,14 @@
 """The command line.
 
-`main` imports as little as its command needs. `serve` and `stdio` run for a long time, so they do
-without the libraries for tables and help; `toolgate.cli.root` imports all other commands by name.
+`main` imports as little as its command needs. `serve` and `stdio` run for a long time, and `search`
+and `call` are run often, so they do without the libraries for tables and help; `toolgate.cli.root`
+imports all other commands by name.
 """
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from typing import NoReturn
 
@@ -20,6 +22,9 @@ __all__ = ["main"]
 
 _RESIDENT = frozenset({"serve", "stdio"})
 """Long-running commands; their modules have a `PlainCommand` named `command`."""
+
+_FREQUENT = frozenset({"search", "call"})
+"""Commands that people and scripts run often; what is unusual in them is left to Typer."""
 
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 """Variables that the matrix libraries of numpy read when they load. Their threads spin between the
@@ -36,6 +41,16 @@ def main(argv: Sequence[str] | None = None) -> NoReturn:
     sys.exit(run(list(sys.argv[1:] if argv is None else argv)))
 
 
+def _usual(words: list[str]) -> Callable[[], int] | None:
+    """What runs a frequent command; None: Typer knows more ways to write options, and the help."""
+    command = import_module(f"toolgate.cli.tools.{words[0]}").command
+    assert isinstance(command, PlainCommand)
+    try:
+        return partial(command.call, **command.parse(words[1:]))
+    except UsageError:
+        return None
+
+
 def run(argv: list[str]) -> int:
     """Run a command line; its exit status. Errors that a user can cause are printed, not raised."""
     verbose = 0
@@ -50,6 +65,8 @@ def run(argv: list[str]) -> int:
             command = import_module(f"toolgate.cli.serving.{rest[0]}").command
             assert isinstance(command, PlainCommand)
             return command.run(rest[1:])
+        if rest and rest[0] in _FREQUENT and (call := _usual(rest)) is not None:
+            return call()
         return int(import_module("toolgate.cli.root").run(rest))
     except UsageError as problem:
         print(f"toolgate: {sanitize(str(problem))}", file=sys.stderr)

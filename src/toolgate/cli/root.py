@@ -9,14 +9,14 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from toolgate import __version__
-from toolgate.cli.terminal._plain_command import SHARED_OPTIONS, Option, PlainCommand
+from toolgate.cli.terminal._plain_command import SHARED_OPTIONS, Option, PlainCommand, Positional
 from toolgate.cli.terminal._sanitize import sanitize
 
 __all__ = ["COMMANDS", "app", "load", "run"]
@@ -353,6 +353,8 @@ def _typer_of(command: PlainCommand) -> typer.Typer:
         return command.call(**{name: value for name, value in values.items() if value})
 
     parameters = [_parameter(option) for option in command.options]
+    if command.argument is not None:
+        parameters.insert(0, _positional(command.argument))
     call.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     typer_app = typer.Typer(add_completion=False)
@@ -360,14 +362,31 @@ def _typer_of(command: PlainCommand) -> typer.Typer:
     return typer_app
 
 
+def _positional(argument: Positional) -> inspect.Parameter:
+    kind: Any = list[str] if argument.repeated else str
+    details = typer.Argument(metavar=argument.metavar, help=argument.help)
+    return inspect.Parameter(
+        argument.name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, details]
+    )
+
+
 def _parameter(option: Option) -> inspect.Parameter:
-    default: object = None
-    kind: Any = option.kind | None
+    default = option.default
+    kind: Any = Literal[option.choices] if option.choices else option.kind
     if option.kind is bool:
-        kind, default = bool, False
+        default = default or False
     elif option.repeated:
         kind = list[option.kind] | None
-    details = typer.Option(*option.flags, help=option.help, metavar=option.metavar or None)
+    elif default is None:
+        kind = kind | None
+    is_limited = option.maximum is not None and default is not None
+    details = typer.Option(
+        *option.flags,
+        help=option.help,
+        metavar=option.metavar or None,
+        min=option.minimum if is_limited else None,
+        max=option.maximum if is_limited else None,
+    )
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,

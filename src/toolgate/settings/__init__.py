@@ -7,16 +7,8 @@ Files of other MCP clients are understood as they are.
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from toolgate.settings.clients.files import project_folder, server_tables, translate
-from toolgate.settings.config_file import (
-    ConfigDocument,
-    KeyPath,
-    parse_document,
-    read_document,
-    read_text,
-)
-from toolgate.settings.current import CurrentSettings
 from toolgate.settings.folders import (
+    CONFIG_NAME,
     audit_files,
     audit_key,
     base_environment,
@@ -28,6 +20,7 @@ from toolgate.settings.folders import (
     data_dir,
     default_store_url,
     expand_home,
+    find_config,
     home_dir,
     learned_dir,
     own_credentials,
@@ -35,61 +28,27 @@ from toolgate.settings.folders import (
     read_audit_key,
     run_dir,
 )
-from toolgate.settings.loader import (
-    CONFIG_NAME,
-    find_config,
-    guard_table,
-    load,
-    load_errors,
-    server_spec,
-    tool_overrides,
-)
-from toolgate.settings.servers.entries import readable_name, redact, server_name
-from toolgate.settings.servers.overrides import OVERRIDE_KEYS
-from toolgate.settings.servers.own_entry import is_toolgate
-from toolgate.settings.tables import (
-    META_TOOLS,
-    ApprovalSettings,
-    AuditSettings,
-    AuthnSettings,
-    CatalogSearchSettings,
-    ChatSettings,
-    ConnectionTable,
-    CredentialSettings,
-    CredentialTable,
-    DiscoverySettings,
-    DocumentModelTable,
-    DocumentSettings,
-    GuardTable,
-    ImportTable,
-    LimitSettings,
-    LogLevel,
-    LogSettings,
-    MetricSettings,
-    ModelTable,
-    OutboundSettings,
-    PackSettings,
-    PermissionTable,
-    ProgramSettings,
-    ProjectTable,
-    ResultSettings,
-    RuleSettings,
-    SearchSettings,
-    ServerTable,
-    ServeSettings,
-    Settings,
-    StoreSettings,
-    TlsSettings,
-    ToolLimitTable,
-    ToolTable,
-    TraceSettings,
-    UpstreamTlsTable,
-    UsageSettings,
-)
-from toolgate.settings.variables import fill_known
 
 if TYPE_CHECKING:
-    from toolgate.settings.described import DescribedSetting, described_settings
+    from toolgate.settings.clients.files import (
+        project_folder,
+        server_tables,
+        translate,
+    )
+    from toolgate.settings.config_file import (
+        ConfigDocument,
+        KeyPath,
+        parse_document,
+        read_document,
+        read_text,
+    )
+    from toolgate.settings.current import (
+        CurrentSettings,
+    )
+    from toolgate.settings.described import (
+        DescribedSetting,
+        described_settings,
+    )
     from toolgate.settings.edit import (
         add_server_to_file,
         change_server_in_file,
@@ -104,8 +63,74 @@ if TYPE_CHECKING:
         without_table,
         write_text,
     )
-    from toolgate.settings.file_watcher import watch
-    from toolgate.settings.otlp_environment import OtlpVariables, otlp_variables, service_attributes
+    from toolgate.settings.file_watcher import (
+        watch,
+    )
+    from toolgate.settings.loader import (
+        guard_table,
+        load,
+        load_errors,
+        server_spec,
+        tool_overrides,
+    )
+    from toolgate.settings.otlp_environment import (
+        OtlpVariables,
+        otlp_variables,
+        service_attributes,
+    )
+    from toolgate.settings.servers.entries import (
+        readable_name,
+        redact,
+        server_name,
+    )
+    from toolgate.settings.servers.overrides import (
+        OVERRIDE_KEYS,
+    )
+    from toolgate.settings.servers.own_entry import (
+        is_toolgate,
+    )
+    from toolgate.settings.tables import (
+        META_TOOLS,
+        ApprovalSettings,
+        AuditSettings,
+        AuthnSettings,
+        CatalogSearchSettings,
+        ChatSettings,
+        ConnectionTable,
+        CredentialSettings,
+        CredentialTable,
+        DiscoverySettings,
+        DocumentModelTable,
+        DocumentSettings,
+        GuardTable,
+        ImportTable,
+        LimitSettings,
+        LogLevel,
+        LogSettings,
+        MetricSettings,
+        ModelTable,
+        OutboundSettings,
+        PackSettings,
+        PermissionTable,
+        ProgramSettings,
+        ProjectTable,
+        ResultSettings,
+        RuleSettings,
+        SearchSettings,
+        ServerTable,
+        ServeSettings,
+        Settings,
+        StoreSettings,
+        TlsSettings,
+        ToolLimitTable,
+        ToolTable,
+        TraceSettings,
+        UpstreamTlsTable,
+        UsageSettings,
+    )
+    from toolgate.settings.variables import (
+        fill_known,
+    )
 
 __all__ = [
     "CONFIG_NAME",
@@ -205,31 +230,90 @@ __all__ = [
 ]
 
 _ON_USE = {
-    "OtlpVariables": "toolgate.settings.otlp_environment",
-    "add_server_to_file": "toolgate.settings.edit",
-    "migrate_text": "toolgate.settings.edit",
-    "otlp_variables": "toolgate.settings.otlp_environment",
-    "change_server_in_file": "toolgate.settings.edit",
-    "change_tool_in_file": "toolgate.settings.edit",
-    "remove_server_from_file": "toolgate.settings.edit",
-    "render_table": "toolgate.settings.edit",
-    "service_attributes": "toolgate.settings.otlp_environment",
-    "set_import": "toolgate.settings.edit",
-    "switch_pack": "toolgate.settings.edit",
-    "tool_in_file": "toolgate.settings.edit",
-    "watch": "toolgate.settings.file_watcher",
-    "without_table": "toolgate.settings.edit",
-    "DescribedSetting": "toolgate.settings.described",
-    "described_settings": "toolgate.settings.described",
-    "with_setting": "toolgate.settings.edit",
-    "write_text": "toolgate.settings.edit",
+    "project_folder": "clients.files:project_folder",
+    "server_tables": "clients.files:server_tables",
+    "translate": "clients.files:translate",
+    "ConfigDocument": "config_file:ConfigDocument",
+    "KeyPath": "config_file:KeyPath",
+    "parse_document": "config_file:parse_document",
+    "read_document": "config_file:read_document",
+    "read_text": "config_file:read_text",
+    "CurrentSettings": "current:CurrentSettings",
+    "DescribedSetting": "described:DescribedSetting",
+    "described_settings": "described:described_settings",
+    "add_server_to_file": "edit:add_server_to_file",
+    "change_server_in_file": "edit:change_server_in_file",
+    "change_tool_in_file": "edit:change_tool_in_file",
+    "migrate_text": "edit:migrate_text",
+    "remove_server_from_file": "edit:remove_server_from_file",
+    "render_table": "edit:render_table",
+    "set_import": "edit:set_import",
+    "switch_pack": "edit:switch_pack",
+    "tool_in_file": "edit:tool_in_file",
+    "with_setting": "edit:with_setting",
+    "without_table": "edit:without_table",
+    "write_text": "edit:write_text",
+    "watch": "file_watcher:watch",
+    "guard_table": "loader:guard_table",
+    "load": "loader:load",
+    "load_errors": "loader:load_errors",
+    "server_spec": "loader:server_spec",
+    "tool_overrides": "loader:tool_overrides",
+    "OtlpVariables": "otlp_environment:OtlpVariables",
+    "otlp_variables": "otlp_environment:otlp_variables",
+    "service_attributes": "otlp_environment:service_attributes",
+    "readable_name": "servers.entries:readable_name",
+    "redact": "servers.entries:redact",
+    "server_name": "servers.entries:server_name",
+    "OVERRIDE_KEYS": "servers.overrides:OVERRIDE_KEYS",
+    "is_toolgate": "servers.own_entry:is_toolgate",
+    "ApprovalSettings": "tables:ApprovalSettings",
+    "AuditSettings": "tables:AuditSettings",
+    "AuthnSettings": "tables:AuthnSettings",
+    "CatalogSearchSettings": "tables:CatalogSearchSettings",
+    "ChatSettings": "tables:ChatSettings",
+    "ConnectionTable": "tables:ConnectionTable",
+    "CredentialSettings": "tables:CredentialSettings",
+    "CredentialTable": "tables:CredentialTable",
+    "DiscoverySettings": "tables:DiscoverySettings",
+    "DocumentModelTable": "tables:DocumentModelTable",
+    "DocumentSettings": "tables:DocumentSettings",
+    "GuardTable": "tables:GuardTable",
+    "ImportTable": "tables:ImportTable",
+    "LimitSettings": "tables:LimitSettings",
+    "LogLevel": "tables:LogLevel",
+    "LogSettings": "tables:LogSettings",
+    "META_TOOLS": "tables:META_TOOLS",
+    "MetricSettings": "tables:MetricSettings",
+    "ModelTable": "tables:ModelTable",
+    "OutboundSettings": "tables:OutboundSettings",
+    "PackSettings": "tables:PackSettings",
+    "PermissionTable": "tables:PermissionTable",
+    "ProgramSettings": "tables:ProgramSettings",
+    "ProjectTable": "tables:ProjectTable",
+    "ResultSettings": "tables:ResultSettings",
+    "RuleSettings": "tables:RuleSettings",
+    "SearchSettings": "tables:SearchSettings",
+    "ServeSettings": "tables:ServeSettings",
+    "ServerTable": "tables:ServerTable",
+    "Settings": "tables:Settings",
+    "StoreSettings": "tables:StoreSettings",
+    "TlsSettings": "tables:TlsSettings",
+    "ToolLimitTable": "tables:ToolLimitTable",
+    "ToolTable": "tables:ToolTable",
+    "TraceSettings": "tables:TraceSettings",
+    "UpstreamTlsTable": "tables:UpstreamTlsTable",
+    "UsageSettings": "tables:UsageSettings",
+    "fill_known": "variables:fill_known",
 }
+"""Everything but the folders: commands that ask a running gateway read no settings."""
 
 
 def __getattr__(name: str) -> object:
     """Load what only some processes need when it is used."""
     if name not in _ON_USE:
         raise AttributeError(f"module 'toolgate.settings' has no attribute {name!r}")
-    value: object = getattr(import_module(_ON_USE[name]), name)
+    module, _, there = _ON_USE[name].partition(":")
+    value: object = getattr(import_module(f"toolgate.settings.{module}"), there)
     globals()[name] = value
     return value

@@ -11,8 +11,8 @@ import anyio
 import anyio.to_thread
 
 from toolgate.errors import SettingError
-from toolgate.settings.folders import config_dir
-from toolgate.settings.loader import CONFIG_NAME, load
+from toolgate.settings.folders import CONFIG_NAME, config_dir
+from toolgate.settings.loader import load
 from toolgate.settings.tables import Settings
 
 __all__ = ["watch"]

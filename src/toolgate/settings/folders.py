@@ -1,4 +1,4 @@
-"""Folders of Toolgate by the customs of the platform, and what a child process inherits."""
+"""Where the files of Toolgate lie by the customs of the platform, and what children inherit."""
 
 import contextlib
 import os
@@ -11,6 +11,7 @@ from typing import Final
 from toolgate.errors import SettingError
 
 __all__ = [
+    "CONFIG_NAME",
     "audit_files",
     "audit_key",
     "base_environment",
@@ -22,13 +23,18 @@ __all__ = [
     "data_dir",
     "default_store_url",
     "expand_home",
+    "find_config",
     "home_dir",
+    "is_file",
     "learned_dir",
     "own_credentials",
     "proxies",
     "read_audit_key",
     "run_dir",
 ]
+
+CONFIG_NAME = "toolgate.toml"
+"""File name of the configuration."""
 
 _KEY_BYTES: Final = 32
 """Bytes: 256 bits, as AES-256 and HMAC-SHA-256 take."""
@@ -92,6 +98,41 @@ def expand_home(path: str, environ: Mapping[str, str] | None = None) -> str:
 def config_dir(environ: Mapping[str, str] | None = None) -> Path:
     """Where the user's `toolgate.toml` lies: `~/.config/toolgate` on Linux."""
     return _folder("XDG_CONFIG_HOME", ".config", "APPDATA", environ)
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is such a file; False also where it cannot be looked up."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def find_config(
+    config: Path | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Path | None:
+    """The `toolgate.toml` that `load` would read; None when there is none.
+
+    Raises:
+        SettingError: A file was named, and it does not exist.
+    """
+    environ = current_environment() if environ is None else environ
+    cwd = Path.cwd() if cwd is None else cwd
+    named = str(config) if config else environ.get("TOOLGATE_CONFIG", "")
+    if named:
+        path = cwd / expand_home(named, environ)
+        if is_file(path):
+            return path
+        source = "" if config else " (from TOOLGATE_CONFIG)"
+        raise SettingError(
+            f"The configuration file {str(path)!r}{source} does not exist.",
+            hint="Correct the path, or create the file with: toolgate init",
+        )
+    places = (cwd / CONFIG_NAME, config_dir(environ) / CONFIG_NAME)
+    return next((path for path in places if is_file(path)), None)
 
 
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:

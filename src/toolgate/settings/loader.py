@@ -14,13 +14,12 @@ from toolgate.settings.config_file import (
     parse_document,
     read_text,
 )
-from toolgate.settings.folders import config_dir, current_environment, expand_home
+from toolgate.settings.folders import current_environment, expand_home, find_config
 from toolgate.settings.renamed_keys import with_new_names
 from toolgate.settings.servers.collection import (
     Reading,
     add_server,
     editor_variables,
-    is_file,
     leave_out,
     read_server_table,
 )
@@ -32,10 +31,7 @@ from toolgate.settings.validation import whole_errors
 from toolgate.settings.variables import Scope
 from toolgate.types import Json, ServerSpec, ToolOverride
 
-__all__ = ["CONFIG_NAME", "find_config", "guard_table", "load", "load_errors", "server_spec"]
-
-CONFIG_NAME = "toolgate.toml"
-"""File name of the configuration."""
+__all__ = ["guard_table", "load", "load_errors", "server_spec"]
 
 _COMMAND_LINE = Path("the command line")
 
@@ -141,33 +137,6 @@ def _follows(at: tuple[Path, KeyPath], left_out: set[tuple[Path, KeyPath]]) -> b
     """Whether a table may be refused only because one of its keys was left out."""
     file, path = at
     return any(file == other and path == key[: len(path)] for other, key in left_out)
-
-
-def find_config(
-    config: Path | None = None,
-    *,
-    environ: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-) -> Path | None:
-    """The `toolgate.toml` that `load` would read; None when there is none.
-
-    Raises:
-        SettingError: A file was named, and it does not exist.
-    """
-    environ = current_environment() if environ is None else environ
-    cwd = Path.cwd() if cwd is None else cwd
-    named = str(config) if config else environ.get("TOOLGATE_CONFIG", "")
-    if named:
-        path = cwd / expand_home(named, environ)
-        if is_file(path):
-            return path
-        source = "" if config else " (from TOOLGATE_CONFIG)"
-        raise SettingError(
-            f"The configuration file {str(path)!r}{source} does not exist.",
-            hint="Correct the path, or create the file with: toolgate init",
-        )
-    places = (cwd / CONFIG_NAME, config_dir(environ) / CONFIG_NAME)
-    return next((path for path in places if is_file(path)), None)
 
 
 def server_spec(

@@ -8,7 +8,6 @@ import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
@@ -115,7 +114,7 @@ def reject(approval_id: Id, comment: Comment = "", as_json: AsJson = False) -> i
 
 
 async def _list(state: str, limit: int, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         approvals = await gateway.rows("approvals", state=state, limit=limit)
     if as_json:
         print_json(approvals)
@@ -132,7 +131,7 @@ async def _list(state: str, limit: int, as_json: bool) -> int:
 
 
 async def _show(approval_id: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         whole_id = await gateway.complete_approval_id(approval_id)
         approval = await gateway.request("GET", path_of("approvals", whole_id))
     if as_json:
@@ -144,7 +143,7 @@ async def _show(approval_id: str, as_json: bool) -> int:
 
 async def _decide(approval_id: str, action: str, body: Json, as_json: bool) -> int:
     connect = "unknown" if "arguments" in body else ()
-    async with open_gateway(load_settings(), connect=connect) as gateway:
+    async with open_gateway(connect=connect) as gateway:
         whole_id = await gateway.complete_approval_id(approval_id)
         path = path_of("approvals", whole_id, action)
         approval = await gateway.request("POST", path, body)

@@ -8,7 +8,6 @@ import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, print_text
@@ -81,7 +80,7 @@ def remove(name: Name, user: User = "", project: Project = "") -> int:
 
 
 async def _list(name: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         credentials = await gateway.rows("credentials", server=name)
     if as_json:
         print_json(credentials)
@@ -117,7 +116,7 @@ async def _set(
 ) -> int:
     body: Json = {"headers": _parse_values("--header", headers), "env": _parse_values("--env", env)}
     body |= {key: value for key, value in (("user", user), ("project", project)) if value}
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         stored = await gateway.request("POST", path_of("servers", name, "credentials"), body)
     if as_json:
         print_json(stored)
@@ -152,7 +151,7 @@ def _read_value(name: str) -> str:
 
 
 async def _remove(name: str, user: str, project: str) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         gone = await gateway.remove_credentials(name, user=user, project=project)
     print_text(
         f"Removed the credentials for {name}." if gone else f"No stored credentials for {name}."

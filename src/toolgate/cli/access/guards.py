@@ -7,7 +7,6 @@ import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_table, print_text
@@ -167,7 +166,7 @@ def _parse_schema(text: str) -> Json:
 
 
 async def _list(as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         guards = await gateway.rows("guards")
     if as_json:
         print_json(guards)
@@ -193,7 +192,7 @@ def _row(guard: Json) -> tuple[str, ...]:
 
 
 async def _add(guard: Json, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         created = await gateway.request("POST", "guards", guard)
     if as_json:
         print_json(created)
@@ -203,7 +202,7 @@ async def _add(guard: Json, as_json: bool) -> int:
 
 
 async def _remove(ids: list[str]) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         for guard_id in ids:
             await gateway.request("DELETE", path_of("guards", guard_id))
     print_text(f"Removed {plural(len(ids), 'guard')}.")

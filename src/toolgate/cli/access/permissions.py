@@ -130,7 +130,7 @@ def _row(rule: Json) -> tuple[str, ...]:
 
 async def _add(effect: str, patterns: list[str], to: list[str], hint: str, as_json: bool) -> int:
     body: Json = {"effect": effect, "patterns": patterns, "to": to, "hint": hint}
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         rules = (await gateway.request("POST", "permissions", body))["permissions"]
     if as_json:
         print_json(rules)
@@ -140,7 +140,7 @@ async def _add(effect: str, patterns: list[str], to: list[str], hint: str, as_js
 
 
 async def _remove(ids: list[str]) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         for rule_id in ids:
             await gateway.request("DELETE", path_of("permissions", rule_id))
     print_text(f"Removed {plural(len(ids), 'rule')}.")

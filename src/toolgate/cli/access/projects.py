@@ -130,7 +130,7 @@ async def _create(names: list[str], body: Json, as_json: bool) -> int:
 
 
 async def _list(as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         projects = await gateway.rows("projects")
     if as_json:
         print_json(projects)
@@ -162,7 +162,7 @@ async def _change(
     read_only: bool | None,
     as_json: bool,
 ) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         projects = {str(project["name"]): project for project in await gateway.rows("projects")}
         configured = {str(server["name"]) for server in await gateway.servers()}
         present = projects.get(name, {})
@@ -183,7 +183,7 @@ async def _change(
 
 
 async def _delete(name: str) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         await gateway.request("DELETE", path_of("projects", name))
     print_text(f"Deleted the project {name}.")
     return SUCCESS

@@ -221,7 +221,7 @@ def _row(token: Json) -> tuple[str, ...]:
 
 
 async def _rotate(name: str, body: Json, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         token = await gateway.request("POST", path_of("tokens", name, "rotate"), body)
     if as_json:
         print_json(token)
@@ -231,7 +231,7 @@ async def _rotate(name: str, body: Json, as_json: bool) -> int:
 
 
 async def _revoke(name: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         token = await gateway.request("POST", path_of("tokens", name, "revoke"), {})
     if as_json:
         print_json(token)
@@ -241,7 +241,7 @@ async def _revoke(name: str, as_json: bool) -> int:
 
 
 async def _delete(name: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         token = await gateway.request("DELETE", path_of("tokens", name))
     if as_json:
         print_json(token)

@@ -222,7 +222,7 @@ async def _refresh(name: str | None, as_json: bool) -> int:
 
 async def _list(name: str | None, as_json: bool) -> int:
     rows: list[Json] = []
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         for collection in await _collection_names(gateway, name):
             rows += [
                 {"collection": collection, **row} for row in await documents_of(gateway, collection)
@@ -250,7 +250,7 @@ async def _list(name: str | None, as_json: bool) -> int:
 
 
 async def _collections(as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         answer = await gateway.request("GET", "collections")
     rows = cast("list[Json]", answer["collections"])
     if as_json:
@@ -281,7 +281,7 @@ async def _collections(as_json: bool) -> int:
 
 
 async def _search(body: Json, whole: bool, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         answer = await gateway.request("POST", "retrieve", body)
     documents = cast("list[Json]", answer["documents"])
     if as_json:
@@ -313,7 +313,7 @@ async def _search(body: Json, whole: bool, as_json: bool) -> int:
 
 async def _remove(named: list[str], origins: list[str], name: str, as_json: bool) -> int:
     path = path_of("collections", name)
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         if named:
             body = {"sources": named, "origins": origins}
             answer = await gateway.request("POST", f"{path}/remove", body)
@@ -336,7 +336,7 @@ async def _remove(named: list[str], origins: list[str], name: str, as_json: bool
 
 
 async def _reindex(name: str, options: dict[str, str | None], as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         collection = await gateway.request(
             "POST", path_of("collections", name, "reindex"), dict(options)
         )

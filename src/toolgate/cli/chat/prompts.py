@@ -8,7 +8,6 @@ import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_data, print_json, print_table
@@ -111,7 +110,7 @@ def versions(name: Name, as_json: AsJson = False) -> int:
 
 
 async def _list(as_json: bool) -> int:
-    async with open_gateway(load_settings()) as gateway:
+    async with open_gateway() as gateway:
         prompts = await gateway.rows("prompts")
     if as_json:
         print_json(prompts)
@@ -136,7 +135,7 @@ def _since(prompt: Json) -> str:
 
 
 async def _get(name: str, as_json: bool) -> int:
-    async with open_gateway(load_settings()) as gateway:
+    async with open_gateway() as gateway:
         prompt = await gateway.request("GET", path_of("prompts", name))
     if as_json:
         print_json(prompt)
@@ -148,7 +147,7 @@ async def _get(name: str, as_json: bool) -> int:
 
 
 async def _set(name: str, text: str, as_json: bool) -> int:
-    async with open_gateway(load_settings()) as gateway:
+    async with open_gateway() as gateway:
         body: Json = {"instructions": text}
         prompt = await gateway.request("PATCH", path_of("prompts", name), body)
     if as_json:
@@ -160,7 +159,7 @@ async def _set(name: str, text: str, as_json: bool) -> int:
 
 async def _clear(name: str, as_json: bool) -> int:
     path = path_of("prompts", name) if name else "prompts"
-    async with open_gateway(load_settings()) as gateway:
+    async with open_gateway() as gateway:
         answer = await gateway.request("DELETE", path)
     if as_json:
         print_json(answer)
@@ -174,7 +173,7 @@ async def _clear(name: str, as_json: bool) -> int:
 
 async def _test(name: str, text: str | None, values: dict[str, str], as_json: bool) -> int:
     body: Json = {"values": values} if text is None else {"values": values, "text": text}
-    async with open_gateway(load_settings()) as gateway:
+    async with open_gateway() as gateway:
         answer = await gateway.request("POST", path_of("prompts", name, "test"), body)
     if as_json:
         print_json(answer)
@@ -184,7 +183,7 @@ async def _test(name: str, text: str | None, values: dict[str, str], as_json: bo
 
 
 async def _versions(name: str, as_json: bool) -> int:
-    async with open_gateway(load_settings()) as gateway:
+    async with open_gateway() as gateway:
         rows = (await gateway.request("GET", path_of("prompts", name, "versions")))["versions"]
     if as_json:
         print_json(rows)

@@ -7,7 +7,6 @@ import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table
@@ -78,7 +77,7 @@ def usage(thread: Thread, as_json: AsJson = False) -> int:
 
 
 async def _list(as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         threads = await gateway.rows("threads")
     if as_json:
         print_json(threads)
@@ -106,7 +105,7 @@ async def _list(as_json: bool) -> int:
 
 async def _settings(thread: str, changes: list[tuple[str, Any]], as_json: bool) -> int:
     path = path_of("threads", thread, "settings") if thread else "chat/settings"
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         if changes:
             answer = await gateway.request("PATCH", path, dict(changes))
         else:
@@ -125,7 +124,7 @@ async def _settings(thread: str, changes: list[tuple[str, Any]], as_json: bool) 
 
 
 async def _delete(thread: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         answer = await gateway.request("DELETE", path_of("threads", thread))
     if as_json:
         print_json(answer)
@@ -135,7 +134,7 @@ async def _delete(thread: str, as_json: bool) -> int:
 
 
 async def _usage(thread: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         rows = (await gateway.request("GET", path_of("threads", thread, "usage")))["usage"]
     if as_json:
         print_json(rows)

@@ -1,12 +1,18 @@
 """The settings of a command, as its global options select them."""
 
-from collections.abc import Iterable
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from toolgate import settings
 from toolgate.cli.terminal._context import shared_options
 from toolgate.errors import UnknownServerError
-from toolgate.settings import Settings
-from toolgate.types import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from toolgate.settings import Settings
+    from toolgate.types import Json
 
 __all__ = ["load_settings", "store_url", "unknown_server"]
 

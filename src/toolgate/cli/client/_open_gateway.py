@@ -1,8 +1,11 @@
 """Find the running gateway, or start one for a single command.
 
 Both answer through the REST API, over HTTP or in the process, so `--json` prints the same either
-way.
+way. Settings are read only where the run file of a gateway does not say enough: reading them takes
+longer than a search.
 """
+
+from __future__ import annotations
 
 import http.client
 import os
@@ -10,7 +13,7 @@ from collections.abc import AsyncGenerator, Collection, Iterable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from toolgate import settings
 from toolgate.base import run_file
@@ -19,10 +22,12 @@ from toolgate.base.pack_files import packs_at
 from toolgate.base.run_file import RunFile
 from toolgate.cli.client._gateway_client import STARTUP_TIMEOUT_S, GatewayClient
 from toolgate.cli.client._http_exchange import CONNECT_TIMEOUT_S, over_http, working_folder
-from toolgate.cli.client._load_settings import store_url
+from toolgate.cli.client._load_settings import load_settings, store_url
 from toolgate.cli.terminal._context import shared_options
 from toolgate.errors import UnreachableError
-from toolgate.settings import Settings
+
+if TYPE_CHECKING:
+    from toolgate.settings import Settings
 
 __all__ = ["Connect", "configuration_of", "find_running", "find_running_by_file", "open_gateway"]
 
@@ -58,6 +63,28 @@ async def find_running(loaded: Settings) -> GatewayClient | None:
     )
 
 
+async def _find_running_unread() -> GatewayClient | None:
+    """What `find_running` finds, without the settings; None where only they can tell.
+
+    A gateway whose files have the contents that it has read, over the default store, is the one
+    that the settings would lead to. A broken file is different from what it has read.
+    """
+    options = shared_options()
+    if options.imports:
+        return None
+    configuration = _configuration(settings.find_config(options.config), ())
+    folder = working_folder()
+    run = run_file.find(
+        settings.run_dir(),
+        settings.default_store_url(),
+        configuration,
+        runs_in=str(folder) if packs_at(folder) else None,
+    )
+    if run is None or not run.digest or run.digest != run_file.digest_of(run.files):
+        return None
+    return await _connect(run)
+
+
 async def find_running_by_file() -> GatewayClient | None:
     """The gateway that was started with this configuration file, even if the file has changed."""
     configuration = _configuration(settings.find_config(shared_options().config), ())
@@ -79,20 +106,34 @@ async def _connect(run: RunFile | None) -> GatewayClient | None:
 
 @asynccontextmanager
 async def open_gateway(
-    loaded: Settings, *, connect: Connect = "unknown", force_local: bool = False
+    loaded: Settings | None = None,
+    *,
+    connect: Connect = "unknown",
+    force_local: bool = False,
 ) -> AsyncGenerator[GatewayClient]:
     """The running gateway, or else one in this process that ends with the block.
 
     Args:
-        loaded: Settings of the command.
+        loaded: Settings of the command; None: read only if they are needed.
         connect: Servers that a gateway in this process connects; the last known tools of all other
             servers are available too.
         force_local: Start a gateway even if one runs, because it runs with other settings.
     """
-    remote = None if force_local else await find_running(loaded)
-    if remote is not None:
-        yield remote
-        return
+    remote = None
+    if loaded is None and not force_local:
+        remote = await _find_running_unread()
+    if remote is None:
+        loaded = loaded or load_settings()
+        remote = None if force_local else await find_running(loaded)
+        if remote is None:
+            async with _started_here(loaded, connect) as local:
+                yield local
+            return
+    yield remote
+
+
+@asynccontextmanager
+async def _started_here(loaded: Settings, connect: Connect) -> AsyncGenerator[GatewayClient]:
     started_at = utc_now()
     local: Any = import_module("toolgate.cli.client._local_gateway")
     async with local.open_local(loaded, connect=connect, wait_s=STARTUP_TIMEOUT_S) as exchange:

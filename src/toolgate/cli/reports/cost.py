@@ -5,7 +5,6 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import local_time, note, plural, print_json, print_table
@@ -31,7 +30,7 @@ def cost(
 
 
 async def _cost(days: float, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         report = await gateway.request("GET", f"cost?days={days:g}")
     tasks: list[Json] = report["tasks"]
     if as_json:

@@ -5,7 +5,6 @@ from typing import Annotated
 import anyio
 import typer
 
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, plural, print_json, print_table
@@ -50,7 +49,7 @@ def _is_sure() -> bool:
 
 
 async def _status(as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         answer = await gateway.request("GET", "usage")
     if as_json:
         print_json(answer)
@@ -72,7 +71,7 @@ async def _status(as_json: bool) -> int:
 
 
 async def _clear(as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         removed = await gateway.request("DELETE", "usage")
     if as_json:
         print_json(removed)

@@ -5,7 +5,7 @@ import json
 import logging
 import signal
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from time import monotonic
@@ -82,11 +82,8 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
 
     async with _opened(loaded) as (app, tasks):
 
-        def ready(address: str) -> str:
+        def announce(address: str, key: str) -> None:
             nonlocal run
-            address = local_address(address)
-            tasks.start_soon(_report_start, app, address, began, other_gateways)
-            tasks.start_soon(_finish_start, app)
             try:
                 run = run_file.write(
                     settings.run_dir(),
@@ -96,23 +93,38 @@ async def _serve(loaded: Settings, host: str | None, port: int | None) -> None:
                     started_at=began,
                     version=__version__,
                     runs_in=str(working_folder()),
+                    files=tuple(map(str, app.settings.files)),
+                    key=key,
                 )
             except OSError as error:
                 log.warning(
                     "cannot write the run file, commands will not find this gateway: %s", error
                 )
-                return ""
-            return run.key
+
+        def ready(address: str) -> str:
+            address = local_address(address)
+            tasks.start_soon(_report_start, app, address, began, other_gateways)
+            tasks.start_soon(_finish_start, app)
+            announce(address, "")
+            return run.key if run is not None else ""
+
+        def announce_files() -> None:
+            # Commands with a changed store look for another gateway, or start one.
+            if run is not None and store_url(app.settings) == store_url(loaded):
+                announce(run.address, run.key)
 
         async def reload() -> None:
             if ends_with_terminal(had_terminal):
                 signal.raise_signal(signal.SIGTERM)
             try:
-                await _apply_settings(app, load_settings())
+                fresh = load_settings()
             except SettingError as error:
-                await _apply_settings(app, error)
+                fresh = error
+            if await _apply_settings(app, fresh):
+                announce_files()
 
         had_terminal = sys.stderr.isatty()
+        tasks.start_soon(_watch_configuration, app, announce_files)
         try:
             await http.serve(
                 app, host=host, port=port, on_ready=ready, on_loaded=app.connect, on_reload=reload
@@ -126,6 +138,7 @@ async def _serve_as_worker(loaded: Settings, host: str, worker: SupervisedWorker
     began = utc_now()
     other_gateways = run_file.find_all(settings.run_dir(), store_url(loaded))
     async with _opened(loaded) as (app, tasks):
+        tasks.start_soon(_watch_configuration, app)
 
         def ready(address: str) -> str:
             address = local_address(address)
@@ -147,13 +160,12 @@ async def _serve_as_worker(loaded: Settings, host: str, worker: SupervisedWorker
 
 @asynccontextmanager
 async def _opened(loaded: Settings) -> AsyncGenerator[tuple[App, TaskGroup]]:
-    """A gateway that connects to no server yet and follows its files, and tasks beside it."""
+    """A gateway that connects to no server yet, and tasks beside it."""
     _limit_memory()
     async with (
         open_app(loaded, hold=True, store_wait_s=_STORE_WAIT_S) as app,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(_watch_configuration, app)
         try:
             yield app, tasks
         finally:
@@ -180,17 +192,18 @@ def _limit_memory() -> None:
     defer("mcp", "mcp.server")
 
 
-async def _watch_configuration(app: App) -> None:
+async def _watch_configuration(app: App, on_applied: Callable[[], object] = lambda: None) -> None:
     """Apply changes in the configuration files."""
     async for changed in settings.watch(app.settings, stop=anyio.Event()):
-        await _apply_settings(app, changed)
+        if await _apply_settings(app, changed):
+            on_applied()
 
 
-async def _apply_settings(app: App, fresh: Settings | SettingError) -> None:
-    """Apply new settings; invalid ones change nothing."""
+async def _apply_settings(app: App, fresh: Settings | SettingError) -> bool:
+    """Apply new settings; False for invalid ones, which change nothing."""
     if isinstance(fresh, SettingError):
         log.error("invalid configuration, keeping the previous one: %s", fresh)
-        return
+        return False
     if (fresh.serve, fresh.store) != (app.settings.serve, app.settings.store):
         log.warning("changes of [serve] and [store] need a restart")
     if (fresh.auth, fresh.authn) != (app.settings.auth, app.settings.authn):
@@ -199,8 +212,9 @@ async def _apply_settings(app: App, fresh: Settings | SettingError) -> None:
         await app.reload(fresh)
     except ToolgateError as error:
         log.error("invalid configuration, keeping the previous one: %s", error)  # noqa: TRY400
-        return
+        return False
     log.info("configuration reloaded", extra={"servers": len(fresh.servers)})
+    return True
 
 
 async def _report_start(

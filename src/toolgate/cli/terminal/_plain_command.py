@@ -1,7 +1,8 @@
 """Commands whose options are data, with a minimal parser.
 
 `serve` and `stdio` use it, so that long-running processes do without the libraries of the command
-line; `toolgate.cli.root` builds help and completion from the same data.
+line, and `search` and `call`, so that they start in half the time; `toolgate.cli.root` builds help
+and completion from the same data.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,14 @@ from typing import Any
 
 from toolgate.cli.terminal._context import SharedOptions
 
-__all__ = ["SHARED_OPTIONS", "Option", "PlainCommand", "UsageError", "split_globals"]
+__all__ = [
+    "SHARED_OPTIONS",
+    "Option",
+    "PlainCommand",
+    "Positional",
+    "UsageError",
+    "split_globals",
+]
 
 
 class UsageError(Exception):
@@ -35,16 +43,45 @@ class Option:
     metavar: str = ""
     """Placeholder for the value in the help."""
 
+    minimum: int = 0
+    """Smallest allowed number where there is a largest one."""
+
     maximum: int | None = None
-    """Largest allowed integer, with 0 as the smallest; None allows any."""
+    """Largest allowed number; None allows any."""
+
+    choices: tuple[str, ...] = ()
+    """Allowed values; empty allows any."""
 
     repeated: bool = False
     """Whether it can be given more than once."""
 
+    default: object = None
+    """Value that the help shows where the option is left out; None: it says so in words."""
+
+    parameter: str = ""
+    """Name of the parameter for it; empty: that of the option."""
+
     @property
     def name(self) -> str:
         """Name of the parameter for it."""
-        return self.flags[0].lstrip("-").replace("-", "_")
+        return self.parameter or self.flags[0].lstrip("-").replace("-", "_")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Positional:
+    """What a command takes without the name of an option."""
+
+    name: str
+    """Name of the parameter for it."""
+
+    metavar: str
+    """Placeholder for it in the help."""
+
+    help: str
+    """One sentence."""
+
+    repeated: bool = False
+    """Whether there can be more than one; at least one is needed."""
 
 
 SHARED_OPTIONS = (
@@ -72,13 +109,16 @@ SHARED_OPTIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class PlainCommand:
-    """A command without positional arguments."""
+    """A command with at most one positional argument."""
 
     name: str
     """Name of the command."""
 
     help: str
     """Help text; its first line is one sentence."""
+
+    argument: Positional | None = None
+    """What it takes without the name of an option."""
 
     options: tuple[Option, ...] = field(default=())
     """Options of the command."""
@@ -92,14 +132,24 @@ class PlainCommand:
         Raises:
             UsageError: An option is unknown, or its value is missing or invalid.
         """
-        return self.call(**self._parse(argv))
+        return self.call(**self.parse(argv))
 
-    def _parse(self, argv: Sequence[str]) -> dict[str, Any]:
+    def parse(self, argv: Sequence[str]) -> dict[str, Any]:
+        """The values of a command line, for `call`.
+
+        Raises:
+            UsageError: An option is unknown, or its value is missing or invalid.
+        """
         by_flag = {flag: option for option in self.options for flag in option.flags}
         values: dict[str, Any] = {}
+        words: list[str] = []
         waiting = list(argv)
         while waiting:
             word = waiting.pop(0)
+            if self.argument is not None and (word == "--" or not word.startswith("-")):
+                words += waiting if word == "--" else [word]
+                waiting = [] if word == "--" else waiting
+                continue
             flag, joined, value = word.partition("=")
             option = by_flag.get(flag)
             if option is None:
@@ -114,19 +164,35 @@ class PlainCommand:
                     raise UsageError(f"Option {flag} needs a value.{self._see()}")
                 value = waiting.pop(0)
             _keep(values, option, self._convert(option, flag, value))
-        return values
+        return values | self._named(words)
+
+    def _named(self, words: list[str]) -> dict[str, Any]:
+        """What was given without the name of an option, under the name of its parameter."""
+        argument = self.argument
+        if argument is None:
+            return {}
+        if not words or (len(words) > 1 and not argument.repeated):
+            raise UsageError(
+                f"'toolgate {self.name}' takes one {argument.metavar}, got {len(words)}."
+                f"{self._see()}"
+            )
+        return {argument.name: words if argument.repeated else words[0]}
 
     def _convert(self, option: Option, flag: str, value: str) -> object:
         try:
             converted: object = option.kind(value)
         except ValueError:
             converted = None
-        maximum = option.maximum
-        if converted is None or (maximum is not None and not 0 <= int(value) <= maximum):
-            limits = "" if maximum is None else f" from 0 to {maximum:,}"
+        low, high = option.minimum, option.maximum
+        if converted is None or (high is not None and not low <= option.kind(value) <= high):
+            limits = "" if high is None else f" from {low:,} to {high:,}"
+            number = "an integer" if option.kind is int else "a number"
             raise UsageError(
-                f"Option {flag} got {value!r}. Allowed: an integer{limits}.{self._see()}"
+                f"Option {flag} got {value!r}. Allowed: {number}{limits}.{self._see()}"
             )
+        if option.choices and value not in option.choices:
+            allowed = ", ".join(option.choices)
+            raise UsageError(f"Option {flag} got {value!r}. Allowed: {allowed}.{self._see()}")
         return converted
 
     def _unknown(self, flag: str, by_flag: Mapping[str, Option]) -> str:

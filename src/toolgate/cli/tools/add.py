@@ -9,7 +9,6 @@ import typer
 from typer.core import TyperCommand
 
 from toolgate.cli.client._gateway_client import GatewayResponseError
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text, spinner
@@ -181,7 +180,7 @@ def _pairs(flag: str, texts: Sequence[str]) -> dict[str, str]:
 async def _add(servers: dict[str, Json], save: bool, project: str, as_json: bool) -> int:
     results: list[Json] = []
     with spinner(f"Adding {', '.join(servers)}"):
-        async with open_gateway(load_settings(), connect=list(servers)) as gateway:
+        async with open_gateway(connect=list(servers)) as gateway:
             for name, config in servers.items():
                 body: Json = {"name": name, "config": config, "save": save}
                 body |= {"project": project} if project else {}

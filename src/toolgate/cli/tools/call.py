@@ -3,24 +3,28 @@
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, cast
+from typing import Any, cast
 
 import anyio
-import typer
 
 from toolgate.cli.client._gateway_client import GatewayClient
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_data, print_json, spinner
+from toolgate.cli.terminal._plain_command import Option, PlainCommand, Positional
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
-__all__ = ["app", "pair_of", "read_arguments", "read_json_object", "show", "typed_value"]
+__all__ = [
+    "command",
+    "pair_of",
+    "read_arguments",
+    "read_json_object",
+    "show",
+    "typed_value",
+]
 
-app = typer.Typer(add_completion=False)
-
-Format: TypeAlias = Literal["json", "csv", "table", "text"]
+FORMATS = ("json", "csv", "table", "text")
 """As `format` of `tool_execute`."""
 
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
@@ -34,28 +38,13 @@ _PYTHON_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-@app.command(help="Call a tool.")
 def call(
-    key: Annotated[str, typer.Argument(metavar="KEY", help="Tool key, such as github:get_issue.")],
-    args: Annotated[
-        str,
-        typer.Option(
-            "--args",
-            metavar="JSON",
-            help="All arguments as a JSON object; @FILE or - to read them.",
-        ),
-    ] = "",
-    arg: Annotated[
-        list[str] | None,
-        typer.Option("--arg", metavar="NAME=VALUE", help="One argument. Repeatable."),
-    ] = None,
-    select: Annotated[
-        str, typer.Option("--select", metavar="JQ", help="Print only this part: a jq filter.")
-    ] = "",
-    form: Annotated[
-        Format | None, typer.Option("--format", metavar="FORMAT", help="json, csv, table or text.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")] = False,
+    key: str,
+    args: str = "",
+    arg: list[str] | None = None,
+    select: str = "",
+    form: str | None = None,
+    as_json: bool = False,
 ) -> int:
     """Call a tool."""
     arguments = read_json_object(args, "--args")
@@ -66,12 +55,48 @@ def call(
     return anyio.run(_call, key, arguments, pairs, shape, as_json)
 
 
+command = PlainCommand(
+    name="call",
+    help="Call a tool.",
+    argument=Positional(name="key", metavar="KEY", help="Tool key, such as github:get_issue."),
+    options=(
+        Option(
+            flags=("--args",),
+            metavar="JSON",
+            help="All arguments as a JSON object; @FILE or - to read them.",
+        ),
+        Option(
+            flags=("--arg",),
+            metavar="NAME=VALUE",
+            repeated=True,
+            help="One argument. Repeatable.",
+        ),
+        Option(flags=("--select",), metavar="JQ", help="Print only this part: a jq filter."),
+        Option(
+            flags=("--format",),
+            parameter="form",
+            metavar="FORMAT",
+            choices=FORMATS,
+            help="json, csv, table or text.",
+        ),
+        Option(
+            flags=("--json",),
+            parameter="as_json",
+            kind=bool,
+            help="Print the full result as JSON.",
+        ),
+    ),
+    call=call,
+)
+"""The command and its options."""
+
+
 async def _call(
     key: str, arguments: Json, pairs: list[tuple[str, str]], shape: Json, as_json: bool
 ) -> int:
     server = key.partition(":")[0] if ":" in key else key.partition("__")[0]
     with spinner(f"Calling {key}"):
-        async with open_gateway(load_settings(), connect=[server]) as gateway:
+        async with open_gateway(connect=[server]) as gateway:
             schema = await _schema(gateway, key) if pairs else {}
             given = {**arguments, **read_arguments(pairs, schema)}
             result = await gateway.execute(key, given, shape)

@@ -6,7 +6,6 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text, spinner
@@ -35,7 +34,7 @@ def describe(
 
 async def _describe(keys: list[str], indexed: bool, as_json: bool) -> int:
     with spinner("Looking up"):
-        async with open_gateway(load_settings()) as gateway:
+        async with open_gateway() as gateway:
             answer = await gateway.describe(keys, indexed=indexed)
     tools = cast("list[Json]", answer.get("tools") or [])
     if as_json:

@@ -7,7 +7,6 @@ import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import GatewayClient, path_of
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import (
@@ -78,7 +77,7 @@ def remove(
 
 async def _status(as_json: bool) -> int:
     with spinner("Reading the index"):
-        async with open_gateway(load_settings(), connect=()) as gateway:
+        async with open_gateway(connect=()) as gateway:
             index = await _wait_until_loaded(gateway)
     if as_json:
         print_json(index)
@@ -94,7 +93,7 @@ async def _status(as_json: bool) -> int:
 
 async def _refresh(server: str | None, as_json: bool) -> int:
     with spinner("Computing vectors"):
-        async with open_gateway(load_settings(), connect=()) as gateway:
+        async with open_gateway(connect=()) as gateway:
             asked = await gateway.request(
                 "POST", "index/refresh", {"server": server} if server else {}
             )
@@ -115,7 +114,7 @@ async def _refresh(server: str | None, as_json: bool) -> int:
 
 
 async def _remove(server: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         removed = await gateway.request("DELETE", path_of("index", server))
     if as_json:
         print_json(removed)

@@ -7,7 +7,6 @@ import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text
@@ -123,7 +122,7 @@ async def _override(
 ) -> int:
     path = path_of("tools", key, "override")
     server = key.partition(":")[0]
-    async with open_gateway(load_settings(), connect=[server]) as gateway:
+    async with open_gateway(connect=[server]) as gateway:
         await gateway.wait_for_servers(server)
         if remove:
             shown = await gateway.request("DELETE", path)

@@ -9,7 +9,6 @@ import anyio
 import typer
 
 from toolgate.cli.client._gateway_client import path_of
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import Connect, open_gateway
 from toolgate.cli.terminal._exit import FAILED, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_table, print_text, spinner
@@ -81,7 +80,7 @@ def run(
 
 async def _run(body: Json, connect: Connect, as_json: bool) -> int:
     with spinner("Running the program"):
-        async with open_gateway(load_settings(), connect=connect) as gateway:
+        async with open_gateway(connect=connect) as gateway:
             result = await gateway.request("POST", "program", body)
     waiting = json_object(result.get("waiting"))
     if as_json:
@@ -94,7 +93,7 @@ async def _run(body: Json, connect: Connect, as_json: bool) -> int:
 
 
 async def _list_kept(_: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         kept = await gateway.request("GET", "programs")
     if as_json:
         print_json(kept)
@@ -112,7 +111,7 @@ async def _list_kept(_: str, as_json: bool) -> int:
 
 
 async def _forget(kept_id: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         done = await gateway.request("DELETE", path_of("programs", kept_id))
     print_json(done) if as_json else print_text(f"Deleted {kept_id}.")
     return SUCCESS

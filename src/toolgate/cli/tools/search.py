@@ -1,66 +1,36 @@
 """`toolgate search`: search for tools."""
 
 import sys
-from typing import Annotated, cast
+from typing import cast
 
 import anyio
-import typer
 
 from toolgate.cli.client._gateway_client import has_matches
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import NO_RESULT, SUCCESS
 from toolgate.cli.terminal._output import note, print_json, print_text, spinner, wrap_text
+from toolgate.cli.terminal._plain_command import Option, PlainCommand, Positional
 from toolgate.cli.terminal._sanitize import one_line
 from toolgate.errors import ArgumentError
 from toolgate.types import Json, json_object
 
-__all__ = ["app"]
-
-app = typer.Typer(add_completion=False)
+__all__ = ["command"]
 
 _SIBLINGS = 6
 """Further tools of a server that are listed (chosen)."""
 
 
-@app.command(help="Search for tools.")
 def search(
-    query: Annotated[
-        list[str], typer.Argument(metavar="QUERY", help="What a tool should do, in plain words.")
-    ],
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=50, help="Maximum number of results.")
-    ] = 5,
-    server: Annotated[
-        list[str] | None,
-        typer.Option("--server", metavar="NAME", help="Only tools of this server. Repeatable."),
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="Only tool, prompt, resource, template or skill. Repeatable.",
-        ),
-    ] = None,
-    group: Annotated[
-        str, typer.Option("--group", metavar="NAME", help="Only tools of this capability group.")
-    ] = "",
-    threshold: Annotated[
-        float, typer.Option(min=0, max=1, help="Minimum relevance, from 0 to 1.")
-    ] = 0.0,
-    pinned: Annotated[bool, typer.Option(help="Show pinned tools after the results.")] = True,
-    explain: Annotated[
-        bool, typer.Option("--explain", help="Explain why each tool was found.")
-    ] = False,
-    mark: Annotated[
-        str,
-        typer.Option(
-            metavar="right|wrong",
-            help="Rate a result of the last search instead; QUERY is its key: server:tool.",
-        ),
-    ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")] = False,
+    query: list[str],
+    limit: int = 5,
+    server: list[str] | None = None,
+    kind: list[str] | None = None,
+    group: str = "",
+    threshold: float = 0.0,
+    no_pinned: bool = False,
+    explain: bool = False,
+    mark: str = "",
+    as_json: bool = False,
 ) -> int:
     """Search for tools. Exit status 3 if there are no or only weak matches.
 
@@ -71,7 +41,7 @@ def search(
     "text"}; source is exact, lexical, vector, usage, core, cloud or llm, and reasons is there
     with --explain.
     """
-    request: Json = {"query": " ".join(query), "limit": limit, "include_core": pinned}
+    request: Json = {"query": " ".join(query), "limit": limit, "include_core": not no_pinned}
     if mark and mark not in {"right", "wrong"}:
         raise ArgumentError(f"--mark is {mark!r:.60}.", allowed="Allowed: right, wrong.")
     if mark:
@@ -89,8 +59,62 @@ def search(
     return anyio.run(_search, request, as_json)
 
 
+command = PlainCommand(
+    name="search",
+    help="Search for tools.",
+    argument=Positional(
+        name="query",
+        metavar="QUERY",
+        help="What a tool should do, in plain words.",
+        repeated=True,
+    ),
+    options=(
+        Option(
+            flags=("--limit", "-n"),
+            kind=int,
+            minimum=1,
+            maximum=50,
+            default=5,
+            help="Maximum number of results.",
+        ),
+        Option(
+            flags=("--server",),
+            metavar="NAME",
+            repeated=True,
+            help="Only tools of this server. Repeatable.",
+        ),
+        Option(
+            flags=("--kind",),
+            metavar="KIND",
+            repeated=True,
+            help="Only tool, prompt, resource, template or skill. Repeatable.",
+        ),
+        Option(flags=("--group",), metavar="NAME", help="Only tools of this capability group."),
+        Option(
+            flags=("--threshold",),
+            kind=float,
+            maximum=1,
+            default=0.0,
+            help="Minimum relevance, from 0 to 1.",
+        ),
+        Option(
+            flags=("--no-pinned",), kind=bool, help="Do not show pinned tools after the results."
+        ),
+        Option(flags=("--explain",), kind=bool, help="Explain why each tool was found."),
+        Option(
+            flags=("--mark",),
+            metavar="right|wrong",
+            help="Rate a result of the last search instead; QUERY is its key: server:tool.",
+        ),
+        Option(flags=("--json",), parameter="as_json", kind=bool, help="Print the answer as JSON."),
+    ),
+    call=search,
+)
+"""The command and its options."""
+
+
 async def _mark(key: str, word: str, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         answer = await gateway.request("POST", "mark", {"toolKey": key, "mark": word})
     if as_json:
         print_json(answer)
@@ -101,7 +125,7 @@ async def _mark(key: str, word: str, as_json: bool) -> int:
 
 async def _search(request: Json, as_json: bool) -> int:
     with spinner("Searching"):
-        async with open_gateway(load_settings()) as gateway:
+        async with open_gateway() as gateway:
             answer = await gateway.discover(request)
     hits = cast("list[Json]", answer.get("results") or [])
     if as_json:

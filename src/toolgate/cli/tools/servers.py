@@ -249,14 +249,14 @@ async def _remove(name: str) -> int:
 
 
 async def _switch(name: str, action: str) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         await gateway.request("POST", path_of("servers", name, action), {})
     print_text(f"{action.capitalize()}d {name}.")
     return SUCCESS
 
 
 async def _schedule(name: str, body: Json, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         status = await gateway.request("POST", path_of("servers", name, "schedule"), body)
     if as_json:
         print_json(status)
@@ -296,7 +296,7 @@ async def _test(name: str, as_json: bool) -> int:
 
 async def _logs(name: str, as_json: bool) -> int:
     with spinner(f"Asking {name}"):
-        async with open_gateway(load_settings(), connect=[name]) as gateway:
+        async with open_gateway(connect=[name]) as gateway:
             servers = await gateway.wait_for_servers(name)
     by_name = {str(server["name"]): server for server in servers}
     if name not in by_name:
@@ -316,7 +316,7 @@ async def _logs(name: str, as_json: bool) -> int:
 
 async def _login(name: str, user: str, project: str, browser: bool, as_json: bool) -> int:
     logins = import_module("toolgate.cli.tools._login")
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         done = await logins.log_in(gateway, name, user=user, project=project, browser=browser)
     if as_json:
         print_json(done)
@@ -327,7 +327,7 @@ async def _login(name: str, user: str, project: str, browser: bool, as_json: boo
 
 
 async def _logout(name: str, user: str, project: str) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         gone = await gateway.remove_credentials(name, user=user, project=project)
     print_text(f"Logged out of {name}." if gone else f"There is no login for {name}.")
     return SUCCESS
@@ -337,7 +337,7 @@ async def _approve(
     name: str, definitions: Sequence[str], kind: str, accept: bool, sure: bool, as_json: bool
 ) -> int:
     approval = import_module("toolgate.cli.tools._approve_definitions")
-    async with open_gateway(load_settings(), connect=[name] if name else "unknown") as gateway:
+    async with open_gateway(connect=[name] if name else "unknown") as gateway:
         if name:
             await gateway.wait_for_servers(name)
         return await approval.approve(

@@ -5,7 +5,7 @@ from typing import Annotated, cast
 import anyio
 import typer
 
-from toolgate.cli.client._load_settings import load_settings, unknown_server
+from toolgate.cli.client._load_settings import unknown_server
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.terminal._exit import SUCCESS
 from toolgate.cli.terminal._output import local_time, note, print_json, print_table, spinner
@@ -43,7 +43,7 @@ def tools(
 
 
 async def _usage(days: float, as_json: bool) -> int:
-    async with open_gateway(load_settings(), connect=()) as gateway:
+    async with open_gateway(connect=()) as gateway:
         report = await gateway.request("GET", f"tools/usage?days={days:g}")
     if as_json:
         print_json(report)
@@ -76,7 +76,7 @@ async def _usage(days: float, as_json: bool) -> int:
 
 async def _groups(as_json: bool) -> int:
     with spinner("Grouping tools"):
-        async with open_gateway(load_settings()) as gateway:
+        async with open_gateway() as gateway:
             groups = await gateway.rows("groups")
     if as_json:
         print_json(groups)
@@ -101,7 +101,7 @@ async def _groups(as_json: bool) -> int:
 
 async def _tools(server: str | None, as_json: bool) -> int:
     with spinner("Listing tools"):
-        async with open_gateway(load_settings(), connect=[server] if server else "all") as gateway:
+        async with open_gateway(connect=[server] if server else "all") as gateway:
             states = await gateway.wait_for_servers(server)
             servers = {str(state["name"]) for state in states}
             rows = await gateway.rows("tools", server=server)

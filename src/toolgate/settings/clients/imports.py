@@ -11,13 +11,12 @@ from toolgate.settings.config_file import (
     KeyPath,
     read_document,
 )
-from toolgate.settings.folders import expand_home, home_dir
+from toolgate.settings.folders import expand_home, home_dir, is_file
 from toolgate.settings.notations.jsonc import Repeated
 from toolgate.settings.servers.collection import (
     Reading,
     add_server,
     editor_variables,
-    is_file,
     leave_out,
     read_server_table,
     unusable_server,

@@ -23,7 +23,6 @@ __all__ = [
     "Reading",
     "add_server",
     "editor_variables",
-    "is_file",
     "leave_out",
     "read_env_file",
     "read_server_table",
@@ -170,11 +169,3 @@ def editor_variables(folder: Path, reading: Reading) -> dict[str, str]:
         "userHome": str(home_dir(reading.environ)),
         "CLAUDE_PROJECT_DIR": str(folder),
     }
-
-
-def is_file(path: Path) -> bool:
-    """Whether there is such a file; False also where it cannot be looked up."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False

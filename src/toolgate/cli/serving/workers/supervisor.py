@@ -303,6 +303,7 @@ class _Supervisor:
                 started_at=self._began,
                 version=__version__,
                 runs_in=str(working_folder()),
+                files=tuple(map(str, self._settings.files)),
                 key=self._key,
                 workers=[slot.state() for slot in self._slots],
             )

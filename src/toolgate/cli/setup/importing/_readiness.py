@@ -7,7 +7,6 @@ from typing import cast
 
 import anyio
 
-from toolgate.cli.client._load_settings import load_settings
 from toolgate.cli.client._open_gateway import open_gateway
 from toolgate.cli.setup._failure_causes import find_cause, telling_line
 from toolgate.cli.setup.importing._choices import Choice
@@ -69,7 +68,7 @@ async def check_servers(choices: Sequence[Choice]) -> list[Readiness]:
     known = {choice.name: known_readiness(choice) for choice in choices}
     waiting = [name for name, readiness in known.items() if readiness.state == _CAN_START]
     if waiting:
-        async with open_gateway(load_settings(), connect=waiting) as gateway:
+        async with open_gateway(connect=waiting) as gateway:
             rows = await gateway.servers()
             with anyio.move_on_after(_SETTLE_S):
                 while not {str(row["name"]) for row in rows} >= {*waiting}:

@@ -264,3 +264,43 @@ def test_what_no_worker_can_start_with_is_reported_once(
     assert done.returncode == USAGE_ERROR
     assert done.stderr.count("nothing") == 1
     assert run_files() == []
+
+
+def _private_mb(pid: int) -> float:
+    """Memory that a process shares with no other, in MB."""
+    text = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
+    return sum(int(kb) for kb in re.findall(r"Private_\w+:\s+(\d+) kB", text)) / 1024
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[1])
+
+
+@pytest.mark.usefixtures("shared_store")
+def test_an_additional_worker_has_at_most_70_mb_of_its_own(serve: Serve) -> None:
+    """Workers are forked from a process that has imported a gateway."""
+    serving = serve("--workers", str(WORKERS))
+    workers = all_serving()
+    client = Client(serving.address)
+    assert client.call("x")
+    assert [_private_mb(worker.pid) for worker in workers if _private_mb(worker.pid) > 70] == []
+    assert len({_parent(worker.pid) for worker in workers}) == 1
+
+
+@pytest.mark.usefixtures("shared_store")
+def test_workers_go_on_and_are_replaced_after_what_forks_them_was_killed(serve: Serve) -> None:
+    serving = serve("--workers", str(WORKERS))
+    workers = all_serving()
+    forker = _parent(workers[0].pid)
+    os.kill(forker, signal.SIGKILL)
+    serving.line("the process that forks the workers has ended")
+    assert all_serving() == workers
+    assert Client(serving.address).call("x")
+    for worker in workers:
+        os.kill(worker.pid, signal.SIGKILL)
+    successors = all_serving(workers)
+    assert forker not in {_parent(worker.pid) for worker in successors}
+    os.kill(_parent(successors[0].pid), signal.SIGKILL)
+    serving.line("the process that forks the workers has ended")
+    assert serving.end() == SUCCESS
+    until(lambda: True if not any(is_running(one.pid) for one in successors) else None)

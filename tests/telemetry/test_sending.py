@@ -19,7 +19,7 @@ from tests.telemetry.spans import by_name, read, spans_of
 from tests.telemetry.test_metrics import opened, scraped
 from toolgate.base.tracing import join_trace, observe, parse_trace
 from toolgate.errors import SettingError
-from toolgate.settings import Settings, TraceSettings, otlp_variables
+from toolgate.settings import Settings, TraceSettings, otlp_variables, service_attributes
 from toolgate.telemetry.traces import Tracer
 from toolgate.testing import FakeReply, fake_service
 
@@ -71,6 +71,7 @@ async def test_what_is_sent_is_what_the_library_of_opentelemetry_sends() -> None
         {
             "deployment.environment": "dev a",
             "service.name": "toolgate",
+            "service.instance.id": service_attributes()["service.instance.id"],
             "service.version": toolgate.__version__,
             "telemetry.sdk.name": "toolgate",
             "telemetry.sdk.language": "python",

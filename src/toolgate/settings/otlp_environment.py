@@ -8,8 +8,10 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 from urllib.parse import unquote
+from uuid import uuid4
 
 from toolgate.settings.folders import current_environment
 
@@ -108,13 +110,24 @@ def otlp_variables(environ: Mapping[str, str] | None = None) -> OtlpVariables:
 
 
 def service_attributes(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Attributes of this process, `service.name` among them: `toolgate`, unless another is said."""
+    """Attributes of this process, those of the environment before those that it gives itself.
+
+    `service.name` is `toolgate`; `service.instance.id` is made at random for each process, such as
+    each of several workers, since the metrics of two must not be taken for those of one:
+    https://opentelemetry.io/docs/specs/semconv/resource/#service
+    """
     environment = current_environment() if environ is None else environ
     attributes = dict(
         _pairs(environment.get("OTEL_RESOURCE_ATTRIBUTES", ""), "OTEL_RESOURCE_ATTRIBUTES")
     )
     name = environment.get("OTEL_SERVICE_NAME") or attributes.get("service.name") or "toolgate"
-    return attributes | {"service.name": name}
+    instance_id = attributes.get("service.instance.id") or _instance_id()
+    return attributes | {"service.name": name, "service.instance.id": instance_id}
+
+
+@cache
+def _instance_id() -> str:
+    return str(uuid4())
 
 
 def _compression(text: str) -> Compression:

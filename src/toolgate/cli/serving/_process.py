@@ -37,7 +37,7 @@ from toolgate.server import stdio as pipe
 from toolgate.settings import Settings
 from toolgate.types import Caller, ServerStatus
 
-__all__ = ["serve", "serve_as_worker", "serve_pipe"]
+__all__ = ["limit_memory", "serve", "serve_as_worker", "serve_pipe"]
 
 log = logging.getLogger(__name__)
 
@@ -161,7 +161,7 @@ async def _serve_as_worker(loaded: Settings, host: str, worker: SupervisedWorker
 @asynccontextmanager
 async def _opened(loaded: Settings) -> AsyncGenerator[tuple[App, TaskGroup]]:
     """A gateway that connects to no server yet, and tasks beside it."""
-    _limit_memory()
+    limit_memory()
     async with (
         open_app(loaded, hold=True, store_wait_s=_STORE_WAIT_S) as app,
         anyio.create_task_group() as tasks,
@@ -174,7 +174,7 @@ async def _opened(loaded: Settings) -> AsyncGenerator[tuple[App, TaskGroup]]:
 
 async def serve_pipe(loaded: Settings) -> None:
     """Serve a gateway on standard input and output."""
-    _limit_memory()
+    limit_memory()
     # Pack code may print before standard output is reserved for the protocol.
     with contextlib.redirect_stdout(sys.stderr):
         async with (
@@ -186,7 +186,7 @@ async def serve_pipe(loaded: Settings) -> None:
             tasks.cancel_scope.cancel()
 
 
-def _limit_memory() -> None:
+def limit_memory() -> None:
     """Save memory; must run before anything of the SDK is imported."""
     give_back_freed_memory()
     defer("mcp", "mcp.server")

@@ -22,6 +22,7 @@ from toolgate.base.run_file import RunFile, WorkerState
 from toolgate.cli.client._http_exchange import working_folder
 from toolgate.cli.client._load_settings import store_url
 from toolgate.cli.client._open_gateway import configuration_of
+from toolgate.cli.serving.workers.forked_processes import ForkServer
 from toolgate.cli.serving.workers.worker_process import WorkerOrders, WorkerProcess
 from toolgate.cli.terminal._context import shared_options
 from toolgate.cli.terminal._ports import refuse_open_access, refuse_port_of_gateway
@@ -130,6 +131,8 @@ class _Supervisor:
         self._port: int = reserved.getsockname()[1]
         self._slots = [_Slot(number) for number in range(1, count + 1)]
         self._processes: set[WorkerProcess] = set()
+        self._forks: ForkServer | None = None
+        self._forks_lock = anyio.Lock()
         self._key = run_file.new_key()
         self._began = utc_now()
         self._run: RunFile | None = None
@@ -190,12 +193,26 @@ class _Supervisor:
             host=self._host,
             key=self._key,
         )
-        worker = await WorkerProcess.start(orders, slot.listener)
+        worker = await WorkerProcess.start(orders, slot.listener, await self._fork_server(tasks))
         self._processes.add(worker)
         tasks.start_soon(self._follow, worker, tasks)
         if self._is_stopping:
             worker.send_signal(signal.SIGTERM)
         return worker
+
+    async def _fork_server(self, tasks: TaskGroup) -> ForkServer:
+        """What forks the workers; a new one if there is none that can."""
+        async with self._forks_lock:
+            if self._forks is None or self._forks.has_ended:
+                self._forks = await ForkServer.start()
+                tasks.start_soon(self._forks.follow)
+            return self._forks
+
+    def _take_new_code(self) -> None:
+        """Have the next workers run the code that is installed now."""
+        if self._forks is not None:
+            self._forks.retire()
+            self._forks = None
 
     async def _follow(self, worker: WorkerProcess, tasks: TaskGroup) -> None:
         await worker.follow(partial(self._answer, tasks))
@@ -247,6 +264,7 @@ class _Supervisor:
         """Replace the workers one after the other; each serves until its successor does."""
         self._is_rolling = True
         log.info("restarting the workers one by one")
+        self._take_new_code()
         try:
             for slot in self._slots:
                 if not await self._replace(slot, tasks):

@@ -1,12 +1,8 @@
-"""A worker: a gateway that serves a port together with others, under a supervisor.
-
-`python -m toolgate.cli.serving.workers.worker FD` runs one; its orders come over the socket FD.
-"""
+"""A worker: a gateway that serves a port together with others, under a supervisor."""
 
 import logging
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +14,7 @@ from toolgate.cli.terminal._context import SharedOptions, set_shared_options
 from toolgate.cli.terminal._exit import ANY_ERROR, replace_unencodable, report
 from toolgate.types import Json, json_object
 
-__all__ = ["SupervisedWorker", "main"]
+__all__ = ["SupervisedWorker", "work"]
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +25,7 @@ _METRICS_TIMEOUT_S = 3.0
 class SupervisedWorker:
     """What the gateway in this process needs to know of the others, and how it tells them."""
 
-    def __init__(self, channel: WorkerChannel, orders: Json) -> None:
+    def __init__(self, channel: WorkerChannel, orders: Json, listener: socket.socket) -> None:
         self.number: int = orders["number"]
         """Number of this worker, from 1."""
         self.count: int = orders["count"]
@@ -40,7 +36,7 @@ class SupervisedWorker:
         """Whether clients may connect before its servers are connected."""
         self.key: str = orders["key"]
         """Shown by relays and commands of the same user."""
-        self.listener = socket.socket(fileno=orders["listener"])
+        self.listener = listener
         """Socket on the port of all workers."""
         self.listener.setblocking(False)
         self.listener.set_inheritable(False)
@@ -98,12 +94,18 @@ class SupervisedWorker:
         await self._channel.send("metrics", id=request, text=text)
 
 
-def main(descriptor: int) -> int:
-    """Serve until the supervisor says otherwise; gives the exit status."""
+def work(channel_fd: int, listener_fd: int) -> int:
+    """Serve until the supervisor says otherwise; gives the exit status.
+
+    Args:
+        channel_fd: Socket over which orders come.
+        listener_fd: Socket on the port of all workers.
+    """
     replace_unencodable()
     verbose = 0
     try:
-        end = socket.socket(fileno=descriptor)
+        listener = socket.socket(fileno=listener_fd)
+        end = socket.socket(fileno=channel_fd)
         end.set_inheritable(False)
         channel = WorkerChannel(end)
         orders = channel.read_first()
@@ -111,7 +113,8 @@ def main(descriptor: int) -> int:
         verbose = options.verbose
         set_shared_options(options)
         process = import_module("toolgate.cli.serving._process")
-        return int(process.serve_as_worker(orders["host"], SupervisedWorker(channel, orders)))
+        worker = SupervisedWorker(channel, orders, listener)
+        return int(process.serve_as_worker(orders["host"], worker))
     except ANY_ERROR as error:
         return report(error, verbose=verbose)
 
@@ -125,7 +128,3 @@ def _options(sent: Json) -> SharedOptions:
         dev=sent["dev"],
         verbose=sent["verbose"],
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1])))

@@ -1,17 +1,15 @@
 """A worker as its supervisor sees it: a process, and the messages to and from it."""
 
-import contextlib
 import signal
 import socket
-import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
 from time import monotonic
 
 import anyio
-from anyio.abc import Process
 
 from toolgate.cli.serving.workers.channel import WorkerChannel
+from toolgate.cli.serving.workers.forked_processes import ForkedProcess, ForkServer
 from toolgate.cli.terminal._context import shared_options
 from toolgate.types import Json
 
@@ -44,7 +42,9 @@ class WorkerOrders:
 class WorkerProcess:
     """A worker that was started."""
 
-    def __init__(self, orders: WorkerOrders, process: Process, channel: WorkerChannel) -> None:
+    def __init__(
+        self, orders: WorkerOrders, process: ForkedProcess, channel: WorkerChannel
+    ) -> None:
         self.number = orders.number
         """Its number, from 1."""
         self.address = ""
@@ -58,7 +58,9 @@ class WorkerProcess:
         self._serves_since: float | None = None
 
     @classmethod
-    async def start(cls, orders: WorkerOrders, listener: socket.socket) -> "WorkerProcess":
+    async def start(
+        cls, orders: WorkerOrders, listener: socket.socket, forks: ForkServer
+    ) -> "WorkerProcess":
         """Start a worker that serves what connects to `listener`.
 
         Raises:
@@ -66,23 +68,12 @@ class WorkerProcess:
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            process = await anyio.open_process(
-                [
-                    sys.executable,
-                    *("-m", "toolgate.cli.serving.workers.worker"),
-                    str(theirs.fileno()),
-                ],
-                stdin=None,
-                stdout=None,
-                stderr=None,
-                pass_fds=(theirs.fileno(), listener.fileno()),
-                start_new_session=True,  # Ctrl-C reaches the supervisor alone
-            )
+            process = await forks.fork(theirs, listener)
         channel = WorkerChannel(ours)
         await channel.open()
         options = asdict(shared_options())
         options["config"] = str(options["config"]) if options["config"] else None
-        await channel.send("serve", **asdict(orders), listener=listener.fileno(), options=options)
+        await channel.send("serve", **asdict(orders), options=options)
         return cls(orders, process, channel)
 
     @property
@@ -120,12 +111,11 @@ class WorkerProcess:
 
     def end_at_once(self) -> None:
         """End it without its consent; without effect once it has ended."""
-        with contextlib.suppress(ProcessLookupError):
-            if self._process.returncode is None:
-                self._process.kill()
+        self.send_signal(signal.SIGKILL)
 
     def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal; without effect once it has ended."""
-        with contextlib.suppress(ProcessLookupError):
-            if self._process.returncode is None:
-                self._process.send_signal(number)
+        if self._process.returncode is None:
+            self._process.send_signal(number)
+        else:  # what could signal it has ended; a worker that is told nothing any more ends
+            self._channel.close()

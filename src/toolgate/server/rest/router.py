@@ -1,7 +1,9 @@
 """All routes of the REST API, and the choice of one for a request."""
 
 from collections import defaultdict
+from functools import cache
 
+import anyio.to_thread
 from starlette.exceptions import HTTPException
 from starlette.routing import Route, Router
 
@@ -38,6 +40,12 @@ _document = Routes()
 @_document.get("openapi.json")
 async def openapi(_call: Call) -> Json:
     """Describe this API as a document of OpenAPI 3.1."""
+    return await anyio.to_thread.run_sync(_openapi_once)
+
+
+@cache
+def _openapi_once() -> Json:
+    """The document; making it takes a tenth of a CPU second, in which other requests go on."""
     return openapi_document(ROUTES)
 
 

@@ -35,6 +35,7 @@ LONG_NAMES = (
     "programs",
     "scale",
     "soak",
+    "tail",
     "token_estimate",
 )
 """Run when named: they take long, or want data that does not come along."""

@@ -14,20 +14,20 @@ from benchmarks._report import Report, print_all, run
 from tests.postgres import PostgresServer
 
 FOLDER = Path(benchmarks.__file__).parent
-PROGRAMS = {"document_questions", "menu_server"}
-"""One wants documents that do not come along; one is a server that others start."""
+PROGRAMS = {"document_questions", "menu_server", "server_farm"}
+"""One wants documents that do not come along; the others are servers."""
 
 
 @pytest.mark.real
 @pytest.mark.no_cover  # measuring coverage doubles the time, and these tests assert no behaviour
-@pytest.mark.parametrize("name", sorted({*NAMES, *LONG_NAMES} - {"soak"}))
+@pytest.mark.parametrize("name", sorted({*NAMES, *LONG_NAMES} - {"soak", "tail"}))
 def test_the_quick_form_of_each_benchmark_gives_its_tables(
     name: str,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     postgres: PostgresServer,
 ) -> None:
-    """`soak` has a test of its own, in `tests/soak`."""
+    """`soak` and `tail` have tests of their own, in `tests/soak` and `test_tail.py`."""
     monkeypatch.setattr(_stores, "running_server", lambda: nullcontext(postgres))
 
     report = run(import_module(f"benchmarks.{name}").measure, quick=True)

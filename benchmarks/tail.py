@@ -1,0 +1,279 @@
+"""Waiting times with servers that are slow, dead or flap, and what remains under overload.
+
+    python -m benchmarks tail [--quick] [--json]
+
+A gateway has 200 servers over HTTP: 120 healthy ones, 50 that take a second for each call, 20
+whose port is closed and 10 that flap. Three times follow: the most calls that it answers for many
+clients at once; half as many calls by 300 clients, while others call what is slow, dead or flaps,
+search and read the API's description; and twice as many calls as it can answer.
+"""
+
+import asyncio
+import json
+import random
+import sys
+import tempfile
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from benchmarks._report import Report, Target, main
+from benchmarks.vendored.gateway_bench import Mcp, parse
+from tests.real.processes import RunningGateway, free_port, gateway, listening
+
+__all__ = ["Load", "Scene", "Tail", "run_tail"]
+
+DEADLINE_S = 15.0
+"""Seconds after which a call counts as hung; a dead server is given up earlier."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """Which servers and clients there are, and for how long."""
+
+    healthy: int = 120
+    slow: int = 50
+    dead: int = 20
+    flapping: int = 10
+    clients: int = 300
+    """At once; a sixth of them call what is slow, dead or flaps."""
+    seconds: float = 15.0
+    """For each of the three times."""
+
+
+@dataclass(kw_only=True)
+class Load:
+    """What came of the calls of one time."""
+
+    seconds: float = 0.0
+    latencies_s: list[float] = field(default_factory=list[float])
+    """Of the answered calls to healthy servers."""
+    refused: int = 0
+    """Calls that were refused because of overload, all with `Retry-After`."""
+    failed: Counter[str] = field(default_factory=Counter[str])
+    """Other calls to healthy servers, by what was said."""
+
+    @property
+    def rate(self) -> float:
+        """Answered calls to healthy servers in a second."""
+        return len(self.latencies_s) / self.seconds
+
+    def quantile_ms(self, share: float) -> float:
+        """The time in which this share of them was answered."""
+        ordered = sorted(self.latencies_s)
+        return 1000 * ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tail:
+    """What a run came to."""
+
+    peak: Load
+    half: Load
+    double: Load
+    stall: dict[str, Any] | None
+    """The worst stall of the event loop after the start, as the gateway tells."""
+
+
+class _Crowd:
+    """Clients that call healthy servers at a rate that they share."""
+
+    def __init__(self, url: str, scene: Scene) -> None:
+        self._url = url
+        self._scene = scene
+
+    async def call(self, clients: int, seconds: float, rate: float | None) -> Load:
+        """Call for some seconds.
+
+        Args:
+            clients: How many, each with a connection of its own, in both eras.
+            seconds: How long.
+            rate: Calls a second that are begun by all; None: each client calls without a pause.
+        """
+        load = Load()
+        opened = [Mcp(self._url, "legacy" if n % 2 else "modern") for n in range(clients)]
+        await asyncio.gather(*(client.start() for client in opened))
+        began = monotonic()
+        pause_s = 0.0 if rate is None else clients / rate
+        await asyncio.gather(
+            *(self._keep_calling(load, one, began + seconds, pause_s) for one in opened)
+        )
+        load.seconds = monotonic() - began
+        for client in opened:
+            client.c.close()
+        return load
+
+    async def _keep_calling(self, load: Load, client: Mcp, end: float, pause_s: float) -> None:
+        dice = random.Random(id(client))
+        due = monotonic() + dice.random() * pause_s
+        while (now := monotonic()) < end:
+            if now < due:  # an open loop: a late answer delays no later call more than itself
+                await asyncio.sleep(due - now)
+            due = max(due + pause_s, monotonic() - pause_s)
+            name = f"healthy{dice.randrange(self._scene.healthy)}__echo"
+            began = monotonic()
+            wait_s = await _call(load, client, name)
+            if wait_s is None:
+                load.latencies_s.append(monotonic() - began)
+            elif wait_s:
+                await asyncio.sleep(min(wait_s, max(0.0, end - monotonic())))
+
+    async def disturb(self, number: int, end: float) -> None:
+        """Call what is slow, dead or flaps, and search, until a time."""
+        dice, client = random.Random(number), Mcp(self._url, "modern")
+        kinds = [("slow", self._scene.slow), ("dead", self._scene.dead)]
+        kinds.append(("flapping", self._scene.flapping))
+        while monotonic() < end:
+            kind, count = dice.choice(kinds)
+            arguments: dict[str, Any] = {"text": "x"}
+            name = f"{kind}{dice.randrange(count)}__echo"
+            if dice.random() < 0.1:
+                name, arguments = "tool_discovery", {"query": "echo a text"}
+            with suppress(RuntimeError, OSError, EOFError):
+                await client.call("tools/call", {"name": name, "arguments": arguments})
+            await asyncio.sleep(dice.random())
+        client.c.close()
+
+
+async def _call(load: Load, client: Mcp, name: str) -> float | None:
+    """None: it was answered; else the seconds that the gateway asks to wait."""
+    params: dict[str, Any] = {"name": name, "arguments": {"text": "x"}}
+    body, headers = _request(client, params)
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            status, received, text = await _post(client, body, headers)
+    except (OSError, EOFError, TimeoutError) as error:
+        load.failed[type(error).__name__] += 1
+        client.c.close()
+        return 0.0
+    if status == 503 and "retry-after" in received:
+        load.refused += 1
+        return float(received["retry-after"])
+    message = parse(received, text) or {}
+    if message.get("result", {}).get("content") == [{"type": "text", "text": "x"}]:
+        return None
+    load.failed[text.decode(errors="replace")[:200]] += 1
+    return 0.0
+
+
+async def _post(
+    client: Mcp, body: bytes, headers: dict[str, str]
+) -> tuple[int, dict[str, str], bytes]:
+    """Send; once more on a fresh connection where a kept one was closed, as HTTP clients do."""
+    is_kept = client.c.r is not None
+    try:
+        return await client.c.post(body, headers)
+    except (ConnectionError, asyncio.IncompleteReadError):
+        client.c.close()
+        if not is_kept:
+            raise
+    return await client.c.post(body, headers)
+
+
+def _request(client: Mcp, params: dict[str, Any]) -> tuple[bytes, dict[str, str]]:
+    """Body and headers of a call, as the generator of the other benchmarks sends it."""
+    if client.era == "modern":
+        prefix = "io.modelcontextprotocol/"
+        params["_meta"] = {
+            f"{prefix}protocolVersion": "2026-07-28",
+            f"{prefix}clientCapabilities": {},
+            f"{prefix}clientInfo": {"name": "tail", "version": "1"},
+        }
+    message = {"jsonrpc": "2.0", "id": next(client.ids), "method": "tools/call", "params": params}
+    return json.dumps(message).encode(), client.headers("tools/call", params["name"])
+
+
+def run_tail(folder: Path, scene: Scene) -> Tail:
+    """Run all three times."""
+    port, closed = free_port(), free_port()
+    servers: dict[str, Any] = {}
+    for kind in ("healthy", "slow", "flapping"):
+        for number in range(getattr(scene, kind)):
+            servers[f"{kind}{number}"] = {"url": f"http://127.0.0.1:{port}/{kind}/{number}"}
+    for number in range(scene.dead):
+        servers[f"dead{number}"] = {"url": f"http://127.0.0.1:{closed}/dead/{number}"}
+    command = (sys.executable, "-m", "benchmarks.server_farm", str(port))
+    with (
+        listening(command, port, log=folder / "farm.log"),
+        gateway(folder / "gateway", servers, {"mode": "all"}) as running,
+    ):
+        running.wait_ready(*(name for name in servers if name.startswith(("healthy", "slow"))))
+        return asyncio.run(_times(running, scene))
+
+
+async def _times(running: RunningGateway, scene: Scene) -> Tail:
+    crowd = _Crowd(running.url, scene)
+    peak = await crowd.call(64, scene.seconds, None)
+    end = monotonic() + scene.seconds
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(asyncio.to_thread(running.page, "/api/v1/openapi.json"))
+        for number in range(scene.clients // 6):
+            tasks.create_task(crowd.disturb(number, end))
+        half = await crowd.call(scene.clients * 5 // 6, scene.seconds, peak.rate / 2)
+    double = await crowd.call(scene.clients, scene.seconds, 2 * peak.rate)
+    told = await asyncio.to_thread(running.get, "/api/v1/diagnostics")
+    return Tail(peak=peak, half=half, double=double, stall=told["event_loop"]["worst_stall"])
+
+
+def measure(quick: bool) -> Report:
+    """Run, and compare with what was promised."""
+    scene = Scene(seconds=3.0) if quick else Scene()
+    with tempfile.TemporaryDirectory() as folder:
+        tail = run_tail(Path(folder), scene)
+    rows = [
+        {
+            "time": name,
+            "calls/s": load.rate,
+            "p50 ms": load.quantile_ms(0.5),
+            "p99 ms": load.quantile_ms(0.99),
+            "refused": load.refused,
+            "failed": load.failed.total(),
+        }
+        for name, load in (
+            ("as many as it answers", tail.peak),
+            ("half as many, with disturbance", tail.half),
+            ("twice as many", tail.double),
+        )
+    ]
+    stall = tail.stall or {"seconds": 0.0, "cpu_s": 0.0, "stack": ""}
+    return Report(
+        name="tail",
+        title=(
+            f"Calls of {scene.healthy} healthy servers beside {scene.slow} slow, {scene.dead} dead"
+            f" and {scene.flapping} flapping ones, {scene.clients} clients"
+        ),
+        rows=rows,
+        targets=(
+            Target(
+                what="p99 as a multiple of p50 at half the capacity",
+                measured=tail.half.quantile_ms(0.99) / tail.half.quantile_ms(0.5),
+                limit=3,
+            ),
+            Target(
+                what="calls/s at twice the capacity, as a share of the most",
+                measured=tail.double.rate / tail.peak.rate,
+                limit=0.9,
+                at_least=True,
+            ),
+            Target(
+                what="worst stall of the event loop, ms of CPU time",
+                measured=stall["cpu_s"] * 1000,
+                limit=20,
+            ),
+        ),
+        notes=(
+            f"Worst stall: {stall['seconds'] * 1000:.0f} ms. It ran: {stall['stack'][-600:]}",
+            *(
+                f"{count} failed: {text}"
+                for load in (tail.peak, tail.half, tail.double)
+                for text, count in load.failed.most_common(3)
+            ),
+        ),
+    )
+
+
+if __name__ == "__main__":
+    main("tail", measure)

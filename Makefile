@@ -84,7 +84,7 @@ scale: $(DEV) ## search over 600 to 1,000,000 tools: make scale DATA=FOLDER, wit
 	@test -d "$(DATA)/tools" || { echo "Say where the data sets are: make scale DATA=FOLDER" >&2; exit 2; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.scale "$(DATA)/tools" $(ARGS)
 
-soak: $(DEV) ## 100,000 calls with killed servers and reconnecting clients; takes a while
+soak: $(DEV) ## 1,000,000 calls to three replicas with killed servers and changed settings; takes hours
 	$(BIN)/python -m benchmarks.soak $(ARGS)
 
 fuzz: $(DEV) ## attack a gateway with machine-made inputs: make fuzz ARGS="--count 1000000"

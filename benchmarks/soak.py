@@ -1,12 +1,14 @@
-"""A long run: many calls, killed servers, clients that come and go; nothing may pile up.
+"""A long run: many calls, killed servers, changed settings, clients that come and go.
 
-    python -m benchmarks.soak [--calls 100000] [--kills 200] [--clients 20] [--quick] [--json]
+    python -m benchmarks.soak [--calls 1000000] [--kills 1000] [--changes 50] [--replicas 3]
+                              [--clients 20] [--quick] [--json]
 
-Six stdio servers and one over HTTP are killed in turn, while clients of both eras call tools of all
-of them and reconnect all the time. A call may fail with a reason while its server is away; it may
-never hang, and no client may notice more than that. Afterwards the gateway must have the same
-children, the same descriptors, and the memory that it had when it was warm; the report says what
-the memory consists of.
+Replicas over one PostgreSQL have six stdio servers each and one over HTTP in common. These are
+killed in turn, and the configuration is changed while clients of both eras call tools of all of
+them and reconnect all the time, to any replica. A call may fail with a reason while its server is
+away; it may never hang, and no client may notice more than that. Afterwards each replica must have
+the same children, the same descriptors, and the memory that it had when it was warm, and the audit
+must have an intent and an outcome of each call; the report says what the memory consists of.
 """
 
 import asyncio
@@ -15,11 +17,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
 import psutil
@@ -29,6 +32,8 @@ from benchmarks._load import own_rss_mb
 from benchmarks._memory_probe import CAUSES, MemoryProbe
 from benchmarks._report import Report, Target, parser_of, print_all, run
 from benchmarks.vendored.gateway_bench import Mcp
+from tests.limits import HANG_S
+from tests.postgres import PostgresServer, running_server
 from tests.real.processes import (
     PROBE_SERVER,
     RunningGateway,
@@ -53,6 +58,13 @@ REASONS = ("nothing was sent", "may have run", "did not answer", "No connection 
 VANISHING = 0.1
 """Share of clients that go without ending their session, which the gateway keeps for half an hour;
 the clients of the SDKs end it."""
+
+EXTRA = "extra"
+"""A server that changes of the configuration add and remove."""
+
+FIGURES = ("descriptors", "threads", "rss_mb")
+AUDIT_MB = 100_000
+"""Megabytes: more than two records of each of a million calls take."""
 
 WARM_UP = 0.1
 GROWTH = 1.10
@@ -94,23 +106,36 @@ class Found:
     connections: int
     """Connections that clients made."""
 
+    changes: int
+    """Configurations that were applied."""
+
+    unaudited: int
+    """Answered calls without both of their records."""
+
     longest_s: float
     """The longest call."""
 
     wall_s: float
     """How long it took."""
 
-    warm: Standing
-    """After the first tenth."""
+    warm: tuple[Standing, ...]
+    """Each replica after the first tenth."""
 
-    end: Standing
-    """After all of it."""
+    end: tuple[Standing, ...]
+    """Each replica after all of it."""
 
 
 def soak(
-    folder: Path, *, calls: int, kills: int, clients: int, limit_s: float = float("inf")
+    folder: Path,
+    *,
+    calls: int,
+    kills: int,
+    clients: int,
+    changes: int = 0,
+    replicas: int = 1,
+    limit_s: float = float("inf"),
 ) -> Found:
-    """Run; fewer calls and kills when the time is over before."""
+    """Run; fewer calls, kills and changes when the time is over before."""
     port = free_port()
     python, script = PROBE_SERVER
     servers: dict[str, Any] = {
@@ -127,11 +152,17 @@ def soak(
             net.callback(process.kill)  # it would wait for its open streams
 
         start_http()
-        probe = MemoryProbe(folder)
-        running = stack.enter_context(
-            gateway(folder / "gateway", servers, {"mode": "all"}, probe.env)
-        )
-        running.wait_ready(*servers)
+        store = stack.enter_context(running_server())
+        url = store.new_database()
+        settings = {"mode": "all", "store": {"url": url, "audit_max_mb": AUDIT_MB}}
+        fleet: list[_Replica] = []
+        for number in range(replicas):
+            place = folder / f"replica{number}"
+            place.mkdir()
+            probe = MemoryProbe(place)
+            running = stack.enter_context(gateway(place / "gateway", servers, settings, probe.env))
+            running.wait_ready(*servers)
+            fleet.append(_Replica(running, probe, running.config.read_text("utf-8")))
 
         def kill(turn: int) -> bool:
             """Kill one that lives; False when it is not back yet."""
@@ -139,53 +170,114 @@ def soak(
                 net.close()
                 start_http()
                 return True
-            for child in psutil.Process(running.run.pid).children(recursive=True):
+            pid = fleet[turn % len(fleet)].running.run.pid
+            for child in psutil.Process(pid).children(recursive=True):
                 with suppress(psutil.Error):
                     if child.cmdline()[-2:] == ["echo", VICTIMS[turn % len(VICTIMS)]]:
                         child.kill()
                         return True
             return False
 
-        return _run(
-            running, probe, servers, kill, calls=calls, kills=kills, clients=clients, end=limit_s
+        work = _Work(calls=calls, kills=kills, changes=changes, clients=clients)
+        found = _run(fleet, servers, kill, work, limit_s)
+        return replace(found, unaudited=found.calls - _audited(store, url))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """How much there is to do."""
+
+    calls: int
+    kills: int
+    changes: int
+    clients: int
+
+
+@dataclass(frozen=True)
+class _Replica:
+    """A gateway, and its configuration as it was at the start."""
+
+    running: RunningGateway
+    probe: MemoryProbe
+    configuration: str
+
+    def change(self, turn: int) -> None:
+        """Give it another configuration: with a further server, or as it was."""
+        extra = f'\n[server.{EXTRA}]\nurl = "http://127.0.0.1:9/mcp"\nenabled = false\n'
+        text = self.configuration + (extra if turn % 2 == 0 else "")
+        self.running.config.write_text(text, encoding="utf-8")
+        wait_until(
+            lambda: True if (EXTRA in self.running.servers()) == (turn % 2 == 0) else None,
+            within_s=HANG_S,
+            what="the new configuration",
         )
 
 
 def _run(
-    running: RunningGateway,
-    probe: MemoryProbe,
+    fleet: Sequence[_Replica],
     servers: Mapping[str, Any],
-    kill: Any,
-    *,
-    calls: int,
-    kills: int,
-    clients: int,
-    end: float,
+    kill: Callable[[int], bool],
+    work: _Work,
+    limit_s: float,
 ) -> Found:
     began = time.monotonic()
-    crowd = _Crowd(running.url, sorted(servers))
-    first = int(calls * WARM_UP)
-    asyncio.run(crowd.work(first, max(1, int(kills * WARM_UP)), kill, clients, began + end * 0.2))
-    warm = _standing(running, probe, servers)
-    rest = kills - crowd.kills
-    asyncio.run(crowd.work(calls - crowd.calls, rest, kill, clients, began + end))
+    crowd = _Crowd([replica.running.url for replica in fleet], sorted(servers))
+    # An even number of changes leaves each configuration as it was.
+    every = max(1, work.kills // (work.changes + work.changes % 2)) if work.changes else 0
+    made = 0
+
+    def disturb(turn: int) -> bool:
+        nonlocal made
+        if every and turn % every == 0:
+            for replica in fleet:
+                replica.change(made)
+            made += 1
+        return kill(turn)
+
+    first = int(work.calls * WARM_UP)
+    kills = max(1, int(work.kills * WARM_UP))
+    asyncio.run(crowd.work(first, kills, disturb, work.clients, began + limit_s * 0.2))
+    warm = tuple(_standing(replica, servers) for replica in fleet)
+    left = work.calls - crowd.calls, work.kills - crowd.kills
+    asyncio.run(crowd.work(*left, disturb, work.clients, began + limit_s))
+    if made % 2:
+        for replica in fleet:
+            replica.change(made)
+        made += 1
     return Found(
         calls=crowd.calls,
         failed=dict(crowd.failed.most_common()),
         kills=crowd.kills,
         connections=crowd.connections,
+        changes=made,
+        unaudited=0,
         longest_s=round(crowd.longest_s, 3),
         wall_s=round(time.monotonic() - began, 1),
         warm=warm,
-        end=_standing(running, probe, servers, like=warm),
+        end=tuple(
+            _standing(replica, servers, like=before)
+            for replica, before in zip(fleet, warm, strict=True)
+        ),
+    )
+
+
+def _audited(store: PostgresServer, url: str) -> int:
+    """Calls of which the audit has an intent and a good outcome."""
+    database = urlsplit(url).path.removeprefix("/")
+    return store.count(
+        "SELECT count(*) FROM audit AS begun"
+        " JOIN audit AS ended ON ended.parent_id = begun.record_id"
+        " WHERE begun.phase = 'intent' AND ended.phase = 'outcome' AND ended.status = 'ok'"
+        " AND begun.action = 'call'",
+        database,
     )
 
 
 class _Crowd:
     """Clients that call, leave, come back."""
 
-    def __init__(self, url: str, servers: list[str]) -> None:
-        self._url = url
+    def __init__(self, urls: list[str], servers: list[str]) -> None:
+        self._urls = urls
         self._servers = servers
         self.calls = 0
         self.kills = 0
@@ -212,7 +304,7 @@ class _Crowd:
         era = "modern" if number % 2 else "legacy"
         dice = random.Random(number)
         while time.monotonic() < self._until:
-            client = Mcp(self._url, era)
+            client = Mcp(dice.choice(self._urls), era)
             await client.start()
             self.connections += 1
             try:
@@ -258,14 +350,11 @@ async def _leave(client: Mcp, *, vanishes: bool) -> None:
 
 
 def _standing(
-    running: RunningGateway,
-    probe: MemoryProbe,
-    servers: Mapping[str, Any],
-    like: Standing | None = None,
+    replica: _Replica, servers: Mapping[str, Any], like: Standing | None = None
 ) -> Standing:
     """What is held once all servers are up again and the clients' connections are gone."""
-    running.wait_ready(*servers)
-    process = psutil.Process(running.run.pid)
+    replica.running.wait_ready(*servers)
+    process = psutil.Process(replica.running.run.pid)
 
     def look() -> Standing | None:
         seen = _seen(process, {})
@@ -274,7 +363,7 @@ def _standing(
 
     with suppress(AssertionError):
         wait_until(look, within_s=30, what="quiet")
-    report = probe.take(process.pid)
+    report = replica.probe.take(process.pid)
     return _seen(process, {cause: report[key] / 2**20 for cause, key in CAUSES.items()})
 
 
@@ -303,7 +392,16 @@ def faults(found: Found) -> list[str]:
         for reason, count in found.failed.items()
         if reason not in REASONS
     ]
-    warm, end = found.warm, found.end
+    if found.unaudited > 0:
+        said.append(f"{found.unaudited} calls lack one of their audit records")
+    for warm, end in zip(found.warm, found.end, strict=True):
+        said += _growth(warm, end)
+    return said
+
+
+def _growth(warm: Standing, end: Standing) -> list[str]:
+    """What a replica holds more than when it was warm."""
+    said: list[str] = []
     if end.children != warm.children:
         said.append(f"other children than before: {end.children} instead of {warm.children}")
     if end.descriptors > warm.descriptors:
@@ -317,41 +415,39 @@ def faults(found: Found) -> list[str]:
     return said
 
 
-def measure(quick: bool, calls: int = 100_000, kills: int = 200, clients: int = 20) -> Report:
+LONG = _Work(calls=1_000_000, kills=1_000, changes=50, clients=20)
+REPLICAS = 3
+
+
+def measure(quick: bool, work: _Work = LONG, replicas: int = REPLICAS) -> Report:
     """Run, and report what piled up.
 
     Args:
-        quick: A fiftieth of the calls and kills.
-        calls: How many.
-        kills: Of servers, one after the other.
-        clients: At once.
+        quick: A five-hundredth of the work.
+        work: How much there is to do.
+        replicas: Gateways over one database.
     """
     if quick:
-        calls, kills = calls // 50, kills // 50
+        work = _Work(calls=work.calls // 500, kills=work.kills // 500, changes=2, clients=20)
     with tempfile.TemporaryDirectory() as folder:
-        outcome = soak(Path(folder), calls=calls, kills=kills, clients=clients)
+        outcome = soak(Path(folder), **asdict(work), replicas=replicas)
     wrong = faults(outcome)
+    rows = [
+        {"replica": number, "what": name, "warm": of_warm, "end": of_end}
+        for number, (warm, end) in enumerate(zip(outcome.warm, outcome.end, strict=True), 1)
+        for name, of_warm, of_end in (
+            *((name, getattr(warm, name), getattr(end, name)) for name in FIGURES),
+            *((f"MB of {one}", mb, end.memory_mb[one]) for one, mb in warm.memory_mb.items()),
+        )
+    ]
     return Report(
         name="soak",
         title=(
             f"{outcome.calls:,} calls, {sum(outcome.failed.values())} failed with a reason, "
-            f"{outcome.kills} kills, {outcome.connections} connections, "
+            f"{outcome.kills} kills, {outcome.changes} changes, {outcome.connections} connections, "
             f"longest call {outcome.longest_s:g} s, {outcome.wall_s:g} s in all"
         ),
-        rows=[
-            *(
-                {
-                    "what": name,
-                    "warm": getattr(outcome.warm, name),
-                    "end": getattr(outcome.end, name),
-                }
-                for name in ("descriptors", "threads", "rss_mb")
-            ),
-            *(
-                {"what": f"MB of {cause}", "warm": warm_mb, "end": outcome.end.memory_mb[cause]}
-                for cause, warm_mb in outcome.warm.memory_mb.items()
-            ),
-        ],
+        rows=rows,
         targets=(Target(what="faults", measured=len(wrong), limit=0),),
         notes=(
             *(f"{count} failed: {reason}" for reason, count in outcome.failed.items()),
@@ -362,12 +458,10 @@ def measure(quick: bool, calls: int = 100_000, kills: int = 200, clients: int = 
 
 if __name__ == "__main__":
     parser = parser_of("soak")
-    parser.add_argument("--calls", type=int, default=100_000)
-    parser.add_argument("--kills", type=int, default=200)
-    parser.add_argument("--clients", type=int, default=20)
+    for name, number in (asdict(LONG) | {"replicas": REPLICAS}).items():
+        parser.add_argument(f"--{name}", type=int, default=number)
     given = parser.parse_args()
-    report = run(
-        lambda quick: measure(quick, given.calls, given.kills, given.clients), quick=given.quick
-    )
+    wanted = _Work(**{name: getattr(given, name) for name in asdict(LONG)})
+    report = run(lambda quick: measure(quick, wanted, given.replicas), quick=given.quick)
     print_all([lambda: report], as_json=given.json)
     sys.exit(not all(target.met for target in report.targets))

@@ -32,6 +32,15 @@ class PostgresServer:
         with psycopg.connect(self.url(database), autocommit=True) as connection:
             connection.execute(statement.encode())
 
+    def count(self, statement: str, database: str) -> int:
+        """The one number that a statement gives."""
+        import psycopg
+
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            row = connection.execute(statement.encode()).fetchone()
+        assert row is not None
+        return int(row[0])
+
     def new_schema(self) -> str:
         """Address of a new, empty schema; much cheaper than a database, and as good as one."""
         name = f"test_{next(self.numbers)}"

@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.conftest import Run, Serve, run_files
 from tests.limits import HANG_S
+from tests.server.http_gateway import headers_for, modern
 
 pytestmark = [
     pytest.mark.real,
@@ -96,3 +97,59 @@ def test_after_five_wrong_codes_only_the_console_decides(
     assert "5 wrong codes" in answer
     rejected = toolgate("approvals", "reject", approval)
     assert rejected.returncode == 0, "declining needs no code"
+
+
+def test_an_agent_with_a_token_of_its_own_gets_around_no_approval(
+    serve: Serve, toolgate: Run, folder: Path
+) -> None:
+    """It has a shell, its own token and Toolgate's documentation; nothing of the approver's."""
+    settings = folder / "toolgate.toml"
+    guard = '[[guard]]\ntools = ["small:echo"]\napprover = "admin"\n'
+    settings.write_text(f'auth = "required"\n{settings.read_text("utf-8")}{guard}', "utf-8")
+    secret, boss = (
+        "Bearer "
+        + json.loads(toolgate("tokens", "create", role, "--role", role, "--json").stdout)["token"]
+        for role in ("member", "admin")
+    )
+    gateway = serve()
+    gateway.line("small")
+    api = f"{gateway.address}/api/v1"
+    execute = {"toolKey": "small:echo", "arguments": {"text": "hi"}}
+    status, refusal = request(f"{api}/execute", execute, Authorization=secret)
+    assert status == 403
+    approval = json.loads(refusal)["error"]["approval"]["id"]
+
+    # It claims to be a client with a person in front of it, and answers in that person's place.
+    client = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}}}
+    named = {"name": "small__echo", "arguments": execute["arguments"]}
+    yes = {"approval": {"action": "accept", "content": {"approve": True}}}
+    for answer in (
+        {},
+        {"inputResponses": yes},
+        {"inputResponses": yes, "requestState": approval},
+    ):
+        call = modern("tools/call", named | answer)
+        call["params"]["_meta"] |= client
+        headers = {**headers_for(call), "Authorization": secret}
+        assert "größer" not in request(f"{gateway.address}/mcp", call, **headers)[1]
+    # It asks for the code, guesses it, and takes away what stands in its way.
+    _, shown = request(f"{api}/approvals/{approval}", Authorization=secret)
+    assert json.loads(shown)["code"] is None
+    for path, body in {
+        f"approvals/{approval}/approve": {"code": "AAAA-AAAA"},
+        "guards": {"tools": ["small:echo"], "approver": "user"},
+        "tokens": {"name": "second", "role": "admin"},
+        "permissions": {"rule": "right=approve", "subject": "user:member", "effect": "allow"},
+        "servers": {"name": "copy", "command": "true"},
+        "servers/small/disable": {},
+    }.items():
+        assert request(f"{api}/{path}", body, Authorization=secret)[0] in {400, 403, 404}, path
+    # It looks at the console as if it were a browser.
+    for headers in ({"Authorization": secret}, {"Sec_Fetch_Site": "none"}):
+        _, page = request(f"{gateway.address}/console/approvals", **headers)
+        assert "--code" not in page
+    assert request(f"{api}/execute", execute, Authorization=secret)[0] == 403
+
+    approved = request(f"{api}/approvals/{approval}/approve", {}, Authorization=boss)
+    assert approved[0] == 200, approved[1]
+    assert request(f"{api}/execute", execute, Authorization=secret)[0] == 200

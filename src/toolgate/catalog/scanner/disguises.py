@@ -1,4 +1,4 @@
-"""Texts that people skip and models read: leetspeak, letters set apart, percent-encoding."""
+"""Texts that people skip and models read: leetspeak, letters set apart, marks inside words."""
 
 import re
 from collections.abc import Iterator
@@ -19,8 +19,19 @@ and none of 9,000 real tools has them)."""
 _FEWEST_DIFFERENT: Final = 5
 """Letters that words of such a length have among them; rulers and patterns have fewer (chosen)."""
 
-_WORD_GAP: Final = re.compile(r"[ \u00a0]{2,}")
 _BETWEEN: Final = re.compile(r"[ \u00a0.·*_-]+")
+
+_APART_BY_ANYTHING: Final = re.compile(
+    r"(?<![^\W_])(?:[^\W_][^A-Za-z0-9\n]{1,4}){4,}[^\W_](?![^\W_])"
+)
+"""The same with digits among the letters and any signs between them, as emoji: honest lists too."""
+_ANY_BETWEEN: Final = re.compile(r"[\W_]+")
+
+_MARKED: Final = re.compile(r"[^\W_][*`~'’^]+[^\W_]")
+_MARKS: Final = re.compile(r"[*`~'’^]+")
+_RUN_TOGETHER: Final = re.compile(r"(?<![A-Za-z])[A-Za-z][a-z]+(?:_?[A-Z][a-z]+|_[a-z]+){3,}")
+"""Four words or more without blanks: `Ignore_all_previous`, `IgnoreAllPrevious`."""
+_SEAM: Final = re.compile(r"_|(?<=[a-z])(?=[A-Z])")
 
 _ESCAPE: Final = re.compile(r"%[0-9A-Fa-f]{2}")
 _ESCAPED: Final = re.compile(r"\S*%[0-9A-Fa-f]{2}\S*")
@@ -52,8 +63,13 @@ def undisguised_texts(text: str) -> Iterator[tuple[str, str]]:
     part = text[:MAX_CHARS]
     if "%" in part and len(_ESCAPE.findall(part)) >= _FEWEST_LEET:
         yield "in percent-encoding", _ESCAPED.sub(lambda match: unquote(match[0]), part)
-    if _APART.search(part):
-        yield "in spaced letters", _APART.sub(_joined, part)
+    if _APART_BY_ANYTHING.search(part):
+        part = _APART_BY_ANYTHING.sub(_joined, part)
+        yield "in spaced letters", part
+    if len(_MARKED.findall(part)) >= _FEWEST_LEET:
+        yield "with marks inside words", _MARKS.sub("", part)
+    if _RUN_TOGETHER.search(part):
+        yield "without blanks", _RUN_TOGETHER.sub(lambda match: _SEAM.sub(" ", match[0]), part)
     if _LEET_HINT.search(part):
         words = [match[0] for match in _LEET_WORD.finditer(part) if _is_leet(match[0])]
         if len(words) >= _FEWEST_LEET:
@@ -63,7 +79,9 @@ def undisguised_texts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _joined(match: re.Match[str]) -> str:
-    return " ".join(_BETWEEN.sub("", word) for word in _WORD_GAP.split(match[0]))
+    """Letters without what is between them; where that is longest, a blank."""
+    shortest = min(len(between) for between in _ANY_BETWEEN.findall(match[0]))
+    return _ANY_BETWEEN.sub(lambda between: " " if len(between[0]) > shortest else "", match[0])
 
 
 def _is_leet(word: str) -> bool:

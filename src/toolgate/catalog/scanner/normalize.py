@@ -32,6 +32,10 @@ _LOOK_ALIKE: Final = str.maketrans(
 """Cyrillic, Greek and Armenian letters that are drawn like Latin ones, a choice from the table of
 https://www.unicode.org/reports/tr39/#Confusable_Detection."""
 
+_SMALL_CAPITALS: Final = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
+_OVERLAYS: Final = re.compile("[\u0300-\u036f\u20d0-\u20f0]")
+"""Marks drawn over the letter before, for which NFKC has no letter: a text struck through."""
+
 _SAME_SHAPE: Final = str.maketrans({"0": "o", "1": "l", "i": "l", "5": "s", "|": "l", "$": "s"})
 """Further characters that names, unlike sentences, are faked with."""
 
@@ -88,6 +92,7 @@ def normalize(text: str) -> str:
     """A text as a model reads it: Latin letters for their doubles, nothing invisible, one blank."""
     seen = _tags_read(html.unescape(text[:MAX_CHARS]))
     seen = _INVISIBLE.sub("", unicodedata.normalize("NFKC", seen))
+    seen = _OVERLAYS.sub("", seen).translate(_SMALL_CAPITALS)
     seen = _CONTROL.sub(lambda match: " " if match[0] in "\x0b\x0c\x85" else "", seen)
     seen = _MIXED_WORD.sub(_latin_word, seen)
     return re.sub(r"[^\S\n]+", " ", seen)

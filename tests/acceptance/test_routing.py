@@ -186,6 +186,16 @@ async def test_a_call_with_broken_arguments_does_not_spoil_its_thread() -> None:
         assert kept[0]["function"]["arguments"] == '{"zone": "CE'
 
 
+async def test_half_of_a_surrogate_pair_in_arguments_does_not_spoil_its_thread() -> None:
+    """Regression: llama-server refuses to read it, and with it every later request."""
+    broken = {"tool_calls": [{"name": "clock__now", "arguments": '{"zone": "\\ud83d"}'}]}
+    async with chatting(broken, {"text": "Noon."}, servers=clock()) as place:
+        await place.text("What time is it?", thread="t")
+
+        (sent,) = [m["tool_calls"] for m in place.model.last["messages"] if m.get("tool_calls")]
+        assert json.loads(sent[0]["function"]["arguments"]) == {"zone": "\ufffd"}
+
+
 async def test_rt_8_what_is_set_here_replaces_what_the_model_writes() -> None:
     schema = {
         "type": "object",

@@ -83,7 +83,13 @@ class ToolCall:
         Some services read the calls of earlier answers, and refuse the whole request, and so every
         later one of its thread, for one that is broken.
         """
-        return self.arguments if self.arguments.strip() and self.read() is not None else "{}"
+        arguments = self.read()
+        if not arguments:
+            return "{}"
+        # Half of a surrogate pair is JSON, but neither Unicode nor what every service reads.
+        if "\\ud" in self.arguments.lower():
+            return json_text.dumps(arguments).decode()
+        return self.arguments
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -114,3 +114,58 @@ async def test_embeddings_that_cannot_be_made_are_refused(
     async with chatting() as place:
         answered, error = await place.post("/v1/embeddings", body)
     assert (answered, said in error["error"]["message"]) == (status, True), error
+
+
+async def test_responses_are_continued_and_read_again_by_their_ids() -> None:
+    async with (
+        chatting(fallback={"text": "Yes."}) as place,
+        openai.AsyncOpenAI(base_url=f"{place.url}/v1", api_key="none", max_retries=0) as client,
+    ):
+        first = await client.responses.create(model="main", input="First")
+        second = await client.responses.create(
+            model="main", input="Second", previous_response_id=first.id
+        )
+        seen = contents(place.model.last, "user")
+        read = await client.responses.retrieve(second.id)
+        stream = await client.responses.create(
+            model="main", input="Third", previous_response_id=second.id, stream=True
+        )
+        last = [event async for event in stream][-1]
+        assert last.type == "response.completed"
+        third = last.response.id
+        named = await client.responses.create(
+            model="main", input="Fourth", conversation="mine", store=False
+        )
+        continued = await client.responses.create(
+            model="main", input="Fifth", previous_response_id=named.id
+        )
+        in_named = contents(place.model.last, "user")
+        retrieved = [(await client.responses.retrieve(each)).id for each in (third, continued.id)]
+
+    assert seen == ["First", "Second"]
+    assert in_named == ["Fourth", "Fifth"]
+    assert retrieved == [third, continued.id]
+    assert (read.id, read.output_text, read.status) == (second.id, "Yes.", "completed")
+    assert second.previous_response_id == first.id
+
+
+async def test_responses_that_are_not_kept_or_were_continued_are_not_continued() -> None:
+    async with (
+        chatting(fallback={"text": "Yes."}) as place,
+        openai.AsyncOpenAI(base_url=f"{place.url}/v1", api_key="none", max_retries=0) as client,
+    ):
+        alone = await client.responses.create(model="main", input="Alone", store=False)
+        first = await client.responses.create(model="main", input="First")
+        await client.responses.create(model="main", input="Next", previous_response_id=first.id)
+        other = first.id.replace(first.id.split("_")[1], "0" * 32)
+        for previous in (alone.id, first.id, other, "resp_1_%%", "resp_"):
+            with pytest.raises(openai.BadRequestError):
+                await client.responses.create(
+                    model="main", input="x", previous_response_id=previous
+                )
+        for unknown in (alone.id, other, "resp_1"):
+            with pytest.raises(openai.NotFoundError):
+                await client.responses.retrieve(unknown)
+        threads = (await place.get("/api/v1/threads"))[1]["threads"]
+
+    assert len(threads) == 1

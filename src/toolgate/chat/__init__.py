@@ -21,6 +21,7 @@ from toolgate.chat.engines.base import Engine
 from toolgate.chat.helper_model import HelperModel
 from toolgate.chat.runs import Run, Runs
 from toolgate.chat.service import ChatService
+from toolgate.chat.threads import ThreadService
 from toolgate.chat.transcript import FORGOTTEN, NOTHING
 from toolgate.chat.turns.failure import friendly
 from toolgate.chat.turns.messages import clean_messages, repair, unanswered, without_internal
@@ -43,6 +44,7 @@ __all__ = [
     "Policy",
     "Run",
     "Runs",
+    "ThreadService",
     "Turn",
     "TurnRequest",
     "TurnServices",

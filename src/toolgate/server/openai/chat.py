@@ -16,7 +16,7 @@ import anyio
 
 from toolgate.app.app import App
 from toolgate.base import json_text
-from toolgate.base.ids import unix_now
+from toolgate.base.ids import new_id, unix_now
 from toolgate.chat import FORGOTTEN, NOTHING, ChatService, Run, TurnRequest, friendly
 from toolgate.errors import (
     AccessError,
@@ -58,7 +58,8 @@ from toolgate.server.openai.chat_json import (
 )
 from toolgate.server.openai.chunks import ChunkWriter
 from toolgate.server.openai.embeddings import embeddings, read_embeddings
-from toolgate.server.openai.responses import ResponseWriter, read_response
+from toolgate.server.openai.response_ids import ResponseId
+from toolgate.server.openai.responses import ResponseWriter, read_response, stored_response
 from toolgate.server.openai.thread_names import thread_from_user, thread_of_request
 from toolgate.types import Caller, Json, json_object
 
@@ -276,9 +277,14 @@ class ChatApi:
         request, options = read_response(
             call.body, call.caller, thread=call.thread, events=call.events
         )
-        run = self._chat.start(self._with_thread(call, request))
+        if (previous := call.body.get("previous_response_id")) is not None:
+            await ResponseId.read(previous).check_last(self._chat.threads, call.caller)
+        request = self._with_thread(call, request)
+        if request.thread is None and call.body.get("store") is not False:
+            request = replace(request, thread=f"response-{new_id()}")
+        run = self._chat.start(request)
         send = with_header(call.send, b"x-toolgate-run", run.run_id.encode())
-        writer = ResponseWriter(run, options, call.body, created=unix_now())
+        writer = ResponseWriter(run, options, call.body, created=unix_now(), thread=request.thread)
         async with _ending_with(call.receive, run):
             if options.stream:
                 await self._events_to(send, run, writer)
@@ -287,6 +293,15 @@ class ChatApi:
             if run.outcome is None:
                 raise run.error or _ended(run)
             await send_json(send, 200, writer.whole(run.outcome))
+
+    async def response(self, call: _ChatRequest) -> None:
+        """`GET responses/ID`: a response that was kept."""
+        try:
+            response_id = ResponseId.read(call.names[0])
+            messages = await response_id.messages(self._chat.threads, call.caller)
+        except ArgumentError as error:
+            raise HttpError(404, error.code, str(error)) from error
+        await send_json(call.send, 200, stored_response(response_id, messages))
 
     # Embeddings
 
@@ -524,6 +539,7 @@ _ROUTES: Mapping[tuple[str, str], _Handler] = {
     ("POST", "chat/completions"): ChatApi.completions,
     ("POST", "chat/resume"): ChatApi.resume,
     ("POST", "responses"): ChatApi.responses,
+    ("GET", "responses/*"): ChatApi.response,
     ("POST", "embeddings"): ChatApi.embeddings,
     ("GET", "models"): ChatApi.models,
     ("GET", "models/*"): ChatApi.model,
@@ -541,7 +557,7 @@ def _route(method: str, path: str) -> tuple[_Handler, tuple[str, ...]]:
     names: tuple[str, ...] = ()
     if parts[0] == "models" and len(parts) > 1:
         names, parts = tuple(parts[1:]), ["models", "*"]  # names of models have slashes
-    elif parts[0] == "runs" and len(parts) > 1:
+    elif parts[0] in {"responses", "runs"} and len(parts) > 1:
         names, parts = (parts[1],), [parts[0], "*", *parts[2:]]
     pattern = "/".join(parts)
     handler = _ROUTES.get(("GET" if method == "HEAD" else method, pattern))

@@ -4,6 +4,7 @@ https://platform.openai.com/docs/api-reference/responses
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from toolgate.base import json_text
@@ -11,9 +12,10 @@ from toolgate.chat import Event, Outcome, Run, TurnRequest, citations
 from toolgate.errors import ArgumentError
 from toolgate.models.llm import Message, ToolCall, message_from
 from toolgate.server.openai.chat_json import CompletionOptions, error_body, tools_of
+from toolgate.server.openai.response_ids import ResponseId
 from toolgate.types import Caller, Json, json_array, json_object
 
-__all__ = ["ResponseWriter", "read_response"]
+__all__ = ["ResponseWriter", "read_response", "stored_response"]
 
 _OURS = frozenset(
     {
@@ -47,12 +49,8 @@ def read_response(
     Raises:
         ArgumentError: It cannot be answered as it is.
     """
-    for name in ("previous_response_id", "background"):
-        if body.get(name):
-            raise ArgumentError(
-                f"{name!r} is not supported.",
-                hint="Name a conversation with 'conversation' or the header X-Toolgate-Thread.",
-            )
+    if body.get("background"):
+        raise ArgumentError("'background' is not supported.", hint="Wait for the answer.")
     model: object = body.get("model", "")
     if not isinstance(model, str):
         raise ArgumentError("'model' is not a string.", hint="Name a model of GET /v1/models.")
@@ -66,6 +64,7 @@ def read_response(
     conversation: object = body.get("conversation")
     named = conversation if isinstance(conversation, str) else json_object(conversation).get("id")
     named = named or thread
+    named = _continued(body.get("previous_response_id"), named if isinstance(named, str) else None)
     parameters: Json = {
         key: item for key, item in body.items() if key not in _OURS and item is not None
     }
@@ -84,7 +83,7 @@ def read_response(
     request = TurnRequest(
         caller=caller,
         messages=tuple(messages),
-        thread=named if isinstance(named, str) and named else None,
+        thread=named or None,
         tools=tools_of([_tool(json_object(entry)) for entry in json_array(body.get("tools"))]),
         parameters=parameters,
         choices={**extension, "model": model} if model else extension,
@@ -94,6 +93,23 @@ def read_response(
         stream=body.get("stream") is True,
         events=events or json_object(body.get("toolgate")).get("events") is True,
     )
+
+
+def _continued(previous: object, named: str | None) -> str | None:
+    """The thread that a request goes on with.
+
+    Raises:
+        ArgumentError: It names a response and another thread, or a response that is not kept.
+    """
+    if previous is None:
+        return named
+    thread = ResponseId.read(previous).thread
+    if named and named != thread:
+        raise ArgumentError(
+            "'previous_response_id' belongs to another conversation than the one that is named.",
+            hint="Send one of the two.",
+        )
+    return thread
 
 
 def _input(value: object) -> list[Message]:
@@ -168,8 +184,17 @@ def _format(form: Json) -> Json | None:
 class ResponseWriter:
     """Writes a turn as a response, whole or event by event."""
 
-    def __init__(self, run: Run, options: CompletionOptions, body: Json, *, created: int) -> None:
+    def __init__(
+        self,
+        run: Run,
+        options: CompletionOptions,
+        body: Json,
+        *,
+        created: int,
+        thread: str | None,
+    ) -> None:
         self._run = run
+        self._thread = thread
         self._options = options
         self._body = body
         self._created = created
@@ -298,53 +323,81 @@ class ResponseWriter:
         return f"msg_{self._run.run_id}"
 
     def _message(self, text: str, status: str, annotations: Sequence[Json] = ()) -> Json:
-        part: Json = {
-            "type": "output_text",
-            "text": text,
-            "annotations": list(annotations),
-            "logprobs": [],
-        }
-        return {
-            "id": self._item_id,
-            "type": "message",
-            "role": "assistant",
-            "status": status,
-            "content": [part],
-        }
+        return _message(self._item_id, text, status, annotations)
 
     def _response(self, status: str, output: list[Json]) -> Json:
-        body = self._body
-        return {
-            "id": f"resp_{self._run.run_id}",
-            "object": "response",
-            "created_at": self._created,
-            "status": status,
-            "background": False,
-            "error": None,
-            "incomplete_details": None,
-            "instructions": body.get("instructions"),
-            "max_output_tokens": body.get("max_output_tokens"),
-            "model": self._options.model,
-            "output": output,
-            "parallel_tool_calls": body.get("parallel_tool_calls", True),
-            "previous_response_id": None,
-            "reasoning": {"effort": None, "summary": None},
-            "store": False,
-            "temperature": body.get("temperature"),
-            "text": body.get("text") or {"format": {"type": "text"}},
-            "tool_choice": body.get("tool_choice", "auto"),
-            "tools": body.get("tools") or [],
-            "top_p": body.get("top_p"),
-            "truncation": "disabled",
-            "usage": None,
-            "metadata": json_object(body.get("metadata")),
-        }
+        response_id = ResponseId(turn_id=self._run.run_id, thread=self._thread)
+        body = {**self._body, "model": self._options.model}
+        return _response(response_id, body, output, status=status, created=self._created)
 
     def _say(self, kind: str, **members: Any) -> bytes:
         number = self._number
         self._number += 1
         data = json_text.dumps({"type": kind, **members, "sequence_number": number})
         return b"event: " + kind.encode() + b"\ndata: " + data + b"\n\n"
+
+
+def stored_response(response_id: ResponseId, messages: Sequence[Json]) -> Json:
+    """A response as it is read again, from the messages of its turn."""
+    said: list[Json] = [item for item in messages if item["role"] == "assistant"]
+    last: Json = said[-1] if said else {}
+    metadata = json_object(last.get("response_metadata"))
+    text = last.get("content") or ""
+    output: list[Json] = []
+    if text:
+        annotations = _annotations(text, metadata.get("sources") or ())
+        output.append(_message(f"msg_{response_id.turn_id}", text, "completed", annotations))
+    if last is messages[-1]:  # what follows a call of ours is another message
+        output += [_call_item(json_object(call)) for call in json_array(last.get("tool_calls"))]
+    created = int(datetime.fromisoformat(messages[0]["created_at"]).timestamp())
+    body: Json = {"model": str(metadata.get("model") or "")}
+    return _response(response_id, body, output, status="completed", created=created)
+
+
+def _response(
+    response_id: ResponseId, body: Json, output: list[Json], *, status: str, created: int
+) -> Json:
+    return {
+        "id": str(response_id),
+        "object": "response",
+        "created_at": created,
+        "status": status,
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": body.get("instructions"),
+        "max_output_tokens": body.get("max_output_tokens"),
+        "model": body["model"],
+        "output": output,
+        "parallel_tool_calls": body.get("parallel_tool_calls", True),
+        "previous_response_id": body.get("previous_response_id"),
+        "reasoning": {"effort": None, "summary": None},
+        "store": response_id.thread is not None,
+        "temperature": body.get("temperature"),
+        "text": body.get("text") or {"format": {"type": "text"}},
+        "tool_choice": body.get("tool_choice", "auto"),
+        "tools": body.get("tools") or [],
+        "top_p": body.get("top_p"),
+        "truncation": "disabled",
+        "usage": None,
+        "metadata": json_object(body.get("metadata")),
+    }
+
+
+def _message(item_id: str, text: str, status: str, annotations: Sequence[Json]) -> Json:
+    part: Json = {
+        "type": "output_text",
+        "text": text,
+        "annotations": list(annotations),
+        "logprobs": [],
+    }
+    return {
+        "id": item_id,
+        "type": "message",
+        "role": "assistant",
+        "status": status,
+        "content": [part],
+    }
 
 
 def _call_item(call: Json) -> Json:

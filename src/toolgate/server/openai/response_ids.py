@@ -1,0 +1,92 @@
+"""Ids of responses: they say which turn of which thread it was, so nothing else is kept."""
+
+import binascii
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from dataclasses import dataclass
+
+from toolgate.chat import ThreadService
+from toolgate.errors import ArgumentError
+from toolgate.types import Caller, Json
+
+__all__ = ["ResponseId"]
+
+_PREFIX = "resp_"
+_PAGE = 200
+"""Messages read at once; chosen: most threads are shorter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResponseId:
+    """The id of a response."""
+
+    turn_id: str
+    """The turn that it is the answer of."""
+
+    thread: str | None = None
+    """The thread of the turn; None: it was not kept."""
+
+    def __str__(self) -> str:
+        """The id as clients get it."""
+        if self.thread is None:
+            return f"{_PREFIX}{self.turn_id}"
+        thread = urlsafe_b64encode(self.thread.encode()).decode().rstrip("=")
+        return f"{_PREFIX}{self.turn_id}_{thread}"
+
+    @classmethod
+    def read(cls, text: object) -> "ResponseId":
+        """The id that a client gives back.
+
+        Raises:
+            ArgumentError: It is not the id of a response that is kept.
+        """
+        turn_id, _, encoded = str(text).removeprefix(_PREFIX).partition("_")
+        try:
+            thread = urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+        except (binascii.Error, ValueError):
+            thread = ""
+        if not turn_id or not thread:
+            raise _unknown(text)
+        return cls(turn_id=turn_id, thread=thread)
+
+    async def check_last(self, threads: ThreadService, caller: Caller) -> None:
+        """Refuse to continue a response that the caller does not have, or has continued already.
+
+        Raises:
+            ArgumentError: It is one of these.
+        """
+        page = await threads.history(caller, self.thread or "", limit=_PAGE)
+        messages: list[Json] = [] if page is None else page["messages"]
+        said = [message for message in messages if message["role"] == "assistant"]
+        if not said:
+            raise _unknown(self)
+        if said[-1]["turn_id"] != self.turn_id:
+            raise ArgumentError(
+                f"The response {str(self)!r:.60} is not the last one of its conversation.",
+                hint="Continue the last one, or begin a new conversation.",
+            )
+
+    async def messages(self, threads: ThreadService, caller: Caller) -> list[Json]:
+        """The messages of the turn, oldest first.
+
+        Raises:
+            ArgumentError: The caller has no such response.
+        """
+        found: list[Json] = []
+        before: int | None = None
+        while True:
+            page = await threads.history(caller, self.thread or "", limit=_PAGE, before=before)
+            messages: list[Json] = [] if page is None else page["messages"]
+            found = [item for item in messages if item["turn_id"] == self.turn_id] + found
+            if page is None or not page["has_more"] or (found and found[0] is not messages[0]):
+                break
+            before = page["before"]
+        if not found:
+            raise _unknown(self)
+        return found
+
+
+def _unknown(text: object) -> ArgumentError:
+    return ArgumentError(
+        f"There is no response {str(text)!r:.80}.",
+        hint="Responses are kept unless 'store' is false, and as long as their thread.",
+    )

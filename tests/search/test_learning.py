@@ -22,6 +22,7 @@ from toolgate.search.relevance.usage_votes import (
     apply_usage,
     mix_in_unboosted,
 )
+from toolgate.search.usage import learning as learning_module
 from toolgate.search.usage.writer import UsageLogWriter
 from toolgate.settings import AuditSettings, Settings, UsageSettings
 from toolgate.store import StoredSearch, StoredUse, UsageEntry, UsageFilter
@@ -285,6 +286,31 @@ async def test_a_call_belongs_to_the_last_search_that_showed_its_tool(
         [("a:x", "ok")],
     ]
     assert [each.search.query for each in found] == [None, None]
+
+
+async def test_a_use_counts_once_however_often_the_log_is_read(
+    store: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A search that was used again comes with its earlier uses, whose ids are not kept for ever."""
+    monkeypatch.setattr(learning_module, "_LOOK_AGAIN_S", 0.0)
+    writer, reader = learning(store, clock), learning(store, clock)
+    writer.note_search(ANN, [asked("one", 1)], "m", [hit("a:x", "one"), hit("b:y", "one")])
+    versions: list[Any] = []
+    for key in ("a:x", "b:y"):
+        clock.pass_s(300)
+        writer.note_call(ANN, key, ok=True)
+        await writer.flush()
+        for _ in range(3):
+            clock.pass_s(100)
+            for learner in (writer, reader):
+                await learner.learned(ANN)  # begins to read
+                await store.usage.select(UsageFilter(project_id="default"))  # waits its turn
+                await anyio.wait_all_tasks_blocked()
+                learned = await learner.learned(ANN)
+                assert learned is not None
+                versions.append((learner is reader, key, learned.version))
+
+    assert len(set(versions)) == 4
 
 
 async def test_each_query_of_a_search_has_its_own_hits(store: Any, clock: Clock) -> None:

@@ -46,6 +46,8 @@ _LOOK_AGAIN_S = 60.0
 """Seconds between two reads of the log, which other processes write too; chosen."""
 _CONVERSATIONS = 1_000
 """Conversations that are remembered; chosen."""
+_CALLERS = 1_000
+"""Callers of a project whose judged searches are remembered; chosen."""
 _SEARCHES = 20
 """Searches of a conversation to which a call may belong; chosen."""
 _USED = 5
@@ -126,6 +128,17 @@ class Learned:
         return history.votes(vector, weights, self.now_s) if history is not None else UsageVotes()
 
 
+@dataclass(frozen=True)
+class _Judgement:
+    """What is known of a search of one caller, without the search itself."""
+
+    margin: float
+    model: str
+    fitted: bool
+    at_s: float
+    """Since when that is known, in seconds since 1970."""
+
+
 @dataclass
 class _Project:
     """What is known of the use in one project."""
@@ -137,12 +150,14 @@ class _Project:
         default_factory=dict[tuple[str, str], deque[tuple[str, float]]]
     )
     """Tools used last, by caller and conversation, for pairs."""
-    judged: dict[str, OrderedDict[str, tuple[StoredSearch, bool, float]]] = field(
-        default_factory=dict[str, OrderedDict[str, tuple[StoredSearch, bool, float]]]
+    judged: dict[str, OrderedDict[str, _Judgement]] = field(
+        default_factory=dict[str, OrderedDict[str, _Judgement]]
     )
-    """By caller and search: whether its answer fitted, and since when that is known."""
-    seen: set[str] = field(default_factory=set[str])
+    """By caller and search: whether its answer fitted."""
+    counted: int = 0
     """Uses that are counted."""
+    seen: dict[str, str] = field(default_factory=dict[str, str])
+    """Ids and times of those since `looked_at`, which the next look reads again."""
     looked_at: str = ""
     """Since when uses are missing; empty: none was read yet."""
     looked_s: float | None = None
@@ -212,7 +227,7 @@ class Learning:
             return None
         project = await self._project(caller.project_id)
         line = self._line(project, caller) if rules.adapt_line else _CALIBRATED
-        version = caller.project_id, len(project.seen), _digest_of(line)
+        version = caller.project_id, project.counted, _digest_of(line)
         now_s = self._clock() if project.by_model else 0.0  # nobody votes who could have aged
         return Learned(project.by_model, now_s, line, version)
 
@@ -409,8 +424,9 @@ class Learning:
         """Read what other processes, or earlier ones, wrote to the log."""
         # Another process may write a use a moment after it happened.
         read_at = utc_text_of(self._clock() - _LOOK_AGAIN_S)
+        since = project.looked_at
         usage_filter = UsageFilter(
-            project_id=project_id, with_uses=True, since=project.looked_at, limit=_LOADED_MOST
+            project_id=project_id, with_uses=True, since=since, limit=_LOADED_MOST
         )
         try:
             entries = await self._store.select(usage_filter)
@@ -422,14 +438,21 @@ class Learning:
         project.looked_s = asyncio.get_running_loop().time()
         for at, logged in enumerate(reversed(entries)):
             for use in logged.uses:
-                self._take(project, logged.search, use)
+                if use.at >= since:  # earlier ones of the same search were read before
+                    self._take(project, logged.search, use)
             if at % 200 == 199:
                 await anyio.lowlevel.checkpoint()  # a long log must hold up nobody
+        project.seen = {
+            use_id: used_at
+            for use_id, used_at in project.seen.items()
+            if used_at >= project.looked_at
+        }
 
     def _take(self, project: _Project, search: StoredSearch, use: StoredUse) -> None:
         if use.use_id in project.seen:
             return
-        project.seen.add(use.use_id)
+        project.seen[use.use_id] = use.at
+        project.counted += 1
         at_s = _seconds(use.at)
         signal = _SIGNALS[use.outcome]
         if signal and search.vector:
@@ -456,9 +479,13 @@ class Learning:
             before = judged.get(search.search_id)
             # One that fitted stays so; one that is wrong tells of the line only when it was best.
             if fitted or (before is None and search.shown and search.shown[0][0] == use.tool):
-                judged[search.search_id] = search, fitted, at_s
+                judged[search.search_id] = _Judgement(
+                    margin=search.margin, model=search.model, fitted=fitted, at_s=at_s
+                )
                 while len(judged) > _JUDGED_MOST:
                     judged.popitem(last=False)
+            if len(project.judged) > _CALLERS:
+                del project.judged[next(iter(project.judged))]
 
     def _take_pairs(self, project: _Project, search: StoredSearch, key: str, at_s: float) -> None:
         project.uses[key] += 1
@@ -481,13 +508,12 @@ class Learning:
         return PersonalCutoff(
             [
                 JudgedSearch(
-                    margin=search.margin,
-                    fitted=fitted,
-                    weight=0.5 ** (max(0.0, now_s - at_s) / half_s),
-                    model=search.model,
+                    margin=known.margin,
+                    fitted=known.fitted,
+                    weight=0.5 ** (max(0.0, now_s - known.at_s) / half_s),
+                    model=known.model,
                 )
-                for search, fitted, at_s in judged.values()
-                if search.margin is not None
+                for known in judged.values()
             ]
         )
 

@@ -67,6 +67,17 @@ SPELLINGS = (
     "/proc/./self//root/etc/passwd",
     "/proc/self/../self/root/etc/passwd",
     "file:///proc/self/root/%65tc/passwd",
+    "/tmp/..;/etc/passwd",
+    "/tmp/..;x=1/../etc/passwd",
+    "..;/..;/..;/etc/passwd",
+    "/tmp/.;/..;/etc/passwd",
+    "/tmp\\..;x\\etc\\passwd",
+    "/tmp/%2e%2e%3b/etc/passwd",
+    "jar:file:///etc/passwd!/",
+    "url:file:///etc/passwd",
+    "view-source:file:///etc/passwd",
+    "local_file:///etc/passwd",
+    "netdoc:///etc/passwd",
     "/" * 70_000 + "etc/passwd",
     "/x/.." * 20_000 + "/etc/passwd",
     "/" * 70_000 + "%65tc\\passwd",
@@ -83,6 +94,10 @@ OTHERS = (
     "file:///srv/etc/x",
     "50 % of /etc/ is text",
     "~/etc/x",
+    "/tmp/a;../etc/x",
+    "/tmp/x..;/etc/x",
+    "https://example.org/..;/x",
+    "profile:/etc/x",
 )
 
 

@@ -21,6 +21,11 @@ _URI: Final = re.compile(r"file:(?://(?:localhost|127\.0\.0\.1|\[::1\])?(?=[/\\]
 _REMOTE_URI: Final = re.compile(r"file://[^/\\]+(?=[/\\])", re.IGNORECASE)
 """Many programs take the path of such an address and leave out the host."""
 _OTHER_URI: Final = re.compile(r"(?!file:)[a-z][a-z0-9+.-]+://", re.IGNORECASE)
+_WRAPPER: Final = re.compile(r"[a-z][a-z0-9+.-]*(?:[:_](?=file:)|:(?=///))", re.IGNORECASE)
+"""What stands before a path in `jar:file:///etc`, `local_file:/etc` and `netdoc:///etc`: schemes by
+which libraries of Java and Python open files."""
+_PARAMETERS: Final = re.compile(r"(?<![^/\\])(\.\.?);[^/\\]*")
+"""Parameters of a part that is `.` or `..`, which servers of Java take away: `/tmp/..;x/etc`."""
 _HOME: Final = re.compile(r"~[^/]*")
 
 _ALIAS: Final = re.compile(
@@ -92,7 +97,15 @@ class PathReadings:
             return []
         paths: dict[str, None] = {}
         for spelling in _spellings(
-            text.strip(), (*_DECODERS, _without_uri, _without_host, _without_query)
+            text.strip(),
+            (
+                *_DECODERS,
+                _without_wrapper,
+                _without_uri,
+                _without_host,
+                _without_query,
+                _without_parameters,
+            ),
         ):
             normal = self._normal(spelling)
             plain = dict.fromkeys((*normal, *map(_from_root, normal)))
@@ -216,6 +229,15 @@ def _without_host(text: str) -> str:
 def _without_uri(text: str) -> str:
     match = _URI.match(text)
     return text[match.end() :] if match else text
+
+
+def _without_wrapper(text: str) -> str:
+    match = _WRAPPER.match(text)
+    return text[match.end() :] if match and not _URI.match(text) else text
+
+
+def _without_parameters(text: str) -> str:
+    return _PARAMETERS.sub(r"\1", text) if ";" in text else text
 
 
 def _without_query(text: str) -> str:

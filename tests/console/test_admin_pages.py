@@ -119,7 +119,9 @@ async def test_a_rule_shows_what_it_matches_before_it_is_saved() -> None:
         assert await place.app.gateway.admin.permissions(Caller.local()) == []
         told = visible_text(await place.page("options/preview", tools="*", hint="read_only"))
         assert "* 1 tool notes:find" in told
-        assert "is no pattern" in visible_text(await place.page("options/preview", patterns="a=b"))
+        assert "is not a permission pattern" in visible_text(
+            await place.page("options/preview", patterns="a=b")
+        )
         assert "notes:find" in await place.page("options", pick="fin")
         wrong = await place.send("permissions", 400, effect="deny", patterns="notes", to="nobody?")
         assert 'id="to-wrong"' in wrong.text
@@ -155,7 +157,7 @@ async def test_settings_are_shown_with_their_source_and_changed_with_the_differe
         assert 'mode = "all"\n' in text
         assert "budget_tokens = 900 # enough" in text
         late = await place.send("setting", 400, name="mode", value='"meta"', state="x", do="save")
-        assert "was changed meanwhile" in visible_text(late.text)
+        assert "was changed in the meantime" in visible_text(late.text)
         assert sorted(entry.name for entry in tmp_path.iterdir()) == [
             "toolgate.toml",
             "toolgate.toml.toolgate-previous",

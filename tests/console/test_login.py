@@ -38,7 +38,7 @@ async def test_nobody_sees_a_page_before_logging_in() -> None:
             assert answer.headers["location"].startswith("/console/login")
         assert (await place.client.get("/console/events")).status_code == 401
         wrong = await place.send("login", 401, token="tg_00000000_wrong")
-        assert "not known here" in visible_text(wrong.text)
+        assert "The token is unknown" in visible_text(wrong.text)
 
 
 async def test_a_session_is_worth_what_its_token_is_worth() -> None:

@@ -151,3 +151,22 @@ async def test_a_tool_is_offered_as_its_form_says_after_a_preview() -> None:
 
         await console.send("override?key=notes:add", do="remove", key="notes:add")
         assert (await console.app.gateway.manage.overrides.show(ADMIN, "notes:add")).override == {}
+
+
+async def test_many_servers_come_in_pages_that_keep_filter_and_order() -> None:
+    upstreams: dict[str, object] = {f"s{n:03}": FakeUpstream({}) for n in range(57)}
+    async with open_console(upstreams) as place:
+        first = await place.page("servers", sort="name", dir="down")
+        names = re.findall(r'aria-label="Select (s\d+)"', first)
+        assert (len(names), names[0], names[-1]) == (50, "s056", "s007")
+        assert "57 servers." in visible_text(first)
+        following = re.search(r'href="([^"]*)" rel="next"', first)
+        assert following is not None
+        assert all(part in following[1] for part in ("page=2", "sort=name", "dir=down"))
+        last = await place.page("servers", sort="name", dir="down", page="2")
+        assert re.findall(r'aria-label="Select (s\d+)"', last) == [
+            f"s{n:03}" for n in range(6, -1, -1)
+        ]
+        few = await place.page("servers", q="s00", page="9")
+        assert len(re.findall(r'aria-label="Select (s\d+)"', few)) == 10
+        assert 'rel="next"' not in few

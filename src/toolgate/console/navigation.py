@@ -135,7 +135,7 @@ async def waiting_badges(visit: Visit) -> Mapping[str, tuple[Badge, ...]]:
     """What the menu counts, by page; without approvals where the store does not answer soon."""
     badges: dict[str, tuple[Badge, ...]] = {}
     if visit.manages:
-        servers = visit.gateway.servers.statuses(visit.caller)
+        servers = visit.server_statuses()
         states = Counter(server.state for server in servers)
         quarantined = sum(1 for server in servers if server.held)
         badges["servers"] = tuple(
@@ -159,7 +159,7 @@ async def waiting_badges(visit: Visit) -> Mapping[str, tuple[Badge, ...]]:
 async def _waiting_approvals(visit: Visit) -> int:
     """Calls that wait for a decision and that the caller may see; 0 where nobody can tell."""
     try:
-        return len(await visit.gateway.approvals.search(visit.caller, state="waiting"))
+        return await visit.count_waiting_approvals()
     except ToolgateError as error:
         log.warning("approvals cannot be counted", extra={"error": error.full_text})
         return 0

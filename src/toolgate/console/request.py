@@ -13,7 +13,7 @@ from toolgate.console.counts_cache import CountsCache
 from toolgate.console.sessions import ConsoleSessions
 from toolgate.errors import ToolgateError
 from toolgate.gateway.gateway import Gateway
-from toolgate.types import DEFAULT_PROJECT, Caller
+from toolgate.types import DEFAULT_PROJECT, Caller, ServerStatus
 
 __all__ = ["SAID", "Badge", "PageRenderer", "Visit"]
 
@@ -86,6 +86,8 @@ class Visit:
         """Cached counts over the whole audit log."""
         self._render = render
         self._form = form
+        self._statuses: list[ServerStatus] | None = None
+        self._waiting_approvals: int | None = None
 
     @property
     def gateway(self) -> Gateway:
@@ -96,6 +98,23 @@ class Visit:
     def manages(self) -> bool:
         """Whether the caller may manage the gateway."""
         return self.gateway.visible.manages(self.caller)
+
+    def server_statuses(self) -> list[ServerStatus]:
+        """State of every server that the caller may see, as it was first asked for."""
+        if self._statuses is None:
+            self._statuses = self.gateway.servers.statuses(self.caller)
+        return self._statuses
+
+    async def count_waiting_approvals(self) -> int:
+        """Calls that wait for a decision and that the caller may see, counted once.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        if self._waiting_approvals is None:
+            waiting = await self.gateway.approvals.search(self.caller, state="waiting")
+            self._waiting_approvals = len(waiting)
+        return self._waiting_approvals
 
     async def token_names(self) -> dict[str, str]:
         """Names of the tokens, by the caller ids in audit records.

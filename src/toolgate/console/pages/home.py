@@ -64,7 +64,7 @@ class ServerUse:
 
 
 async def _show(visit: Visit) -> Response:
-    servers = visit.gateway.servers.statuses(visit.caller)
+    servers = visit.server_statuses()
     span = range_asked(visit)
     activity = await activity_of(visit, span) if visit.manages else None
     saved = await _saved(visit) if visit.manages else None
@@ -123,7 +123,7 @@ async def _notices(visit: Visit, servers: Sequence[ServerStatus]) -> list[Notice
     if not visit.manages:
         return []
     notices: list[Notice] = []
-    if waiting := len(await visit.gateway.approvals.search(visit.caller, state="waiting")):
+    if waiting := await visit.count_waiting_approvals():
         text = f"{_counted(waiting, 'call')} await{'s' if waiting == 1 else ''} approval."
         link = visit.url("approvals")
         notices.append(Notice(text=text, button="Review", link=link, is_urgent=True))

@@ -83,10 +83,14 @@ class Candidate:
         return orjson.dumps({"name": self.name, "config": self.config}).decode()
 
 
+_PER_PAGE = 50
+"""Servers of a page; chosen: more are found with the filter, and each row has buttons."""
+
+
 async def _list(visit: Visit) -> Response:
     state, transport = visit.asked("state"), visit.asked("transport")
     word = visit.asked("q").strip().lower()
-    servers = visit.gateway.servers.statuses(visit.caller)
+    servers = visit.server_statuses()
     matching = [
         server
         for server in servers
@@ -98,9 +102,14 @@ async def _list(visit: Visit) -> Response:
     counts = {state: sum(server.state == state for server in servers) for state in _STATES}
     counts["held"] = sum(server.held > 0 for server in servers)
     query = {"q": visit.asked("q"), "state": state, "transport": transport}
+    pages = max(1, -(-len(matching) // _PER_PAGE))
+    page = min(visit.page_number(), pages)
     return visit.page(
         "servers.html",
-        servers=order.sort(matching, _ORDERS),
+        servers=order.sort(matching, _ORDERS)[(page - 1) * _PER_PAGE : page * _PER_PAGE],
+        matching=len(matching),
+        page=page,
+        pages=pages,
         total=len(servers),
         counts=counts,
         state=state,

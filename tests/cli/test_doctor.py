@@ -153,6 +153,26 @@ FAILURES = {
         "The name 'api.example.test' cannot be resolved",
         "nslookup api.example.test",
     ),
+    "file": (
+        "python: can't open file '/srv/gone.py': [Errno 2] No such file or directory\n",
+        "Python finds no file '/srv/gone.py'.",
+        "-> Correct the path in args of [server.bad].",
+    ),
+    "argument": (
+        "usage: x [-h] --db DB\nx: error: the following arguments are required: --db\n",
+        "It lacks arguments: --db.",
+        "-> Add them to args of [server.bad].",
+    ),
+    "permission": (
+        "npm error Error: EACCES: permission denied, mkdir '/usr/lib/my modules'\n",
+        "It may not write to '/usr/lib/my modules'.",
+        "sudo chown -R $USER '/usr/lib/my modules'",
+    ),
+    "libc": (
+        "/lib/libc.so.6: version `GLIBC_2.38' not found (required by ./srv)\n",
+        "The program needs GLIBC 2.38, which this system is too old for.",
+        "-> Install a build for this system",
+    ),
     "tls": (
         "Error: self-signed certificate in certificate chain\n",
         "The TLS certificate is not trusted",
@@ -219,6 +239,92 @@ def refuse_as_proxy(listener: socket.socket) -> None:
         with connection:
             connection.recv(65_536)
             connection.sendall(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("make", "found", "hint"),
+    [
+        ("touch 'x y'", "is a file that may not be executed.", "chmod +x '"),
+        ("mkdir 'x y'", "is a folder.", "Name the program in it."),
+        (
+            "printf '#!/no/such/shell -e' > 'x y'; chmod +x 'x y'",
+            "names '/no/such/shell', which does not exist.",
+            "Install it, or start the script with another program.",
+        ),
+        ("", "was not found.", "Install the program"),
+        (
+            "printf '#!/bin/sh\\nexit 0' > 'x y'; chmod +x 'x y'",
+            "The process exited with status 0.",
+            "Run it by hand: '",
+        ),
+    ],
+    ids=["not executable", "folder", "interpreter", "absent", "silent"],
+)
+def test_doctor_says_what_is_wrong_with_a_program(
+    make: str, found: str, hint: str, command: Command, folder: Path
+) -> None:
+    subprocess.run(["sh", "-c", make], cwd=folder, check=True)
+    (folder / "toolgate.toml").write_text(
+        f"[server.bad]\ncommand = '{folder}/x y'\nargs = ['one two']\n", encoding="utf-8"
+    )
+    report = command("doctor", "--json").json
+    (check,) = (check for check in report["checks"] if check["state"] == "problem")
+    assert found in check["found"]
+    assert hint in check["hint"]
+
+
+def test_doctor_offers_to_make_a_folder_that_a_server_runs_in(
+    command: Command, folder: Path
+) -> None:
+    gone = folder / "not there"
+    (folder / "toolgate.toml").write_text(
+        f"{server_table('small')}cwd = {json.dumps(str(gone))}\n", encoding="utf-8"
+    )
+    done = command("doctor").out
+    assert f"The folder {str(gone)!r} in which it is to run does not exist." in done
+    assert f"-> Create it: mkdir -p '{gone}'" in done
+
+
+@pytest.mark.parametrize(
+    ("answer", "found", "hint"),
+    [
+        ("404 Not Found", "answers with 404 Not Found", "its path is often /mcp or /sse"),
+        ("200 OK", "answers with a web page, not as an MCP server", "Correct url of [server.web]"),
+        (
+            "401 Unauthorized",
+            "wants a login, or a key in a header (401 Unauthorized).",
+            "toolgate servers login web, or: toolgate credentials set web --header Authorization",
+        ),
+        ("", "ends the connection without an answer.", "write https:// in url of [server.web]"),
+    ],
+    ids=["path", "page", "login", "nothing"],
+)
+def test_doctor_says_what_an_address_is_that_is_no_server(
+    answer: str, found: str, hint: str, command: Command, folder: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        head = f"HTTP/1.1 {answer}\r\ncontent-type: text/html\r\ncontent-length: 2\r\n\r\nhi"
+        bytes_sent = head.encode() if answer else b""
+        arguments = (listener, bytes_sent)
+        threading.Thread(target=answer_all, args=arguments, daemon=True).start()
+        text = f"[server.web]\nurl = '{url}'\n"
+        (folder / "toolgate.toml").write_text(text, encoding="utf-8")
+        done = command("doctor").out
+    assert f"PROBLEM  server web: {url} {found}" in done
+    assert hint in done
+
+
+def answer_all(listener: socket.socket, answer: bytes) -> None:
+    """Answer every connection with these bytes."""
+    while True:
+        try:
+            connection, _ = listener.accept()
+        except OSError:  # the test is over
+            return
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(answer)
 
 
 def test_doctor_names_a_cause_once_for_all_servers_that_it_prevents(

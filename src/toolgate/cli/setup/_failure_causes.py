@@ -1,6 +1,7 @@
 """Why a server does not start, in words, and the command that helps: from its error and stderr."""
 
 import re
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -233,6 +234,78 @@ def _port_taken(match: re.Match[str], server: str) -> Cause:
     )
 
 
+def _nobody_listens(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"Nothing listens at {match['url']}.",
+        hint=f"Start that server, or correct url of [server.{server}]. Then: "
+        f"toolgate servers test {server}",
+    )
+
+
+def _no_endpoint(match: re.Match[str], server: str) -> Cause:
+    what = "a web page" if match["page"] else match["status"]
+    return Cause(
+        found=f"{match['url']} answers with {what}, not as an MCP server.",
+        hint=f"Correct url of [server.{server}]: its path is often /mcp or /sse. Then: "
+        f"toolgate servers test {server}",
+    )
+
+
+def _wants_login(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"{match['url']} wants a login, or a key in a header ({match['status']}).",
+        hint=f"toolgate servers login {server}, or: toolgate credentials set {server} "
+        "--header Authorization",
+    )
+
+
+def _is_reset(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"{match['url']} ends the connection without an answer.",
+        hint=f"If it speaks TLS, write https:// in url of [server.{server}]. Then: "
+        f"toolgate servers test {server}",
+    )
+
+
+def _no_folder(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"The folder {match['folder']!r} in which it is to run does not exist.",
+        hint=f"Create it: mkdir -p {shlex.quote(match['folder'])}, or correct cwd of "
+        f"[server.{server}].",
+    )
+
+
+def _python_file(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"Python finds no file {match['file']!r}.",
+        hint=f"Correct the path in args of [server.{server}]. Then: toolgate servers test {server}",
+    )
+
+
+def _required_argument(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"It lacks arguments: {match['names'].strip()}.",
+        hint=f"Add them to args of [server.{server}]. Then: toolgate servers test {server}",
+    )
+
+
+def _not_permitted(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"It may not write to {match['path']!r}.",
+        hint=f"Make it writable: sudo chown -R $USER {shlex.quote(match['path'])}, or choose "
+        f"another place. Then: toolgate servers test {server}",
+    )
+
+
+def _newer_libc(match: re.Match[str], server: str) -> Cause:
+    return Cause(
+        found=f"The program needs {match['version'].replace('_', ' ')}, which this system is too "
+        "old for.",
+        hint=f"Install a build for this system, or run it in a container. Then: "
+        f"toolgate servers test {server}",
+    )
+
+
 _OWN_UNKNOWN_ISSUER: Final = re.compile(r"certificate is not trusted \((?:self|unknown)")
 
 _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
@@ -261,6 +334,23 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
     (re.compile(r"certificate is not trusted \(expired"), _expired),
     (re.compile(r"certificate is not trusted \(for another"), _other_name),
     (_OWN_UNKNOWN_ISSUER, _unknown_issuer),
+    (re.compile(r"^No connection to (?P<url>\S+): Connection refused"), _nobody_listens),
+    (
+        re.compile(r"^The server at (?P<url>\S+) answered (?P<status>40[13] [A-Za-z]+)"),
+        _wants_login,
+    ),
+    (
+        re.compile(
+            r"^The server at (?P<url>\S+) answered (?P<status>404 Not Found|405 [A-Za-z ]+"
+            r"|200 with (?P<page>text/html))"
+        ),
+        _no_endpoint,
+    ),
+    (
+        re.compile(r"^The connection to (?P<url>http:\S+) ended before the answer"),
+        _is_reset,
+    ),
+    (re.compile(r"^The folder '(?P<folder>[^']+)' to run .* does not exist"), _no_folder),
     (re.compile(r"does not speak TLS on this port"), _no_tls),
     (re.compile(r"the proxy (?P<proxy>\S+) cannot be reached"), _proxy_down),
     (re.compile(r"the proxy wants a login"), _proxy_login),
@@ -290,6 +380,15 @@ _CAUSES: Final[tuple[tuple[re.Pattern[str], _Explain], ...]] = (
     (re.compile(r"ModuleNotFoundError: No module named '(?P<module>[^']+)'"), _python_module),
     (re.compile(r": No module named (?P<module>[\w.]+)$"), _python_module),
     (re.compile(r"Cannot find module '(?P<module>[^']+)'"), _node_module),
+    (re.compile(r"can't open file '(?P<file>[^']+)': \[Errno 2\]"), _python_file),
+    (re.compile(r"the following arguments are required: (?P<names>.+)$"), _required_argument),
+    (
+        re.compile(
+            r"EACCES: permission denied, (?:mkdir|open|rename|access|unlink) '(?P<path>[^']+)'"
+        ),
+        _not_permitted,
+    ),
+    (re.compile(r"version [`']?(?P<version>GLIBC(?:XX)?_[\d.]+)'? not found"), _newer_libc),
     (
         re.compile(
             r"404\s+(?:'|The requested resource ')?(?P<package>@?[\w./-]+)(?:@[^\s']*)?'?"

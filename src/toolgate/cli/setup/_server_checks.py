@@ -1,5 +1,6 @@
 """Checks of `toolgate doctor` about servers: commands, connections, pinned tools, orphans."""
 
+import shlex
 import shutil
 from collections.abc import AsyncIterator, Iterable, Sequence
 from importlib import import_module
@@ -29,7 +30,7 @@ __all__ = [
 
 def check_commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
     """Servers that cannot be started: variables and programs that are missing."""
-    missing: dict[str, list[str]] = {}
+    missing: dict[tuple[str, str], list[str]] = {}
     for spec in servers:
         if spec.problem:
             yield Check(
@@ -44,16 +45,45 @@ def check_commands(servers: Iterable[ServerSpec]) -> Iterable[Check]:
         command = str(spec.options.get("command", ""))
         env = cast("dict[str, str]", spec.options.get("env") or {})
         path = settings.child_environment(env).get("PATH")
-        if shutil.which(command, path=path) is None:
-            missing.setdefault(command, []).append(spec.name)
-    for command, names in missing.items():
+        program = shutil.which(command, path=path)
+        if program is None:
+            missing.setdefault(_missing_command(command), []).append(spec.name)
+        elif interpreter := _missing_interpreter(program):
+            found = f"The first line of {program} names {interpreter!r}, which does not exist."
+            hint = "Install it, or start the script with another program."
+            missing.setdefault((found, hint), []).append(spec.name)
+    for (found, hint), names in missing.items():
         yield Check(
             name=_name_of(names),
             state="problem",
-            found=f"The command {command!r} was not found.",
-            hint=_install_hint(command),
+            found=found,
+            hint=hint,
             details={"servers": names},
         )
+
+
+def _missing_command(command: str) -> tuple[str, str]:
+    """What is wrong with a command that cannot be run, and what to do."""
+    path = Path(settings.expand_home(command))
+    if path.is_dir():
+        return f"The command {command!r} is a folder.", "Name the program in it."
+    if path.is_absolute() and path.is_file():
+        return (
+            f"The command {command!r} is a file that may not be executed.",
+            f"Run: chmod +x {shlex.quote(str(path))}",
+        )
+    return f"The command {command!r} was not found.", _install_hint(command)
+
+
+def _missing_interpreter(program: str) -> str:
+    """The interpreter that a script names and that is not there; empty if all is well."""
+    try:
+        with Path(program).open("rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return ""
+    words = line[2:].decode("utf-8", "replace").split() if line.startswith(b"#!") else []
+    return words[0] if words and not Path(words[0]).exists() else ""
 
 
 def _name_of(servers: Sequence[str]) -> str:
@@ -95,12 +125,14 @@ async def check_servers(
         for trial in tried:
             if trial["ok"]:
                 yield _tried_server(trial)
+    specs = {spec.name: spec for spec in loaded.servers}
     by_cause: dict[str, tuple[Cause, list[Json]]] = {}
     for failure in failures:
         name, stderr = str(failure["name"]), cast("list[str]", failure.get("stderr_tail") or [])
         cause = find_cause(name, str(_error_of(failure)), stderr)
         if cause is None:
-            yield _unexplained(failure, stderr, is_running=remote is not None)
+            by_hand = _by_hand(specs.get(name))
+            yield _unexplained(failure, stderr, by_hand, is_running=remote is not None)
         else:
             by_cause.setdefault(cause.found, (cause, []))[1].append(failure)
     for cause, failed in by_cause.values():
@@ -136,7 +168,17 @@ def _error_of(failure: Json) -> object:
     return failure.get("error") or failure.get("last_error") or ""
 
 
-def _unexplained(failure: Json, stderr: Sequence[str], *, is_running: bool) -> Check:
+def _by_hand(spec: ServerSpec | None) -> str:
+    """The command line of a server for a shell; empty if it has none, or contains a secret."""
+    if spec is None or spec.kind != "stdio":
+        return ""
+    args = cast("Sequence[object]", spec.options.get("args") or ())
+    words = [str(spec.options.get("command", "")), *map(str, args)]
+    shown = settings.redact({"args": words})["args"]
+    return shlex.join(words) if list(shown) == words else ""
+
+
+def _unexplained(failure: Json, stderr: Sequence[str], by_hand: str, *, is_running: bool) -> Check:
     """The check of a server that failed for no known reason, with what it wrote about it."""
     name, error = str(failure["name"]), str(_error_of(failure))
     hint = f"See its output: toolgate servers {'logs' if is_running else 'test'} {name}"
@@ -147,6 +189,8 @@ def _unexplained(failure: Json, stderr: Sequence[str], *, is_running: bool) -> C
     else:
         last = next(iter(reversed(stderr)), "")
         found = f"{error} Its last output: {last}" if last else error
+        if by_hand and not last:
+            hint = f"It wrote nothing that helps. Run it by hand: {by_hand}"
     return Check(
         name=f"server {name}",
         state="problem",

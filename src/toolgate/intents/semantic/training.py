@@ -50,7 +50,7 @@ FOREIGN = 0.025
 """How many messages of the domain that no intent knows are expected for each good one."""
 
 _OUTSIDE = 2.0
-"""How many messages about something else are expected for each good one, of a pack with up to four
+"""How many messages about something else are expected for each good one, of a pack with up to eight
 intents. The more intents a pack has, the more of what people write is meant for it; chosen."""
 
 _OUTSIDE_LEAST = 0.5
@@ -311,7 +311,7 @@ class _Judge:
         without = logits[:n][judged].copy()
         without[np.arange(len(without)), self.owners[judged]] = -1e4
         _, foreign = self._features(without, intents, held_out[:n][judged], folds[:n][judged])
-        expected = max(_OUTSIDE * min(1.0, 4 / int(inside.sum())), _OUTSIDE_LEAST)
+        expected = max(_OUTSIDE * min(1.0, 8 / int(inside.sum())), _OUTSIDE_LEAST)
         outside = np.append(~judged, np.ones(len(logits) - n, np.bool_))
         inside_curve = fit_logistic_curve(
             np.concatenate([features, foreign]),

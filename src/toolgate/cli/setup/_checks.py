@@ -255,6 +255,8 @@ def _port(loaded: Settings, remote: GatewayClient | None) -> Check:
                 details=details,
             )
         return Check(name="port", state="ok", found=text, details=details)
+    if not port:
+        return Check(name="port", state="ok", found=f"Each start takes a free port on {host}.")
     if can_listen(host, port):
         return Check(name="port", state="ok", found=f"Port {port} on {host} is free.")
     run = gateway_on(host, port)

@@ -11,7 +11,8 @@ import pytest
 import toolgate.testing
 from tests.console.console_client import notes, open_console, visible_text
 from toolgate.app.app import open_app
-from toolgate.settings import StoreSettings, load
+from toolgate.settings import Settings, StoreSettings, load
+from toolgate.settings.tables import ProgramSettings
 from toolgate.testing import FakeUpstream, text_result
 from toolgate.types import Caller
 
@@ -170,3 +171,18 @@ async def test_many_servers_come_in_pages_that_keep_filter_and_order() -> None:
         few = await place.page("servers", q="s00", page="9")
         assert len(re.findall(r'aria-label="Select (s\d+)"', few)) == 10
         assert 'rel="next"' not in few
+
+
+async def test_what_programs_left_behind_is_shown_and_deleted() -> None:
+    pytest.importorskip("pydantic_monty")
+    settings = Settings(programs=ProgramSettings(offer="on"))
+    async with open_console(settings=settings) as console:
+        assert "Left by programs" not in await console.page("approvals")
+        program = {"name": "tool_program", "arguments": {"code": 'await store("<b>", [1, 2])'}}
+        assert "isError" not in await console.app.gateway.call(ADMIN, program, None)
+        page = await console.page("approvals")
+        assert "Left by programs" in page, visible_text(page)[-900:]
+        assert "Stored value <b>" in visible_text(page), visible_text(page)[900:2500]
+        (value,) = await console.app.gateway.kept_programs.values(ADMIN)
+        await console.send("approvals", do="forget", id=value.id)
+        assert "Left by programs" not in await console.page("approvals")

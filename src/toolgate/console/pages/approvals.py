@@ -53,7 +53,14 @@ async def _show(visit: Visit) -> Response:
         for approval in every
         if approval.state == "waiting"
     ]
-    return visit.page("approvals.html", waiting=waiting if may_decide else (), decided=decided[:40])
+    kept = visit.gateway.kept_programs
+    return visit.page(
+        "approvals.html",
+        waiting=waiting if may_decide else (),
+        decided=decided[:40],
+        parked=await kept.programs(visit.caller),
+        stored=await kept.values(visit.caller),
+    )
 
 
 def is_person(visit: Visit) -> bool:
@@ -101,6 +108,9 @@ def _lines(text: str) -> list[str]:
 
 async def _act(visit: Visit) -> Response:
     word = visit.typed("do")
+    if word == "forget":
+        await visit.gateway.kept_programs.forget(visit.caller, visit.typed("id"))
+        return visit.go("approvals", message="Deleted.")
     if word not in {"approve", "edit", "reject"}:
         raise ArgumentError(f"Unknown action {word[:40]!r}.")
     if not is_person(visit):

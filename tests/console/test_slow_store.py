@@ -184,7 +184,7 @@ async def test_a_store_that_is_gone_is_said_and_what_was_typed_stays() -> None:
         answer = await place.send("projects", 503, csrf=csrf, name="web")
         told = visible_text(answer.text)
         assert "Nothing was saved" in told
-        assert "did not work" in told
+        assert "The store failed" in told
         assert fields_of(answer.text)["name"] == "web"
         answer = await place.send("tool", 503, csrf=csrf, key="notes:add", a0="hello")
         told = visible_text(answer.text)

@@ -113,7 +113,7 @@ BROKEN: list[tuple[str, str | bytes, str]] = [
     ("prompts/bad.md", b"a\n\n\0", "bad.md:3: this is not text"),
     ("servers.json", "{\n  oops", "servers.json:2: this is not valid JSON"),
     ("servers.json", "[1]", "servers.json: it has no servers"),
-    ("servers.json", '{"mcpServers": {"a": 1}}', "servers.json: the server 'a' is no object"),
+    ("servers.json", '{"mcpServers": {"a": 1}}', "servers.json: the server 'a' is not an object"),
     ("unsupported.txt", b"\xff", "unsupported.txt:1: this is not UTF-8 text"),
 ]
 

@@ -521,7 +521,7 @@ async def test_a_handle_of_somebody_else_is_no_program() -> None:
     async with shop() as place:
         with pytest.raises(HandleError):
             place.app.signer.check("program", "tg1.x.y")
-        assert "gave out" in await place.error("1", requestState="tg1.x.y")
+        assert "was not issued" in await place.error("1", requestState="tg1.x.y")
 
 
 async def test_people_see_and_delete_what_programs_left_behind() -> None:

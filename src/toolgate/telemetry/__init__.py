@@ -1,6 +1,6 @@
-"""Metrics, traces and cost for operators. Loaded only where they are enabled.
+"""Metrics, traces and cost for operators. Loaded only if enabled.
 
-Hangs on `observe` and on the records of the audit; nothing that works knows of it.
+Uses hooks of `observe` and the audit records; the rest of the gateway does not depend on it.
 """
 
 from toolgate.telemetry.metric_names import METRICS, Metric

@@ -1,9 +1,10 @@
 """Token cost of whole tasks, compared with listing every tool; losses are shown as losses.
 
-A conversation pays for the menu that it is shown, for the answers of searches, and for arguments
-and results. Without Toolgate's search it would have paid for the definitions of all tools, and for
-the same arguments and results. Menus are those of the present catalog; each is counted once for a
-conversation, as a context holds it. Tokens are the one estimate of `toolgate.base.token_estimate`.
+A conversation pays for the tool list that it is shown, for search responses, and for arguments
+and results. Without Toolgate's search it would have paid for the definitions of all tools, and
+for the same arguments and results. Tool lists are those of the current catalog; each is counted
+once per conversation, as a context holds it. All token counts use the estimate in
+`toolgate.base.token_estimate`.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,34 +21,34 @@ __all__ = ["CostReport", "TaskCost", "UsageReport", "cost_report", "usage_report
 _BYTES_PER_TOKEN = 4
 """Bytes; the usual estimate, checked by `python -m benchmarks.token_estimate`."""
 _MOST = 5_000
-"""Conversations in a report; chosen: bounds time."""
+"""Conversations in a report (chosen: bounds time)."""
 _TOLD = 200
-"""Tasks in an answer; chosen: bounds its size."""
+"""Tasks in a response (chosen: bounds its size)."""
 _PINS = 5
-"""Tools that are suggested for pinning; chosen: readable in one line."""
+"""Tools that are suggested for pinning (chosen: readable on one line)."""
 _OFTEN = 20
-"""Calls from which on a tool is worth listing always."""
+"""Number of calls from which it is worth always listing a tool."""
 _UNUSED_S = 14 * 86_400.0
-"""Seconds without a call after which a server counts as never used: two weeks, so that what is
-needed once a week does (chosen)."""
+"""Seconds without a call after which a server counts as never used: two weeks, so that servers
+which are needed once a week do not count (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskCost:
-    """What one conversation cost."""
+    """Cost of one conversation."""
 
     conversation: ConversationCost
-    """What it asked for."""
+    """Its calls, searches and their sizes."""
 
     menu_tokens: int
-    """Of what `tools/list` shows it."""
+    """Tokens of its `tools/list` response."""
 
     all_menu_tokens: int
-    """Of the definitions of all tools that it may use."""
+    """Tokens of the definitions of all tools that it may use."""
 
     @property
     def call_tokens(self) -> int:
-        """Of arguments and results."""
+        """Tokens of arguments and results."""
         return -(
             -(self.conversation.request_bytes + self.conversation.response_bytes)
             // _BYTES_PER_TOKEN
@@ -55,21 +56,21 @@ class TaskCost:
 
     @property
     def tokens(self) -> int:
-        """Of all of it."""
+        """Total tokens."""
         return self.menu_tokens + self.conversation.search_tokens + self.call_tokens
 
     @property
     def listed_tokens(self) -> int:
-        """What it would have been with all tools listed."""
+        """Total tokens if all tools had been listed."""
         return self.all_menu_tokens + self.call_tokens
 
     @property
     def saved_tokens(self) -> int:
-        """The difference; below zero it is a loss."""
+        """Tokens saved against listing all tools; negative for a loss."""
         return self.listed_tokens - self.tokens
 
     def as_json(self) -> Json:
-        """For REST and `--json`."""
+        """Return it as JSON for REST and `--json`."""
         return {
             **asdict(self.conversation),
             "menu_tokens": self.menu_tokens,
@@ -83,22 +84,22 @@ class TaskCost:
 
 @dataclass(frozen=True, kw_only=True)
 class CostReport:
-    """What the conversations of a time cost."""
+    """Cost of the conversations in a period."""
 
     since: str
-    """From when on; UTC, ISO 8601."""
+    """Start of the period; UTC, ISO 8601."""
 
     tasks: tuple[TaskCost, ...]
-    """Each, the last heard of first."""
+    """Conversations, most recent first."""
 
     tokens: int
-    """Of all."""
+    """Total tokens."""
 
     saved_tokens: int
-    """Against listing all tools; below zero it is a loss."""
+    """Tokens saved against listing all tools; negative for a loss."""
 
     def as_json(self) -> Json:
-        """For REST and `--json`."""
+        """Return it as JSON for REST and `--json`."""
         return {
             "since": self.since,
             "conversations": len(self.tasks),
@@ -111,23 +112,23 @@ class CostReport:
 
 @dataclass(frozen=True, kw_only=True)
 class UsageReport:
-    """How tools were used, and what follows from it."""
+    """Usage of tools, and suggestions that follow from it."""
 
     since: str
-    """From when on; UTC, ISO 8601."""
+    """Start of the period; UTC, ISO 8601."""
 
     uses: Sequence[ToolUsage]
-    """By tool and project, the most used first."""
+    """Usage by tool and project, most used first."""
 
     pins: Sequence[str]
-    """Keys of tools that are called often, mostly with success, and are not listed always."""
+    """Keys of tools that are called often, mostly succeed, and are not always listed."""
 
     never_used: Sequence[str]
-    """Names of servers that are known for two weeks and that nobody called since, nor since
-    `since`."""
+    """Names of servers that have existed for two weeks and were not called during them, nor
+    since `since`."""
 
     def as_json(self) -> Json:
-        """For REST and `--json`."""
+        """Return it as JSON for REST and `--json`."""
         return {
             "since": self.since,
             "tools": [
@@ -140,7 +141,7 @@ class UsageReport:
 
 
 async def usage_report(app: App, caller: Caller, since: str) -> UsageReport:
-    """How tools were used from a moment on, in all projects.
+    """Return the usage of tools since a time, in all projects.
 
     Raises:
         ForbiddenError: The caller may not manage.
@@ -162,7 +163,7 @@ async def usage_report(app: App, caller: Caller, since: str) -> UsageReport:
 
 
 async def _never_used(app: App, caller: Caller, since: str) -> list[str]:
-    """Servers that were there for two weeks at least, and that nobody called in all that time."""
+    """Return servers that have existed for at least two weeks and were not called in that time."""
     two_weeks_ago = utc_now(plus_s=-_UNUSED_S)
     uses = await app.store.audit.tool_usage(min(since, two_weeks_ago))
     used = {use.tool.partition(":")[0] for use in uses}
@@ -176,13 +177,13 @@ async def _never_used(app: App, caller: Caller, since: str) -> list[str]:
 
 
 async def _is_known_since(app: App, server: str, moment: str) -> bool:
-    """Whether a tool of a server was seen at this moment, in its present form."""
+    """Whether a current tool definition of a server had been seen by a time."""
     rows: Collection[Fingerprint] = await app.store.catalog.fingerprints(DEFAULT_PROJECT, server)
     return any(row.seen_at and row.seen_at <= moment for row in rows)
 
 
 async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
-    """What the conversations of all projects cost from a moment on; the last 5,000 of them.
+    """Return the cost of conversations in all projects since a time; the last 5,000 of them.
 
     Raises:
         ForbiddenError: The caller may not manage.
@@ -194,7 +195,7 @@ async def cost_report(app: App, caller: Caller, since: str) -> CostReport:
         if cost.client == CONSOLE or cost.client.startswith(COMMAND_LINE):
             continue  # a person's try: nobody would have listed all tools to them
         if cost.project_id not in menus:
-            # A manager in that project stands for its callers: who may use less pays less.
+            # A manager stands for all callers of the project; callers with fewer tools pay less.
             manager = Caller(
                 caller_id="local",
                 project_id=cost.project_id,

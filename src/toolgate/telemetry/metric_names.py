@@ -9,7 +9,7 @@ __all__ = ["BUCKETS", "METRICS", "Metric"]
 Kind: TypeAlias = Literal["counter", "gauge", "histogram"]
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Upper ends of the histograms in seconds."""
+"""Upper bounds of the histogram buckets in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +17,7 @@ class Metric:
     """A metric."""
 
     name: str
-    """As it is scraped; of counters without `_total`, as the format wants it."""
+    """Name in scrapes; counters without `_total`, which the format adds."""
 
     kind: Kind
     """`counter`: only grows, from 0 at the start. `gauge`. `histogram`: in seconds."""
@@ -26,7 +26,7 @@ class Metric:
     """One sentence for the documentation and for `# HELP`."""
 
     labels: tuple[str, ...] = ()
-    """Names of its labels."""
+    """Names of the labels."""
 
 
 _ALL = (
@@ -261,4 +261,4 @@ _ALL = (
 )
 
 METRICS: Mapping[str, Metric] = {metric.name: metric for metric in _ALL}
-"""By name."""
+"""Metrics by name."""

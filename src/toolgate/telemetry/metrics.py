@@ -1,8 +1,8 @@
-"""Counts what happens, for Prometheus and OTLP.
+"""Counters for Prometheus and OTLP.
 
-Counting is a few additions to a dictionary; the format, and the library for it, are there once
-somebody asks. Labels are bounded: of names that others choose so many are told apart, the rest is
-`other`.
+Counting is a few additions to a dictionary; text is formatted, and the library for it loaded,
+only on a scrape. Labels are bounded: only so many names that others choose are told apart,
+further ones are counted as `other`.
 """
 
 import asyncio
@@ -36,21 +36,21 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-# Seconds that a scrape waits for the store; scrapers give up after ten. Chosen.
+# Seconds that a scrape waits for the store (chosen; scrapers give up after ten).
 _MAX_REFRESH_S = 1.0
 _MOST_NAMES = 200
-"""Servers, stages, statuses and actions that are told apart, of each."""
+"""Distinct servers, stages, statuses and actions that are told apart."""
 _MOST_FOUND = 2_000
-"""Series that are remembered by their labels; chosen: bounds memory."""
+"""Series that are cached by their labels (chosen: bounds memory)."""
 
 OTHER = "other"
 SUCCESS_STATUSES = frozenset({"ok", "input_required"})
 MANAGER = Caller(caller_id="local", client="metrics", identity=LOCAL)
-"""Numbers are about all of the gateway; who may see them was decided before."""
+"""The metrics cover the whole gateway; access to them is checked earlier."""
 
 Labels = tuple[str, ...]
 Kind = tuple[str, str, str | None]
-"""Action, status and server of a request; None: it reached none."""
+"""Action, status and server of a request; None if it reached no server."""
 
 
 class LabelledCounts:
@@ -60,7 +60,7 @@ class LabelledCounts:
         self.values: dict[Labels, float] = {}
 
     def add(self, labels: Labels, amount: float = 1) -> None:
-        """Count up under these labels."""
+        """Increase the counter with these labels."""
         self.values[labels] = self.values.get(labels, 0) + amount
 
 
@@ -69,16 +69,16 @@ class LabelledHistogram:
 
     def __init__(self) -> None:
         self.by_label: dict[str, list[float]] = {}
-        """Of each label how many ended in each bucket, beyond the last, and their sum."""
+        """By label: counts per bucket, the count beyond the last bucket, and the sum in seconds."""
 
     def counts_of(self, label: str) -> list[float]:
-        """The counts of a label, or those of `other` where there are too many."""
+        """Return the counts of a label, or those of `other` if there are too many labels."""
         if label not in self.by_label and len(self.by_label) >= _MOST_NAMES:
             label = OTHER
         return self.by_label.setdefault(label, [0] * (len(BUCKETS) + 2))
 
     def merge(self, label: str, buckets: Sequence[int], seconds: float) -> None:
-        """Add what was counted elsewhere: by bucket, and in all."""
+        """Add counts by bucket and a sum from elsewhere."""
         counts = self.counts_of(label)
         for at, count in enumerate(buckets):
             counts[at] += count
@@ -86,22 +86,22 @@ class LabelledHistogram:
 
 
 class RequestCounts:
-    """What is counted of one kind of request."""
+    """Counts of one kind of request."""
 
     __slots__ = ("buckets", "kind", "requests", "response_bytes", "seconds")
 
     def __init__(self, of: "Kind") -> None:
         self.kind = of
-        """Which."""
+        """The kind of request."""
         self.requests = 0
         self.response_bytes = 0
         self.seconds = 0.0
         self.buckets = [0] * (len(BUCKETS) + 1)
-        """How many ended in each bucket, and beyond the last."""
+        """Counts per bucket, and beyond the last."""
 
 
 class _BoundedNames:
-    """Names that others choose, as many as there may be."""
+    """Names that others choose, limited in number."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -116,7 +116,7 @@ class _BoundedNames:
 
 
 class _StageTimer:
-    """Around a run of a stage, which it counts."""
+    """Context manager that measures and counts one run of a stage."""
 
     __slots__ = ("_began", "_by_label", "_metrics", "_stage")
 
@@ -127,10 +127,10 @@ class _StageTimer:
         self._began = perf_counter()
 
     def __enter__(self) -> None:
-        """Do nothing: it began when it was made."""
+        """Do nothing: the time starts when the timer is created."""
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        """Count it."""
+        """Count the run."""
         seconds = perf_counter() - self._began
         counts = self._by_label.get(self._stage) or self._metrics.stages.counts_of(self._stage)
         counts[bisect_left(BUCKETS, seconds)] += 1
@@ -140,24 +140,24 @@ class _StageTimer:
 
 
 class SpanCounts(Protocol):
-    """What is told of traces."""
+    """Counts of spans of traces."""
 
     sent: int
     dropped: int
 
 
 class RequestLoad(Protocol):
-    """What is told of requests that are being answered."""
+    """Counts of requests in progress."""
 
     refusals: int
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return the number of requests in progress."""
         ...
 
 
 class Metrics:
-    """The numbers of one gateway."""
+    """Metrics of one gateway."""
 
     def __init__(
         self,
@@ -166,12 +166,12 @@ class Metrics:
         requests: RequestLoad | None = None,
         tracer: SpanCounts | None = None,
     ) -> None:
-        """Make them; they count within `counting`.
+        """Create the metrics; they count only within `counting`.
 
         Args:
             app: The gateway.
-            requests: Those that are being answered.
-            tracer: What records traces, if anything does.
+            requests: Requests in progress.
+            tracer: The recorder of traces; None if traces are off.
         """
         self.app = app
         self.requests = requests
@@ -179,7 +179,7 @@ class Metrics:
         self.cells: dict[Kind, RequestCounts] = {}
         """Requests by action, status and server."""
         self._cells_by_record: dict[Kind, RequestCounts] = {}
-        """The same by what records say, as much of it as is kept."""
+        """The same by the values in the records, for up to a limited number of them."""
         self.failures, self.stages = LabelledCounts(), LabelledHistogram()
         self.fallbacks = self.empty = self.tokens = 0.0
         self.servers, self._words = _BoundedNames(), _BoundedNames()
@@ -187,7 +187,7 @@ class Metrics:
         self.quarantined = self.waiting = 0
         self.queued: Mapping[str, int] = {}
         self.is_store_up = True
-        """Whether the store answered the last question about it."""
+        """Whether the store answered the last query."""
         self._refreshing: asyncio.Task[None] | None = None
         self._collector: Any = None
 
@@ -202,7 +202,7 @@ class Metrics:
 
     @contextmanager
     def counting(self) -> Generator[None]:
-        """Count what happens within."""
+        """Count everything that happens while the block runs."""
         forget = [
             self.app.recorder.on_outcome(self.note),
             time_stages(partial(_StageTimer, self, self.stages.by_label)),
@@ -214,9 +214,9 @@ class Metrics:
                 stop()
 
     async def text(self) -> tuple[str, bytes]:
-        """All of it, as Prometheus reads it: the type of the answer, and the answer.
+        """Return the content type and the body of a Prometheus scrape.
 
-        Values of a store that does not answer are the last known.
+        If the store does not answer, its last known values are used.
         """
         refreshing = self._refreshing
         if refreshing is None:
@@ -239,7 +239,7 @@ class Metrics:
             self.is_store_up = not self.app.store_problem
 
     async def refresh(self) -> None:
-        """Look at what cannot be seen without waiting."""
+        """Update the values that need the store."""
         gateway = self.app.gateway
         self.index = await gateway.manage.vectors.status(MANAGER)
         quarantined = await gateway.manage.quarantine.entries(MANAGER)
@@ -249,7 +249,7 @@ class Metrics:
         self.queued = self.app.store.waiting()
 
     async def keep_fresh(self, every_s: float, stop: anyio.Event) -> None:
-        """Look again and again: what sends the numbers by itself cannot wait."""
+        """Refresh periodically, for exporters that cannot wait for a refresh."""
         while not stop.is_set():
             await self._try_refresh()
             with anyio.move_on_after(every_s):
@@ -258,7 +258,7 @@ class Metrics:
     # Counting
 
     def note(self, record: AuditRecord) -> None:
-        """Count an outcome of the audit."""
+        """Count an outcome in the audit log."""
         kind = (record.action, record.status, record.server)
         cell = self._cells_by_record.get(kind) or self._cell(kind)
         is_aggregated = record.action in AGGREGATED_ACTIONS
@@ -276,7 +276,7 @@ class Metrics:
             self.empty += not detail.get("shown")
 
     def _cell(self, kind: Kind) -> RequestCounts:
-        """Where requests of a kind are counted, its names bounded."""
+        """Return the counts of a kind of request, with bounded names."""
         action, status, server = kind
         action, status = self._words.bounded(action), self._words.bounded(status)
         of = action, status, None if server is None else self.servers.bounded(server)
@@ -288,5 +288,5 @@ class Metrics:
         return cell
 
     def note_failure(self, stage: str) -> None:
-        """Count a run of a stage that ended in an error."""
+        """Count a failed run of a stage."""
         self.failures.add((self._words.bounded(stage),))

@@ -1,4 +1,4 @@
-"""Loads the parts that need the extra `otel`, where the settings ask for them."""
+"""Loads the modules that need the extra `otel`, if the settings ask for them."""
 
 from importlib import import_module
 from typing import Any
@@ -10,11 +10,11 @@ __all__ = ["load_otel_module"]
 
 
 def load_otel_module(name: str, setting: str) -> Any:
-    """The module of this name in the folder.
+    """Import a module of this package that needs the extra `otel`.
 
     Args:
         name: Such as `otlp_metrics`.
-        setting: What asks for it, for the message.
+        setting: The setting that needs it, for the message.
 
     Raises:
         MissingExtraError: A library is not installed.

@@ -22,9 +22,9 @@ __all__ = ["sending"]
 def sending(
     settings: MetricSettings, metrics: Metrics, *, reader: MetricReader | None = None
 ) -> Generator[None]:
-    """Send the numbers from time to time while the block runs, under the names of `/metrics`.
+    """Send the metrics periodically while the block runs, under the names of `/metrics`.
 
-    Of histograms the sum and the count are sent; quantiles need `/metrics`.
+    Only the sum and the count of histograms are sent; quantiles need `/metrics`.
     """
     reader = reader or PeriodicExportingMetricReader(
         OTLPMetricExporter(endpoint=settings.endpoint),

@@ -29,11 +29,11 @@ from toolgate.types import json_array, json_object
 __all__ = ["PrometheusCollector", "join_workers"]
 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?( .*)", re.ASCII)
-"""A sample in the text format: its name, its labels if it has any, and its value."""
+"""A sample in the text format: name, labels if any, and value."""
 
 
 def join_workers(texts: Mapping[int, str]) -> str:
-    """Metrics of several workers in one text; each sample has its worker in the label `worker`.
+    """Merge the metrics of several workers into one text, with the label `worker` on each sample.
 
     Args:
         texts: Metrics in Prometheus' text format by the number of the worker.
@@ -56,28 +56,28 @@ def join_workers(texts: Mapping[int, str]) -> str:
 
 
 class PrometheusCollector(Collector):
-    """The numbers of one gateway, for the library."""
+    """The metrics of one gateway as a collector of the Prometheus library."""
 
     content_type = prometheus_client.CONTENT_TYPE_PLAIN_0_0_4
-    """Of the answer."""
+    """Content type of the response."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         self.registry = CollectorRegistry()
-        """With what the process itself takes."""
+        """Also includes the library's metrics of the process."""
         self.registry.register(self)
         prometheus_client.ProcessCollector(registry=self.registry)
 
     def text(self) -> bytes:
-        """All of it."""
+        """Return all metrics in the text format."""
         return prometheus_client.generate_latest(self.registry)
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing: it is not asked before there is something."""
+        """Return nothing, so that registering the collector does not call `collect`."""
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        """All metrics, for the library."""
+        """Yield all metrics for the library."""
         yield self._gauge("toolgate_info", {(toolgate.__version__,): 1})
         yield from self._of_requests()
         yield self._histogram("toolgate_stage_duration_seconds", self._metrics.stages)

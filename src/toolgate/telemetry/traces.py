@@ -1,8 +1,8 @@
 """Traces: spans of the stages, sent to a collector (OTLP over HTTP, in JSON).
 
-Ids and parents are those of `observe`, so that what is passed on to servers names the span that
-asks them. A request pays for a short record of each stage; packing and sending is done beside.
-https://opentelemetry.io/docs/specs/otlp/
+Ids and parents come from `observe`, so that the trace context that is passed on to servers names
+the span of the request to them. A request pays only for a short record of each stage; packing
+and sending happen in the background. https://opentelemetry.io/docs/specs/otlp/
 """
 
 import asyncio
@@ -45,28 +45,28 @@ _INTERNAL, _SERVER, _CLIENT = 1, 2, 3
 _KINDS: Mapping[str, int] = {"request": _SERVER, "server": _CLIENT, "model": _CLIENT}
 _FAILED = ',"status":{"code":2}'
 _TAIL = "]}]}]}"
-"""Closes what `_head` opens."""
+"""Closes the brackets that `_head` opens."""
 _HERE, _ELSEWHERE = 0x100, 0x300
-"""Flags of a span: where its parent is."""
+"""Span flags: whether the parent is local or remote."""
 
 _LOWER = 2**64 - 1
-"""The half of a trace id that decides whether the trace is recorded."""
+"""Mask of the half of a trace id that decides whether the trace is recorded."""
 _ARGUMENTS = "arguments"
 _MOST_CHARS = 4_000
-"""Of the arguments of a call, as JSON."""
+"""Characters of the arguments of a call that are sent, as JSON."""
 
 _PASSING = frozenset({429, 502, 503, 504})
-"""Statuses of a collector that may take the same later; all others it would answer again."""
+"""Statuses of a collector after which a retry makes sense; other statuses would only repeat."""
 _PAUSE_S = 1.0
-"""Before the second try; twice as long before each one after it."""
+"""Seconds before the first retry; doubled for each further one."""
 _LEAVE_S = 3.0
-"""Seconds that sending what is left may take at the end."""
+"""Seconds for sending the remaining spans at shutdown."""
 _MOST_ANSWER = 2**16
-"""Bytes of a collector's answer that are read; chosen: an error text."""
+"""Bytes of a collector's response that are read (chosen: enough for an error text)."""
 
 
 class _Span(NamedTuple):
-    """A run of a stage, as it is kept until it is sent."""
+    """A run of a stage that waits to be sent."""
 
     trace: Trace
     span_id: str
@@ -81,30 +81,30 @@ class _Span(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class _Outcome:
-    """What came of sending a batch once."""
+    """Result of one attempt to send a batch."""
 
     refused: int = 0
-    """Spans of it that the collector did not take."""
+    """Number of its spans that the collector rejected."""
 
     problem: str = ""
-    """Why nothing of it was taken; empty: it was."""
+    """Why the whole batch was rejected; empty if it was accepted."""
 
     again_s: float | None = None
-    """Seconds after which it may be tried again, 0 for any; None: trying again is of no use."""
+    """Seconds to wait before a retry, 0 for the default; None if a retry is pointless."""
 
 
 class Tracer:
-    """Turns what was observed into spans."""
+    """Converts observations into spans and sends them."""
 
     def __init__(self, settings: TraceSettings, *, variables: OtlpVariables | None = None) -> None:
-        """Make one.
+        """Create a tracer.
 
         Args:
             settings: Table `[traces]`.
             variables: By default those of the process.
 
         Raises:
-            SettingError: A file with certificates cannot be used.
+            SettingError: A certificate file cannot be used.
         """
         self._variables = ways = variables or otlp_variables()
         self._endpoint = settings.endpoint
@@ -124,7 +124,7 @@ class Tracer:
             ]
         }
         scope = {"name": "toolgate", "version": toolgate.__version__}
-        # The one object in each of the lists, open where its spans follow.
+        # The only object in each of the lists, left open where its spans follow.
         self._head = (
             f'{{"resourceSpans":[{{"resource":{json_text.dumps(resource).decode()},'
             f'"scopeSpans":[{{"scope":{json_text.dumps(scope).decode()},"spans":['
@@ -139,27 +139,27 @@ class Tracer:
         self._stop = anyio.Event()
         self._is_hurried = False
         self.sent = 0
-        """Spans that the collector took."""
+        """Spans that the collector accepted."""
         self.dropped = 0
-        """Spans that are lost: too many waited, or the collector did not take them."""
+        """Spans that were lost because the queue was full or the collector did not accept them."""
         self._reported = 0
         self._is_failing = False
 
     @property
     def waiting(self) -> int:
-        """Spans that are not sent yet."""
+        """Number of spans that are not sent yet."""
         return len(self._waiting)
 
     @asynccontextmanager
     async def recording(self) -> AsyncGenerator[None]:
-        """Record what happens within, and send it; what is left is sent at the end."""
+        """Record and send spans while the block runs; the remaining ones are sent at the end."""
         async with self.sending():
             with self.watching():
                 yield
 
     @contextmanager
     def watching(self) -> Generator[None]:
-        """Record what happens within."""
+        """Record spans while the block runs."""
         forget = [begin_traces_with(self._begin), watch_stages(self.note, only_recorded=True)]
         try:
             yield
@@ -169,7 +169,7 @@ class Tracer:
 
     @asynccontextmanager
     async def sending(self) -> AsyncGenerator[None]:
-        """Send what is recorded, from time to time, and what is left at the end."""
+        """Send recorded spans periodically, and the remaining ones at the end."""
         self._loop = asyncio.get_running_loop()
         scope = CancelScope(shield=True)
         async with self._connected(), anyio.create_task_group() as tasks:
@@ -186,7 +186,7 @@ class Tracer:
 
     @asynccontextmanager
     async def _connected(self) -> AsyncGenerator[None]:
-        # A client of its own: the address is a setting, and may be on this machine by any name.
+        # A separate HTTP client: the address is a setting, so any local address is allowed.
         connector = aiohttp.TCPConnector(ssl=True if self._context is None else self._context)
         self._http = aiohttp.ClientSession(
             connector=connector,
@@ -204,7 +204,7 @@ class Tracer:
     # Recording
 
     def _begin(self) -> Trace:
-        """A trace that begins here, recorded or not by its id, as others decide it too.
+        """Start a trace, which is recorded or not depending on its id, as in other tracers.
 
         https://opentelemetry.io/docs/specs/otel/trace/sdk/#traceidratiobased
         """
@@ -212,11 +212,11 @@ class Tracer:
         trace_id = f"{number:032x}"
         if number & _LOWER < self._bound:
             return Trace(trace_id, "")
-        # Servers are told of it nevertheless, so that all of them leave it out.
+        # The context is still passed on to servers, so that they do not record the trace either.
         return Trace(trace_id, trace_id[:16], "00")
 
     def note(self, observation: Observation) -> None:
-        """Keep a span of the run of a stage."""
+        """Queue a span for a run of a stage."""
         trace = current_trace()
         if trace is None or not trace.is_recorded:
             return
@@ -247,7 +247,7 @@ class Tracer:
                 self._loop.call_soon_threadsafe(self._hurry.set)
 
     def _without_secrets(self, fields: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What may be told of a call: arguments only where they are asked for, secrets masked."""
+        """Return the fields to send: arguments only if configured, with secrets masked."""
         visible = {key: value for key, value in fields.items() if key != _ARGUMENTS}
         arguments = fields[_ARGUMENTS]
         if self._with_arguments and arguments is not None:
@@ -258,7 +258,7 @@ class Tracer:
     # Sending
 
     async def flush(self) -> None:
-        """Send what waits."""
+        """Send all queued spans."""
         self._is_hurried = False
         while self._waiting:
             many = min(len(self._waiting), self._variables.batch)
@@ -274,7 +274,7 @@ class Tracer:
             await self.flush()
 
     async def _send(self, spans: Sequence[_Span]) -> None:
-        """Send a batch, as often as that is of use and there is time for it."""
+        """Send a batch, with retries as long as they make sense and there is time."""
         body = await self._packed(spans)
         outcome = _Outcome(problem="it did not answer in time")
         lost = len(spans)
@@ -284,7 +284,8 @@ class Tracer:
                 while (outcome := await self._post(body)).problem:
                     if outcome.again_s is None or self._stop.is_set():
                         break
-                    # The same moment for all would be too much for a collector that comes back.
+                    # Jitter: simultaneous retries could overload a collector that has just
+                    # restarted.
                     wait_s = outcome.again_s or pause_s * uniform(0.8, 1.2)  # noqa: S311
                     with anyio.move_on_after(wait_s):
                         await self._stop.wait()
@@ -300,7 +301,7 @@ class Tracer:
                 self._report_lost()
 
     async def _packed(self, spans: Sequence[_Span]) -> bytes:
-        """The body of a request."""
+        """Return the body of a request."""
         body = f"{self._head}{','.join(map(_span_json, spans))}{_TAIL}".encode()
         match self._variables.compression:
             case "":
@@ -329,7 +330,7 @@ class Tracer:
         return _Outcome(problem=problem, again_s=_seconds(answer.headers.get("retry-after", "")))
 
     def _lose(self, spans: int, problem: str) -> None:
-        """Count what is lost, and tell of it once until something is sent again."""
+        """Count lost spans; logs a warning only for the first loss until sending succeeds again."""
         self.dropped += spans
         if not self._is_failing:
             self._is_failing = True
@@ -337,7 +338,7 @@ class Tracer:
             log.warning("spans cannot be sent", extra={"reason": problem, "spans": spans})
 
     def _report_lost(self) -> None:
-        """Tell of what was lost since the log last told of it."""
+        """Log the number of spans that were lost since the last warning."""
         self._is_failing = False
         lost, self._reported = self.dropped - self._reported, self.dropped
         if lost:
@@ -345,9 +346,9 @@ class Tracer:
 
 
 def _span_json(span: _Span) -> str:
-    """A span as OTLP has it in JSON: ids in hex, times as texts, kinds as numbers.
+    """Return a span as OTLP JSON: ids in hex, times as strings, kinds as numbers.
 
-    Put together as a text, since ids and numbers need no quoting: half the time of `dumps`.
+    Built as a string, since ids and numbers need no quoting: half the time of `dumps`.
     """
     trace = span.trace
     flags = int(trace.flags, 16) | (_ELSEWHERE if span.is_remote else _HERE)
@@ -367,7 +368,7 @@ def _span_json(span: _Span) -> str:
 
 @lru_cache(maxsize=1_024)
 def _common_json(name: str, *fields: tuple[str, object]) -> str:
-    """What spans of the same kind have in common, as the inside of an object."""
+    """Return what spans of the same kind have in common, as the inside of a JSON object."""
     common = {
         "name": name,
         "kind": _KINDS.get(name, _INTERNAL),
@@ -380,7 +381,7 @@ def _common_json(name: str, *fields: tuple[str, object]) -> str:
 
 
 def _refused(reply: bytes) -> int:
-    """How many spans an answer says were not taken."""
+    """Return the number of spans that a response reports as rejected."""
     try:
         part = json_object(json_object(json_text.loads(reply)).get("partialSuccess"))
         return max(0, int(part.get("rejectedSpans", 0)))
@@ -389,5 +390,5 @@ def _refused(reply: bytes) -> int:
 
 
 def _seconds(retry_after: str) -> float:
-    """Seconds that a collector asks for; 0 where it asks for none or for a date."""
+    """Return the seconds that a collector asks to wait; 0 if none or a date is given."""
     return float(retry_after) if retry_after.isdecimal() else 0.0

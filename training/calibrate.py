@@ -9,7 +9,7 @@ what was not used: phrases of other writers, every second question.
 import argparse
 import asyncio
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -48,7 +48,7 @@ MOST: Final = 400
 SHOWN: Final = 10
 """Best hits of a request that relevance is fitted on."""
 FALSE_ALARMS: Final = 0.04
-"""Share of short requests that a catalog serves of which it may be said that nothing fits."""
+"""Share of short requests that any catalog serves of which it may be said that nothing fits."""
 LONG_FALSE_ALARMS: Final = 0.02
 """The same of long ones, in any set; there is more in them to go by."""
 SURE: Final = 0.85
@@ -123,20 +123,22 @@ def _evidence(hits: Sequence[Hit], searched: int) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
             cosine=hit.fields["cosine"],
-            covered=hit.fields["covered"],
+            covered=hit.fields["bm25_coverage"],
             gap=max(0.0, first - hit.fields["score"]),
-            rivals=hit.fields["rivals"],
-            word_share=hit.fields["found"],
-            words=hit.fields["words"],
-            n_words=hit.fields["said"],
+            rivals=hit.fields["close_competitors"],
+            word_share=hit.fields["word_coverage"],
+            words=hit.fields["content_words"],
+            n_words=hit.fields["total_words"],
             behind=max(0.0, nearest - hit.fields["cosine"]),
             tools=searched,
-            ahead=hit.fields["ahead"],
-            named=hit.fields["named"],
+            ahead=hit.fields["background_margin"],
+            named=hit.fields["name_coverage"],
             name_share=hit.fields["name_share"],
-            best_named=max(other.fields["named"] for other in named),
+            best_named=max(other.fields["name_coverage"] for other in named),
             best_name_share=max(other.fields["name_share"] for other in named),
             highest=nearest,
+            own=hits[0].fields["own_cosine"],
+            most_covered=max(other.fields["bm25_coverage"] for other in hits),
         )
         for hit in hits[:SHOWN]
     )
@@ -191,7 +193,9 @@ def fit(groups: Sequence[Group]) -> dict[str, Any]:
     """The weights of both models."""
     with_ahead = _fit_model(groups, request_evidence)
     alone = _fit_model(
-        groups, lambda evidence: request_evidence(evidence._replace(ahead=None)), without="ahead"
+        groups,
+        lambda evidence: request_evidence(evidence._replace(ahead=None)),
+        without=("ahead", "own"),
     )
     model = FitModel(**with_ahead)
     rows = [
@@ -206,7 +210,7 @@ def fit(groups: Sequence[Group]) -> dict[str, Any]:
 def _fit_model(
     groups: Sequence[Group],
     known: Callable[[Evidence], Mapping[str, float]],
-    without: str = "",
+    without: Collection[str] = (),
 ) -> dict[str, Any]:
     rows: list[tuple[Mapping[str, float], bool, float]] = []
     for is_served in (True, False):
@@ -217,7 +221,11 @@ def _fit_model(
         for part in parts:
             rows += [
                 (
-                    {name: x for name, x in known(request.evidence[0]).items() if name != without},
+                    {
+                        name: x
+                        for name, x in known(request.evidence[0]).items()
+                        if name not in without
+                    },
                     is_served,
                     1 / len(part) / len(parts),
                 )
@@ -238,7 +246,7 @@ def _fit_model(
         counts = np.sqrt([len(seen) for seen in phrases])
         per_size, brief = np.polyfit(sizes, off, 1, w=counts)
         tilted = above._replace(brief=line.brief + brief, per_size=line.per_size + per_size)
-        rest = _quantile([request for seen in phrases for request in seen], weights, known, tilted)
+        rest = min(_quantile(seen, weights, known, tilted) for seen in phrases)
         line = tilted._replace(brief=tilted.brief + rest / brevity(0))
     return {
         "weights": weights,

@@ -70,7 +70,7 @@ async def observe(labelled: LabelledSet) -> list[Request]:
             slots=[slots[hit.key] for hit in hits],
             scores=np.array([hit.fields["score"] for hit in hits], np.float32),
             cosines=np.array([hit.fields["cosine"] for hit in hits], np.float32),
-            shares=np.array([hit.fields["covered"] for hit in hits], np.float32),
+            shares=np.array([hit.fields["bm25_coverage"] for hit in hits], np.float32),
         )
         translation = in_english(question.text)
         text = question.text if translation is None else translation.text

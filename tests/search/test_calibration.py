@@ -133,6 +133,19 @@ async def test_what_tools_do_elsewhere_speaks_against_those_that_are_there() -> 
     assert unserved.notices
 
 
+async def test_an_answer_tells_how_near_the_best_tool_was_before_the_request_was_moved() -> None:
+    """Typical requests move a short request only, and towards the tools that it wants."""
+    short, long = await asked(
+        "what does my note say",
+        "open the file that I wrote yesterday evening on the train and tell me what it says there",
+    )
+
+    assert short.hits[0].fields["own_cosine"] < short.hits[0].fields["cosine"]
+    assert long.hits[0].fields["own_cosine"] == pytest.approx(
+        long.hits[0].fields["cosine"], abs=1e-4
+    )
+
+
 async def test_another_embedder_is_asked_for_the_tools_alone() -> None:
     """The yardstick is fitted to the bundled model, and a service costs money."""
     embedder = HashingEmbedder()

@@ -108,6 +108,12 @@ class Evidence(NamedTuple):
     highest: float = 0.0
     """The highest cosine of all hits."""
 
+    own: float = 0.0
+    """Cosine of the best hit to the request as it is, not moved towards typical requests."""
+
+    most_covered: float = 0.0
+    """The highest `covered` of the best hits."""
+
     @property
     def telling(self) -> float:
         """Share of the request's words that say something, in [0, 1]."""
@@ -170,7 +176,8 @@ class FitModel:
 
     @property
     def _per_cosine(self) -> float:
-        return self.weights["cosine"] + self.weights.get("ahead", 0.0)
+        # What a tool gains that is nearer by one: `own` moves along with the cosine.
+        return sum(self.weights.get(name, 0.0) for name in ("cosine", "ahead", "own"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,6 +258,8 @@ def request_evidence(evidence: Evidence) -> dict[str, float]:
         "bias": 1.0,
         "cosine": evidence.highest,
         "ahead": evidence.ahead or 0.0,
+        "own": evidence.own,
+        "covered": evidence.most_covered,
         "word_share": evidence.word_share,
         "named": evidence.best_named,
         "name_share": evidence.best_name_share,

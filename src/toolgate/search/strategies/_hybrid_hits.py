@@ -40,6 +40,7 @@ from toolgate.search.relevance.usage_votes import (
 )
 from toolgate.search.semantic.first_stage import (
     HybridState,
+    exact_at,
 )
 from toolgate.search.strategies._hybrid_options import Options
 from toolgate.search.strategies._hybrid_ranking import Ranking
@@ -174,6 +175,10 @@ class HitBuilder:
         cosines = _cosines_of(state, ranking, [*among, *best])
         near = [cosine for cosine in cosines[: len(among)] if cosine is not None]
         nearest, ahead = max(near, default=0.0), _ahead(ranking, among)
+        own = _own_cosine(state, ranking, best[0], cosines[len(among)])
+        most_covered = float(
+            _highest_at(rivals, [part.shares for part in ranking.parts]).max(initial=0.0)
+        )
         asked = len(ranking.asked.terms) + len(ranking.asked.unknown)
         named = every[: len(every) - len(best)]
         best_named = max((match.named for match in named), default=0.0)
@@ -195,6 +200,8 @@ class HitBuilder:
                 best_named=best_named,
                 best_name_share=best_name_share,
                 highest=nearest,
+                own=own,
+                most_covered=most_covered,
             )
             for cosine, covered, score, match in zip(
                 cosines[len(among) :], shares, scores, every[len(named) :], strict=True
@@ -248,6 +255,7 @@ class HitBuilder:
             "name_coverage": round(evidence.named, 4),
             "name_share": round(evidence.name_share, 4),
             "background_margin": None if evidence.ahead is None else round(evidence.ahead, 4),
+            "own_cosine": None if evidence.cosine is None else round(evidence.own, 4),
             "close_competitors": round(evidence.rivals, 4),
             "margin": round(self._calibration.margin(evidence), 4),
             "score": round(float(ranking.scores[at]), 4),
@@ -320,6 +328,15 @@ def _cosines_of(
             cosine if is_there else None for cosine, is_there in zip(cosines, there, strict=True)
         ]
     return cosines
+
+
+def _own_cosine(state: HybridState, ranking: Ranking, position: int, cosine: float | None) -> float:
+    """Cosine of a tool to the request or a clause, as they are and not moved; at best."""
+    if cosine is None or not ranking.unmoved or state.is_elsewhere:
+        return cosine or 0.0
+    slot = position if ranking.slots is None else int(ranking.slots[position])
+    near = exact_at(state, np.array([slot], np.int64), ranking.unmoved)
+    return max(float(row[0]) for row in near)
 
 
 def _ahead(ranking: Ranking, positions: Sequence[int]) -> float | None:

@@ -7,8 +7,8 @@ Meaning and words are brought to [0, 1] over the tools first (`first_stage.score
 weights were chosen and what each part is worth: `docs/search.md`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -87,6 +87,10 @@ class QueryTexts:
     context: str
     vector: NDArray[np.float32] | None = None
     """Of the query as it was sent, for what use has taught; None without one."""
+    unmoved: Mapping[str, NDArray[np.float32]] = field(
+        default_factory=dict[str, NDArray[np.float32]]
+    )
+    """Vectors of the parts, not moved towards typical requests."""
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -112,6 +116,8 @@ class Ranking(NamedTuple):
     """What earlier use did to the scores."""
     common: tuple[float, ...] = ()
     """How near each part is to what tools do in general; empty: nobody knows."""
+    unmoved: tuple[NDArray[np.float32], ...] = ()
+    """Vectors of the parts, not moved towards typical requests."""
 
 
 _UNLIFTED = UsageBoost()
@@ -203,7 +209,8 @@ class HybridRanker:
                 siblings=siblings,
             )
         common = self._common(clauses, texts, vectors)
-        return Ranking(texts.query, asked[0], slots, scores, tuple(clauses), lift, common)
+        unmoved = tuple(texts.unmoved[part] for part in texts.parts if part in texts.unmoved)
+        return Ranking(texts.query, asked[0], slots, scores, tuple(clauses), lift, common, unmoved)
 
     def _common(
         self,

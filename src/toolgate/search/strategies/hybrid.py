@@ -396,7 +396,9 @@ class HybridSearch:
         read: list[SearchedQuery] = []
         for query in queries:
             text = texts[query]
-            reading = QueryTexts(query, text, tuple(parts[query]), context, own_vectors.get(query))
+            reading = QueryTexts(
+                query, text, tuple(parts[query]), context, own_vectors.get(query), own_vectors
+            )
             ranking = ranker.rank(state, reading, vectors, request, allowed)
             hits, fit, notice = builder.build(state, ranking, allowed, request, searched)
             (weak if fit == "none" else fitting).append(hits)

@@ -1,7 +1,7 @@
 """Settings: the only reader of configuration files and of the environment.
 
-`load` reads, `watch` tells of changes, `add_server_to_file` and `remove_server_from_file` write.
-Files of other MCP clients are understood as they are.
+`load` reads, `watch` reports changes, `add_server_to_file` and `remove_server_from_file` write.
+Configuration files of other MCP clients can be read directly.
 """
 
 from importlib import import_module
@@ -306,11 +306,11 @@ _ON_USE = {
     "UsageSettings": "tables:UsageSettings",
     "fill_known": "variables:fill_known",
 }
-"""Everything but the folders: commands that ask a running gateway read no settings."""
+"""Names that are imported on first use: commands that query a running gateway read no settings."""
 
 
 def __getattr__(name: str) -> object:
-    """Load what only some processes need when it is used."""
+    """Import a name that only some processes need, on first use."""
     if name not in _ON_USE:
         raise AttributeError(f"module 'toolgate.settings' has no attribute {name!r}")
     module, _, there = _ON_USE[name].partition(":")

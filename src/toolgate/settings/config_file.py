@@ -1,4 +1,4 @@
-"""One configuration file as it was read: its text, its value, and where each key stands."""
+"""A parsed configuration file: its text, its value, and the location of each key."""
 
 import json
 import re
@@ -28,24 +28,24 @@ KeyPath = tuple[str | int, ...]
 """Names (and positions in lists) from the root of a document to a value."""
 
 _MAX_BYTES = 64 * 2**20
-"""Bytes; chosen: far above any configuration, a wrong file is refused unread."""
+"""Bytes (chosen: far above any configuration; a larger file is refused unread)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigDocument:
-    """A TOML, JSON or YAML file that could be parsed."""
+    """A successfully parsed TOML, JSON or YAML file."""
 
     path: Path
-    """Where it lies."""
+    """Path of the file."""
 
     text: str
-    """What stands in it."""
+    """Contents of the file."""
 
     root: Json
-    """Its outermost table or object."""
+    """The outermost table or object."""
 
     is_toml: bool
-    """Whether it is TOML; JSON with comments, or YAML, otherwise."""
+    """Whether it is TOML; otherwise JSON with comments, or YAML."""
 
     @property
     def is_yaml(self) -> bool:
@@ -53,16 +53,16 @@ class ConfigDocument:
         return not self.is_toml and _is_yaml(self.path)
 
     def spans(self) -> Mapping[KeyPath, jsonc.TextSpan]:
-        """Where each value of a JSON or YAML file stands, by its path."""
+        """Positions of all values of a JSON or YAML file, by path."""
         return _yaml().spans(self.text) if self.is_yaml else jsonc.spans(self.text)
 
     def location(self, path: KeyPath = ()) -> str:
-        """`FILE, line N` of a key, or of the nearest key around it that can be found."""
+        """Return `FILE, line N` of a key, or of its nearest parent that can be found."""
         line = self.line(path)
         return f"{self.path}, line {line}" if line else str(self.path)
 
     def line(self, path: KeyPath) -> int:
-        """The line of a key, or of the nearest key around it; 0 when none can be found."""
+        """Return the line of a key, or of its nearest parent; 0 if neither can be found."""
         return _toml_line(self.text, path) if self.is_toml else self._line(path)
 
     def _line(self, path: KeyPath) -> int:
@@ -78,7 +78,7 @@ class ConfigDocument:
     def error(
         self, path: KeyPath, failed: str, *, allowed: str = "", hint: str = ""
     ) -> SettingError:
-        """An error that names the file and the line of a key."""
+        """Create an error that names the file and the line of a key."""
         error = SettingError(f"{self.location(path)}: {failed}", allowed=allowed, hint=hint)
         error.at = (self.path, path)
         return error
@@ -88,16 +88,16 @@ def read_document(path: Path) -> ConfigDocument:
     """Read and parse a file: TOML and YAML by suffix, else JSON with comments and trailing commas.
 
     Raises:
-        SettingError: It cannot be read, is no text, or is malformed.
+        SettingError: The file cannot be read, is not text, or is malformed.
     """
     return parse_document(read_text(path), path)
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8, or in UTF-16, as Windows programs write it.
+    """Read a text file in UTF-8, or in UTF-16, which Windows programs write.
 
     Raises:
-        SettingError: It cannot be read, is too large, or is no text.
+        SettingError: The file cannot be read, is too large, or is not text.
     """
     try:
         if path.stat().st_size > _MAX_BYTES:
@@ -124,7 +124,7 @@ def read_text(path: Path) -> str:
 
 
 def text_encoding(raw: bytes) -> str:
-    """The encoding that the first bytes of a text name or show; UTF-8 where they do neither."""
+    """Detect the encoding from the first bytes of a text; UTF-8 by default."""
     if raw[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         return "utf-16"
     if raw[1:2] == b"\0" != raw[:1]:
@@ -135,10 +135,10 @@ def text_encoding(raw: bytes) -> str:
 
 
 def parse_document(text: str, path: Path, *, is_toml: bool | None = None) -> ConfigDocument:
-    """Parse the text of a file; an empty one has no keys. None goes by the suffix.
+    """Parse the text of a file; an empty one has no keys. `is_toml=None` decides by the suffix.
 
     Raises:
-        SettingError: It is malformed, or its outermost value has no keys.
+        SettingError: The text is malformed, or its outermost value is not an object.
     """
     if is_toml is None:
         is_toml = path.suffix.lower() == ".toml"
@@ -166,7 +166,7 @@ def _is_yaml(path: Path) -> bool:
 
 
 def _yaml() -> Any:
-    """The reader of YAML; a gateway whose files are TOML and JSON does without its library."""
+    """Import the YAML parser, which TOML and JSON files do not need."""
     return import_module("toolgate.settings.notations.yaml")
 
 
@@ -192,13 +192,13 @@ def _malformed(path: Path, text: str, error: ValueError, *, is_toml: bool) -> Se
 
 
 def _sentence(reason: str) -> str:
-    """A parser's reason as part of a sentence of ours."""
+    """Return a parser's message in a form that fits into a sentence."""
     reason = reason.strip().rstrip(".")
     return reason[:1].lower() + reason[1:]
 
 
 def _toml_line(text: str, path: KeyPath) -> int:
-    """The line of the longest part of `path` that a header or a key names."""
+    """Return the line of the longest part of `path` that a header or a key names; 0 if none."""
     target = tuple(str(part) for part in path)
     table: tuple[str, ...] = ()
     seen: Counter[tuple[str, ...]] = Counter()
@@ -226,7 +226,7 @@ def _toml_line(text: str, path: KeyPath) -> int:
 
 
 def key_of(text: str) -> tuple[str, ...]:
-    """The parts of a TOML key; empty if it is none."""
+    """Return the parts of a TOML key; empty if it is invalid."""
     try:
         table: Json = tomllib.loads(f"{text}=0")
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The settings in force: one holder that everything reads."""
+"""The current settings, in one holder that everything reads."""
 
 from toolgate.settings.tables import Settings
 
@@ -6,18 +6,18 @@ __all__ = ["CurrentSettings"]
 
 
 class CurrentSettings:
-    """Holds the settings of a running gateway; call it to get them.
+    """Holds the current settings of a running gateway; call it to get them.
 
-    Whatever needs settings later than at its start keeps the holder, never the settings.
+    Code that needs settings after its start stores the holder, never the settings.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def __call__(self) -> Settings:
-        """The settings in force."""
+        """Return the current settings."""
         return self._settings
 
     def replace(self, settings: Settings) -> None:
-        """Put others in their place."""
+        """Replace the current settings."""
         self._settings = settings

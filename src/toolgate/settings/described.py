@@ -1,4 +1,4 @@
-"""Every setting with its value, where it is set, and what the source says about it."""
+"""Every setting with its value, its source, and its description in the code."""
 
 import ast
 import inspect
@@ -18,59 +18,59 @@ from toolgate.types import Json, json_object
 __all__ = ["DescribedSetting", "SettingKind", "described_settings"]
 
 SettingKind = Literal["switch", "choice", "number", "text", "list", "table"]
-"""How a value is typed by people."""
+"""How people enter a value."""
 
 
 _LINK = re.compile(r"\[([^\]]+)\]\([^)]*\)")
-"""A link of Markdown, of which only the text can be shown."""
+"""A Markdown link, of which only the text is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DescribedSetting:
-    """A setting."""
+    """A setting with its value, source and description."""
 
     key: tuple[str, ...]
-    """Names of its tables and its own."""
+    """Names of its tables, followed by its own."""
 
     value: object
-    """What holds; None where it is secret or not set."""
+    """The current value; None if it is secret or not set."""
 
     default: object
-    """What holds if nothing is set."""
+    """The default."""
 
     source: Literal["file", "command line", "default"]
     """Where it is set."""
 
     description: str
-    """What it does, its unit and its range."""
+    """Purpose, unit and range."""
 
     kind: SettingKind
-    """How it is typed."""
+    """How people enter it."""
 
     choices: tuple[str, ...] = ()
-    """For `choice`: what it can be."""
+    """The possible values if `kind` is `choice`."""
 
     is_secret: bool = False
     """Whether its value is never shown."""
 
     @property
     def name(self) -> str:
-        """The key as people write it: `discovery.budget_tokens`."""
+        """The dotted key, such as `discovery.budget_tokens`."""
         return ".".join(self.key)
 
     @property
     def shown(self) -> str:
-        """The value as TOML; empty where it is not set or not shown."""
+        """The value as TOML; empty if it is not set or is secret."""
         return "" if self.is_secret or self.value is None else render_value(self.value)
 
     @property
     def shown_default(self) -> str:
-        """The default as TOML; empty: none."""
+        """The default as TOML; empty if there is none."""
         return "" if self.default is None else render_value(self.default)
 
 
 def described_settings(settings: Settings) -> list[DescribedSetting]:
-    """All settings that have one value, in the order of the tables.
+    """Return all settings that have a single value, in the order of the tables.
 
     Servers, projects, rules, models and connections, of which there can be many, are left out.
     """
@@ -124,12 +124,12 @@ def _described(
 
 @cache
 def _kinds(table: type) -> Mapping[str, tuple[SettingKind | Literal[""], tuple[str, ...]]]:
-    """How the values of a table are typed, by the names of its fields."""
+    """Return the kinds and choices of the settings in a table, by field name."""
     return {name: _kind(hint) for name, hint in get_type_hints(table).items()}
 
 
 def _kind(hint: Any) -> tuple[SettingKind | Literal[""], tuple[str, ...]]:
-    """How a value of a type is typed; empty for tables of tables, which have pages of their own."""
+    """Return the kind and choices of a type; empty for tables of tables, which have own pages."""
     if isinstance(hint, UnionType):
         hint = next(part for part in get_args(hint) if part is not type(None))
     origin, parts = get_origin(hint), get_args(hint)
@@ -152,7 +152,7 @@ def _default(item: Field[Any]) -> object:
 
 
 def _plain(value: Any) -> object:
-    """A value as TOML knows it."""
+    """Convert a value to types that TOML has."""
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, tuple | frozenset):
@@ -164,7 +164,7 @@ def _plain(value: Any) -> object:
 
 @cache
 def _descriptions(table: type) -> Mapping[str, str]:
-    """The string below each field of a table, which the source has and a running class has not."""
+    """Read the docstrings below the fields of a table, which only the source code has."""
     tree = ast.parse(inspect.getsource(table))
     [definition] = [node for node in tree.body if isinstance(node, ast.ClassDef)]
     texts: dict[str, str] = {}

@@ -1,7 +1,7 @@
-"""Changes to configuration files that leave everything else as it stands, comments included.
+"""Changes to configuration files that preserve everything else, including comments.
 
-Texts are edited, never written anew from their values; each edit is read back and compared before
-it replaces the file.
+Texts are edited, never regenerated from their values; each edited text is parsed and compared
+with the expected result before it replaces the file.
 """
 
 import contextlib
@@ -50,16 +50,16 @@ _HEADER = "version = 1\n"
 
 
 def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None:
-    """Write a server to the end of a `toolgate.toml`; the file is made if there is none.
+    """Append a server to a `toolgate.toml`, which is created if it does not exist.
 
     Args:
         path: The file; a link is followed.
         name: Name of the server.
-        config: Keys of `[server.NAME]`; variables are written as they are.
+        config: Keys of `[server.NAME]`; variables are written unchanged.
 
     Raises:
-        SettingError: The file is malformed or cannot be written, the name stands there already, or
-            a key or value of `config` is wrong.
+        SettingError: The file is malformed or cannot be written, it already has this name, or a
+            key or value of `config` is wrong.
     """
     _check(name, config)
     text = read_text(path) if path.exists() else _HEADER
@@ -76,12 +76,12 @@ def add_server_to_file(path: Path, name: str, config: Mapping[str, Any]) -> None
 
 
 def remove_server_from_file(path: Path, name: str) -> None:
-    """Take a server out of a `toolgate.toml`, with the comment lines right above it.
+    """Delete a server from a `toolgate.toml`, with the comment lines directly above it.
 
     Raises:
         UnknownServerError: The file has no such server.
         SettingError: The file is malformed, cannot be written, or the server is written in a way
-            that only its owner can take apart.
+            that can only be edited by hand.
     """
     text = read_text(path)
     root = parse_document(text, path, is_toml=True).root
@@ -95,17 +95,17 @@ def remove_server_from_file(path: Path, name: str) -> None:
 
 
 def change_server_in_file(path: Path, name: str, changes: Mapping[str, Any]) -> None:
-    """Set keys of a server in a `toolgate.toml`; all else stays, comments included.
+    """Set keys of a server in a `toolgate.toml`; everything else is preserved, including comments.
 
     Args:
         path: The file; a link is followed.
         name: Name of the server.
-        changes: `enabled`, and `tool_permissions` with all that is to hold. None takes a key out.
+        changes: `enabled`, and the complete `tool_permissions`. None deletes a key.
 
     Raises:
         UnknownServerError: The file has no such server.
         SettingError: The file is malformed, cannot be written, or the server is written in a way
-            that only its owner can change.
+            that can only be edited by hand.
     """
     text = read_text(path)
     root = parse_document(text, path, is_toml=True).root
@@ -125,17 +125,17 @@ def change_server_in_file(path: Path, name: str, changes: Mapping[str, Any]) -> 
 
 
 def change_tool_in_file(path: Path, name: str, tool: str, changes: Mapping[str, Any]) -> None:
-    """Set keys of a table `[server.NAME.tools.TOOL]` in a `toolgate.toml`; all else stays.
+    """Set keys of `[server.NAME.tools.TOOL]` in a `toolgate.toml`; everything else is preserved.
 
     Args:
         path: The file; a link is followed.
         name: Name of the server.
         tool: The tool's own name.
-        changes: Values by key. None takes a key out.
+        changes: Values by key. None deletes a key.
 
     Raises:
         UnknownServerError: The file has no such server.
-        SettingError: As `change_server_in_file`.
+        SettingError: As for `change_server_in_file`.
     """
     text = read_text(path)
     root = parse_document(text, path, is_toml=True).root
@@ -152,7 +152,7 @@ def change_tool_in_file(path: Path, name: str, tool: str, changes: Mapping[str, 
 
 
 def tool_in_file(path: Path, name: str, tool: str) -> Json:
-    """The table `[server.NAME.tools.TOOL]` of a file as it is written; empty: it has none.
+    """Return the table `[server.NAME.tools.TOOL]` of a file as written; empty if there is none.
 
     Raises:
         UnknownServerError: The file has no such server.
@@ -164,7 +164,7 @@ def tool_in_file(path: Path, name: str, tool: str) -> Json:
 
 
 def _written_name(path: Path, servers: Json, name: str) -> str:
-    """How a file calls a server, which may have got another name from Toolgate.
+    """Return the name of a server in the file, which Toolgate may have changed.
 
     Raises:
         UnknownServerError: The file has no such server.
@@ -178,16 +178,16 @@ def _written_name(path: Path, servers: Json, name: str) -> str:
 
 
 def with_setting(text: str, path: Path, key: Sequence[str], value: object) -> str:
-    """The text of a `toolgate.toml` with one setting changed; all else stays as it is.
+    """Return the text of a `toolgate.toml` with one setting changed and everything else preserved.
 
     Args:
         text: The text.
         path: The file, for messages.
         key: Names of the tables and the key, such as `("discovery", "budget_tokens")`.
-        value: The new value; None takes the key out.
+        value: The new value; None deletes the key.
 
     Raises:
-        SettingError: The file is malformed, or written in a way that only its owner can change.
+        SettingError: The file is malformed, or written in a way that can only be edited by hand.
     """
     *tables, name = key
     root = parse_document(text, path, is_toml=True).root
@@ -213,12 +213,12 @@ def with_setting(text: str, path: Path, key: Sequence[str], value: object) -> st
 
 
 def _without_empty(table: Json, before: Json) -> Json:
-    """Without tables that are empty now and were not written before."""
+    """Remove tables that are empty now and were not there before."""
     return {name: value for name, value in table.items() if value != {} or name in before}
 
 
 def render_table(path: Sequence[str], config: Mapping[str, Any]) -> str:
-    """A table and its inner table `tools` as text; other inner tables stand on one line."""
+    """Render a table and its inner table `tools`; other inner tables are written on one line."""
     name = ".".join(map(_key, path))
     lines = [f"[{name}]"]
     for key, value in config.items():
@@ -231,14 +231,14 @@ def render_table(path: Sequence[str], config: Mapping[str, Any]) -> str:
 
 
 def render_value(value: object) -> str:
-    """A value as TOML on one line."""
+    """Render a value as TOML on one line."""
     match value:
         case bool():
             return "true" if value else "false"
         case int() | float():
             return repr(value)
         case str():
-            # A JSON string is a TOML string, except that TOML wants DEL escaped.
+            # A JSON string is a TOML string, except that TOML requires DEL to be escaped.
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
         case Mapping():
             pairs = cast("Mapping[str, object]", value).items()
@@ -249,10 +249,11 @@ def render_value(value: object) -> str:
 
 
 def set_import(text: str, path: Path, values: Sequence[object]) -> str:
-    """The text of a `toolgate.toml` with `import` set to these values.
+    """Return the text of a `toolgate.toml` with `import` set to these values.
 
     Raises:
-        SettingError: It is malformed, or `import` is written in a way that cannot be replaced.
+        SettingError: The text is malformed, or `import` is written in a way that cannot be
+            replaced.
     """
     document = parse_document(text, path, is_toml=True)
     lines = text.splitlines(keepends=True)
@@ -280,20 +281,20 @@ def set_import(text: str, path: Path, values: Sequence[object]) -> str:
 
 
 def switch_pack(path: Path, name: str, *, on: bool, by_default: bool) -> bool:
-    """Use a pack or use it no longer: in `[packs] enable` and `disable` of a `toolgate.toml`.
+    """Enable or disable a pack, in `[packs] enable` and `disable` of a `toolgate.toml`.
 
     Args:
-        path: The file; it is made if there is none.
+        path: The file; it is created if it does not exist.
         name: Name of the pack.
-        on: Whether it is used from now on.
-        by_default: Whether it is used when neither list names it.
+        on: Whether to enable it.
+        by_default: Whether it is enabled if neither list names it.
 
-    Gives:
-        Whether anything had to be changed.
+    Returns:
+        Whether the file was changed.
 
     Raises:
         SettingError: The file is malformed, cannot be written, or the lists are written in a way
-            that only their owner can change.
+            that can only be edited by hand.
     """
     text = read_text(path) if path.exists() else _HEADER
     root = parse_document(text, path, is_toml=True).root
@@ -313,7 +314,7 @@ def switch_pack(path: Path, name: str, *, on: bool, by_default: bool) -> bool:
 
 
 def _with_value(text: str, table: tuple[str, ...], key: str, value: object) -> str:
-    """The text with a key of a table set, or taken out for None; one over several lines is one."""
+    """Return the text with a key set, or deleted if None; a multi-line value becomes one line."""
     lines = text.splitlines(keepends=True)
     new = [] if value is None else [f"{_key(key)} = {render_value(value)}\n"]
     head = next((at for at, line in enumerate(lines) if _header(line) == table), None)
@@ -338,16 +339,16 @@ def _with_value(text: str, table: tuple[str, ...], key: str, value: object) -> s
 
 
 def _header(line: str) -> tuple[str, ...]:
-    """The path of a table's first line; empty for other lines."""
+    """Return the path of a table header; empty for other lines."""
     bare = line.partition("#")[0].strip()
     return key_of(bare.strip("[]")) if bare.startswith("[") and bare.endswith("]") else ()
 
 
 def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
-    """A `toolgate.toml` with new names in place of old ones, and a sentence for each change.
+    """Rename old keys in a `toolgate.toml`. Returns the text and a sentence for each change.
 
     Raises:
-        SettingError: It is malformed, or an old name stands where only its owner can change it.
+        SettingError: The text is malformed, or an old key can only be edited by hand.
     """
     document = parse_document(text, path, is_toml=True)
     changes: list[str] = []
@@ -377,9 +378,10 @@ def migrate_text(text: str, path: Path) -> tuple[str, list[str]]:
 def _moved(
     lines: list[str], number: int, key_path: tuple[str, ...], renamed: renamed_keys.RenamedKey
 ) -> str:
-    """The text with a line moved to the top of the file under its new name.
+    """Return the text with a line moved to the top of the file under its new key.
 
-    What only its owner can move stays as it is: an inline table, or a table below the top.
+    What can only be moved by hand is left unchanged: an inline table, or a table below the top
+    level.
     """
     name, equals, value = lines[number - 1].partition("=")
     if renamed.table or not equals or key_of(name)[-1:] != key_path[-1:]:
@@ -393,7 +395,7 @@ def _moved(
 
 
 def _first_table(lines: Sequence[str]) -> int:
-    """Where the first table begins, with the comments right above it; the end if there is none."""
+    """Return the line of the first table or of the comments directly above it; the end if none."""
     heads = (at for at, line in enumerate(lines) if line.lstrip().startswith("["))
     at = next(heads, len(lines))
     while at and lines[at - 1].lstrip().startswith("#"):
@@ -402,9 +404,10 @@ def _first_table(lines: Sequence[str]) -> int:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file as a whole or not at all.
+    """Replace a file atomically.
 
-    Its mode and encoding stay; a new one is in UTF-8 and for its owner alone. A link is followed.
+    Its mode and encoding are preserved; a new file is in UTF-8 and accessible only to its owner.
+    A link is followed.
 
     Raises:
         SettingError: The folder or the file cannot be written.
@@ -438,15 +441,15 @@ def _check(name: str, config: Mapping[str, Any]) -> None:
 
 
 def _plain(config: Mapping[str, Any]) -> Json:
-    """The table as TOML gives it back."""
+    """Return the table as it is after writing and parsing it as TOML."""
     return tomllib.loads(render_table(("server", "x"), config))["server"]["x"]
 
 
 def replace_file(path: Path, text: str, expected: Json) -> None:
-    """Write a TOML text, if it says what is wanted.
+    """Write a TOML text if it has the expected values.
 
     Raises:
-        SettingError: It does not, or it cannot be written.
+        SettingError: The text has other values, or cannot be written.
     """
     try:
         fits = tomllib.loads(text) == expected
@@ -469,9 +472,9 @@ def _is_whole(text: str) -> bool:
 
 
 def without_table(text: str, path: tuple[str, ...]) -> str:
-    """The text without the lines of a table, its inner tables, and the comments right above.
+    """Return the text without a table, its inner tables, and the comments directly above.
 
-    Comments that open the file stay, since they speak of all of it.
+    Comments at the start of the file are preserved, since they describe all of it.
     """
     lines_left: list[str] = []
     pending: list[str] = []  # blank lines and comments inside that may belong to the table after it

@@ -1,7 +1,7 @@
-"""Tells when the configuration has changed, by looking at the files once a second.
+"""Detects changes of the configuration by checking the files once a second.
 
-Looking is used instead of notifications of the system: it works on every file system, follows
-links, survives editors that replace a file, and costs 50 µs a second.
+Polling is used instead of file system notifications: it works on every file system, follows
+links, works with editors that replace a file, and costs 50 µs a second.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -28,15 +28,15 @@ async def watch(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> AsyncIterator[Settings | SettingError]:
-    """The new settings whenever they change, or the error that keeps the old ones in place.
+    """Yield the new settings after each change, or the error because of which the old ones stay.
 
-    A change is read once the files have been still for one interval, so that a file which is being
-    written is not read half. A `toolgate.toml` that goes away is an error, not an empty one.
+    A change is read once the files have not changed for one interval, so that no half-written
+    file is read. A deleted `toolgate.toml` is an error, not an empty file.
 
     Args:
-        settings: What is in force; its files, imports and overrides are read again.
+        settings: The current settings; their files, imports and overrides are read again.
         stop: Ends the iteration.
-        interval_s: Seconds between two looks.
+        interval_s: Seconds between two checks.
         environ: As for `load`.
         cwd: As for `load`.
     """

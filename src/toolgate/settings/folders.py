@@ -1,4 +1,4 @@
-"""Where the files of Toolgate lie by the customs of the platform, and what children inherit."""
+"""Locations of Toolgate's files on each platform, and the environment of child processes."""
 
 import contextlib
 import os
@@ -37,7 +37,7 @@ CONFIG_NAME = "toolgate.toml"
 """File name of the configuration."""
 
 _KEY_BYTES: Final = 32
-"""Bytes: 256 bits, as AES-256 and HMAC-SHA-256 take."""
+"""Bytes: 256 bits, the key size of AES-256 and HMAC-SHA-256."""
 
 _INHERITED = frozenset({
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "COLORTERM", "TZ", "LANG", "LANGUAGE",
@@ -50,44 +50,44 @@ _INHERITED = frozenset({
     "PROCESSOR_ARCHITECTURE", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)", "PUBLIC",
     "SYSTEMDRIVE", "SYSTEMROOT", "USERDOMAIN", "USERNAME", "USERPROFILE", "WINDIR",
 })  # fmt: skip
-"""Names without which programs do not start or write to the wrong place; none holds a secret."""
+"""Variables without which programs do not start or use wrong folders; none holds a secret."""
 
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
-"""Inherited only without a user name and password in them."""
+"""Inherited only if they contain no user name and password."""
 
 
 def current_environment() -> Mapping[str, str]:
-    """The environment of this process; the one place where it is read."""
+    """Return the environment of this process; only this function reads it."""
     return os.environ
 
 
 def own_credentials(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """Token and project that `toolgate stdio` shows for a client that names none, or empty."""
+    """Return the token and project of `toolgate stdio` for clients that name none, or empty."""
     environment = _of(environ)
     return environment.get("TOOLGATE_TOKEN", ""), environment.get("TOOLGATE_PROJECT", "")
 
 
 def base_environment(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The safe minimum that every child process inherits: paths, language, folders, no secrets."""
+    """Return the safe variables for every child process: paths, language, folders, no secrets."""
     return {name: value for name, value in _of(environ).items() if _is_inherited(name, value)}
 
 
 def child_environment(
     variables: Mapping[str, str], environ: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The whole environment of a server's process: the safe minimum and what it was given."""
+    """Return the whole environment of a server's process: the safe variables and its own."""
     return {**base_environment(environ), **variables}
 
 
 def home_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """The user's home folder."""
+    """Return the user's home folder."""
     environment = _of(environ)
     home = environment.get("USERPROFILE") if sys.platform == "win32" else environment.get("HOME")
     return Path(home) if home else Path.home()
 
 
 def expand_home(path: str, environ: Mapping[str, str] | None = None) -> str:
-    """The path with a leading `~` replaced by the home folder; other users' `~name` stays."""
+    """Replace a leading `~` with the home folder; other users' `~name` is not replaced."""
     if path == "~":
         return str(home_dir(environ))
     if path.startswith(("~/", "~\\")):
@@ -96,12 +96,12 @@ def expand_home(path: str, environ: Mapping[str, str] | None = None) -> str:
 
 
 def config_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the user's `toolgate.toml` lies: `~/.config/toolgate` on Linux."""
+    """Return the folder of the user's `toolgate.toml`: `~/.config/toolgate` on Linux."""
     return _folder("XDG_CONFIG_HOME", ".config", "APPDATA", environ)
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; False also where it cannot be looked up."""
+    """Whether the file exists; False if this cannot be determined."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -114,10 +114,10 @@ def find_config(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Path | None:
-    """The `toolgate.toml` that `load` would read; None when there is none.
+    """Return the `toolgate.toml` that `load` would read; None if there is none.
 
     Raises:
-        SettingError: A file was named, and it does not exist.
+        SettingError: The named file does not exist.
     """
     environ = current_environment() if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
@@ -136,22 +136,22 @@ def find_config(
 
 
 def data_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """Where the store and backups lie: `~/.local/share/toolgate` on Linux."""
+    """Return the folder of the store and backups: `~/.local/share/toolgate` on Linux."""
     return _folder("XDG_DATA_HOME", ".local/share", "LOCALAPPDATA", environ)
 
 
 def learned_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """Where it is kept what was learned from example prompts, in the data folder."""
+    """Return the folder for models trained on example prompts, in the data folder."""
     return data_dir(environ) / "learned"
 
 
 def run_dir(environ: Mapping[str, str] | None = None) -> Path:
-    """Where running gateways leave their run files, in the data folder."""
+    """Return the folder for the run files of running gateways, in the data folder."""
     return data_dir(environ) / "run"
 
 
 def read_audit_key(environ: Mapping[str, str] | None = None) -> bytes | None:
-    """The key that signs the audit: `TOOLGATE_AUDIT_KEY` in hex, else the file of it, if any.
+    """Return the signing key of the audit log: `TOOLGATE_AUDIT_KEY` in hex, or else from its file.
 
     Raises:
         SettingError: The variable or the file holds no key, or the file cannot be read.
@@ -169,10 +169,11 @@ def read_audit_key(environ: Mapping[str, str] | None = None) -> bytes | None:
 
 
 def audit_key(environ: Mapping[str, str] | None = None) -> bytes:
-    """As `read_audit_key`; the file is made where there is neither it nor the variable.
+    """Return the signing key as `read_audit_key`; if there is none, create the file.
 
     Raises:
-        SettingError: The variable or the file holds no key, or the file cannot be read or made.
+        SettingError: The variable or the file holds no key, or the file cannot be read or
+            created.
     """
     key = read_audit_key(environ)
     if key is not None:
@@ -202,7 +203,7 @@ def _unusable_key(path: Path, error: OSError) -> SettingError:
 
 
 def credential_key(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """`TOOLGATE_CREDENTIALS_KEY` and `TOOLGATE_CREDENTIALS_KEY_OLD`, or empty."""
+    """Return `TOOLGATE_CREDENTIALS_KEY` and `TOOLGATE_CREDENTIALS_KEY_OLD`, or empty."""
     environment = _of(environ)
     return (
         environment.get("TOOLGATE_CREDENTIALS_KEY", ""),
@@ -211,16 +212,16 @@ def credential_key(environ: Mapping[str, str] | None = None) -> tuple[str, str]:
 
 
 def credential_key_file(environ: Mapping[str, str] | None = None) -> Path:
-    """The file with the key that credentials of servers are encrypted with."""
+    """Return the file of the key that encrypts credentials of servers."""
     return data_dir(environ) / "credentials.key"
 
 
 def proxies(environ: Mapping[str, str] | None = None) -> tuple[str, str, tuple[str, ...]]:
-    """The proxies for `https` and for `http`, and what is reached without, as variables say."""
+    """Return the proxies for `https` and `http`, and the hosts without proxy, from variables."""
     environment = _of(environ)
 
     def value(name: str) -> str:
-        # A server that is run as a CGI program gets HTTP_PROXY from the request (CVE-2016-5385).
+        # In a CGI program, HTTP_PROXY comes from the request (CVE-2016-5385).
         upper = "" if name == "http_proxy" and "REQUEST_METHOD" in environment else name.upper()
         return environment.get(name) or environment.get(upper, "")
 
@@ -230,7 +231,7 @@ def proxies(environ: Mapping[str, str] | None = None) -> tuple[str, str, tuple[s
 
 
 def audit_files(environ: Mapping[str, str] | None = None) -> tuple[Path, Path]:
-    """The file with the key that signs the audit, and that with the places that it has signed."""
+    """Return the files of the audit log's signing key and of its signed positions."""
     folder = data_dir(environ)
     return folder / "audit.key", folder / "audit.signed"
 
@@ -250,7 +251,7 @@ def _key_of(text: str, where: str) -> bytes:
 
 
 def default_store_url(environ: Mapping[str, str] | None = None) -> str:
-    """The store that is used when the settings name none: `toolgate.db` in the data folder."""
+    """Return the store if the settings name none: `toolgate.db` in the data folder."""
     return f"sqlite:///{(data_dir(environ) / 'toolgate.db').as_posix()}"
 
 
@@ -262,7 +263,7 @@ def _is_inherited(name: str, value: str) -> bool:
     upper = name.upper()
     if upper in _PROXIES:
         return "@" not in value
-    # Exported functions of a shell start with "()"; some servers' shells would run them.
+    # Exported functions of a shell start with "()"; the shells of some servers would run them.
     return (upper in _INHERITED or upper.startswith("LC_")) and not value.startswith("()")
 
 

@@ -44,20 +44,22 @@ def load(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Settings:
-    """Everything that is configured, from files and the environment.
+    """Load all settings from files and the environment.
 
     Args:
-        config: The `toolgate.toml`; None looks for `TOOLGATE_CONFIG`, then in the current folder,
-            then in the user's configuration folder. Without any, the defaults hold.
-        imports: Further files with servers, as written after `--import`.
-        overrides: Tables and keys as in the file that go before it: `{"serve": {"port": 0}}`.
+        config: The `toolgate.toml`; None looks for `TOOLGATE_CONFIG`, then in the current
+            folder, then in the user's configuration folder. If there is none, the defaults
+            apply.
+        imports: Further files with servers, as given with `--import`.
+        overrides: Tables and keys as in the file, with precedence over it:
+            `{"serve": {"port": 0}}`.
         environ: Values of variables; None means those of this process.
         cwd: The current folder; None means that of this process.
 
     Raises:
-        SettingError: A file is missing or malformed, a key is unknown, a value is wrong or out of
-            range, or a server name stands twice. A server whose variable is missing, or whose
-            entry in an imported file is wrong, stops nothing: it has a `problem`.
+        SettingError: A file is missing or malformed, a key is unknown, a value is wrong or out
+            of range, or a server name is used twice. A server whose variable is missing, or
+            whose entry in an imported file is wrong, does not raise: it has a `problem`.
     """
     environ = dict(current_environment()) if environ is None else environ
     reading = Reading(environ=environ, cwd=Path.cwd() if cwd is None else cwd)
@@ -74,10 +76,10 @@ def load_errors(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> list[SettingError]:
-    """Everything that `load` refuses, where `load` stops at the first.
+    """Return all errors that `load` would raise, where `load` stops at the first.
 
-    Each key that is refused is left out, and the rest is read again. What only follows from a key
-    that was left out is not reported.
+    Each wrong key is left out, and the rest is read again. Errors that only follow from a key
+    that was left out are not reported.
 
     Args:
         config: As for `load`.
@@ -134,7 +136,7 @@ def _load(
 
 
 def _follows(at: tuple[Path, KeyPath], left_out: set[tuple[Path, KeyPath]]) -> bool:
-    """Whether a table may be refused only because one of its keys was left out."""
+    """Whether the error of a table may only be caused by one of its keys having been left out."""
     file, path = at
     return any(file == other and path == key[: len(path)] for other, key in left_out)
 
@@ -148,15 +150,15 @@ def server_spec(
     environ: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> ServerSpec:
-    """The server that a stored configuration describes; same keys and rules as `[server.NAME]`.
+    """Create a server from a stored configuration; same keys and rules as `[server.NAME]`.
 
     Args:
-        name: Its name.
+        name: Name of the server.
         config: Keys of `[server.NAME]`.
         source: Where it is configured, for people.
-        server_id: Its identity in the store.
+        server_id: Id of the server in the store.
         environ: Values of variables; None means those of this process.
-        folder: What relative paths belong to; None means the current folder.
+        folder: Base of relative paths; None means the current folder.
 
     Raises:
         SettingError: A key is unknown, or a value is wrong or out of range.
@@ -178,17 +180,17 @@ def server_spec(
 def tool_overrides(
     server: str, tools: Mapping[str, Any], *, source: str = "store"
 ) -> Mapping[str, ToolOverride]:
-    """The overrides that stored tables of tools describe, by the tool's own name.
+    """Create the overrides from stored tables of tools, by the tool's own name.
 
     Args:
         server: Name of their server, for messages.
-        tools: Tables, same keys and rules as `[server.NAME.tools.TOOL]`.
-        source: Where they are written, for people.
+        tools: Tables with the same keys and rules as `[server.NAME.tools.TOOL]`.
+        source: Where they are configured, for people.
 
     Raises:
         SettingError: A key is unknown, a value is wrong, or a variable is not set.
     """
-    # Any command does: it is what makes the rest a server.
+    # A server needs a command; its value does not matter here.
     spec = server_spec(server, {"command": "-", "tools": dict(tools)}, source=source)
     if spec.problem:
         raise SettingError(spec.problem, hint="Set the variable, or name another one.")
@@ -196,7 +198,7 @@ def tool_overrides(
 
 
 def guard_table(config: Mapping[str, Any], *, source: str) -> GuardTable:
-    """The guard that a stored configuration describes; same keys and rules as `[[guard]]`.
+    """Create a guard from a stored configuration; same keys and rules as `[[guard]]`.
 
     Raises:
         SettingError: A key is unknown, or a value is wrong or out of range.
@@ -242,7 +244,7 @@ def _read_config(
         ),
     )
     if overrides:
-        # Read again: a whole table of the file goes under the keys of the command line.
+        # Read again: tables of the file are merged with the overrides of the command line.
         merged = _merged({name: root[name] for name in overrides if name in root}, overrides)
         changed = read_table(Settings, merged, document, scope=scope)
         settings = replace(
@@ -275,7 +277,7 @@ def _read_config(
 
 
 def _merged(left: Json, right: Json) -> Json:
-    """Two tables as one; `other` goes before."""
+    """Merge two tables; `right` has precedence."""
     merged = {**left, **right}
     for name in left.keys() & right.keys():
         if isinstance(left[name], dict) and isinstance(right[name], dict):
@@ -297,7 +299,7 @@ def _check_version(document: ConfigDocument, root: Json) -> None:
 
 
 def _with_paths(settings: Settings, folder: Path, reading: Reading) -> Settings:
-    """Paths as this process can use them, whatever its current folder is."""
+    """Make paths independent of the current folder."""
 
     def whole(url: str) -> str:
         prefix, separator, path = url.partition(":///")

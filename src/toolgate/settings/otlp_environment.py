@@ -1,7 +1,7 @@
-"""What the variables of OpenTelemetry say about sending spans.
+"""OpenTelemetry's environment variables for sending spans.
 
-The ones that its own libraries read, by the same rules: that of traces counts before the one for
-everything. https://opentelemetry.io/docs/specs/otel/protocol/exporter/
+The variables and rules of the OpenTelemetry libraries: the variable for traces has precedence
+over the general one. https://opentelemetry.io/docs/specs/otel/protocol/exporter/
 """
 
 import logging
@@ -22,49 +22,49 @@ log = logging.getLogger(__name__)
 Compression = Literal["", "gzip", "deflate"]
 
 _MOST_S = 60.0
-"""Seconds; chosen: a longer wait would hold up the end of the process."""
+"""Seconds (chosen: a longer wait would delay the end of the process)."""
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _VALUE = re.compile(r"[\x20-\x7e]*")
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtlpVariables:
-    """Where and how spans are sent, besides the address."""
+    """Where and how spans are sent, except for the address."""
 
     resource: Mapping[str, str]
-    """What is said of this process: `service_attributes`."""
+    """Attributes of this process; see `service_attributes`."""
 
     headers: Mapping[str, str]
-    """Further headers of each request."""
+    """Additional headers of each request."""
 
     timeout_s: float
-    """Seconds that sending a batch may take, with all that is tried again: the variable is read in
-    seconds, as the library for Python reads it, at most 60."""
+    """Seconds for sending a batch, including retries, at most 60. The variable is in seconds, as
+    in the OpenTelemetry library for Python."""
 
     compression: Compression
-    """Of the bodies; empty: none."""
+    """Compression of the bodies; empty: none."""
 
     ca: str
-    """File with authorities that are believed; empty: those of the system."""
+    """File with trusted certificate authorities; empty: those of the system."""
 
     cert: str
-    """File with a certificate of our own."""
+    """File with a client certificate."""
 
     key: str
-    """File with its key."""
+    """File with the key of the client certificate."""
 
     queue: int
-    """Spans that wait at most."""
+    """Largest number of queued spans."""
 
     batch: int
-    """Spans of one request at most."""
+    """Largest number of spans per request."""
 
     delay_s: float
-    """Seconds from one request to the next, unless a batch is full before."""
+    """Seconds between two requests, unless a batch is full earlier."""
 
 
 def otlp_variables(environ: Mapping[str, str] | None = None) -> OtlpVariables:
-    """What the variables say; where they say what cannot be used, the log tells so."""
+    """Read the variables; unusable values are logged and ignored."""
     environment = current_environment() if environ is None else environ
 
     def variable(name: str) -> str:
@@ -110,10 +110,10 @@ def otlp_variables(environ: Mapping[str, str] | None = None) -> OtlpVariables:
 
 
 def service_attributes(environ: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Attributes of this process, those of the environment before those that it gives itself.
+    """Return the attributes of this process; those of the environment have precedence.
 
-    `service.name` is `toolgate`; `service.instance.id` is made at random for each process, such as
-    each of several workers, since the metrics of two must not be taken for those of one:
+    `service.name` is `toolgate`; `service.instance.id` is random for each process, such as each
+    of several workers, so that the metrics of two processes are not mixed up:
     https://opentelemetry.io/docs/specs/semconv/resource/#service
     """
     environment = current_environment() if environ is None else environ
@@ -142,13 +142,13 @@ def _compression(text: str) -> Compression:
 
 
 def _pairs(text: str, variable: str) -> list[tuple[str, str]]:
-    """`key=value,key=value`, the values as in addresses (`%20`)."""
+    """Parse `key=value,key=value` with URL-encoded values (`%20`)."""
     pairs: list[tuple[str, str]] = []
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if equals and key.strip():
             pairs.append((unquote(key).strip(), unquote(value).strip()))
         elif part.strip():
-            # Never the part itself: it may be a piece of a secret.
+            # Do not log the part itself: it may be a piece of a secret.
             log.warning("part of a variable cannot be used", extra={"variable": variable})
     return pairs

@@ -1,4 +1,4 @@
-"""Keys that have a new name: reading the old one for a while, with a notice."""
+"""Renamed keys: the old name works for a while, with a warning."""
 
 from dataclasses import dataclass
 from typing import cast
@@ -14,33 +14,33 @@ __all__ = ["RENAMED", "RenamedKey", "matches", "with_new_names"]
 
 @dataclass(frozen=True, kw_only=True)
 class RenamedKey:
-    """A key that has a new name; the old one works for one minor version, with a warning."""
+    """A renamed key; the old name works for one minor version, with a warning."""
 
     old: tuple[str, ...]
-    """Its path; `*` stands for any name."""
+    """Path of the old name; `*` matches any name."""
 
     new: str
-    """What its last part is called now."""
+    """New name of the last part."""
 
     until: str
-    """The first version that does not know the old name."""
+    """The first version in which the old name no longer works."""
 
     table: tuple[str, ...] | None = None
-    """The table that it moved to, `()` for the top of the file; None: it stays in its own."""
+    """The table to which the key moved, `()` for the top of the file; None if it did not move."""
 
     def new_path(self, old: tuple[str, ...]) -> tuple[str, ...]:
-        """Where a key that was found under its old name belongs."""
+        """Return the new path of a key that was found under its old name."""
         return (*(old[:-1] if self.table is None else self.table), self.new)
 
 
 RENAMED: tuple[RenamedKey, ...] = (
     RenamedKey(old=("search", "strategy"), new="optimization", table=(), until="0.2.0"),
 )
-"""Every key that was renamed and is still understood."""
+"""All renamed keys whose old names still work."""
 
 
 def matches(table: object, pattern: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """The paths in a table that a pattern with `*` means."""
+    """Return the paths in a table that match a pattern with `*`."""
     if not isinstance(table, dict) or not pattern:
         return []
     paths: list[tuple[str, ...]] = []
@@ -52,7 +52,7 @@ def matches(table: object, pattern: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def with_new_names(document: ConfigDocument, notices: list[str]) -> Json:
-    """The root with renamed keys under their new names."""
+    """Return the root with renamed keys under their new names."""
     root = document.root
     for renamed in RENAMED:
         for path in list(matches(root, renamed.old)):

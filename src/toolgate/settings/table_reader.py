@@ -1,4 +1,4 @@
-"""A table of a document becomes the dataclass that describes it, or an error with its line."""
+"""Converts a table of a document into its dataclass, or raises an error with the line."""
 
 from collections.abc import Mapping
 from dataclasses import Field, fields, is_dataclass
@@ -26,15 +26,15 @@ def read_table(
     scope: Scope | None = None,
     apart: frozenset[str] = frozenset(),
 ) -> TableT:
-    """The dataclass `cls` with the values of a table.
+    """Create the dataclass `cls` from the values of a table.
 
     Args:
-        cls: Describes the keys; types, allowed values and ranges are taken from its fields.
-        table: What stands in the document.
+        cls: Describes the keys; types, allowed values and ranges come from its fields.
+        table: The value in the document.
         document: Named in errors, with the line.
-        path: Where the table stands.
-        scope: Variables in texts are replaced by it; None leaves them.
-        apart: Keys that are allowed and read elsewhere.
+        path: Path of the table.
+        scope: Replaces variables in strings; None does not replace them.
+        apart: Keys that are allowed but read elsewhere.
 
     Raises:
         SettingError: A key is unknown, or a value has the wrong type or is out of range.
@@ -57,12 +57,12 @@ def read_table(
 
 
 def dotted(path: KeyPath) -> str:
-    """A path as people write it: `server.github.args`."""
+    """Return the dotted form of a path: `server.github.args`."""
     return ".".join(str(part) for part in path)
 
 
 def unknown_key(document: ConfigDocument, path: KeyPath, allowed: list[str]) -> SettingError:
-    """A key that does not exist, with the nearest right one."""
+    """Create the error for an unknown key, with the most similar known one."""
     name = str(path[-1])
     near = get_close_matches(name, allowed, n=1, cutoff=0.5)
     hint = f"Did you mean {near[0]!r}?" if near else "Correct or remove it."
@@ -125,7 +125,7 @@ def _value(
 
 
 def _filled(value: object, document: ConfigDocument, path: KeyPath, scope: Scope | None) -> object:
-    """A value of any kind, with the variables in its texts replaced."""
+    """Replace the variables in the strings of any value."""
     if isinstance(value, str):
         return _text(value, document, path, scope)
     if isinstance(value, list):
@@ -144,7 +144,7 @@ def _union(
     path: KeyPath,
     scope: Scope | None,
 ) -> object:
-    """The first kind that fits; `str | int` and the like, where a person may write either."""
+    """Return the value as the first type that fits, for types such as `str | int`."""
     if value is None and NoneType in kinds:
         return None
     *first_kinds, last = [kind for kind in kinds if kind is not NoneType]
@@ -198,7 +198,7 @@ def _out_of_range(document: ConfigDocument, path: KeyPath, text: str, allowed: s
 def _wrong_type(
     document: ConfigDocument, path: KeyPath, expected: str, value: object
 ) -> SettingError:
-    # The value itself is not shown: it may be a secret that stands in the wrong place.
+    # The value itself is not shown: it may be a misplaced secret.
     where = f"{dotted(path)} is" if path else "the document is"
     return document.error(
         path, f"{where} {_kind(value)}.", allowed=f"Expected: {expected}.", hint="Correct it there."

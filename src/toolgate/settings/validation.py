@@ -1,4 +1,4 @@
-"""Checks of the whole configuration: what contradicts itself over several tables."""
+"""Checks of the whole configuration for contradictions between tables."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ _POLICIES = ("keep", "stub", "drop_pair")
 
 
 def whole_errors(settings: Settings) -> Iterator[SettingError]:
-    """What is wrong with settings that are right one by one."""
+    """Yield the errors of settings that are only wrong in combination."""
     where = str(settings.config_file or "The configuration")
     unknown = [name for name in settings.meta_tools if name not in META_TOOLS]
     if unknown:
@@ -64,7 +64,7 @@ def whole_errors(settings: Settings) -> Iterator[SettingError]:
                 hint="Name it after what the database contains.",
             )
         if "://" not in connection.url:
-            # What came is not shown: it may be a password in the wrong place.
+            # The value is not shown: it may be a misplaced password.
             yield SettingError(
                 f"{where}: connections.{name[:80]}.url is not a database URL.",
                 allowed="Allowed: sqlite:///PATH, postgresql://USER@HOST/DATABASE, and others that "
@@ -74,12 +74,12 @@ def whole_errors(settings: Settings) -> Iterator[SettingError]:
 
 
 def _is_database(name: str) -> bool:
-    # Entry points are read only for other names: that takes time at each start.
+    # Entry points are read only for other names, since that takes time at each start.
     return name in {"sqlite", "postgresql", "postgres"} or name in installed("store")
 
 
 def _network_errors(settings: Settings, where: str) -> Iterator[SettingError]:
-    """What is wrong with how it listens and where it connects to."""
+    """Yield the errors in listening and connecting addresses."""
     for key, values in (
         ("serve.trusted_proxies", settings.serve.trusted_proxies),
         ("outbound.allow", settings.outbound.allow),
@@ -112,7 +112,7 @@ def _network_errors(settings: Settings, where: str) -> Iterator[SettingError]:
         ("audit.otel_endpoint", settings.audit.otel_endpoint),
     ):
         if endpoint and not re.fullmatch(r"https?://[^/:\s]\S*", endpoint):
-            # What came is not shown: it may have a password in it.
+            # The value is not shown: it may contain a password.
             yield SettingError(
                 f"{where}: {key} is not a collector URL.",
                 allowed="Expected: http://HOST:PORT/PATH or https://…",
@@ -136,7 +136,7 @@ def _is_network(text: str) -> bool:
 
 
 def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
-    """What is wrong with projects and permission rules."""
+    """Yield the errors in projects and permission rules."""
     closed = [name for name, project in settings.project.items() if project.audit == "closed"]
     is_kept = settings.audit.enabled and settings.audit.sinks
     if not is_kept and (closed or settings.audit.on_failure == "closed"):
@@ -171,10 +171,10 @@ def _access_errors(settings: Settings, where: str) -> Iterator[SettingError]:
 
 
 def _project_search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
-    """Which projects could reach no tool."""
+    """Yield an error for each project that could reach no tool."""
     for name, project in settings.project.items():
         search, mode = project.optimization or settings.optimization, project.mode or settings.mode
-        # Where both come from the top of the file, it is told once, for that.
+        # If both values come from the top level, report the error once, for the top level.
         if search == "off" and mode == "meta" and (project.optimization or project.mode):
             yield SettingError(
                 f'{where}: project.{name}.mode is "meta", and its search is off: its clients could'
@@ -185,7 +185,7 @@ def _project_search_errors(settings: Settings, where: str) -> Iterator[SettingEr
 
 
 def _chat_errors(settings: Settings, where: str) -> Iterator[SettingError]:
-    """What is wrong with models and turns."""
+    """Yield the errors in models and turns."""
     names = {alias for table in settings.models.values() for alias in table.aliases}
     names |= set(settings.models)
     asked = [
@@ -228,7 +228,7 @@ def _chat_errors(settings: Settings, where: str) -> Iterator[SettingError]:
 
 
 def _search_errors(settings: Settings, where: str) -> Iterator[SettingError]:
-    """What is wrong with the keys of the search."""
+    """Yield the errors in the keys of the search."""
     if (
         "off" in settings.optimizations
         and settings.mode == "meta"

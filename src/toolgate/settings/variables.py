@@ -1,6 +1,6 @@
-"""Variables in values: `${NAME}`, `${env:NAME}`, `${NAME:-default}`, and what other clients write.
+"""Variables in values: `${NAME}`, `${env:NAME}`, `${NAME:-default}`, and other clients' notations.
 
-`$${` stands for `${` itself.
+`$${` stands for a literal `${`.
 """
 
 import re
@@ -34,22 +34,22 @@ class Missing(Exception):  # noqa: N818 - a signal between two functions of this
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self.name = name
-        """The variable as the environment would call it; as written if it can have no value."""
+        """The variable's name in the environment; unchanged if it can have no value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What variables stand for at one place of one file."""
+    """Values of variables for one place in one file."""
 
     environ: Mapping[str, str]
-    """Values by name."""
+    """Environment variables by name."""
 
     values: Mapping[str, str]
-    """Names that editors define: `workspaceFolder`, `userHome` and so on."""
+    """Variables that editors define: `workspaceFolder`, `userHome` and so on."""
 
 
 def replace(text: str, scope: Scope) -> str:
-    """The text with its variables replaced.
+    """Replace the variables in a text.
 
     Raises:
         Missing: A variable is not set and has no default.
@@ -64,22 +64,22 @@ def replace(text: str, scope: Scope) -> str:
 
 
 def find_inputs(text: str) -> list[str]:
-    """Ids of `${input:ID}` in a text."""
+    """Return the ids of `${input:ID}` in a text."""
     return [match["name"] for match in _VARIABLE.finditer(text) if match["kind"] == "input:"]
 
 
 def to_input_variable(input_id: str) -> str:
-    """The environment variable for an input of VS Code: GITHUB_TOKEN for `github-token`."""
+    """Return the environment variable for an input of VS Code: GITHUB_TOKEN for `github-token`."""
     return re.sub(r"[^A-Z0-9_]", "_", input_id.upper())
 
 
 def is_reference(text: str) -> bool:
-    """Whether a value consists of variables alone, so that it may be shown."""
+    """Whether a value consists only of variables, so that it may be shown."""
     return _REFERENCES.fullmatch(text) is not None
 
 
 def fill_known(value: object, values: Mapping[str, str]) -> object:
-    """A value, or all texts inside it, with the names of `known` replaced and no others."""
+    """Replace only the variables in `values` in a value and in all strings inside it."""
     if isinstance(value, str):
         return _VARIABLE.sub(
             lambda match: match[0] if match["kind"] else values.get(match["name"] or "", match[0]),

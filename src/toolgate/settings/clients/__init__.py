@@ -1,1 +1,1 @@
-"""Other MCP clients: which there are, where their files lie, and what stands in those."""
+"""Other MCP clients: which are supported, and the locations and formats of their files."""

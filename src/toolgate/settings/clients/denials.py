@@ -1,4 +1,4 @@
-"""Tools that a client denies elsewhere than in the entry of their server."""
+"""Tools that a client denies outside the entry of their server."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,11 +17,11 @@ _CLAUDE_CODE_FILES = frozenset({".claude.json", ".mcp.json"})
 def rule_files(
     path: Path, *, project: Path | None, home: Path, environ: Mapping[str, str]
 ) -> list[Path]:
-    """Files that may deny tools of the servers in a client's file; not all of them exist.
+    """Return files that may deny tools of the servers in a client's file; some may not exist.
 
     Args:
         path: The client's file.
-        project: The folder of the project that the servers belong to; None: of the user.
+        project: The project folder that the servers belong to; None for servers of the user.
         home: The user's home folder.
         environ: Variables that move folders.
     """
@@ -35,13 +35,13 @@ def rule_files(
 
 
 def with_denials(config: Json, server: str, document: ConfigDocument, files: list[Path]) -> Json:
-    """The configuration of a server without the tools that its client denies.
+    """Return the configuration of a server, extended by the denials of its client.
 
     Args:
-        config: In keys of `[server.NAME]`.
-        server: Its name there.
+        config: Keys of `[server.NAME]`.
+        server: Its name in the client's file.
         document: The client's file.
-        files: What `rule_files` gave for it.
+        files: The result of `rule_files` for it.
     """
     if document.path.name in OPENCODE_FILES:
         denials = opencode_denials(document.root, server)
@@ -54,7 +54,7 @@ def with_denials(config: Json, server: str, document: ConfigDocument, files: lis
 
 
 def _claude_code_rules(files: list[Path]) -> Iterator[object]:
-    """What Claude Code denies: https://code.claude.com/docs/en/settings."""
+    """Yield the deny rules of Claude Code: https://code.claude.com/docs/en/settings."""
     for path in files:
         try:
             root = read_document(path).root

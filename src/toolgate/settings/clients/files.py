@@ -1,4 +1,4 @@
-"""Files of other MCP clients: where servers stand in them, and their entries in our own keys."""
+"""Files of other MCP clients: where they list servers, and conversion of entries to our keys."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -29,16 +29,16 @@ SERVER_KEYS: tuple[KeyPath, ...] = (
     ("mcp", "mcpServers"),
     ("amp.mcpServers",),
 )
-"""Where servers stand: most clients, VS Code, Zed, Codex, older files of VS Code, Amp."""
+"""Paths of servers: most clients, VS Code, Zed, Codex, older files of VS Code, Amp."""
 
 _GOOSE = "extensions"
-"""Where servers stand among the extensions of Goose."""
+"""Key of servers and other extensions of Goose."""
 
 _GOOSE_TYPES = frozenset({"stdio", "sse", "streamable_http"})
-"""Types of its extensions that are servers; the others are parts of Goose itself."""
+"""Types of extensions that are servers; the others are built into Goose."""
 
 OPENCODE_FILES = frozenset({"opencode.json", "opencode.jsonc"})
-"""Files in which `mcp` itself holds the servers."""
+"""Files in which `mcp` directly contains the servers."""
 
 _PROJECT_FOLDERS = frozenset({
     ".ai", ".amp", ".claude", ".cline", ".codex", ".continue", ".cursor", ".gemini", ".junie",
@@ -51,21 +51,21 @@ _SAME = ("command", "args", "env", "cwd", "url", "headers", "type", "transport",
 
 @dataclass(frozen=True, kw_only=True)
 class Translation:
-    """An entry of another client in our own keys."""
+    """Another client's entry, converted to our keys."""
 
     config: Json
-    """Keys of `[server.NAME]`; variables are still variables."""
+    """Keys of `[server.NAME]`; variables are not replaced."""
 
     notices: tuple[str, ...] = ()
-    """What could not be taken over, for people."""
+    """What could not be converted, for people."""
 
 
 def server_tables(document: ConfigDocument, *, project: str = "") -> Iterator[tuple[KeyPath, Json]]:
-    """The tables of a document that hold servers by name, with their paths.
+    """Yield the tables of a document that hold servers by name, with their paths.
 
     Args:
         document: A file of any client.
-        project: For `~/.claude.json`: take the servers of this project instead of the user's.
+        project: For `~/.claude.json`: return the servers of this project instead of the user's.
     """
     if project:
         path: KeyPath = ("projects", project, "mcpServers")
@@ -88,7 +88,7 @@ def server_tables(document: ConfigDocument, *, project: str = "") -> Iterator[tu
 
 
 def _yaml_tables(document: ConfigDocument) -> Iterator[tuple[KeyPath, Json]]:
-    """Goose has servers by name, Continue a list of servers with names."""
+    """Yield servers of Goose, by name, or of Continue, a list whose items have names."""
     extensions = {
         name: entry
         for name, entry in json_object(document.root.get(_GOOSE)).items()
@@ -102,7 +102,7 @@ def _yaml_tables(document: ConfigDocument) -> Iterator[tuple[KeyPath, Json]]:
 
 
 def project_folder(path: Path, home: Path) -> Path | None:
-    """The folder of the project that a client's file belongs to; None for a user's own file."""
+    """Return the project folder that a client's file belongs to; None for a user's own file."""
     folder = path.parent
     if path.name == ".mcp.json":
         return None if folder == home else folder
@@ -115,7 +115,7 @@ def project_folder(path: Path, home: Path) -> Path | None:
 
 
 def translate(entry: Json, path: Path) -> Translation:
-    """An entry of a client's file in our own keys; what only concerns that client is dropped."""
+    """Convert an entry to our own keys; what only concerns its client is dropped."""
     config: Json = {name: entry[name] for name in _SAME if entry.get(name) is not None}
     notices: list[str] = []
     if path.suffix in _YAML:
@@ -168,7 +168,7 @@ _YAML = frozenset({".yaml", ".yml"})
 
 
 def _take_goose(entry: Json, config: Json, notices: list[str]) -> None:
-    """Goose calls things by names of its own, and keeps some secrets in the system's keyring.
+    """Convert Goose's own key names; it stores some secrets in the system's keyring.
 
     See https://block.github.io/goose/docs/guides/config-files.
     """
@@ -186,7 +186,7 @@ def _take_goose(entry: Json, config: Json, notices: list[str]) -> None:
 
 
 def _take_command(entry: Json, config: Json) -> None:
-    """Zed once wrote `command = {path, args, env}`, some write one list of words."""
+    """Convert `command = {path, args, env}` of old Zed versions, and commands that are a list."""
     command: object = entry.get("command")
     if inner := json_object(entry.get("command")):
         config["command"] = inner.get("path", "")
@@ -208,7 +208,7 @@ def _take_command(entry: Json, config: Json) -> None:
 
 
 def _take_address(entry: Json, config: Json) -> None:
-    """Windsurf writes `serverUrl`, Gemini CLI `httpUrl` for streamable HTTP."""
+    """Convert `serverUrl` of Windsurf, and `httpUrl` of Gemini CLI for streamable HTTP."""
     for name in ("serverUrl", "httpUrl"):
         if isinstance(entry.get(name), str) and entry[name]:
             config["url"] = entry[name]
@@ -218,9 +218,9 @@ def _take_address(entry: Json, config: Json) -> None:
 
 
 def _take_secrets(entry: Json, config: Json) -> None:
-    """Codex names variables in keys of their own."""
+    """Convert Codex's keys that name variables."""
     headers: Json = {}
-    # Continue and Copilot in JetBrains have an object around them.
+    # Continue and Copilot in JetBrains wrap them in an object.
     inner = [json_object(entry.get(name)) for name in ("requestOptions", "requestInit")]
     inner_headers = [options.get("headers") for options in inner]
     for source in (config.get("headers"), entry.get("http_headers"), *inner_headers):
@@ -247,7 +247,7 @@ def _take_secrets(entry: Json, config: Json) -> None:
 
 
 def _timeout_s(entry: Json, path: Path) -> float | None:
-    """The deadline of a call: Codex, Cline, Roo and Goose write seconds, others milliseconds."""
+    """Return the call timeout: in Codex, Cline, Roo and Goose seconds, elsewhere milliseconds."""
     if path.name in OPENCODE_FILES:  # there it is that of listing the tools
         return None
     for name, factor in (("tool_timeout_sec", 1.0), ("timeout", _timeout_unit_s(path))):
@@ -264,12 +264,12 @@ def _timeout_unit_s(path: Path) -> float:
 
 
 def _expands_bare_names(path: Path) -> bool:
-    """Gemini CLI alone replaces `$NAME` without braces."""
+    """Whether the client replaces `$NAME` without braces; only Gemini CLI does."""
     return path.parent.name == ".gemini"
 
 
 def _from_opencode(value: object, notices: list[str]) -> object:
-    """The value with `{env:NAME}` in our spelling; see https://opencode.ai/docs/config."""
+    """Convert `{env:NAME}` in a value to our notation; see https://opencode.ai/docs/config."""
     if isinstance(value, str):
         if "{file:" in value:
             notices.append("{file:...} is not filled in; write the text or a variable in its place")
@@ -287,7 +287,7 @@ _SECRET_OF_CONTINUE = re.compile(r"(\$\{\{\s*(?:secrets|inputs)\.([\w./-]+)\s*\}
 
 
 def _rewritten(value: object, notices: list[str], *, bare: bool) -> object:
-    """The value with other clients' variables in our spelling."""
+    """Convert other clients' variables in a value to our notation."""
     if isinstance(value, str):
         for placeholder, name in _SECRET_OF_CONTINUE.findall(value):
             variable = to_input_variable(name)

@@ -34,7 +34,7 @@ __all__ = ["import_tables", "read_import"]
 def import_tables(
     document: ConfigDocument, root: Json, scope: Scope, reading: Reading
 ) -> list[tuple[ImportTable, Path, str]]:
-    """What the key `import` names, with the folder and the place of each element."""
+    """Return the elements of the key `import`, with their folder and location."""
     value: object = root.get("import", [])
     if isinstance(value, str):
         value = [value]
@@ -61,7 +61,7 @@ def import_tables(
 
 
 def read_import(table: ImportTable, folder: Path, origin: str, reading: Reading) -> None:
-    """Add the servers of a file to those read so far."""
+    """Add the servers of a file to the ones read so far."""
     path = folder / expand_home(table.file, reading.environ)
     if not is_file(path):
         raise SettingError(
@@ -136,7 +136,7 @@ def _import_entry(
     try:
         spec = read_server_table(name, config, location, reading)
     except SettingError as error:
-        # The file belongs to another client; what is wrong in one entry stops no other.
+        # The file belongs to another client; an error in one entry does not affect the others.
         spec = unusable_server(name, str(error), location)
     if name in reading.imported and reading.imported[name] == config:
         reading.notices.append(

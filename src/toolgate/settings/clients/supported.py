@@ -1,7 +1,7 @@
-"""MCP clients that people use: where their files lie, what stands in them, how they start Toolgate.
+"""Supported MCP clients: the locations and contents of their files, and how they start Toolgate.
 
-Paths are those of the clients' own documentation; each client reads further places that nobody
-writes by hand, which are left out.
+The paths are from the clients' documentation. Further locations that clients read but that
+nobody edits by hand are left out.
 """
 
 import re
@@ -45,23 +45,23 @@ Platform: TypeAlias = Literal["linux", "darwin", "win32"]
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """Where to look: everything that decides about paths, so that tests can decide it."""
+    """Everything that determines the paths of files, so that tests can set it."""
 
     home: Path
     """The user's home folder."""
 
     cwd: Path
-    """The folder whose project files are looked for."""
+    """The folder in which project files are searched."""
 
     environ: Mapping[str, str]
     """Variables that move folders."""
 
     platform: Platform
-    """Customs to follow."""
+    """The platform, which decides about folders."""
 
     @property
     def programs(self) -> Path:
-        """Where desktop programs keep their settings."""
+        """The folder of desktop programs' settings."""
         if self.platform == "win32":
             return Path(self.environ.get("APPDATA") or self.home / "AppData" / "Roaming")
         if self.platform == "darwin":
@@ -70,18 +70,18 @@ class Machine:
 
     @property
     def xdg_config(self) -> Path:
-        """`~/.config`, or where the user moved it."""
+        """`~/.config`, or the folder that the user chose instead."""
         moved = Path(self.environ.get("XDG_CONFIG_HOME", ""))
         return moved if moved.is_absolute() else self.home / ".config"
 
     def moved(self, variable: str, default: Path) -> Path:
-        """A folder that a variable may move."""
+        """Return a folder from a variable, or else the default."""
         value = self.environ.get(variable, "")
         return Path(value) if value else default
 
     @classmethod
     def this(cls, *, cwd: Path | None = None) -> "Machine":
-        """The machine and user of this process."""
+        """Return the machine and user of this process."""
         platform: Platform = "linux"
         if sys.platform in {"darwin", "win32"}:
             platform = cast("Platform", sys.platform)
@@ -92,68 +92,68 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True)
 class Client:
-    """One client program."""
+    """An MCP client."""
 
     name: str
-    """Short, for suffixes of server names and `--json`."""
+    """Short name, for suffixes of server names and `--json`."""
 
     title: str
-    """As people call it."""
+    """Display name."""
 
     key: str
-    """Where its files hold servers."""
+    """Key of the servers in its files."""
 
     project_files: tuple[str, ...] = ()
-    """Files inside a project, relative to its folder."""
+    """Project files, relative to the project folder."""
 
     entry: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What its entries have beside `command` and `args`."""
+    """Keys of its entries besides `command` and `args`."""
 
     has_command_list: bool = False
-    """Whether `command` is one list that also holds the arguments."""
+    """Whether `command` is a list that includes the arguments."""
 
     command_key: str = "command"
-    """How its entries call the command."""
+    """Key of the command in its entries."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FoundServer:
-    """One server in a file of a client."""
+    """A server in a file of a client."""
 
     name: str
-    """As it is called there."""
+    """Its name in the file."""
 
     config: Json
-    """In keys of `[server.NAME]`; variables are still variables. WARNING: may hold secrets."""
+    """Keys of `[server.NAME]`; variables are not replaced. WARNING: may hold secrets."""
 
     project: str = ""
-    """For entries of one project inside a user's file: the folder of the project."""
+    """The project folder, for entries of a project in a user's file."""
 
     is_toolgate: bool = False
     """Whether it is Toolgate itself."""
 
     notices: tuple[str, ...] = ()
-    """What could not be taken over, for people."""
+    """What could not be converted, for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientFile:
-    """One file of a client that exists."""
+    """An existing file of a client."""
 
     client: Client
-    """Whose it is."""
+    """The client that owns it."""
 
     path: Path
-    """Where it lies."""
+    """Path of the file."""
 
     scope: Literal["user", "project"]
-    """`project` files are often shared with others."""
+    """Who it applies to; `project` files are often shared with others."""
 
     servers: tuple[FoundServer, ...] = ()
-    """What stands in it, in its order."""
+    """Its servers, in their order."""
 
     error: str = ""
-    """Why it cannot be read; empty when all is well."""
+    """Why it cannot be read; empty if it can."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,10 +161,10 @@ class Launch:
     """How a client starts Toolgate."""
 
     command: str
-    """The program, as a path where one is known: desktop programs have a short PATH."""
+    """The program, as a path if one is known, since desktop programs have a short PATH."""
 
     args: tuple[str, ...]
-    """Its arguments, ending in `stdio` and its options."""
+    """Arguments, ending in `stdio` and its options."""
 
 
 CLAUDE_DESKTOP = Client(name="claude-desktop", title="Claude Desktop", key="mcpServers")
@@ -217,7 +217,7 @@ OPENCODE = Client(
     entry={"type": "local", "enabled": True},
     has_command_list=True,
 )
-# https://lmstudio.ai/docs/app/mcp: the notation of Cursor.
+# https://lmstudio.ai/docs/app/mcp: the format of Cursor.
 LM_STUDIO = Client(name="lmstudio", title="LM Studio", key="mcpServers")
 # https://kiro.dev/docs/mcp/configuration
 KIRO = Client(
@@ -244,8 +244,8 @@ JUNIE = Client(
     key="mcpServers",
     project_files=(".junie/mcp/mcp.json",),
 )
-# https://youtrack.jetbrains.com/issue/LLM-22682: JSON since 2025.3; older versions have XML, which
-# a running IDE writes over.
+# https://youtrack.jetbrains.com/issue/LLM-22682: JSON since 2025.3; older versions use XML, which
+# a running IDE overwrites.
 JETBRAINS = Client(
     name="jetbrains",
     title="JetBrains AI Assistant",
@@ -273,14 +273,14 @@ CLIENTS = (
     OPENCODE, LM_STUDIO, KIRO, ROO_CODE, AMP, ANTIGRAVITY, TRAE, JUNIE, JETBRAINS,
     COPILOT_JETBRAINS, GOOSE,
 )  # fmt: skip
-"""Every client that is looked for, in the order in which its servers are taken."""
+"""All supported clients, in the order in which their servers are imported."""
 
 _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf", "Kiro", "Trae")
-"""Folders of editors that extensions of VS Code live in."""
+"""Folders of editors in which VS Code extensions store settings."""
 
 
 def find(machine: Machine) -> list[ClientFile]:
-    """Every file of a known client that exists and names servers, or that cannot be read."""
+    """Return every existing file of a known client that has servers or cannot be read."""
     files: list[ClientFile] = []
     seen: set[Path] = set()
     for client in CLIENTS:
@@ -296,10 +296,10 @@ def find(machine: Machine) -> list[ClientFile]:
 
 
 def launch_of_this_program(config: Path | None = None) -> Launch:
-    """How a client starts the Toolgate that runs now.
+    """Return the command with which a client starts the Toolgate that is running now.
 
     Args:
-        config: The `toolgate.toml`, if it does not lie where Toolgate looks by itself.
+        config: The `toolgate.toml`, if it is not in a location where Toolgate looks by default.
 
     Raises:
         SettingError: It runs from a temporary environment whose source cannot be named.
@@ -386,18 +386,18 @@ def _user_files(client: Client, machine: Machine) -> Iterator[Path]:
 
 
 _HOME_FILES: Mapping[str, tuple[str, ...]] = {
-    # The second place is that of installations from before 0.3.
+    # The second location is that of versions before 0.3.
     "lmstudio": (".lmstudio/mcp.json", ".cache/lm-studio/mcp.json"),
     "kiro": (".kiro/settings/mcp.json",),
     "antigravity": (".gemini/antigravity/mcp_config.json",),
     "junie": (".junie/mcp/mcp.json",),
     "jetbrains": (".ai/mcp/mcp.json",),
 }
-"""Files of clients that lie at the same place in the home folder on every platform."""
+"""Files in the home folder whose location is the same on every platform."""
 
 
 def _project_chain(machine: Machine) -> list[Path]:
-    """The current folder and those around it, up to the root of the repository."""
+    """Return the current folder and its parents, up to the root of the repository."""
     chain: list[Path] = []
     for folder in (machine.cwd, *machine.cwd.parents):
         if folder == machine.home or folder == folder.parent:
@@ -472,12 +472,12 @@ def _server(
 
 
 def _absolute(path: str, base: Path) -> str:
-    """A path that may be written elsewhere; one that starts with a variable stays as it is."""
+    """Return a path that is valid in files elsewhere; leading variables are left unchanged."""
     return path if path.startswith(("~", "${")) else str(base / path)
 
 
 def _settled(config: Json, folder: Path | None, path: Path, machine: Machine) -> Json:
-    """The configuration as it means the same in a file elsewhere."""
+    """Return a configuration that means the same in a file elsewhere."""
     base = folder or path.parent
     values = {"userHome": str(machine.home)}
     if folder is not None:

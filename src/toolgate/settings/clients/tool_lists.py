@@ -1,7 +1,7 @@
-"""Which tools of a server a client hides: its lists as `tool_permissions`.
+"""Tools that a client hides: converts its lists to `tool_permissions`.
 
-Lists of tools that run without asking (`autoApprove`, `alwaysAllow`, `trust`, and the `allow` of
-Claude Code) say nothing about what may run at all, so they are no part of this.
+Lists of tools that run without asking (`autoApprove`, `alwaysAllow`, `trust`, and `allow` of
+Claude Code) do not restrict which tools may run, so they are not converted.
 """
 
 import re
@@ -13,18 +13,19 @@ from toolgate.types import Json, json_object
 __all__ = ["claude_code_denials", "listed_tools", "opencode_denials"]
 
 _BLOCKED = ("disabledTools", "disabled_tools", "excludeTools")
-"""Kiro, Roo Code and Antigravity; Codex; Gemini CLI."""
+"""Keys of Kiro, Roo Code and Antigravity; Codex; Gemini CLI."""
 
 _ALLOWED = ("enabledTools", "enabled_tools", "includeTools")
-"""Codex, Gemini CLI and Amp. An empty list allows no tool."""
+"""Keys of Codex, Gemini CLI and Amp. An empty list allows no tool."""
 
 
 def listed_tools(entry: Mapping[str, object]) -> tuple[dict[str, bool], bool]:
-    """`tool_permissions` for the lists in an entry, and whether all lists could be read.
+    """Convert the lists in an entry to `tool_permissions`; also whether all lists were valid.
 
     See https://developers.openai.com/codex/config-reference,
     https://github.com/google-gemini/gemini-cli/blob/main/docs/tools/mcp-server.md and
-    https://kiro.dev/docs/mcp/configuration. A tool in both lists is blocked, as in all of them.
+    https://kiro.dev/docs/mcp/configuration. A tool in both lists is blocked, as in all these
+    clients.
     """
     permissions: dict[str, bool] = {}
     is_read = True
@@ -35,7 +36,7 @@ def listed_tools(entry: Mapping[str, object]) -> tuple[dict[str, bool], bool]:
             continue
         names = _names(entry[name])
         is_read &= names is not None
-        # Gemini CLI also writes `tool(arguments)` there.
+        # Gemini CLI also allows `tool(arguments)` here.
         allowed = {item.partition("(")[0]: True for item in names or ()}
         permissions |= {"*": False, **allowed}
         if allowed.get("*"):
@@ -50,10 +51,10 @@ def listed_tools(entry: Mapping[str, object]) -> tuple[dict[str, bool], bool]:
 
 
 def claude_code_denials(rules: Iterable[object], server: str) -> dict[str, bool]:
-    """`tool_permissions` for the `permissions.deny` of Claude Code.
+    """Convert `permissions.deny` of Claude Code to `tool_permissions`.
 
     See https://code.claude.com/docs/en/permissions: `mcp__SERVER`, `mcp__SERVER__*` and
-    `mcp__SERVER__TOOL`, with names in which other characters are underscores.
+    `mcp__SERVER__TOOL`, with other characters in names replaced by underscores.
     """
     prefix = f"mcp__{re.sub(r'[^A-Za-z0-9_-]', '_', server)}"
     permissions: dict[str, bool] = {}
@@ -66,9 +67,10 @@ def claude_code_denials(rules: Iterable[object], server: str) -> dict[str, bool]
 
 
 def opencode_denials(root: Json, server: str) -> dict[str, bool]:
-    """`tool_permissions` for `tools` and `permission` in a file of OpenCode.
+    """Convert `tools` and `permission` in a file of OpenCode to `tool_permissions`.
 
-    See https://opencode.ai/docs/mcp-servers: tools are called `SERVER_TOOL`, with `*` for any text.
+    See https://opencode.ai/docs/mcp-servers: tools are named `SERVER_TOOL`, with `*` for any
+    text.
     """
     prefix = f"{re.sub(r'[^A-Za-z0-9_-]', '_', server)}_"
     rules: dict[str, object] = {

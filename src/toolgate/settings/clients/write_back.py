@@ -1,4 +1,4 @@
-"""Enter Toolgate into the files of other clients, in place of the servers that it serves now."""
+"""Replaces the servers in the files of other clients that Toolgate serves now with Toolgate."""
 
 import json
 from collections.abc import Sequence
@@ -21,12 +21,13 @@ __all__ = ["with_toolgate"]
 
 
 def with_toolgate(file: ClientFile, launch: Launch, taken: Sequence[FoundServer]) -> str:
-    """The text of a client's file with Toolgate in place of the servers that were taken.
+    """Return the text of a client's file with Toolgate in place of the servers that it took over.
 
-    Everything else stays as it stands: other servers, other settings, comments outside.
+    Everything else is preserved: other servers, other settings, and comments outside.
 
     Raises:
-        SettingError: The file is written in a way that cannot be changed without touching the rest.
+        SettingError: The file is written in a way that cannot be changed without affecting the
+            rest.
     """
     text = read_text(file.path)
     document = parse_document(text, file.path)
@@ -92,7 +93,7 @@ def _toml_with_toolgate(document: ConfigDocument, entry: Json, gone: set[tuple[s
 
 
 def _yaml_with_toolgate(document: ConfigDocument, entry: Json, gone: set[str]) -> str:
-    """Only lines of the entries that go are changed, so that all others keep their comments."""
+    """Change only the lines of replaced entries, so that all others keep their comments."""
     text, spans = document.text, document.spans()
     (path, servers), *_ = server_tables(document)
     gone = gone | {name for name, old in servers.items() if is_toolgate(json_object(old))}
@@ -111,7 +112,7 @@ def _yaml_with_toolgate(document: ConfigDocument, entry: Json, gone: set[str]) -
 
 
 def _yaml_lines(entry: Json, before: str, end: str) -> str:
-    """An entry in place of one that has `before` on its line: the indentation, or that and `-`."""
+    """Render an entry that replaces one after `before`: the indentation, or that and `-`."""
     is_item = before.strip() == "-"
     indent = " " * len(before) if is_item else f"{before}  "
     rows = {"name": "toolgate", **entry} if is_item else entry
@@ -121,7 +122,7 @@ def _yaml_lines(entry: Json, before: str, end: str) -> str:
 
 
 def _yaml_root(document: ConfigDocument, path: KeyPath, entry: Json, gone: set[str]) -> Json:
-    """What the changed file says."""
+    """Return the expected value of the changed file."""
     key = str(path[0])
     whole: object = document.root[key]
     if not isinstance(whole, list):
@@ -134,7 +135,7 @@ def _yaml_root(document: ConfigDocument, path: KeyPath, entry: Json, gone: set[s
 
 
 def _check_result(document: ConfigDocument, text: str, expected: Json) -> None:
-    """Refuse a text that does not say what is wanted, because the file is written unusually."""
+    """Reject a text with other values than expected, because the file is written unusually."""
     try:
         fits = parse_document(text, document.path).root == expected
     except SettingError:
@@ -147,7 +148,7 @@ def _check_result(document: ConfigDocument, text: str, expected: Json) -> None:
 
 
 def _rendered(servers: Json, text: str, depth: int, at: int) -> str:
-    """An object as text that fits in at this place: the file's own indentation and line ends."""
+    """Render an object for this position, with the file's indentation and line ends."""
     if "\n" not in text.strip():
         return json.dumps(servers, ensure_ascii=False)
     line = text[text.rfind("\n", 0, at) + 1 : at]

@@ -1,1 +1,1 @@
-"""Notations of configuration files beside TOML: JSON with comments, and YAML."""
+"""Formats of configuration files besides TOML: JSON with comments, and YAML."""

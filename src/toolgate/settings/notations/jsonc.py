@@ -1,4 +1,4 @@
-"""JSON as people write it: comments and trailing commas become spaces, so positions stay true."""
+"""JSON with comments and trailing commas, which become spaces so that positions stay correct."""
 
 import json
 import re
@@ -30,17 +30,17 @@ _TOKEN = re.compile(
 
 
 class Repeated(dict[str, Any]):
-    """An object in which a name stands twice; the last one counts, as in every JSON reader."""
+    """An object with duplicate names; the last one counts, as in every JSON parser."""
 
     names: tuple[str, ...] = ()
-    """The names that stand more than once."""
+    """The duplicate names."""
 
 
 class TextSpan(NamedTuple):
-    """Where a value stands in a text."""
+    """Position of a value in a text."""
 
     key_start: int
-    """Index of the quote that opens its name; of the value itself inside an array."""
+    """Index of the opening quote of its name; in arrays, of the value itself."""
 
     start: int
     """Index of its first character."""
@@ -50,7 +50,7 @@ class TextSpan(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """The text with comments and trailing commas replaced by spaces, of equal length and lines."""
+    """Replace comments and trailing commas with spaces; length and lines do not change."""
     blanks: list[tuple[int, int]] = []
     comma = -1
     for token in _TOKEN.finditer(text):
@@ -73,7 +73,7 @@ def plain(text: str) -> str:
 
 
 def parse(text: str) -> object:
-    """The value that a text with comments and trailing commas stands for.
+    """Parse a text with comments and trailing commas.
 
     Raises:
         ValueError: `json.JSONDecodeError` with its position, or a number that is too long.
@@ -87,7 +87,7 @@ def parse(text: str) -> object:
 
 @dataclass
 class _Level:
-    """One object or array that is being walked through."""
+    """An object or array that is being traversed."""
 
     path: tuple[str | int, ...]
     is_object: bool
@@ -97,7 +97,7 @@ class _Level:
 
 
 def spans(text: str) -> Mapping[tuple[str | int, ...], TextSpan]:
-    """Where each value of a valid text stands, by its path; the last of equal names counts."""
+    """Return the position of each value by path; the last of duplicate names counts."""
     bare = plain(text)
     spans_by_path: dict[tuple[str | int, ...], TextSpan] = {}
     levels: list[_Level] = []
@@ -115,7 +115,7 @@ def spans(text: str) -> Mapping[tuple[str | int, ...], TextSpan]:
             spans_by_path[path] = TextSpan(key_start, at, end)
             at = _skip(bare, end)
             opened = False
-        # Close what ends here, then move to the next value.
+        # Close the containers that end here, then move to the next value.
         while levels and at < len(bare) and bare[at] in "}]":
             level = levels.pop()
             spans_by_path[level.path] = TextSpan(level.key_start, level.start, at + 1)
@@ -155,7 +155,7 @@ def _end_of_scalar(text: str, at: int) -> int:
 
 
 def _read_string(text: str, at: int) -> tuple[str, int]:
-    """The string that opens at `at`, and the index after it."""
+    """Return the string that starts at `at`, and the index after it."""
     value, end = _DECODER.raw_decode(text, at)
     return str(value), end
 

@@ -1,4 +1,4 @@
-"""YAML as Goose and Continue write it: values, and where they stand in the text."""
+"""The YAML of Goose and Continue: values, and their positions in the text."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _DATES = "tag:yaml.org,2002:timestamp"
 
 
 class _PlainLoader(yaml.SafeLoader):
-    """Reads dates as text: an entry of a server has none."""
+    """Reads dates as text, since entries of servers contain no dates."""
 
 
 _PlainLoader.yaml_implicit_resolvers = {
@@ -24,7 +24,7 @@ _PlainLoader.yaml_implicit_resolvers = {
 
 
 def parse(text: str) -> object:
-    """The value that a text stands for; an empty one is an empty object.
+    """Parse a text; an empty one is an empty object.
 
     Raises:
         ValueError: `json.JSONDecodeError` with its position.
@@ -39,9 +39,9 @@ def parse(text: str) -> object:
 
 
 def spans(text: str) -> Mapping[tuple[str | int, ...], TextSpan]:
-    """Where each value of a valid text stands, by its path.
+    """Return the position of each value of a valid text, by path.
 
-    Objects of a list that have a `name` are there under that name too, as Continue's servers.
+    Objects of a list that have a `name`, such as Continue's servers, can also be found under it.
     """
     compose = cast("Any", yaml).compose
     root = cast("yaml.Node | None", compose(text, _PlainLoader))
@@ -71,7 +71,7 @@ def _pairs(node: yaml.MappingNode) -> list[tuple[yaml.Node, yaml.Node]]:
 
 
 def _end(node: yaml.Node, text: str) -> int:
-    """The index after a value; PyYAML counts the comments that follow a block to the block."""
+    """Return the index after a value; PyYAML includes comments after a block in the block."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(node, yaml.MappingNode) else last, text)

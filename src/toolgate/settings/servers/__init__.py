@@ -1,1 +1,1 @@
-"""Servers as they are written: read, checked and collected from all files."""
+"""Configured servers: reads, checks and collects them from all files."""

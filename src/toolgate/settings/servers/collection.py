@@ -1,4 +1,4 @@
-"""Collects the servers of all files, and the notices and errors on the way."""
+"""Collects the servers of all files, with notices and errors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -43,7 +43,7 @@ class Reading:
     places: dict[str, str] = field(default_factory=dict[str, str])
     """Where each server is configured, by name."""
     shown_as: dict[str, str] = field(default_factory=dict[str, str])
-    """Server by its prefix, as clients fold it."""
+    """Server by its prefix, with characters replaced as clients do."""
     left_out: frozenset[tuple[Path, KeyPath]] = frozenset()
     """Entries that are skipped, by file and key path."""
     errors: list[SettingError] | None = None
@@ -55,11 +55,11 @@ class Reading:
     notices: list[str] = field(default_factory=list[str])
     """Notices for people."""
     port: int = 7420
-    """Port of this gateway, to recognise entries that are Toolgate itself."""
+    """Port of this gateway, to recognise entries for Toolgate itself."""
 
 
 def leave_out(document: ConfigDocument, reading: Reading) -> None:
-    """Take out of a document what was refused before; of a list, all of it."""
+    """Remove entries that were rejected before from a document; in lists, the whole list."""
     for file, path in reading.left_out:
         if file != document.path or path[:1] == ("import",) != path:
             continue  # imports are told apart by their position, which has to stay
@@ -73,10 +73,10 @@ def leave_out(document: ConfigDocument, reading: Reading) -> None:
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """The variables of a file of `NAME=VALUE` lines; comments, quotes and `export` are understood.
+    """Read a file of `NAME=VALUE` lines, with support for comments, quotes and `export`.
 
     Raises:
-        SettingError: It cannot be read.
+        SettingError: The file cannot be read.
     """
     values: dict[str, str] = {}
     for line in read_text(path).splitlines():
@@ -95,7 +95,7 @@ def read_env_file(path: Path) -> dict[str, str]:
 def read_server_table(
     name: str, config: object, location: EntryLocation, reading: Reading
 ) -> ServerSpec:
-    """A server as its table describes it, with the variables of its `env_file`."""
+    """Read a server from its table, with the variables of its `env_file`."""
     environment: dict[str, str] = {}
     problem = ""
     env_file: object = cast("Json", config).get("env_file") if isinstance(config, dict) else None
@@ -119,16 +119,16 @@ def read_server_table(
 
 
 def unusable_server(name: str, problem: str, location: EntryLocation) -> ServerSpec:
-    """A disabled server in place of one whose table cannot be used."""
+    """Create a disabled server in place of one whose table is invalid."""
     spec = read_server(name, {"command": "-", "enabled": False}, location, environment={})
     return replace(spec, options={}, problem=problem)
 
 
 def add_server(name: str, spec: ServerSpec, location: EntryLocation, reading: Reading) -> None:
-    """Add a server to those read so far.
+    """Add a server to the ones read so far.
 
     Raises:
-        SettingError: There is one of this name, or of one that clients cannot tell from it.
+        SettingError: The name is taken, or clients cannot tell it from that of another server.
     """
     where = location.document.location(location.path)
     if spec.name in reading.servers:
@@ -162,7 +162,7 @@ def add_server(name: str, spec: ServerSpec, location: EntryLocation, reading: Re
 
 
 def editor_variables(folder: Path, reading: Reading) -> dict[str, str]:
-    """What editors call the folder of a project."""
+    """Return the variables with which editors refer to a project folder."""
     return {
         "workspaceFolder": str(folder),
         "workspaceFolderBasename": folder.name,

@@ -1,4 +1,4 @@
-"""A server as it is written becomes a `ServerSpec`: names, kinds, variables, what is shown."""
+"""Converts a configured server into a `ServerSpec`: names, kinds, variables, redaction."""
 
 import hashlib
 import re
@@ -67,9 +67,9 @@ _HIDDEN = "***"
 
 
 def server_name(original: str) -> str:
-    """A name that tool keys can carry: the original if it fits, else cut and ended by its hash.
+    """Return a valid name for tool keys: the original if it fits, else cut, with a hash appended.
 
-    Depends on nothing but the original, so that another server never changes it.
+    Depends only on the original, so that other servers never change it.
     """
     if _NAME.fullmatch(original) and "__" not in original:
         return original
@@ -79,9 +79,9 @@ def server_name(original: str) -> str:
 
 
 def readable_name(original: str) -> str:
-    """A valid name without a hash, where the characters that fit say enough; else `server_name`.
+    """Return a valid name without a hash if the valid characters suffice; else `server_name`.
 
-    Other servers may have the same one: for names that somebody is about to write down.
+    It may not be unique: for names that a person is about to write down.
     """
     words = _ascii_words(original)
     has_all_letters = sum(map(str.isalnum, original)) == sum(map(str.isalnum, words))
@@ -89,7 +89,7 @@ def readable_name(original: str) -> str:
 
 
 def _ascii_words(original: str) -> str:
-    """The name with everything that no tool key can carry as a dash."""
+    """Replace everything that is invalid in tool keys with dashes."""
     ascii_only = unicodedata.normalize("NFKD", original).encode("ascii", "ignore").decode()
     return re.sub(r"_{2,}", "_", re.sub(r"[^A-Za-z0-9_.-]+", "-", ascii_only)).strip("-_.")
 
@@ -97,18 +97,18 @@ def _ascii_words(original: str) -> str:
 def read_server(
     name: str, config: object, location: EntryLocation, *, environment: Mapping[str, str]
 ) -> ServerSpec:
-    """The server that a table with our own keys describes.
+    """Create a server from a table with our own keys.
 
-    A variable that is missing stops only this server: it comes back disabled, with its `problem`.
+    A missing variable only affects this server: it is returned disabled, with its `problem`.
 
     Args:
-        name: As its owner wrote it.
+        name: The name in the file.
         config: The table.
-        location: Where it stands.
-        environment: Variables from its `env_file`; `env` wins.
+        location: Where the table is.
+        environment: Variables from its `env_file`; `env` has precedence.
 
     Raises:
-        SettingError: A key is unknown, a value is wrong, or it is not clear how to reach it.
+        SettingError: A key is unknown, a value is wrong, or it is unclear how to connect to it.
     """
     table = read_table(ServerTable, config, location.document, location.path)
     entry = cast("Json", config)
@@ -176,7 +176,7 @@ def read_server(
 def _check_caches(
     caches: Mapping[str, CacheRule], table: ServerTable, location: EntryLocation
 ) -> None:
-    """Refuse to share what a server gives to one user or project."""
+    """Refuse to share results of a server that depend on the user or project."""
     shared_by = {"server": ("caller", "project", "all"), "project": ("caller", "project")}
     allowed = shared_by.get(table.credentials.per, ("caller",))
     for tool, rule in caches.items():
@@ -202,7 +202,7 @@ def _overrides(table: ServerTable, location: EntryLocation) -> Mapping[str, Tool
 
 
 def redact(config: Mapping[str, object]) -> Json:
-    """A server's configuration as it may be shown: references to variables stay, values do not."""
+    """Return a configuration for display: references to variables remain, values do not."""
     redacted: Json = dict(config)
     for name in ("env", "headers", "http_headers", "environment", "options"):
         values = redacted.get(name)
@@ -323,7 +323,7 @@ def _options(
 
 
 def _connection(table: ServerTable, location: EntryLocation) -> Json:
-    """Certificates and proxy, as far as they are set."""
+    """Return the certificates and the proxy that are set."""
     environ = location.scope.environ
     options: Json = {
         name: str(location.folder / expand_home(_filled(path, f"tls.{name}", location), environ))
@@ -342,7 +342,7 @@ def _connection(table: ServerTable, location: EntryLocation) -> Json:
 
 
 def _credentials(kind: str, table: CredentialTable, location: EntryLocation) -> CredentialSpec:
-    """What is shown to it beside what stands in its options."""
+    """Return the credentials that are sent to a server besides those in its options."""
     path = (*location.path, "credentials")
     over_http = kind in {"http", "sse"}
     if table.type != "stored" and not over_http:
@@ -448,7 +448,7 @@ def _check_url(url: str, location: EntryLocation, key: str = "url") -> None:
 
 
 def _filled(text: str, key: str, location: EntryLocation) -> str:
-    """The text with its variables; refuses what no process and no header can carry."""
+    """Replace the variables in a text; rejects text that is invalid in processes and headers."""
     filled = fill(text, location.scope)
     if "\0" in filled or not _is_encodable(filled):
         raise location.document.error(
@@ -460,7 +460,7 @@ def _filled(text: str, key: str, location: EntryLocation) -> str:
 
 
 def _filled_values(value: object, key: str, location: EntryLocation) -> object:
-    """The value with the variables of all texts in it."""
+    """Replace the variables in all strings of a value."""
     if isinstance(value, str):
         return _filled(value, key, location)
     if isinstance(value, Mapping):
@@ -475,7 +475,7 @@ def _filled_values(value: object, key: str, location: EntryLocation) -> object:
 
 
 def missing_problem(name: str, variable: str, location: EntryLocation) -> str:
-    """Why a server is disabled whose variable has no value."""
+    """Return why a server with a missing variable is disabled."""
     where = location.document.location(location.path)
     if variable.startswith("${"):
         return (
@@ -539,7 +539,7 @@ def _hide_arguments(args: list[str]) -> list[str]:
 
 
 def _hide_in_url(url: str) -> str:
-    """The address without user, password and the values of its query."""
+    """Return the URL without user, password and the values of its query."""
     try:
         parts = urlsplit(url)
         host = parts.netloc.rpartition("@")[2]

@@ -1,4 +1,4 @@
-"""Checks of `forward_headers`: which headers of clients may go on to a server."""
+"""Checks `forward_headers`: which headers of clients may be forwarded to a server."""
 
 import re
 from collections.abc import Collection
@@ -11,7 +11,7 @@ from toolgate.settings.tables import ServerTable
 __all__ = ["read_forward_headers"]
 
 _NAME: Final = re.compile(r"[!#$%&'+.^_`|~0-9A-Za-z-]+")
-"""A header name (RFC 9110, section 5.1), without `*`, which would be taken for a pattern."""
+"""A header name (RFC 9110, section 5.1), without `*`, which could be mistaken for a pattern."""
 
 _OF_THE_CONNECTION: Final = frozenset(
     {
@@ -20,22 +20,22 @@ _OF_THE_CONNECTION: Final = frozenset(
         *("traceparent", "tracestate", "transfer-encoding", "upgrade"),
     }
 )
-"""What belongs to the client's connection with the gateway, or to its session in the console."""
+"""Headers of the client's connection to the gateway, or of its session in the console."""
 
 _OWN_PREFIXES: Final = ("mcp-", "x-toolgate-")
-"""Beginnings of headers that the gateway makes or reads itself."""
+"""Prefixes of headers that the gateway itself sets or reads."""
 
 
 def read_forward_headers(table: ServerTable, kind: str, location: EntryLocation) -> tuple[str, ...]:
-    """The names, in lower case.
+    """Check and return the names, in lower case.
 
     Args:
         table: The table of the server.
-        kind: How it is reached.
-        location: Where the table stands.
+        kind: How the server is connected.
+        location: Where the table is.
 
     Raises:
-        SettingError: The server is not reached over HTTP, or a name cannot be used.
+        SettingError: The server is not connected over HTTP, or a name is not allowed.
     """
     if not table.forward_headers:
         return ()

@@ -1,4 +1,4 @@
-"""Where the table of a server stands."""
+"""Location of a server's table."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +11,16 @@ __all__ = ["EntryLocation"]
 
 @dataclass(frozen=True, kw_only=True)
 class EntryLocation:
-    """Where servers are written, and what their values are relative to."""
+    """Location of a server's table, and the base of its values."""
 
     document: ConfigDocument
     """Named in errors, with the line."""
 
     path: KeyPath
-    """The table of the server."""
+    """Path of the server's table."""
 
     folder: Path
-    """What relative paths belong to."""
+    """Base of relative paths."""
 
     scope: Scope
-    """What variables stand for."""
+    """Values of variables."""

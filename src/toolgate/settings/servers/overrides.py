@@ -1,4 +1,4 @@
-"""Overrides of tools as they are written become `ToolOverride`s, with their mistakes named."""
+"""Converts configured overrides of tools into `ToolOverride`s, and reports errors in them."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from toolgate.types import CALLER_VARIABLES, Json, ParameterOverride, ToolOverri
 __all__ = ["OVERRIDE_KEYS", "keep_caller_variables", "read_overrides", "redact_overrides"]
 
 OVERRIDE_KEYS = ("name", "description", "hide", "tags", "parameters")
-"""Keys of a table `[server.NAME.tools.TOOL]` that say how the tool is offered."""
+"""Keys of a table `[server.NAME.tools.TOOL]` that change how the tool is offered."""
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|bearer|credential|(?:^|_)pat$")
@@ -21,7 +21,7 @@ _OF_CALLER = re.compile(r"\$\{user\.([^}]*)\}")
 
 
 def keep_caller_variables(values: Mapping[str, str]) -> dict[str, str]:
-    """The variables of a place, with those that stand for the caller of a tool kept as written."""
+    """Return the variables, with those that stand for the caller of a tool left unreplaced."""
     return {**values, **{f"user.{name}": f"${{user.{name}}}" for name in CALLER_VARIABLES}}
 
 
@@ -31,7 +31,7 @@ def read_overrides(
     path: KeyPath,
     fill: Callable[[object, str], object],
 ) -> dict[str, ToolOverride]:
-    """The overrides of the tools of a server, by the tool's own name.
+    """Read the overrides of a server's tools, by the tool's own name.
 
     Args:
         tools: Its tables `[server.NAME.tools.TOOL]`.
@@ -40,7 +40,7 @@ def read_overrides(
         fill: Replaces variables in a value; takes the key below the server's table.
 
     Raises:
-        SettingError: A name cannot be used or is used twice, or a parameter contradicts itself.
+        SettingError: A name is invalid or used twice, or a parameter contradicts itself.
     """
     overrides: dict[str, ToolOverride] = {}
     owners = {fold(name): name for name in tools}
@@ -65,7 +65,7 @@ def read_overrides(
 
 
 def redact_overrides(tools: Json, hide: Callable[[object], str]) -> Json:
-    """The tables of tools without the values of parameters whose names say that they are secret."""
+    """Return the tables of tools without the values of parameters whose names suggest secrets."""
     return {
         tool: _redacted_tool(cast("Json", table), hide) if isinstance(table, dict) else table
         for tool, table in tools.items()

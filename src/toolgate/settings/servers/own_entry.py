@@ -1,4 +1,4 @@
-"""Recognises a server entry that starts or reaches Toolgate itself."""
+"""Recognises server entries that start or connect to Toolgate itself."""
 
 import re
 import shlex
@@ -18,7 +18,7 @@ _PACKAGE = re.compile(r"(?:.*/)?toolgate(?:-mcp)?(?:\[[^\]]*\])?(?:\s*[=@<>~!:].
 
 
 def is_toolgate(config: Mapping[str, object], *, port: int = 7420) -> bool:
-    """Whether an entry starts or reaches Toolgate itself, which must not stand behind itself."""
+    """Whether an entry starts or connects to Toolgate itself, which must not be its own server."""
     url = next((config[key] for key in ("url", "serverUrl", "httpUrl", "uri") if key in config), "")
     if isinstance(url, str) and _is_own_url(url, port):
         return True
@@ -72,7 +72,7 @@ _PASSED_OVER = frozenset({
 
 
 def _runs_toolgate(words: Sequence[str], port: int) -> bool:
-    """Whether the arguments of a runner name Toolgate as the thing to run."""
+    """Whether the arguments of a runner make it run Toolgate."""
     at = 0
     while at < len(words):
         word = words[at]

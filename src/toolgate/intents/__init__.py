@@ -1,6 +1,6 @@
 """Intent detection: what a message asks for, and the arguments in it.
 
-Modules that need numpy are imported on first use; keywords and dates do without.
+Modules that need numpy are imported on first use; keywords and dates do not need it.
 """
 
 from importlib import import_module
@@ -110,7 +110,7 @@ _LAZY = {
     "SemanticModel": "semantic.model",
     "SemanticStage": "semantic.stage",
 }
-"""Names that need numpy, with their modules; imported on first use."""
+"""Names that need numpy, with their modules, which are imported on first use."""
 
 
 def __getattr__(name: str) -> object:

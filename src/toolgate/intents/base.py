@@ -1,7 +1,7 @@
 """The data types of intent detection: intents, requests, detections, and the stage protocol.
 
-Intents come from packs. A stage classifies a message; stages are independent of each other, of
-servers and of the caller.
+Intents come from packs. A stage classifies a message; stages do not depend on each other, on
+servers or on the caller.
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 NONE = "none"
-"""The name of "no intent"; no intent of a pack is called so."""
+"""The name for "no intent"; no intent of a pack may have it."""
 
 ArgumentKind: TypeAlias = Literal[
     "boolean",
@@ -49,22 +49,22 @@ ArgumentKind: TypeAlias = Literal[
     "string",
     "url",
 ]
-"""How the value of an argument is found in a message; `docs/intents.md` has a line for each."""
+"""How the value of an argument is found in a message; `docs/intents.md` describes each."""
 
 
 StageChoice: TypeAlias = Literal["keyword", "semantic", "cascade"]
-"""Which stages are asked."""
+"""Which stages are used."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessageSpan:
-    """A piece of a message."""
+    """A part of a message."""
 
     start: int
-    """Offset of its first character in the message as it came; code points, not bytes."""
+    """Offset of the first character in the original message, in code points, not bytes."""
 
     end: int
-    """Offset after its last character."""
+    """Offset after the last character."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,16 +75,16 @@ class Argument:
     """Name of the tool's parameter."""
 
     value: object
-    """A JSON value; dates are ISO texts."""
+    """A JSON value; dates are ISO strings."""
 
     spans: tuple[MessageSpan, ...] = ()
-    """Where it was read; empty for a default."""
+    """Where the value was read; empty for a default."""
 
     text: str = ""
-    """The words it was read from, as they came; empty for a default."""
+    """The words that the value was read from, unchanged; empty for a default."""
 
     kind: str = ""
-    """Which reader found it, an `ArgumentKind`, or `default`, or `pair` for `key=value`."""
+    """The reader that found it (an `ArgumentKind`), `default`, or `pair` for `key=value`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,70 +95,73 @@ class ArgumentSpec:
     """Name of the tool's parameter."""
 
     kind: ArgumentKind
-    """Which reader looks for it."""
+    """The reader that looks for it."""
 
     part: Literal["since", "until", "day", "from", "to", "from-column", "to-column"] = "since"
-    """For `date`: the first moment, the end, or the day itself of what was said. For `link`: one of
-    the two things that are linked, or the column of it that links them."""
+    """For `date`: the first moment, the end, or the day itself of the date. For `link`: one of
+    the two linked things, or the column that links it."""
 
     inclusive: bool = False
-    """For `date` with `part = "until"`: the tool wants the last day, not the day after it."""
+    """For `date` with `part = "until"`: whether the tool expects the last day, not the day after
+    it."""
 
     past: bool = False
-    """For `date` with `part = "until"`: left out where the period reaches today or beyond."""
+    """For `date` with `part = "until"`: whether it is left out if the period reaches today or
+    beyond."""
 
     form: Literal["date", "date-time"] = "date"
     """For `date`: how a day is written; `date-time` writes its first moment in UTC."""
 
     values: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """For `choice` and `name`: the known values and other words for each."""
+    """For `choice` and `name`: the known values, with synonyms for each."""
 
     live: frozenset[str] = frozenset()
-    """For `name`: those of `values` that exist right now, such as tables of a database; they are
+    """For `name`: those of `values` that currently exist, such as tables of a database; they are
     found anywhere in a message."""
 
     patterns: tuple[str, ...] = ()
-    """For `name` and `link`: phrases with `{name}` where the value stands, best first."""
+    """For `name` and `link`: phrases with `{name}` in place of the value, best first."""
 
     stop: frozenset[str] = frozenset()
     """For `name` and `link`: words that are never a value, in lower case."""
 
     case: Literal["", "lower", "upper", "title"] = ""
-    """For `name`: how an unknown value is written; empty keeps it. `title` raises one letter."""
+    """For `name`: the case of an unknown value; empty leaves it unchanged. `title` capitalizes
+    the first letter only."""
 
     words: tuple[str, ...] = ()
-    """Words that announce the value; empty means the name of the parameter. For `count`: what is
-    counted, as `changes`; for `period`: its unit, as `days`."""
+    """Words that announce the value; if empty, the name of the parameter. For `count`: what is
+    counted, such as `changes`; for `period`: its unit, such as `days`."""
 
     tools: frozenset[str] = frozenset()
-    """Tools of the intent that take it; empty: all."""
+    """Tools of the intent that take it; if empty, all."""
 
     writes: bool = False
-    """Whether the tool changes something when it gets this: left out of messages that only ask to
-    see something."""
+    """Whether this argument makes the tool change something: it is left out for messages that
+    only ask to see something."""
 
     default: object = None
-    """Given when the message says nothing; None leaves the argument out."""
+    """The value if the message has none; None leaves the argument out."""
 
     minimum: float | None = None
-    """For numbers: smaller ones are not read."""
+    """For numbers: smaller values are ignored."""
 
     maximum: float | None = None
-    """For numbers: larger ones are read as this."""
+    """For numbers: larger values are lowered to this."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Keywords:
-    """The words of one language that give an intent away."""
+    """The words of one language that signal an intent."""
 
     exact: tuple[str, ...] = ()
-    """Any of these decides alone; the first that occurs is named."""
+    """Any one of these is enough; the first that occurs is reported."""
 
     partial: tuple[str, ...] = ()
-    """Any of these decides together with a word of `context`; all that occur are named."""
+    """Any one of these is enough together with a word of `context`; all that occur are reported."""
 
     context: tuple[str, ...] = ()
-    """Words that a partial keyword needs beside it, anywhere in the message."""
+    """A partial keyword needs one of these, anywhere in the message."""
 
     patterns: tuple[str, ...] = ()
     """Phrases that count as an exact keyword."""
@@ -167,31 +170,31 @@ class Keywords:
     """Phrases that count as a partial keyword with its context."""
 
     misspelt: tuple[str, ...] = ()
-    """Exact keywords of several words that hold one of these may have typing errors."""
+    """Exact keywords of several words that contain one of these may have typing errors."""
 
     correct: tuple[str, ...] = ()
-    """Words that look like one of `misspelt` and are none: scheme."""
+    """Words that look like one of `misspelt` but are not, such as "scheme"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectGuard:
     """Words of one language that show that a message is about something else.
 
-    "What changed in the UI?" names a subject of its own after "in": keywords that do not hold a
-    word of `home` do not count then.
+    "What changed in the UI?" names a subject of its own after "in": then only keywords that
+    contain a word of `home` count.
     """
 
     home: frozenset[str] = frozenset()
-    """A message with one of these is about the pack's own things."""
+    """A message with one of these is about the pack's own subject."""
 
     before: frozenset[str] = frozenset()
     """Words that come before a subject: in, for, of, on."""
 
     between: frozenset[str] = frozenset()
-    """Words that may stand between: the, our, my."""
+    """Words that may come in between: the, our, my."""
 
     verbs: frozenset[str] = frozenset()
-    """Words that a subject follows, unless it is one of `pronouns`: does, do, did."""
+    """Verbs that are followed by a subject, unless it is one of `pronouns`: does, do, did."""
 
     pronouns: frozenset[str] = frozenset()
     """Subjects that say nothing: it, we, you."""
@@ -205,51 +208,52 @@ class Intent:
     """Something that people ask for, the words that signal it, and the tool for it."""
 
     name: str
-    """As the file is named, unless the file says otherwise; compared without case."""
+    """The file's name, unless the file sets another; case-insensitive."""
 
     tool: str = ""
-    """The tool that is suggested; empty where there is none, or several."""
+    """The suggested tool; empty if there is none, or several."""
 
     tools: tuple[str, ...] = ()
-    """All tools that belong to it; holds `tool`."""
+    """All tools that belong to it, including `tool`."""
 
     description: str = ""
     """One sentence for people."""
 
     order: int = 100
-    """Lower is asked first: of two equal matches the earlier one wins. Names decide ties."""
+    """Lower comes first: of two equal matches the earlier one wins. Names break ties."""
 
     keywords: Mapping[str, Keywords] = field(default_factory=dict[str, Keywords])
-    """Per language, as `en`."""
+    """By language, such as `en`."""
 
     guards: Mapping[str, SubjectGuard] = field(default_factory=dict[str, SubjectGuard])
-    """Per language; empty: keywords count whatever else the message is about."""
+    """By language; if empty, keywords count whatever else the message is about."""
 
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Lists that phrases refer to as `{list}`: known types, for example."""
+    """Lists that phrases refer to as `{list}`, such as known types."""
 
     arguments: tuple[ArgumentSpec, ...] = ()
-    """What is read from a message, in the order of the answer."""
+    """The arguments read from a message, in the order of the answer."""
 
     prompts: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Example prompts per language; what the semantic stage learns from."""
+    """Example prompts by language, on which the semantic stage is trained."""
 
     pack: str = ""
-    """Name of the pack it comes from."""
+    """Name of its pack."""
 
     dev: bool = False
-    """Whether it is only there for those who work on the pack."""
+    """Whether it exists only for developers of the pack."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionLimits:
-    """When no intent is answered because the confidence is too low."""
+    """Confidence below which no intent is returned."""
 
     false_alarms: float = 0.05
-    """Share of good messages that may be turned away; more catches more of the bad ones."""
+    """Share of supported messages that may be rejected; a higher share rejects more of the
+    unsupported ones."""
 
     threshold: float | None = None
-    """The confidence below which nothing is answered, instead of `false_alarms`."""
+    """The confidence below which no intent is returned; replaces `false_alarms`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,23 +261,23 @@ class IntentSet:
     """The intents of all active packs."""
 
     version: str = ""
-    """Changes whenever anything else here changes."""
+    """Changes whenever anything else in the set changes."""
 
     intents: tuple[Intent, ...] = ()
-    """With their example prompts."""
+    """The intents, with their example prompts."""
 
     unsupported: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     """Example prompts that must not match any intent of a pack, by pack."""
 
     keyword_only: tuple[Intent, ...] = ()
-    """Intents of packs that are not ready, such as for lack of a database. Only who asks for the
-    keyword stage alone gets them."""
+    """Intents of packs that are not ready, for example for lack of a database. Only requests for
+    the keyword stage alone get them."""
 
     pack_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
-    """Limits that packs set for all their intents, by intent; others have the defaults."""
+    """Limits that packs set for all their intents, by intent; other intents have the defaults."""
 
     own_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
-    """Limits that single intents set, by intent."""
+    """Limits that individual intents set, by intent."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,16 +299,16 @@ class StageRequest:
     """A message with the context that stages need."""
 
     text: str
-    """As the person wrote it."""
+    """The message as the person wrote it."""
 
     today: date
-    """The day that "yesterday" counts from, in `zone`."""
+    """The day that "yesterday" is relative to, in `zone`."""
 
     zone: str = "UTC"
     """Time zone of the days in the message; an IANA name."""
 
     languages: tuple[str, ...] = ()
-    """Languages whose words count, as `en`; empty means all."""
+    """Languages whose words count, such as `en`; empty means all."""
 
     previous: tuple[str, ...] = ()
     """Intents of the conversation so far, latest last."""
@@ -315,22 +319,23 @@ class DetectRequest:
     """Messages to classify, with options."""
 
     messages: tuple[str, ...]
-    """As they were written."""
+    """The messages as written."""
 
     today: date | None = None
-    """The day that "yesterday" counts from; None: today."""
+    """The day that "yesterday" is relative to; None: today."""
 
     zone: str = "UTC"
-    """Time zone of the days in them; an IANA name."""
+    """Time zone of the days in the messages; an IANA name."""
 
     languages: tuple[str, ...] = ()
-    """Languages whose keywords count, as `en`; empty means all."""
+    """Languages whose keywords count, such as `en`; empty means all."""
 
     previous: tuple[str, ...] = ()
-    """Intents of the conversation so far, latest last; empty: those of the caller's."""
+    """Intents of the conversation so far, latest last; if empty, those of the caller's
+    conversation."""
 
     deciding: StageChoice = "cascade"
-    """Which stages are asked."""
+    """Which stages are used."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -344,22 +349,22 @@ class Detection:
     """Its name, or `none`."""
 
     confidence: float
-    """In [0, 1]; from keywords 0.9 (exact), 0.8 (partial with context) or 0.0."""
+    """In [0, 1]; keywords give 0.9 (exact), 0.8 (partial with context) or 0.0."""
 
     asked_text: str = ""
-    """The message with blanks in place of what it declines; empty: it declines nothing."""
+    """The message with blanks in place of what it declines; empty if it declines nothing."""
 
     tool: str | None = None
-    """The tool that is suggested."""
+    """The suggested tool."""
 
     arguments: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Arguments for it, as far as the message has them."""
+    """Arguments for the tool, as far as the message has them."""
 
     matched: tuple[str, ...] = ()
     """The keywords that decided."""
 
     stage: str = ""
-    """Which stage decided: `keyword` or `semantic`."""
+    """The stage that decided: `keyword` or `semantic`."""
 
     reason: str = ""
     """One sentence for people: why this intent, or why none."""
@@ -368,19 +373,19 @@ class Detection:
     """Each argument with the place it was read from."""
 
     candidates: tuple[IntentCandidate, ...] = ()
-    """Every intent that was in question, best first; holds the chosen one."""
+    """All intents considered, best first, including the chosen one."""
 
     intents: tuple[str, ...] = ()
-    """All intents that the message asks for, best first: more than one if it holds several."""
+    """All intents that the message asks for, best first; several if it holds several requests."""
 
     unread: tuple[str, ...] = ()
-    """What the message says of a period and was not read as a date: `since the last release`."""
+    """Parts that limit a period but could not be read as a date: `since the last release`."""
 
     question: str = ""
-    """What to ask back when the best candidates are too close; else empty."""
+    """The question to ask the user if the best candidates are too close; else empty."""
 
     def as_json(self) -> Json:
-        """As REST and the command line show it."""
+        """Return the JSON that REST and the command line show."""
         return {
             "use_mcp": self.use_mcp,
             "intent": self.intent,
@@ -411,19 +416,19 @@ class Stage(Protocol):
 
     Contract:
 
-    * Any text is a message: empty, huge, in any script. It never raises for one.
-    * The same request gives the same answer, whatever was asked before.
-    * `arguments` and `found` stay empty: whoever puts stages together fills them in for the
-      intent that was chosen in the end.
-    * Nothing is fitted, loaded or computed at length while a message waits: while something is not
-      ready, the answer is `none` with that reason.
+    * Any text is a message: empty, huge, in any script. No text makes it raise.
+    * The same request gives the same answer, regardless of earlier requests.
+    * `arguments` and `read_arguments` stay empty: the code that combines stages fills them in
+      for the intent that is chosen in the end.
+    * Nothing slow (training, loading, long computation) happens while a message waits: while
+      something is not ready, the answer is `none` with that reason.
     """
 
     @property
     def name(self) -> str:
-        """What `Detection.stage` says."""
+        """The value for `Detection.stage`."""
         ...
 
     async def classify(self, request: StageRequest) -> Detection:
-        """Which intent the message has."""
+        """Return the intent of a message."""
         ...

@@ -1,4 +1,4 @@
-"""Compiles the phrases of packs: words, choices, gaps and placeholders.
+"""Compile the phrases of packs: words, choices, gaps and placeholders.
 
 | in a phrase | stands for |
 |---|---|
@@ -6,14 +6,14 @@
 | `[the|our]` | one of these words, or none |
 | `...` | up to three words of the same sentence |
 | `{number}` | digits, or a word from two to a hundred |
-| `{date}` | a date or range of dates |
-| `{name}` | a word or a quoted text; its value is what is read |
-| `{identifier}` | a quoted text, or a word with an underscore or a digit: no word of a sentence |
-| `{types}` | an entry of the pack's list `types`; its value is what is read |
+| `{date}` | a date or date range |
+| `{name}` | a word or a quoted text; captured as the value |
+| `{identifier}` | a quoted text, or a word with an underscore or a digit: not an ordinary word |
+| `{types}` | an entry of the pack's list `types`; captured as the value |
 | `$` | the end of a clause |
 
-Made for folded texts. No phrase can take longer than the text is long: there is no free regular
-expression in a pack.
+Phrases match folded texts. Matching takes time linear in the text: packs cannot contain free
+regular expressions.
 """
 
 import re
@@ -55,8 +55,8 @@ _NUMBER = (
 
 # Chosen.
 _MOST_WRITTEN: Final = 100
-"""Entries of a list that are written into a pattern. Making a pattern of thousands takes seconds:
-of a longer list one word is found, and looked up."""
+"""Largest number of list entries written into a pattern. Compiling a pattern of thousands takes
+seconds: for longer lists the pattern matches any word, which is then looked up."""
 
 
 @dataclass(frozen=True)
@@ -64,22 +64,22 @@ class Phrase:
     """A compiled phrase."""
 
     source: str
-    """As the pack writes it."""
+    """The text in the pack."""
 
     pattern: re.Pattern[str]
-    """Finds it in a folded text."""
+    """Matches the phrase in a folded text."""
 
     needs: frozenset[str]
-    """Words of which a text must have one; empty: it may be anywhere."""
+    """Words of which a text must contain one; if empty, any text may match."""
 
     dated: bool
     """Whether a date has to begin where the group `date` is."""
 
     listed: frozenset[str] = frozenset()
-    """Entries of which the group `listed` must be one, where they are too many for the pattern."""
+    """Entries of which the group `listed` must be one, if they are too many for the pattern."""
 
     def matches(self, text: str) -> Iterator[re.Match[str]]:
-        """Its matches in a folded text."""
+        """Return the matches in a folded text."""
         matches = self.pattern.finditer(text)
         if not self.listed:
             return matches
@@ -90,7 +90,7 @@ def compile_phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
     """Compile a phrase.
 
     Raises:
-        ValueError: It is empty, or refers to something that there is not; with the reason.
+        ValueError: It is empty, or refers to a list that does not exist; with the reason.
     """
     pieces = _PIECE.findall(source)
     if not pieces:
@@ -134,7 +134,7 @@ def compile_phrase(source: str, lists: Mapping[str, Iterable[str]]) -> Phrase:
 
 
 def _piece(piece: str, lists: Mapping[str, Iterable[str]]) -> tuple[str, frozenset[str], bool]:
-    """The expression of a piece, the words it begins with, and whether it is a date."""
+    """Return the expression of a piece, the words it begins with, and whether it is a date."""
     if piece.startswith("["):
         piece = piece[1:-1]
     if piece == "{number}":
@@ -153,7 +153,7 @@ def _piece(piece: str, lists: Mapping[str, Iterable[str]]) -> tuple[str, frozens
         choices = [fold(entry).text for entry in lists[name]]
     else:
         choices = [fold(choice).text for choice in piece.split("|")]
-    # Longer choices first, since the first alternative that fits is taken.
+    # Longer choices first, since the first alternative that matches is taken.
     choices = sorted(
         {choice for choice in choices if choice}, key=lambda choice: (-len(choice), choice)
     )

@@ -1,12 +1,12 @@
-"""Finds words that differ by one typing error."""
+"""Find words that differ by one typing error."""
 
 from collections.abc import Iterable, Sequence
 
 __all__ = ["is_near", "nearest_word"]
 
-# Letters, chosen.
+# Letters (chosen).
 LEAST_LETTERS = 5
-"""Shorter words have too many neighbours that mean something else."""
+"""Shorter words are too similar to other words."""
 
 
 def is_near(word: str, expected: str) -> bool:
@@ -28,7 +28,7 @@ def is_near(word: str, expected: str) -> bool:
 
 
 def nearest_word(word: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `word` is near to; None where there is none, or more than one."""
+    """Return the only candidate that `word` is near to; None if there is none, or more than one."""
     matches: Sequence[str] = [candidate for candidate in candidates if is_near(word, candidate)]
     if word in matches:
         return word

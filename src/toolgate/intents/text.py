@@ -1,4 +1,4 @@
-"""Folds texts to lower case without accents, with offsets back to the original."""
+"""Fold texts to lower case without accents, with offsets back to the original."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ _DASHES = "\u2012\u2014\u2015"
 
 
 class _Letters(dict[str, str]):
-    """What a character is folded to: lower case, no accent; one character, or none for a mark."""
+    """Maps a character to lower case without accent: one character, or none for a mark."""
 
     def __missing__(self, letter: str) -> str:
         lower = letter.lower()
@@ -32,7 +32,7 @@ _LETTERS.update(dict.fromkeys(_DASHES, "\u2013"))
 
 
 class Folded:
-    """A text in lower case without accents, with the way back to the text as it came."""
+    """A text in lower case without accents, with offsets back to the original."""
 
     __slots__ = ("_offsets", "source", "text")
 
@@ -42,16 +42,16 @@ class Folded:
         self._offsets = offsets
 
     def start(self, at: int) -> int:
-        """Where the character at `at` begins in the source."""
+        """Return where the character at `at` begins in the source."""
         return at if self._offsets is None else self._offsets[at]
 
     def end(self, at: int) -> int:
-        """Where the piece that ends before `at` ends in the source, with its marks."""
+        """Return where the piece that ends before `at` ends in the source, including its marks."""
         return at if self._offsets is None else self._offsets[at]
 
 
 def fold(source: str) -> Folded:
-    """Lower case, accents taken off, apostrophes and hyphens of one kind."""
+    """Fold a text: lower case, no accents, one kind of apostrophe and hyphen."""
     if source.isascii():
         return Folded(source, source.lower(), None)
     letters = list(map(_LETTERS.__getitem__, source))
@@ -64,7 +64,7 @@ def fold(source: str) -> Folded:
 
 
 def lowered(source: str) -> str:
-    """Lower case and trimmed, nothing else; composed, so that equal letters are equal."""
+    """Lowercase, trim and compose (NFC) a text, so that equal letters are equal."""
     if not source.isascii() and not unicodedata.is_normalized("NFC", source):
         source = unicodedata.normalize("NFC", source)
     return source.lower().strip()

@@ -1,1 +1,1 @@
-"""Reads the arguments of a tool from a message."""
+"""Read the arguments of a tool from a message."""

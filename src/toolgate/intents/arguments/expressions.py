@@ -114,8 +114,8 @@ ONE_PERIOD: Final = re.compile(
     rf"(?P<unit>{_TIME_UNITS})(?!\w)"
 )
 
-# Upper bounds in these expressions, as {0,500}, keep a match linear in hostile messages.
-# A month, a quarter and a half year are means in whole days.
+# Upper bounds in these expressions, such as {0,500}, keep matching linear in hostile messages.
+# Months, quarters and half years use their average length in whole days.
 UNIT_DAYS: Final = {"day": 1, "week": 7, "weekend": 2, "month": 30, "quarter": 91, "half": 182}
 
 SECONDS: Final = {

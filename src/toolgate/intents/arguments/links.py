@@ -1,4 +1,4 @@
-"""Reads what a message links: two things, and the columns that link them.
+"""Read links from a message: the two linked things, and the columns that link them.
 
 `from orders to customers`, `between orders.customer_id and customers.id`, `orders -> customers`,
 `connect orders with customers on customer_id = id`, in seven languages.
@@ -44,7 +44,7 @@ _LINKS: Final = (
         r"\s+(?:with|to|and|mit|und|a|avec|et|con|y|met|aan|en|com|e|ed)\s+",
     ),
 )
-"""Best first; the first that matches two names counts."""
+"""Best first; the first that matches two names is used."""
 
 _COLUMNS: Final = re.compile(
     r"(?<!\w)(?:on|via|using|by|through|over|uber|mit|par|por|op|met|usando|tramite|through|keys?"
@@ -64,7 +64,7 @@ _COLUMN_PAIR: Final = re.compile(
 
 
 def read_link(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """The end of a link, or the column of it, that a parameter is for."""
+    """Return the end of a link, or its column, that a parameter is for."""
     link = _link(ready, message)
     read = link.get(ready.spec.part)
     if read is None:
@@ -74,7 +74,7 @@ def read_link(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None
 
 
 def _link(ready: PreparedSpec, message: ArgumentMessage) -> Mapping[str, tuple[str, Offsets]]:
-    """What is linked, by the part of it: the text, folded, and where it is."""
+    """Return the parts of a link by name: the folded text and where it is."""
     text = message.folded.text
     ends: dict[str, tuple[str, Offsets]] = {}
     linked_until = 0
@@ -113,7 +113,7 @@ def _add_end(
     group: str,
     message: ArgumentMessage,
 ) -> None:
-    """One end; of `orders.customer_id` the table, and the column for itself."""
+    """Add one end; `orders.customer_id` is split into the table and its column."""
     name, start = match[group], match.start(group)
     table, dot, column = name.rpartition(".")
     if not dot or "/" in column:

@@ -1,4 +1,4 @@
-"""Reads lists of values that a message names: `with Active, Inactive and Pending`."""
+"""Read lists of values from a message: `with Active, Inactive and Pending`."""
 
 import re
 from typing import Final
@@ -29,14 +29,14 @@ _REST: Final = re.compile(
     r"|llamad\w+|para|a|al|genaamd|voor|aan|as)\s.*",
     re.IGNORECASE | re.DOTALL,
 )
-"""What follows the last value: `and Pending for the order status`."""
+"""Text after the last value: `and Pending for the order status`."""
 
 _MOST_WORDS: Final = 5
-"""Words of a single value; chosen. A longer piece is a sentence and no value."""
+"""Largest number of words in one value (chosen). A longer piece is a sentence, not a value."""
 
 
 def read_list(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """The values after the words that announce them; one alone only in quotation marks."""
+    """Return the values after an announcing word; a single value must be in quotation marks."""
     for match in re.finditer(rf"(?<!\w)(?:{ready.words})\s*[:=]?\s+", message.folded.text):
         start = message.folded.start(match.end())
         clause = re.match(r"(?:[^.!?;\n]|\.(?=\S))*", message.source[start:])
@@ -51,7 +51,7 @@ def read_list(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None
 
 
 def list_items(text: str) -> list[str]:
-    """The values of a text, as they are written; none where a piece of it is no value."""
+    """Return the values of a text as written; empty if a piece of it is not a value."""
     pieces = [piece for piece in _BETWEEN.split(text.strip(" :.")) if piece.strip(_QUOTES)]
     items: list[str] = []
     for at, piece in enumerate(pieces):

@@ -13,11 +13,11 @@ __all__ = ["ArgumentMessage", "Offsets", "ReadValue"]
 Offsets: TypeAlias = tuple[int, int]
 
 ReadValue: TypeAlias = tuple[object, Offsets]
-"""A value and where it was read, in offsets of the source."""
+"""A value and where it was read, as offsets in the source."""
 
 
 class ArgumentMessage:
-    """A message in the forms that readers need, each made when it is first used."""
+    """A message in the forms that readers need, each computed on first use."""
 
     def __init__(self, source: str, today: date, zone: str) -> None:
         self.source = source
@@ -29,12 +29,12 @@ class ArgumentMessage:
 
     @cached_property
     def folded(self) -> Folded:
-        """In lower case without accents, with offsets of the source."""
+        """The message in lower case without accents, with offsets in the source."""
         return fold(self.source)
 
     @cached_property
     def dates(self) -> list[DateMatch]:
-        """All dates and ranges of dates."""
+        """All dates and date ranges."""
         return list(dates_in(self.folded, today=self.today, zone=self.zone))
 
     @cached_property
@@ -48,22 +48,22 @@ class ArgumentMessage:
 
     @cached_property
     def urls(self) -> list[tuple[str, Offsets]]:
-        """Web addresses, without the punctuation that follows them."""
+        """URLs, without the punctuation that follows them."""
         urls: list[tuple[str, Offsets]] = []
         for match in URL.finditer(self.source):
             text = match[0].rstrip(CLOSERS)
-            # A closing parenthesis belongs to the address if it was opened in it, as on Wikipedia.
+            # A closing parenthesis belongs to the URL if it was opened in it, as on Wikipedia.
             if match[0][len(text) : len(text) + 1] == ")" and text.count("(") > text.count(")"):
                 text += ")"
             urls.append((text, (match.start(), match.start() + len(text))))
         return urls
 
     def span_of(self, start: int, end: int) -> Offsets:
-        """Offsets in the source for offsets in the folded text."""
+        """Convert offsets in the folded text to offsets in the source."""
         return self.folded.start(start), self.folded.end(end)
 
     def text(self, span: Offsets) -> str:
-        """The source between two offsets."""
+        """Return the source text between two offsets."""
         return self.source[span[0] : span[1]]
 
     def is_taken(self, span: Offsets) -> bool:

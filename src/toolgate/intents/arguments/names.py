@@ -1,4 +1,4 @@
-"""Reads names: by the phrases of a pack, and what exists right now anywhere in a message."""
+"""Read names: by the phrases of a pack, and live names anywhere in a message."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _WORD: Final = re.compile(r"\w+(?:[.-]\w+)*")
 _QUOTES: Final = "\"'`\u201c\u201d\u201e\u00ab\u00bb "
 
 _MOST_WORDS: Final = 4
-"""Words of a name that is written with blanks, as `order line item types`; chosen."""
+"""Largest number of words in a name with blanks, such as `order line item types` (chosen)."""
 
 _BEFORE: Final = frozenset(
     [
@@ -34,11 +34,11 @@ _BEFORE: Final = frozenset(
         *("la", "del", "en", "van", "voor", "do", "da", "di", "des", "dans"),
     ]
 )
-"""A name after one of these is rather what the message is about than one elsewhere in it."""
+"""A name after one of these is more likely the topic of the message than a name elsewhere."""
 
 
 def read_name(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """The first name that a phrase finds, or a live one that the message has anywhere."""
+    """Return the first name that a phrase finds, or a live name anywhere in the message."""
     unknown: ReadValue | None = None
     for value, span in _by_phrase(ready, message):
         known = known_value(ready, value)
@@ -65,7 +65,7 @@ def _by_phrase(ready: PreparedSpec, message: ArgumentMessage) -> Iterator[tuple[
 
 
 def _live_anywhere(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """What exists and is named: after a word that announces it, else the longest, else near it."""
+    """Return a live name: after an announcing word, else the longest, else a near match."""
     live = ready.spec.live
     if not live:
         return None
@@ -76,7 +76,7 @@ def _live_anywhere(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue |
         for length in range(min(_MOST_WORDS, len(words) - at), 0, -1):
             end = words[at + length - 1][1]
             said = text[start:end]
-            # A sentence end between two words belongs to no name.
+            # A name does not span the end of a sentence.
             value = ready.value_of.get(said) or ready.value_of.get(said.rpartition(".")[2])
             if value in live and not message.is_taken(message.span_of(start, end)):
                 announced = at > 0 and text[slice(*words[at - 1])] in _BEFORE
@@ -96,7 +96,7 @@ def _live_anywhere(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue |
 
 
 def known_value(ready: PreparedSpec, word: str) -> str | None:
-    """The known value that a word stands for, also with one typing error."""
+    """Return the known value that a word stands for, allowing one typing error."""
     if word in ready.value_of:
         return ready.value_of[word]
     if len(word) < LEAST_LETTERS - 1 or len(word) > 100:
@@ -108,7 +108,7 @@ def known_value(ready: PreparedSpec, word: str) -> str | None:
 
 
 def cased(text: str, spec: ArgumentSpec) -> str:
-    """An unknown name, written as its parameter wants it."""
+    """Return an unknown name in the case that its parameter requires."""
     if spec.case == "title":
         return text[:1].upper() + text[1:]
     return {"lower": text.lower, "upper": text.upper, "": text.strip}[spec.case]()

@@ -1,4 +1,4 @@
-"""Finds what a message says of a period and is no date that can be read."""
+"""Find the parts of a message that limit a period but cannot be read as a date."""
 
 import re
 from typing import Final
@@ -9,7 +9,7 @@ __all__ = ["unread_periods"]
 
 _OPENS: Final = re.compile(
     r"(?<![\w-])(?:since|seit(?:dem)?|depuis|desde|sinds|sedert|between|zwischen|entre|tussen)"
-    # Up to eight words of the same clause, chosen: more is hardly the name of a moment.
+    # Up to eight words of the same clause (chosen): a longer text rarely names a moment.
     r"(?P<said>(?:\s+[^\s.,;:!?()]+){1,8})"
 )
 
@@ -20,7 +20,7 @@ _ENDS: Final = re.compile(
 
 
 def unread_periods(message: ArgumentMessage) -> list[Offsets]:
-    """What follows "since" or "between" and is no date, with that word, in its order."""
+    """Return each "since" or "between" with the text after it that is not a date, in order."""
     unread: list[Offsets] = []
     for match in _OPENS.finditer(message.folded.text):
         end = match.end()

@@ -1,4 +1,4 @@
-"""Argument specs with their expressions compiled, once for each reader."""
+"""Argument specs with compiled expressions, compiled once per reader."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ _VERBS: Final = frozenset(
         "allow",
     ]
 )
-"""Words of the name of a switch that say nothing about what it switches."""
+"""Words in the name of a switch that say nothing about what it switches."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,13 @@ class PreparedSpec:
     phrases: tuple[Phrase, ...]
     """Its patterns, for names."""
     value_of: Mapping[str, str]
-    """Folded words of values, with the value."""
+    """The value for each folded word."""
     values: re.Pattern[str] | None
-    """Finds any word of a choice; None for other kinds."""
+    """Matches any word of a choice; None for other kinds."""
     words: str
-    """The words that announce it, as alternatives of an expression."""
+    """The words that announce the value, as alternatives of a regular expression."""
     patterns: tuple[re.Pattern[str], ...]
-    """What its reader looks for, best first."""
+    """The patterns that its reader looks for, best first."""
 
 
 def prepare_spec(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> PreparedSpec:
@@ -73,13 +73,13 @@ def prepare_spec(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> Prep
         for word in (value, *split, *synonyms):
             folded = fold(word).text.strip()
             if folded:
-                # The first value that claims a word keeps it, so the order in the file decides.
+                # The first value that claims a word gets it, so the order in the file decides.
                 value_of.setdefault(folded, value)
     words = spec.words or (
         () if spec.kind == "count" else (spec.name, " ".join(name_words(spec.name)))
     )
-    # A switch such as `include_drafts` is announced by `drafts` as well. Bare words of one or two
-    # letters are too common to announce anything; chosen.
+    # A switch such as `include_drafts` is also announced by `drafts`. Single words of one or two
+    # letters are too common to announce anything (chosen).
     if spec.kind == "boolean":
         bare = " ".join(word for word in name_words(spec.name) if word not in _VERBS)
         words = (*words, *([bare] if len(bare) > 2 else []))
@@ -97,12 +97,12 @@ def prepare_spec(spec: ArgumentSpec, lists: Mapping[str, Iterable[str]]) -> Prep
 
 
 def _patterns(spec: ArgumentSpec, words: str) -> tuple[re.Pattern[str], ...]:
-    """What the reader of a kind looks for."""
+    """Return the patterns that the reader of a kind looks for."""
     patterns: list[str] = []
     if spec.kind == "count":
         named = alternatives((fold(spec.name).text, " ".join(name_words(spec.name))))
         patterns = [*(pattern.pattern for pattern in COUNTS)]
-        # A count by its own name is surer than the general words for a limit after it.
+        # A count announced by its own name is more certain than the general words for a limit.
         patterns.insert(2, rf"(?<!\w)(?:{named})(?:\s+(?:of|to|is))?\s*[:=]?\s*{COUNTED}")
         if words:
             patterns.append(rf"(?<![\w.,:/#-]){COUNTED}\s+(?:[a-z]+\s+){{0,2}}?(?:{words})(?!\w)")
@@ -120,14 +120,14 @@ def _patterns(spec: ArgumentSpec, words: str) -> tuple[re.Pattern[str], ...]:
             rf"(?<!\w)(?:{WITHOUT})\s+{FILLER}(?:{words})(?!\w)",
             rf"(?<!\w)(?:{WITH})\s+{FILLER}(?:{words})(?!\w)",
         ]
-        # The bare word switches on only if the pack declared it; a word from a name is too common.
+        # A bare word switches on only if the pack declares it; words from a name are too common.
         if spec.words:
             patterns.append(rf"(?<!\w)(?:{words})(?!\w)")
     return tuple(re.compile(pattern) for pattern in patterns)
 
 
 def name_words(name: str) -> list[str]:
-    """The words that the name of a parameter is made of: camelCase and snake_case."""
+    """Return the words in the name of a parameter, in camelCase or snake_case."""
     split = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return fold(re.sub(r"[_\W]+", " ", split)).text.split()
 

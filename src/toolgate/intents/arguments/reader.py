@@ -1,4 +1,4 @@
-"""Reads the arguments of a tool from a message, with the offsets of each value."""
+"""Read the arguments of a tool from a message, with the offsets of each value."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,17 +23,17 @@ __all__ = ["ArgumentReader"]
 
 
 class ArgumentReader:
-    """Reads the arguments of one intent or tool. Immutable, made once."""
+    """Reads the arguments of one intent or tool. Immutable; created once."""
 
     def __init__(
         self,
         specs: Iterable[ArgumentSpec],
         lists: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
-        """Make specs ready.
+        """Compile the specs.
 
         Raises:
-            ValueError: A phrase of a spec does not hold.
+            ValueError: A phrase of a spec is invalid.
         """
         self.specs = tuple(specs)
         self._ready = [prepare_spec(spec, lists or {}) for spec in self.specs]
@@ -44,19 +44,20 @@ class ArgumentReader:
         return any(spec.kind == "date" for spec in self.specs)
 
     def unread(self, text: str, *, today: date, zone: str = "UTC") -> tuple[str, ...]:
-        """What a message says of a period and is no date that can be read, in its order."""
+        """Return the parts that limit a period but cannot be read as a date, in order."""
         if not self.reads_dates:
             return ()
         spans = unread_periods(ArgumentMessage(text, today, zone))
         return tuple(text[start:end].strip() for start, end in spans)
 
     def read(self, text: str, *, today: date, zone: str = "UTC") -> tuple[Argument, ...]:
-        """The arguments that a message has, and defaults, in the order of the specs."""
+        """Return the arguments in a message, with defaults, in the order of the specs."""
         if not self.specs:
             return ()
         message = ArgumentMessage(text, today, zone)
         if self.reads_dates:
-            # A date inside of "between the merge and today" is one end of what was not understood.
+            # A date inside "between the merge and today" is one end of something that was not
+            # understood.
             unread = unread_periods(message)
             message.dates = [
                 dated
@@ -64,7 +65,7 @@ class ArgumentReader:
                 if not any(start < dated.start < end for start, end in unread)
             ]
         pairs = _pairs(message, self._ready)
-        # Values given by name are taken first, so that no reader uses the same characters again.
+        # Values given by name are read first, so that no reader uses the same characters again.
         message.paired = [span for _, span in pairs.values()]
         message.taken = list(message.paired)
         message.announced = _announced(message, self._ready)
@@ -92,11 +93,11 @@ class ArgumentReader:
         return tuple(arguments)
 
 
-# Values given by the name of their parameter
+# Values given by parameter name
 def _pairs(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[str, ReadValue]:
-    """Values that are given by the name of their parameter."""
+    """Return the values that are given by parameter name."""
     source = message.source
-    # Every pair has one of these signs, and most messages have none.
+    # Every pair contains one of these signs, and most messages contain none.
     if "=" not in source and ":" not in source and "--" not in source:
         return {}
     by_key = {_key(prepared.spec.name): prepared for prepared in ready}
@@ -105,9 +106,9 @@ def _pairs(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[str,
     while (match := PAIR.search(source, at)) is not None:
         prepared = by_key.get(_key(match["key"]))
         dashed = match[0].startswith("--")
-        # `limit 5` without dashes is left to the readers: a blank alone binds nothing. The search
-        # goes on right after the key, since the value may be a key itself.
-        # What follows the colon of a list is more than one word.
+        # `limit 5` without dashes is left to the readers: a space alone does not make a pair. The
+        # search continues right after the key, since the value may itself be a key. After the colon
+        # of a list come several words.
         is_list = prepared is not None and prepared.spec.kind == "list" and match["sign"] == ":"
         if prepared is None or is_list or (match["blank"] and not dashed):
             at = match.end("key")
@@ -117,7 +118,7 @@ def _pairs(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[str,
         quoted = len(raw) > 1 and raw[0] in "\"'`" and raw[-1] == raw[0]
         text = raw[1:-1] if quoted else raw.rstrip(CLOSERS)
         value = _coerced(prepared, text, message)
-        # The first usable value of a parameter counts.
+        # The first usable value of a parameter is used.
         if value is not None and prepared.spec.name not in pairs:
             end = match.end() if quoted else match.start("value") + len(text)
             pairs[prepared.spec.name] = value, (match.start(), end)
@@ -129,7 +130,7 @@ def _key(name: str) -> str:
 
 
 def _coerced(prepared: PreparedSpec, text: str, message: ArgumentMessage) -> object:
-    """A value as its parameter wants it; None where it does not fit."""
+    """Convert a text to the type of its parameter; None if it does not fit."""
     spec = prepared.spec
     word = fold(text).text.strip()
     if spec.kind in {"count", "integer", "period"}:
@@ -152,7 +153,7 @@ def _coerced(prepared: PreparedSpec, text: str, message: ArgumentMessage) -> obj
 
 
 def _announced(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[str, DateMatch]:
-    """Dates that stand behind the name of their parameter: `end date 2025-10-15`."""
+    """Return the dates that follow the name of their parameter: `end date 2025-10-15`."""
     announced: dict[str, DateMatch] = {}
     for prepared in ready:
         if prepared.spec.kind != "date" or (
@@ -160,7 +161,7 @@ def _announced(message: ArgumentMessage, ready: Sequence[PreparedSpec]) -> dict[
         ):
             continue
         for dated in message.dates:
-            # 60 characters before a date hold the name of a parameter; chosen.
+            # The 60 characters before a date are enough for the name of a parameter (chosen).
             before = message.source[max(0, dated.start - 60) : dated.start]
             if re.search(rf"(?<!\w)(?:{prepared.words}){NAMED}$", fold(before).text):
                 announced[prepared.spec.name] = dated

@@ -1,4 +1,4 @@
-"""Derives argument specs from the input schema of a tool whose intent declares none."""
+"""Derive argument specs from a tool's input schema if its intent declares none."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -45,9 +45,9 @@ _NAMES: Final[dict[str, ArgumentKind]] = {
 
 
 def specs_of_schema(schema: Mapping[str, Any]) -> tuple[ArgumentSpec, ...]:
-    """How each top-level parameter of a tool can be read; those that cannot be are left out.
+    """Return the specs of a tool's top-level parameters; those that cannot be read are left out.
 
-    Nothing is guessed for objects and lists, and defaults stay with the tool.
+    Objects and lists are never guessed, and defaults are left to the tool.
     """
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
@@ -62,8 +62,8 @@ def specs_of_schema(schema: Mapping[str, Any]) -> tuple[ArgumentSpec, ...]:
 
 
 def _plain(declared: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A declaration without the ways to say "or null" and "as over there"."""
-    # Five steps: enough for references within `anyOf`, and an end for schemas that refer to
+    """Resolve "or null" and references in a declaration."""
+    # Five steps: enough for references within `anyOf`, and a limit for schemas that refer to
     # themselves.
     for _ in range(5):
         reference = declared.get("$ref")
@@ -82,7 +82,7 @@ def _plain(declared: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[st
                 if isinstance(option, Mapping)
                 and cast("Mapping[str, Any]", option).get("type") != "null"
             ]
-            # One option beside null is the type itself; several cannot be read.
+            # If null has one alternative, that is the type; several alternatives cannot be read.
             if len(real) == 1:
                 rest = {name: value for name, value in declared.items() if name != key}
                 declared = {**real[0], **rest}
@@ -93,7 +93,7 @@ def _plain(declared: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[st
 
 
 def _target(schema: Mapping[str, Any], steps: list[str]) -> Mapping[str, Any]:
-    """What a reference inside a schema points to; empty where there is nothing."""
+    """Return the target of a reference inside a schema; empty if it does not exist."""
     target: object = schema
     for step in steps:
         if not isinstance(target, Mapping):

@@ -1,4 +1,4 @@
-"""One function for each kind of value: finds it in a message and gives it with its offsets."""
+"""One function per kind of value: finds it in a message and returns it with its offsets."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def _read_date(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | Non
 
 
 def date_value(dated: DateMatch, spec: ArgumentSpec, message: ArgumentMessage) -> str | None:
-    """A date as its parameter takes it; None where it does not fit, as an open end."""
+    """Return a date in its parameter's format; None if it does not fit, such as an open end."""
     moment: Moment | None = dated.since
     if spec.part == "day":
         if dated.since is None or dated.last_day != dated.since:
@@ -107,7 +107,7 @@ def _count(match: re.Match[str]) -> int | None:
 
 
 def within_limits(value: float, spec: ArgumentSpec) -> float | None:
-    """The value, lowered to the maximum; None below the minimum."""
+    """Return the value, lowered to the maximum; None if it is below the minimum."""
     if spec.minimum is not None and value < spec.minimum:
         return None
     if spec.maximum is not None and value > spec.maximum:
@@ -116,7 +116,7 @@ def within_limits(value: float, spec: ArgumentSpec) -> float | None:
 
 
 def _read_period(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """The length of a period in the parameter's own unit, rounded up."""
+    """Read the length of a period in the parameter's own unit, rounded up."""
     unit_name = next(
         (word for word in [*name_words(ready.spec.name), *ready.spec.words] if word in SECONDS),
         "days",
@@ -136,7 +136,7 @@ def _read_period(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | N
 
 
 def _read_number(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """A number beside the words that announce it."""
+    """Read a number next to the words that announce it."""
     for pattern in ready.patterns:
         for match in pattern.finditer(message.folded.text):
             raw = match["value"]
@@ -171,7 +171,7 @@ def _read_choice(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | N
 
 
 def _read_string(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | None:
-    """A quoted text: after the words that announce it, else the next unused one."""
+    """Read a quoted text: after the words that announce it, else the next unused one."""
     words = ready.words
     if words:
         called = "|".join(CALLED) if "name" in name_words(ready.spec.name) else "(?!)"
@@ -222,7 +222,7 @@ def _read_path(ready: PreparedSpec, message: ArgumentMessage) -> ReadValue | Non
             and "://" not in text
         ):
             return text, span
-    # File names inside a web or mail address are part of that address.
+    # File names inside a URL or email address are part of that address.
     addresses = [span for _, span in message.urls]
     addresses += [match.span() for match in EMAIL.finditer(message.source)]
     for match in PATH.finditer(message.source):

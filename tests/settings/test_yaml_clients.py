@@ -185,6 +185,15 @@ def test_yaml_can_be_imported_by_reference(tmp_path: Path, clean_environment: No
     assert f"{tmp_path}/.config/goose/config.yaml, line 8" in " ".join(load(config).notices)
 
 
+def test_words_and_numbers_are_read_as_the_clients_read_them(tmp_path: Path) -> None:
+    lines = ["extensions:", "  no:", "    type: stdio", "    cmd: run", "    timeout: 30"]
+    lines += ["    args: [on, 12:30, 2026-11-26, 1_000, 007, yes, 1.5, true]"]
+    file = found(tmp_path, ".config/goose/config.yaml", "\n".join(lines))
+    (server,) = file.servers
+    assert server.name == "no"
+    assert server.config["args"][:6] == ["on", "12:30", "2026-11-26", "1_000", "007", "yes"]
+
+
 names = st.from_regex(r"[a-z][a-z0-9_-]{0,8}", fullmatch=True)
 values = st.text("aA1 :#'\"-{}[]é", max_size=12)
 

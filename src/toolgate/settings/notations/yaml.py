@@ -1,6 +1,7 @@
 """The YAML of Goose and Continue: values, and their positions in the text."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -10,17 +11,36 @@ from toolgate.settings.notations.jsonc import TextSpan
 
 __all__ = ["parse", "spans"]
 
-_DATES = "tag:yaml.org,2002:timestamp"
+_CORE_SCHEMA = {
+    "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    "int": (r"[-+]?(?:0|[1-9][0-9]*)|0x[0-9a-fA-F]+", "-+0123456789"),
+    "float": (
+        r"[-+]?(?:\.[0-9]+|(?:0|[1-9][0-9]*)(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+        "-+.0123456789",
+    ),
+}
+"""What is no text without quotation marks, and its first characters: the core schema of YAML 1.2
+(https://yaml.org/spec/1.2.2/#103-core-schema), as both clients read it. In YAML 1.1, which the
+library reads, `no`, `on` and `12:30` are no texts either. Numbers such as 007 stay texts."""
+
+_REPLACED = ("bool", "int", "float", "timestamp")
 
 
-class _PlainLoader(yaml.SafeLoader):
-    """Reads dates as text, since entries of servers contain no dates."""
+class _CoreLoader(yaml.SafeLoader):
+    """Reads plain values by the core schema of YAML 1.2."""
 
 
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _DATES]
+def _tag(name: str) -> str:
+    return f"tag:yaml.org,2002:{name}"
+
+
+_CoreLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in map(_tag, _REPLACED)]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
+for _name, (_pattern, _first) in _CORE_SCHEMA.items():
+    cast("Any", _CoreLoader).add_implicit_resolver(_tag(_name), re.compile(f"^(?:{_pattern})$"), list(_first))
 
 
 def parse(text: str) -> object:
@@ -30,7 +50,7 @@ def parse(text: str) -> object:
         ValueError: `json.JSONDecodeError` with its position.
     """
     try:
-        value: object = yaml.load(text, _PlainLoader)  # noqa: S506 - a loader of plain values
+        value: object = yaml.load(text, _CoreLoader)  # noqa: S506 - a loader of plain values
     except yaml.YAMLError as error:
         mark = cast("Any", getattr(error, "problem_mark", None))
         reason = str(getattr(error, "problem", "") or error)
@@ -44,7 +64,7 @@ def spans(text: str) -> Mapping[tuple[str | int, ...], TextSpan]:
     Objects of a list that have a `name`, such as Continue's servers, can also be found under it.
     """
     compose = cast("Any", yaml).compose
-    root = cast("yaml.Node | None", compose(text, _PlainLoader))
+    root = cast("yaml.Node | None", compose(text, _CoreLoader))
     return dict(_walk(root, (), text)) if root is not None else {}
 
 

@@ -40,7 +40,9 @@ _CoreLoader.yaml_implicit_resolvers = {
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 for _name, (_pattern, _first) in _CORE_SCHEMA.items():
-    cast("Any", _CoreLoader).add_implicit_resolver(_tag(_name), re.compile(f"^(?:{_pattern})$"), list(_first))
+    cast("Any", _CoreLoader).add_implicit_resolver(
+        _tag(_name), re.compile(f"^(?:{_pattern})$"), list(_first)
+    )
 
 
 def parse(text: str) -> object:

@@ -1,4 +1,4 @@
-"""Embedders: texts to vectors. One file per embedder."""
+"""Embedders turn texts into vectors. One file per embedder."""
 
 from toolgate.models.embedders._verified import VerifiedEmbedder
 from toolgate.models.embedders.base import (

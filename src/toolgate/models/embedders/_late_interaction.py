@@ -1,7 +1,7 @@
-"""Compares passages with a question piece by piece, with the rows of a vector table.
+"""Compares passages with a question piece by piece, using the rows of a vector table.
 
-One vector for a whole passage says what it is about; whether it answers a question often hangs on
-two of its sentences or on a few rare words.
+One vector for a whole passage says what it is about; whether it answers a question often depends
+on two of its sentences or on a few rare words.
 """
 
 from collections.abc import Sequence
@@ -16,24 +16,25 @@ from toolgate.models.embedders._vector_table import VectorTable
 __all__ = ["compare_passages"]
 
 _SHORTEST: Final = 1e-6
-"""A sum shorter than this has no direction worth naming; chosen."""
+"""Sums shorter than this count as zero, since their direction is noise (chosen)."""
 
 
 def compare_passages(
     table: VectorTable, question: str, passages: Sequence[Sequence[str]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How near the sentences and the subwords of passages are to a question.
+    """Return how similar the sentences and subwords of passages are to a question.
 
     Args:
-        table: Gives vectors.
-        question: What somebody asks.
-        passages: Of each its heading, which may be empty, and its sentences.
+        table: The vectors.
+        question: The user's question.
+        passages: For each passage its heading, which may be empty, followed by its sentences.
 
     Returns:
-        For each passage the cosine of its two adjacent sentences, with the heading, that are most
-        similar to the question; and the mean over the subwords of the question of the cosine of
-        the most similar subword of the passage (MaxSim, https://arxiv.org/abs/2004.12832), rare
-        subwords weighing more. Both are in [-1, 1].
+        For each passage the cosine of its two adjacent sentences, with the heading, that are
+        most similar to the question; and the mean over the subwords of the question of the
+        cosine of the most similar subword of the passage (MaxSim,
+        https://arxiv.org/abs/2004.12832), with more weight for rare subwords. Both are in [-1,
+        1].
     """
     nearest = np.zeros(len(passages))
     covered = np.zeros(len(passages))

@@ -3,4 +3,4 @@
 __all__ = ["PREFIX"]
 
 PREFIX = "toolgate."
-"""Of `pooling`, `query_prefix`, `document_prefix` and `max_length`."""
+"""Prefix of the keys `pooling`, `query_prefix`, `document_prefix` and `max_length`."""

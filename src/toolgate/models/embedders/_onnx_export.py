@@ -1,7 +1,7 @@
 """Exports a sentence-transformers model for the embedder `onnx`.
 
-The only place that uses torch. Weights become int8 with one scale for each output channel, which is
-a quarter of the size and twice the speed; what that costs is measured and told.
+The only module that uses torch. Weights are quantized to int8 with one scale per output channel,
+which gives a quarter of the size and twice the speed; the loss is measured and reported.
 """
 
 import json
@@ -30,9 +30,9 @@ __all__ = ["Exported", "export"]
 
 _LIBRARIES = ("torch", "transformers", "onnx", "onnxruntime.quantization")
 _OPSET = 17
-"""Version of the ONNX operators; chosen."""
+"""Version of the ONNX operators (chosen)."""
 _LEAST = 0.9
-"""Cosine to the original below which an export is of no use; chosen."""
+"""Lowest cosine to the original model that an export may have (chosen)."""
 
 _SAMPLES = (
     "Create an issue in a repository.",
@@ -45,34 +45,34 @@ _SAMPLES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What was made."""
+    """The result of an export."""
 
     folder: str
-    """Where it is."""
+    """Path of the folder."""
 
     identity: str
-    """As the embedder names it."""
+    """The embedder's identity."""
 
     dim: int
-    """Numbers of a vector."""
+    """Dimension of the vectors."""
 
     size_bytes: int
-    """Of both files."""
+    """Bytes of both files."""
 
     pooling: str
     """`mean` or `cls`."""
 
     max_length: int
-    """Tokens of a text that count."""
+    """Tokens after which a text is cut."""
 
     query_prefix: str
-    """Put before requests."""
+    """Text put before requests."""
 
     document_prefix: str
-    """Put before descriptions."""
+    """Text put before descriptions."""
 
     cosine: float
-    """Lowest cosine of a sample's vector to that of the original model; 1 is equal."""
+    """Lowest cosine between a sample's vector and that of the original model; 1 means equal."""
 
 
 def export(
@@ -83,19 +83,19 @@ def export(
     document_prefix: str | None = None,
     whole: bool = False,
 ) -> Exported:
-    """Make `folder` from `source`, a folder of sentence-transformers.
+    """Export `source`, a folder of sentence-transformers, to `folder`.
 
     Args:
-        source: Has `modules.json`, `config.json`, weights and `tokenizer.json`.
-        folder: Must not exist, or be empty.
-        query_prefix: Put before requests; None: as the source says.
-        document_prefix: Put before descriptions; None: as the source says.
-        whole: Keep the weights as they are.
+        source: Contains `modules.json`, `config.json`, weights and `tokenizer.json`.
+        folder: Must be empty or not exist.
+        query_prefix: Text put before requests; None: as in the source.
+        document_prefix: Text put before descriptions; None: as in the source.
+        whole: Whether to leave the weights unquantized.
 
     Raises:
         MissingExtraError: A library is not installed.
-        OptionError: The source is something else, or the target has something in it.
-        EmbedderError: The result does not give what the original gives.
+        OptionError: The source is not such a folder, or the target is not empty.
+        EmbedderError: The vectors of the result differ from those of the original.
     """
     plan = _plan(source)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -152,7 +152,7 @@ def export(
 
 @dataclass(frozen=True, kw_only=True)
 class _ExportPlan:
-    """What the source says about itself."""
+    """What the source folder says about the model."""
 
     weights: Path
     tokenizer: Path
@@ -166,7 +166,7 @@ def _plan(source: Path) -> _ExportPlan:
     """Read the files that describe the source.
 
     Raises:
-        OptionError: It is no such folder, or of a kind that cannot be exported.
+        OptionError: It is not such a folder, or a kind of model that cannot be exported.
     """
     if not (source / "modules.json").is_file():
         raise _unfit(source, "has no modules.json")
@@ -198,7 +198,7 @@ def _plan(source: Path) -> _ExportPlan:
 
 
 def _pooling(source: Path, config: Json) -> str:
-    """`mean` or `cls`; older folders name it by a flag each, newer ones by one word."""
+    """Return `mean` or `cls`; older folders use one flag for each, newer ones a single word."""
     chosen = {name.removeprefix("pooling_mode_") for name, value in config.items() if value is True}
     chosen &= {"mean_tokens", "cls_token", "max_tokens", "mean_sqrt_len_tokens", "lasttoken"}
     word = str(config.get("pooling_mode") or config.get("pooling") or "")
@@ -221,7 +221,7 @@ def _unfit(source: Path, reason: str) -> OptionError:
 
 
 def _json(path: Path) -> object:
-    """What a file says; nothing where there is none."""
+    """Return the content of a JSON file; an empty object if it does not exist."""
     if not path.is_file():
         return {}
     try:
@@ -243,7 +243,7 @@ def _library(name: str) -> Any:
 
 
 def _encoder(torch: Any, auto_model: Any, weights: Path) -> Any:
-    """The model, as a function of two matrices."""
+    """Return the model as a function of two matrices."""
     try:
         model = auto_model.from_pretrained(
             str(weights), attn_implementation="eager", local_files_only=True
@@ -267,7 +267,7 @@ def _encoder(torch: Any, auto_model: Any, weights: Path) -> Any:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Without the warnings of the exporters, about which no user can do anything."""
+    """Suppress warnings of the exporters that users can do nothing about."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         logging.disable(logging.WARNING)
@@ -293,7 +293,7 @@ def _write(torch: Any, model: Any, path: Path) -> None:
 
 
 def _original(torch: Any, transformers: Any, model: Any, plan: _ExportPlan) -> NDArray[np.float32]:
-    """Vectors of the samples by the model as it was."""
+    """Return the vectors of the samples, computed by the original model."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(str(plan.weights), local_files_only=True)
     rows: Sequence[NDArray[np.float32]] = []
     with torch.no_grad():

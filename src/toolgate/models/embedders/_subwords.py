@@ -1,8 +1,8 @@
 """Splits text into the subwords of a vector table, the same way as in training.
 
-WordPiece (Schuster and Nakajima 2012, as in BERT): a word is its longest known beginning, then the
-longest known continuation, and so on. In plain Python, since the library that does it brings a
-client for downloads along, and since words repeat: each is cut once and remembered.
+WordPiece (Schuster and Nakajima 2012, as in BERT): a word is split into its longest known
+prefix, then the longest known continuation, and so on. This is plain Python, because the usual
+library also installs a download client, and because words repeat: each is split once and cached.
 """
 
 import re
@@ -12,16 +12,16 @@ from collections.abc import Sequence
 __all__ = ["LONGEST", "WordPieces"]
 
 LONGEST = 256
-"""Pieces of a text that count."""
+"""Subwords after which a text is cut."""
 
 _LONGEST_TEXT = 8_192
-"""Characters that are looked at: 256 pieces rarely take more than 2,000; chosen."""
+"""Characters of a text that are read: 256 subwords rarely need more than 2,000 (chosen)."""
 
 _LONGEST_WORD = 64
-"""Characters of a word; longer ones are blobs and count as unknown; chosen."""
+"""Characters of a word; longer ones are binary data and count as unknown (chosen)."""
 
 _REMEMBERED = 100_000
-"""Words that are remembered before all are forgotten: some 15 MB."""
+"""Cached words after which the cache is emptied: about 15 MB."""
 
 _LATIN = "0-9A-Za-zÀ-ɏ"
 _WORD = re.compile(rf"[{_LATIN}]+|[^\W_{_LATIN}]+|[^\w\s]")  # Latin, other scripts, signs
@@ -32,15 +32,15 @@ _MARK = re.compile("[\u0300-\u036f]")
 
 
 class WordPieces:
-    """Cuts texts into numbered pieces: no case, no accents, identifiers in words."""
+    """Splits texts into numbered subwords, without case and accents; identifiers become words."""
 
     def __init__(self, vocabulary: Sequence[str]) -> None:
-        """Take the pieces; `##` marks continuations, and piece 0 stands for all unknown words."""
+        """Use these subwords; `##` marks continuations, subword 0 stands for all unknown words."""
         self._numbers = {piece: number for number, piece in enumerate(vocabulary)}
         self._words: dict[str, tuple[int, ...]] = {}
 
     def __call__(self, text: str) -> list[int]:
-        """Numbers of the pieces in their order, `LONGEST` at most."""
+        """Return the numbers of the subwords in order, at most `LONGEST`."""
         plain = text[:_LONGEST_TEXT]
         if not plain.isascii():
             plain = _MARK.sub("", unicodedata.normalize("NFKD", plain))
@@ -59,7 +59,7 @@ class WordPieces:
         return pieces
 
     def _cut_name(self, word: str) -> tuple[int, ...]:
-        """The pieces; `createIssue` is cut as two words, `YouTube`, a known one, as one."""
+        """Return the subwords; `createIssue` is two words, `YouTube`, which is known, is one."""
         whole = self._cut(word.lower())
         if not _HUMP.search(word):
             return whole

@@ -1,16 +1,16 @@
 """A table of vectors, one per subword and one per frequent pair of adjacent subwords.
 
-A text's vector is the sum of the vectors of its pieces and of those pairs that the table has, at
-length 1. How the table is made and what it is worth: `docs/model.md`.
+A text's vector is the sum of the vectors of its subwords and of the pairs that the table has,
+scaled to length 1. See `docs/model.md` for how the table is made and how good it is.
 
 The file is an uncompressed `.npz`:
 
-`codes`      uint8 (rows, dim / 2): two 4-bit numbers a byte, 8 is zero. The low half of a byte
-             belongs to the first half of the vector.
+`codes`      uint8 (rows, dim / 2): two 4-bit numbers per byte, where 8 means zero. The low half of
+             a byte belongs to the first half of the vector.
 `scale`      float16 (rows): a number is (code - 8) x scale of its row.
-`pairs`      int32, sorted: first piece x 32,768 + second. Pair i has row i after the pieces.
-`vocabulary` uint8: the pieces as UTF-8, one a line. Piece 0 is the unknown one, a row of zeros.
-`name`       uint8: the identity, which says what changes the vectors.
+`pairs`      int32, sorted: first subword x 32,768 + second. Pair i is row i after the subwords.
+`vocabulary` uint8: the subwords as UTF-8, one per line. Subword 0 is "unknown", a row of zeros.
+`name`       uint8: the identity, which changes whenever the vectors change.
 """
 
 import math
@@ -33,35 +33,34 @@ from toolgate.models.embedders._subwords import WordPieces
 __all__ = ["PAIR_STEP", "TableRows", "VectorTable", "read_table"]
 
 PAIR_STEP = 32_768
-"""More than there are pieces, so that a pair is one number."""
+"""Larger than the number of subwords, so that a pair is one number."""
 
 _CHECKED_BYTES = 2**18
-"""How much is looked at a time when the checksum is compared; chosen."""
+"""Bytes that are read at a time to compute the checksum (chosen)."""
 
 _NAME_SIZES_AT = 26
-"""Where the header of a file in an archive says how long its name and its extra field are."""
+"""Offset in the local header of a ZIP entry of the lengths of its name and its extra field."""
 
 _SHORTEST = 1e-6
-"""A sum shorter than this has no direction worth naming; chosen."""
+"""Sums shorter than this count as zero, since their direction is noise (chosen)."""
 
 _FEW = 32
-"""Texts that are computed from remembered rows; more of them read the table from one end;
-chosen."""
+"""Most texts that are computed from cached rows; for more, the whole table is read (chosen)."""
 
 _REMEMBERED = 4_096
-"""Rows that are remembered before all are forgotten: less than two megabytes."""
+"""Cached rows after which the cache is emptied: less than 2 MB."""
 
 
 class TableRows(Protocol):
-    """The codes of a table, wherever they are."""
+    """The codes of a table, in memory or in a file."""
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows, and bytes of a row."""
+        """Number of rows, and bytes per row."""
         ...
 
     def whole(self) -> NDArray[np.uint8]:
-        """All of them, for as long as the array is held."""
+        """Return all rows; they stay in memory as long as the array is referenced."""
         ...
 
 
@@ -77,7 +76,7 @@ class VectorTable:
         scale: NDArray[np.float16],
         pairs: NDArray[np.int32],
     ) -> None:
-        """Take the parts as they are in the file; see above."""
+        """Use the parts of a file; see the module's docstring."""
         self.name = name
         n_rows, n_bytes = codes.shape
         self.dim = 2 * n_bytes
@@ -94,7 +93,7 @@ class VectorTable:
             raise ValueError("the parts do not fit together")
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Shape `(len(texts), dim)`: rows of length 1, or of zeros where nothing is known."""
+        """Return shape `(len(texts), dim)`: rows of length 1, or zeros if nothing is known."""
         whole = self._codes.whole() if len(texts) > _FEW else None
         vectors = np.empty((len(texts), self.dim), np.float32)
         for row, text in zip(vectors, texts, strict=True):
@@ -104,19 +103,19 @@ class VectorTable:
         return vectors
 
     def vector(self, text: str) -> NDArray[np.float32]:
-        """The one row of `vectors` for a text."""
+        """Return the vector of one text, as `vectors` does."""
         return self.vectors([text])[0]
 
     def rows(self, text: str) -> list[int]:
-        """The rows whose sum is the vector of a text, before it gets length 1."""
+        """Return the rows whose sum, scaled to length 1, is the vector of a text."""
         return self._rows(self._pieces(text))
 
     def is_piece(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which rows are those of subwords; the others are those of pairs."""
+        """Return which rows belong to subwords; the others belong to pairs."""
         return rows < self._first_pair
 
     def decoded(self, rows: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Shape `(len(rows), dim)`: the rows as they are added up; rare subwords are longer."""
+        """Return shape `(len(rows), dim)`: the rows to add up; rare subwords are longer."""
         codes = _halves(self._codes.whole()[rows]).astype(np.float32)
         return (codes - 8) * self._scale[rows][:, None]
 
@@ -126,7 +125,7 @@ class VectorTable:
         scale: NDArray[np.float32],
         codes: NDArray[np.uint8],
     ) -> None:
-        """Fill in the vector of a text from the scales and the codes of its rows."""
+        """Write the vector of a text, computed from the scales and codes of its rows."""
         np.matmul(scale, codes.astype(np.float32), out=summed)
         summed -= 8 * np.add.reduce(scale)
         length = math.sqrt(summed @ summed)
@@ -136,7 +135,7 @@ class VectorTable:
             summed /= np.float32(length)
 
     def _rows(self, pieces: Sequence[int]) -> list[int]:
-        """The rows of pieces, and of those neighbours that the table has as pairs."""
+        """Return the rows of subwords, and of the adjacent pairs that the table has."""
         rows, begins, seconds = list(pieces), self._begins, self._seconds
         for first, second in pairwise(pieces):
             begin, end = begins[first], begins[first + 1]
@@ -147,7 +146,7 @@ class VectorTable:
         return rows
 
     def _few(self, rows: list[int]) -> NDArray[np.uint8]:
-        """The codes of some rows; requests have the same few words again and again."""
+        """Return the codes of a few rows, cached: requests repeat the same few words."""
         cached = self._cached_rows
         try:
             parts = [cached[row] for row in rows]
@@ -161,16 +160,16 @@ class VectorTable:
 
 
 def _halves(codes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The codes one by one, in the order of the vector."""
+    """Return the unpacked codes, in the order of the vector."""
     halves: NDArray[np.uint8] = np.concatenate((codes & 15, codes >> 4), axis=-1, dtype=np.uint8)
     return halves
 
 
 def read_table(path: Path) -> VectorTable:
-    """The table in a file.
+    """Return the table in a file.
 
     Raises:
-        EmbedderError: The file is missing, cut off, damaged or of another kind.
+        EmbedderError: The file is missing, truncated, damaged or of another kind.
     """
     try:
         with np.load(path, allow_pickle=False) as parts:
@@ -191,13 +190,13 @@ def read_table(path: Path) -> VectorTable:
 
 
 class _FileRows:
-    """Rows that stay in their file, and are in memory only while somebody computes with them.
+    """Rows that stay in their file and are in memory only while they are used.
 
-    They are most of what a process would hold of the table (11 MB), and a text needs few of them.
+    They are most of the table's memory (11 MB), and a text needs few of them.
     """
 
     def __init__(self, path: Path, name: str) -> None:
-        """Find an uncompressed array of bytes in a `.npz`, and compare its checksum.
+        """Find an uncompressed array of bytes in a `.npz`, and verify its checksum.
 
         Raises:
             ValueError: It is another kind of array.
@@ -221,7 +220,7 @@ class _FileRows:
         self._offset = self._file.tell()
 
     def whole(self) -> NDArray[np.uint8]:
-        """All rows, read from the file as they are touched, and forgotten with the array."""
+        """Return all rows, which are read on access and freed with the array."""
         mapped = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
         n_rows, n_bytes = self.shape
         flat = np.frombuffer(mapped, np.uint8, count=n_rows * n_bytes, offset=self._offset)

@@ -19,23 +19,23 @@ from toolgate.models.embedders.base import (
 __all__ = ["FAR", "NEAR", "VerifiedEmbedder"]
 
 NEAR = ("Send an e-mail to a colleague.", "Send a colleague a mail message.")
-"""Two texts that mean the same."""
+"""Two texts with the same meaning."""
 
 FAR = "What will the weather be in Tokyo tomorrow?"
-"""A text that means something else than both."""
+"""A text with a different meaning than both."""
 
 _LENGTH_OFF = 1e-3
-"""How far the length of a vector may be from 1; chosen."""
+"""Largest deviation of a vector's length from 1 (chosen)."""
 _APART = 0.02
-"""Least difference between the cosines of what is near and what is far; chosen."""
+"""Smallest difference between the cosines of similar and of different texts (chosen)."""
 
 
 class VerifiedEmbedder:
-    """An embedder that is asked for three known texts before the first others.
+    """An embedder that is tested with three known texts before its first use.
 
-    A wrong file under the right name, a service that answers with another model's vectors or with
-    noise: all give vectors of the right shape that find nothing. Until the test is passed, every
-    text is refused, and each new one tries again.
+    A wrong file under the right name, or a service that returns another model's vectors or
+    noise, gives vectors of the right shape that find nothing. Until the test passes, every
+    request is refused, and each new one repeats the test.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -45,24 +45,24 @@ class VerifiedEmbedder:
 
     @property
     def identity(self) -> str:
-        """That of the embedder."""
+        """Identity of the embedder."""
         return self._embedder.identity
 
     @property
     def dim(self) -> int:
-        """That of the embedder."""
+        """Dimension of the embedder."""
         return self._embedder.dim
 
     @property
     def reads(self) -> Reads:
-        """What the embedder reads."""
+        """Languages that the embedder reads."""
         return self._embedder.reads
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Vectors of the embedder, once it has passed.
+        """Return the embedder's vectors, once it has passed the test.
 
         Raises:
-            EmbedderError: It failed, or gave vectors that cannot be right.
+            EmbedderError: The embedder failed, or its vectors fail the test.
         """
         if not self._has_passed:
             async with self._testing:
@@ -72,7 +72,7 @@ class VerifiedEmbedder:
         return await self._embedder.embed(texts, kind)
 
     def computes_at_once(self, texts: Sequence[str]) -> bool:
-        """Whether it has passed, and the embedder computes these texts on the spot."""
+        """Whether the test is passed and the embedder computes these texts without a thread."""
         return self._has_passed and computes_at_once(self._embedder, texts)
 
     @property
@@ -81,7 +81,7 @@ class VerifiedEmbedder:
         return is_remote(self._embedder)
 
     async def aclose(self) -> None:
-        """End what the embedder keeps open."""
+        """Close the embedder's resources."""
         end = getattr(self._embedder, "aclose", None)
         if end is not None:
             await end()

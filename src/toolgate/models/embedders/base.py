@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 __all__ = ["Embedder", "Reads", "TextKind", "Vectors", "computes_at_once", "embedded", "is_remote"]
 
 Reads: TypeAlias = Literal["english", "many"]
-"""What languages a model was made for: `english` alone, or `many`."""
+"""Languages that a model was made for: `english` only, or `many`."""
 
 TextKind: TypeAlias = Literal["query", "document"]
-"""`query`: what somebody asks for. `document`: what is to be found."""
+"""`query`: a search request. `document`: a text to be found."""
 
 Vectors: TypeAlias = NDArray[np.float32]
 """One row per text. The dot product of two rows is their cosine, in [-1, 1]."""
@@ -20,72 +20,73 @@ Vectors: TypeAlias = NDArray[np.float32]
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Gives texts places in a space where what means the same is near.
+    """Maps texts to vectors, so that texts with similar meanings have similar vectors.
 
     Duties, checked by `toolgate.testing.contracts.embedder`:
 
-    * One row per text, in their order; no texts give shape `(0, dim)`.
-    * float32, finite; a row has length 1, or 0 where the model can say nothing about the text.
-    * A row depends on its text and kind alone: not on its neighbours, not on earlier calls.
-    * Any string is a text, of any length and script; what is too long is cut.
-    * Equal `identity` means equal vectors, in any process, on any day.
-    * Many texts never hold up the event loop: computing goes to a thread. Few short ones may be
-      computed on the spot, since handing them over costs more; `computes_at_once(texts)`, which it
-      need not have, says of which this is true, and no deadline is set for those.
-    * A service over a network says `is_remote = True`, which others need not have: searches give it
-      more time.
-    * What it keeps open, such as connections, ends with `aclose()`, which it need not have. It can
-      be asked again afterwards, also in another event loop.
+    * One row per text, in the order of the texts; no texts give shape `(0, dim)`.
+    * float32, finite; a row has length 1, or 0 if the model knows nothing about the text.
+    * A row depends only on its text and kind: not on the other texts, not on earlier calls.
+    * Any string is a valid text, of any length and script; texts that are too long are cut.
+    * Equal `identity` means equal vectors, in any process, at any time.
+    * Many texts never block the event loop: they are computed in a thread. A few short ones may
+        be computed in the event loop, since a thread costs more; the optional method
+        `computes_at_once(texts)` says for which texts that is so, and these get no deadline.
+    * A service over a network sets the optional attribute `is_remote = True`: searches give it
+        more time.
+    * The optional method `aclose()` closes resources such as connections. The embedder can be
+        used again afterwards, also in another event loop.
     """
 
     @property
     def identity(self) -> str:
-        """The model and all that changes its vectors; stored vectors are kept under it."""
+        """The model and everything that changes its vectors; vectors are stored under this key."""
         ...
 
     @property
     def dim(self) -> int:
-        """Numbers of a vector; at least 1, never changes."""
+        """Dimension of the vectors; at least 1, never changes."""
         ...
 
     @property
     def reads(self) -> Reads:
-        """What it can read. In other languages and scripts than these search relies on words.
+        """Languages that it reads. For other languages and scripts, search relies on words.
 
-        Never raises: where only the model's files could tell and they cannot be read, `english`.
+        Never raises: if it depends on the model's files and they cannot be read, it is
+        `english`.
         """
         ...
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Vectors of shape `(len(texts), dim)`.
+        """Return vectors of shape `(len(texts), dim)`.
 
         Raises:
-            EmbedderError: The model cannot be read, or the service behind it failed. Search goes
-                on with words alone.
+            EmbedderError: The model cannot be read, or its service failed. Search continues with
+                words alone.
         """
         ...
 
 
 def computes_at_once(embedder: Embedder, texts: Sequence[str]) -> bool:
-    """Whether `embed` computes these texts on the spot, so that nothing has to be waited for.
+    """Return whether `embed` computes these texts in the event loop, without waiting.
 
-    An embedder says so by a method `computes_at_once(texts)`, which it need not have.
+    An embedder says so in a method `computes_at_once(texts)`, which is optional.
     """
     says: Callable[[Sequence[str]], bool] | None = getattr(embedder, "computes_at_once", None)
     return says is not None and says(texts)
 
 
 def is_remote(embedder: Embedder) -> bool:
-    """Whether vectors come over a network; an embedder says so by an attribute `is_remote`."""
+    """Return whether vectors come over a network, as the optional attribute `is_remote` says."""
     return bool(getattr(embedder, "is_remote", False))
 
 
 async def embedded(embedder: Embedder, texts: Sequence[str], kind: TextKind) -> Vectors:
-    """Vectors of texts, checked: an embedder may be anybody's.
+    """Return validated vectors of texts, since an embedder may be a third-party plugin.
 
     Raises:
-        EmbedderError: As `Embedder.embed`.
-        ValueError: They are not what was promised.
+        EmbedderError: See `Embedder.embed`.
+        ValueError: The vectors violate the contract.
     """
     rows = np.asarray(await embedder.embed(texts, kind), np.float32)
     shape = (len(texts), embedder.dim)

@@ -1,7 +1,7 @@
 """The embedder `bundled`: the vector table that ships with the package.
 
-English, and words that other languages share with it; scripts it does not know give zeros. No
-download, no network, the same vectors everywhere. See `docs/model.md`.
+Knows English, and words of other languages that are the same in English; unknown scripts give
+zeros. No download, no network, the same vectors everywhere. See `docs/model.md`.
 """
 
 import json
@@ -23,16 +23,16 @@ from toolgate.models.embedders.base import Reads, TextKind, Vectors
 __all__ = ["BundledEmbedder", "Options", "build"]
 
 MODEL = Path(__file__).parent / "data" / "model.npz"
-"""The file in the package."""
+"""The table in the package."""
 
 RECORD = MODEL.with_name("model.json")
-"""What the file gave where it was made: `name`, and the `cosine` of two sentences."""
+"""Expected values: `name`, and the `cosine` of two sentences where the table was made."""
 
 _OFF = 1e-3
-"""A cosine further than this from its record comes from other code or another file; chosen."""
+"""Largest deviation from the recorded cosine; more means other code or another file (chosen)."""
 
 _AT_ONCE = 4_096
-"""Characters that are computed on the spot: less than half a millisecond of work; chosen."""
+"""Characters that are computed in the event loop: less than 0.5 ms (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,10 @@ class Options:
 
 
 def build(options: Options) -> "BundledEmbedder":  # noqa: ARG001 - every embedder is built like this
-    """The embedder; the file is read when the first text comes.
+    """Create the embedder, which reads the file when it gets its first text.
 
     Raises:
-        EmbedderError: The file is missing, cut off or damaged.
+        EmbedderError: The file is missing, truncated or damaged.
     """
     return BundledEmbedder()
 
@@ -53,7 +53,7 @@ class BundledEmbedder:
     """Vectors from the table in the package, which a process reads once."""
 
     def __init__(self, path: Path = MODEL) -> None:
-        """Take another file of the same kind instead, to try a table before it is shipped."""
+        """Use the table at `path`, such as a new one to try before it is shipped."""
         self._path = path
         self._loaded: VectorTable | None = None
 
@@ -64,7 +64,7 @@ class BundledEmbedder:
 
     @property
     def dim(self) -> int:
-        """Numbers of a vector."""
+        """Dimension of the vectors."""
         return self._table.dim
 
     @property
@@ -73,13 +73,13 @@ class BundledEmbedder:
         return "english"
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:  # noqa: ARG002 - one table for both kinds
-        """Vectors of shape `(len(texts), dim)`."""
+        """Return vectors of shape `(len(texts), dim)`."""
         if self.computes_at_once(texts):
             return self._compute(texts)
         return await to_thread.run_sync(self._compute, tuple(texts))
 
     def computes_at_once(self, texts: Sequence[str]) -> bool:
-        """Whether these are few short texts, and the file is read."""
+        """Whether the texts are few and short, and the file is loaded."""
         few = len(texts) <= 32 and sum(map(len, texts)) <= _AT_ONCE
         return few and (self._loaded is not None or self._path in _tables)
 
@@ -92,14 +92,14 @@ class BundledEmbedder:
     async def compare(
         self, question: str, passages: Sequence[Sequence[str]]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """How near the sentences and the subwords of passages are to a question.
+        """Return how similar the sentences and subwords of passages are to a question.
 
         Args:
-            question: What somebody asks.
-            passages: Of each its heading, which may be empty, and its sentences.
+            question: The user's question.
+            passages: For each passage its heading, which may be empty, followed by its sentences.
 
         Returns:
-            As `compare_passages`.
+            See `compare_passages`.
         """
         return await to_thread.run_sync(compare_passages, self._table, question, tuple(passages))
 
@@ -121,7 +121,7 @@ def _shared(path: Path) -> VectorTable:
 
 
 def _proved(table: VectorTable) -> VectorTable:
-    """The table, once it gives what it gave where it was made; tables without a record pass."""
+    """Return the table if it gives the recorded cosine; tables without a record pass."""
     try:
         record = json.loads(RECORD.read_text(encoding="utf-8"))
         name, expected = str(record["name"]), float(record["cosine"])

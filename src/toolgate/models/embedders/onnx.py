@@ -1,8 +1,8 @@
-"""The embedder `onnx`: a local model, computed on this machine; nothing is downloaded.
+"""The embedder `onnx`: a local model that runs on this machine; nothing is downloaded.
 
-The folder has `model.onnx` and `tokenizer.json`, as many models are published; `toolgate embedder
-export` makes one from a folder of sentence-transformers. What a model wants to be told (pooling,
-prefixes, length) may stand in the metadata of its file, and options go before that.
+The folder contains `model.onnx` and `tokenizer.json`, as many models are published; `toolgate
+embedder export` creates one from a folder of sentence-transformers. What a model needs (pooling,
+prefixes, length) may be in the metadata of its file; options take precedence.
 """
 
 import threading
@@ -28,18 +28,18 @@ __all__ = ["OnnxEmbedder", "Options", "build"]
 _MODEL = "model.onnx"
 _TOKENIZER = "tokenizer.json"
 _LONGEST = 512
-"""Tokens: what BERT-like encoders were trained with."""
+"""Tokens of a text if neither options nor file set a limit: as in training of BERT-like
+encoders."""
 _ENGLISH_PIECES = 100_000
-"""Most pieces of words that a vocabulary for English has: BERT's has 30,522, ModernBERT's 50,368;
-those of mBERT and XLM-RoBERTa have 119,547 and 250,002."""
-"""Tokens of a text where neither options nor file say it: what most encoders can take."""
+"""Most subwords in a vocabulary for English: BERT has 30,522, ModernBERT 50,368; mBERT and
+XLM-RoBERTa, which know many languages, have 119,547 and 250,002."""
 
 _TOKEN_CHARS = 24
-"""Characters that a token may have; what is beyond this many for each token is not looked at;
-chosen."""
+"""Most characters per token; text beyond this many times the number of tokens is not read
+(chosen)."""
 
 _APART = 1e-4
-"""More than this, and numbers of a text depend on what is in its batch; chosen."""
+"""Difference from which the vector of a text depends on the other texts of its batch (chosen)."""
 
 _PROBES = (
     "Send a message.",
@@ -55,31 +55,31 @@ class Options:
     """Folder with `model.onnx` and `tokenizer.json`."""
 
     pooling: Literal["mean", "cls"] | None = None
-    """How a text's vector comes from those of its tokens: their mean, or the first one's. As the
-    file says when not given, else `mean`."""
+    """How a text's vector is computed from those of its tokens: their mean, or the first one's.
+    Default: as in the file, else `mean`."""
 
     query_prefix: str | None = None
-    """Put before requests; as the file says when not given, else nothing."""
+    """Text put before requests. Default: as in the file, else nothing."""
 
     document_prefix: str | None = None
-    """Put before descriptions; as the file says when not given, else nothing."""
+    """Text put before descriptions. Default: as in the file, else nothing."""
 
     max_length: int | None = None
-    """Tokens of a text that count; 8 to 8,192. As the file says when not given, else 512."""
+    """Tokens after which a text is cut; 8 to 8,192. Default: as in the file, else 512."""
 
     normalize: bool = True
-    """Whether to bring vectors to length 1; without it the model has to do so itself."""
+    """Whether to scale vectors to length 1; if not, the model must do so itself."""
 
     reads: Reads | None = None
-    """What the model reads: `english`, or `many` languages. As its vocabulary tells when not given:
-    those of models for many languages have more than 100,000 pieces."""
+    """What the model reads: `english`, or `many` languages. Default: `many` if its vocabulary
+    has more than 100,000 subwords."""
 
     batch: int = 16
-    """Texts that are computed at once; 1 to 256. Models whose numbers depend on the other texts of
-    a batch, as int8 ones do, get one at a time."""
+    """Texts in a batch; 1 to 256. Models whose vectors depend on the other texts of a batch,
+    such as int8 models, get one text at a time."""
 
     threads: int = 1
-    """Processor cores that one computation uses; 1 to 64."""
+    """CPU cores for a computation; 1 to 64."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -95,12 +95,12 @@ class Options:
 
 
 def build(options: Options) -> "OnnxEmbedder":
-    """The embedder for these options; the files are read when the first text comes."""
+    """Create the embedder, which reads the files when it gets its first text."""
     return OnnxEmbedder(options)
 
 
 class OnnxEmbedder:
-    """Vectors from an ONNX model, which is read once."""
+    """Vectors from an ONNX model, which is loaded once."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -109,17 +109,17 @@ class OnnxEmbedder:
 
     @property
     def identity(self) -> str:
-        """Folder name, dimension, and a hash of the files and of all else that changes vectors."""
+        """Folder name, dimension, and a hash of the files and options that change vectors."""
         return self._model.identity
 
     @property
     def dim(self) -> int:
-        """Numbers of a vector."""
+        """Dimension of the vectors."""
         return self._model.dim
 
     @property
     def reads(self) -> Reads:
-        """What the options say, else what the model's vocabulary tells."""
+        """Languages by the options, else by the size of the model's vocabulary."""
         if self._options.reads is not None:
             return self._options.reads
         try:
@@ -128,10 +128,10 @@ class OnnxEmbedder:
             return "english"
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Vectors of shape `(len(texts), dim)`; texts without any letter or sign give zeros.
+        """Return vectors of shape `(len(texts), dim)`; texts without letters or signs give zeros.
 
         Raises:
-            EmbedderError: A file is missing, cut off or damaged, or the model does not work.
+            EmbedderError: A file is missing, truncated or damaged, or the model fails.
         """
         return await anyio.to_thread.run_sync(
             self._compute, tuple(texts), kind, abandon_on_cancel=True
@@ -150,7 +150,7 @@ class OnnxEmbedder:
 
 
 class _Model:
-    """A model with its tokenizer, ready to compute."""
+    """A loaded model with its tokenizer."""
 
     def __init__(self, options: Options) -> None:
         folder = Path(options.folder).expanduser()
@@ -188,7 +188,7 @@ class _Model:
         self.identity = f"onnx/{folder.name}/{self.dim}/{self._digest()}"
 
     def vectors(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Those of like length go together: what is padded costs."""
+        """Compute batches of texts of similar length, since padding costs time."""
         vectors = np.zeros((len(texts), self.dim), np.float32)
         numbers = [number for number, text in enumerate(texts) if text.strip()]
         pieces = {number: self._pieces(self._prefixes[kind] + texts[number]) for number in numbers}
@@ -253,7 +253,7 @@ class _Model:
 
 
 def _session(folder: Path, threads: int) -> Any:
-    """The model, loaded."""
+    """Load the model."""
     path = _file(folder, _MODEL)
     library: Any = onnxruntime  # its types are not known
     options = library.SessionOptions()
@@ -268,7 +268,7 @@ def _session(folder: Path, threads: int) -> Any:
 
 
 def _tokenizer(folder: Path, longest: int) -> tuple[Any, int]:
-    """The tokenizer, and the number that it pads with."""
+    """Return the tokenizer and its padding id."""
     path = _file(folder, _TOKENIZER)
     try:
         tokenizer: Any = Tokenizer.from_file(str(path))
@@ -301,7 +301,7 @@ def _broken(path: Path, error: Exception) -> EmbedderError:
 
 
 def _line_of(error: Exception) -> str:
-    """The first line of what a library says, without its own prefixes and final stop."""
+    """Return the first line of a library's message, without its own prefixes and final stop."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].rpartition(" : ")[2].rpartition(" failed:")[2][:200].rstrip(". ")
 

@@ -1,7 +1,7 @@
-"""The embedder `openai`: any service that answers `POST …/embeddings` as OpenAI's does.
+"""The embedder `openai`: any service that answers `POST …/embeddings` like OpenAI.
 
-https://platform.openai.com/docs/api-reference/embeddings. Texts leave this machine: descriptions of
-tools when they are indexed, and every request.
+https://platform.openai.com/docs/api-reference/embeddings. Texts leave this machine: descriptions
+of tools when they are indexed, and every request.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ __all__ = ["OpenAiEmbedder", "Options", "build"]
 log = logging.getLogger(__name__)
 
 _AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
-"""Answers after which the same request may succeed."""
+"""HTTP statuses after which a retry may succeed."""
 
 _LONGEST_PAUSE_S = 5.0
-"""More than this a service's `retry-after` is not waited for; chosen."""
+"""Most seconds to wait when a service sends `retry-after` (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,40 +39,40 @@ class Options:
     """Settings of the embedder `openai`."""
 
     url: str = "https://api.openai.com/v1"
-    """Address of the service, to which `/embeddings` is added."""
+    """URL of the service, to which `/embeddings` is added."""
 
     model: str = "text-embedding-3-small"
-    """What the service calls the model."""
+    """Name of the model at the service."""
 
     dim: int = 1536
-    """Numbers of a vector, which the answers are held to; 1 to 65,536."""
+    """Dimension of the vectors, which is checked in responses; 1 to 65,536."""
 
     reads: Reads = "many"
     """What the model reads: `english`, or `many` languages."""
 
     shorten: bool = False
-    """Whether to ask the service for `dim` numbers; some models can give fewer than they have."""
+    """Whether to request `dim` numbers; some models can return shorter vectors."""
 
     key: str = ""
     """Bearer token; write `${OPENAI_API_KEY}` and not the token itself."""
 
     query_prefix: str = ""
-    """Put before requests; some models want it."""
+    """Text put before requests; some models need it."""
 
     document_prefix: str = ""
-    """Put before descriptions."""
+    """Text put before descriptions."""
 
     batch: int = 64
-    """Texts of a request; 1 to 2,048."""
+    """Texts per request; 1 to 2,048."""
 
     longest: int = 8000
-    """Characters of a text that are sent; 1 to 1,000,000."""
+    """Characters after which a text is cut; 1 to 1,000,000."""
 
     timeout_s: float = 10.0
     """Seconds for one request to the service; 0.1 to 600."""
 
     retries: int = 2
-    """How often a request is made again after a failure that may pass; 0 to 10."""
+    """Retries after a temporary failure; 0 to 10."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -92,7 +92,7 @@ class Options:
 
 
 def build(options: Options) -> "OpenAiEmbedder":
-    """The embedder for these options; nothing is sent before the first text."""
+    """Create the embedder; nothing is sent before the first text."""
     return OpenAiEmbedder(options)
 
 
@@ -108,7 +108,7 @@ class OpenAiEmbedder:
 
     @property
     def identity(self) -> str:
-        """Model, dimension, and what else changes the vectors; not the address of the service."""
+        """Model, dimension, and the options that change the vectors; not the URL of the service."""
         options = self._options
         if not options.query_prefix and not options.document_prefix:
             return f"openai/{options.model}/{options.dim}"
@@ -118,24 +118,24 @@ class OpenAiEmbedder:
 
     @property
     def dim(self) -> int:
-        """Numbers of a vector."""
+        """Dimension of the vectors."""
         return self._options.dim
 
     @property
     def reads(self) -> Reads:
-        """What the options say."""
+        """Languages by the options."""
         return self._options.reads
 
     async def embed(self, texts: Sequence[str], kind: TextKind) -> Vectors:
-        """Vectors of shape `(len(texts), dim)`; texts without any letter or sign give zeros.
+        """Return vectors of shape `(len(texts), dim)`; texts without letters or signs give zeros.
 
         Raises:
-            EmbedderError: The service did not answer, refused, or answered with something else.
+            EmbedderError: The service did not answer, refused, or sent an invalid response.
         """
         options = self._options
         prefix = options.query_prefix if kind == "query" else options.document_prefix
         vectors = np.zeros((len(texts), options.dim), np.float32)
-        # The service refuses empty texts, and half surrogates are no JSON.
+        # The service rejects empty texts, and lone surrogates are invalid JSON.
         numbers = [number for number, text in enumerate(texts) if text.strip()]
         for at in range(0, len(numbers), options.batch):
             part = numbers[at : at + options.batch]
@@ -246,7 +246,7 @@ class OpenAiEmbedder:
 
 
 class _TryAgainError(Exception):
-    """A failure that may pass."""
+    """A temporary failure."""
 
     def __init__(self, reason: str, after_s: float = 0.0) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""Chat models. Adapters by file name; the models of the settings with what we add to them."""
+"""Chat models: adapters by file name, and the configured models with retries and prices."""
 
 from toolgate.models.llm._registry import (
     MakeModel,

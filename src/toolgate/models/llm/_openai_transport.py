@@ -1,7 +1,7 @@
-"""Requests of the `openai` library over aiohttp, which every gateway has loaded anyway.
+"""Sends requests of the `openai` library over aiohttp, which every gateway loads anyway.
 
-The library's own transport reads HTTP in Python: a streamed answer of ten pieces took 2.7 ms of
-processor time with it and takes 1.8 ms so (openai 3.54, aiohttp 3.14).
+The library's own transport parses HTTP in Python: a streamed response of ten pieces took 2.7 ms
+of CPU time with it and takes 1.8 ms with aiohttp (openai 3.54, aiohttp 3.14).
 """
 
 from collections.abc import AsyncGenerator
@@ -13,17 +13,18 @@ import httpx2
 __all__ = ["Transport"]
 
 _KEPT_OPEN_S = 4.0
-"""Less than the 5 of many servers, so that a request does not meet a connection that is closing."""
+"""Less than the 5 s of many servers, so that no request uses a connection that is closing."""
 
 _OURS = ("User-Agent", "Accept", "Accept-Encoding", "Content-Type")
-"""What aiohttp would add by itself."""
+"""Headers that aiohttp would add by itself."""
 
 
 class Transport(httpx2.AsyncBaseTransport):
-    """Belongs to one event loop; follows no redirects and keeps no cookies.
+    """Belongs to one event loop; follows no redirects and stores no cookies.
 
-    Proxies are those of the environment, as with the library's own transport. No limit lets a slow
-    answer delay another one, and reading has none: silence is watched where the model is asked.
+    Proxies are those of the environment, as with the library's own transport. The number of
+    connections is not limited, so that a slow response delays no other, and reading has no
+    timeout: the caller of the model watches for silence.
     """
 
     def __init__(self, *, connect_s: float) -> None:
@@ -32,7 +33,7 @@ class Transport(httpx2.AsyncBaseTransport):
         self._proxies: dict[str, str | None] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer, as soon as its head is there."""
+        """Send the request and return the response as soon as its headers have arrived."""
         headers = [
             (name.decode("latin-1"), value.decode("latin-1"))
             for name, value in request.headers.raw
@@ -73,7 +74,7 @@ class Transport(httpx2.AsyncBaseTransport):
         return self._session
 
     def _proxy_for(self, url: httpx2.URL) -> str | None:
-        """Looked up once for each host: aiohttp would take a thread for it in every request."""
+        """Return the proxy, cached per host: aiohttp would use a thread for it in every request."""
         if url.host not in self._proxies:
             proxies = {} if proxy_bypass(url.host) else getproxies()
             self._proxies[url.host] = proxies.get(url.scheme) or proxies.get("all")
@@ -81,7 +82,7 @@ class Transport(httpx2.AsyncBaseTransport):
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The bytes of an answer."""
+    """The body of a response."""
 
     def __init__(self, answer: aiohttp.ClientResponse, request: httpx2.Request) -> None:
         self._answer = answer
@@ -95,7 +96,7 @@ class _Body(httpx2.AsyncByteStream):
             raise httpx2.ReadError(str(error), request=self._request) from error
 
     async def aclose(self) -> None:
-        """Give the connection back, or end it where the answer is not over: its service hears."""
+        """Release the connection; close it if the response is unfinished: the service stops."""
         if self._answer.content.at_eof():
             self._answer.release()
         else:

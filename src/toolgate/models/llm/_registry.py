@@ -1,4 +1,4 @@
-"""The models of the settings: names, repeated requests, time limits, prices."""
+"""The configured models: names, retries, fallbacks, time limits, prices."""
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
@@ -54,36 +54,36 @@ _TIMEOUTS_S: Mapping[Purpose, float] = {
 }
 
 _FIRST_PAUSE_S = 0.5
-"""Seconds, doubled with each try; chosen."""
+"""Seconds before the first retry, doubled with each further one (chosen)."""
 
 
 class MakeModel(Protocol):
-    """Builds the adapter that a table names."""
+    """Creates the adapter that a table names."""
 
     def __call__(self, spec: PluginSpec) -> ChatModel:
-        """The adapter."""
+        """Create the adapter."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelAttempt:
-    """A request to a model that brought no answer, and what comes next."""
+    """A failed request to a model, and what is tried next."""
 
     model: str
     """Name of the model that failed."""
 
     error: ModelError
-    """Why."""
+    """The reason."""
 
     next_model: str
-    """Name of the model that is asked now."""
+    """Name of the model that is asked next."""
 
     pause_s: float
     """Seconds until then."""
 
 
 class ModelRegistry:
-    """All models of the settings, built when they are first asked."""
+    """All configured models, each created on first use."""
 
     def __init__(
         self,
@@ -102,24 +102,24 @@ class ModelRegistry:
 
     @property
     def tables(self) -> Mapping[str, ModelTable]:
-        """The tables, by name."""
+        """The tables of the models, by name."""
         return self._tables
 
     @property
     def default(self) -> str:
-        """Name of the model that answers when none is asked for; empty without any."""
+        """Name of the default model; empty if no model is configured."""
         return self._default or next(iter(self._tables), "")
 
     @property
     def usual(self) -> ChatModel | None:
-        """The default model, with all that is tried until it answers; None without any."""
+        """The default model, with retries and fallbacks; None if no model is configured."""
         return _DefaultModel(self) if self._tables else None
 
     def name_of(self, asked: str | None) -> str:
-        """The name of the model that is asked for by name or alias; None: the default.
+        """Return the name of the model with this name or alias; None: the default.
 
         Raises:
-            UnknownModelError: There is none.
+            UnknownModelError: No such model exists.
         """
         if not self._tables:
             raise UnknownModelError(
@@ -139,7 +139,7 @@ class ModelRegistry:
         )
 
     async def reload(self, tables: Mapping[str, ModelTable], default: str) -> None:
-        """Take other tables over; what changed is built anew when it is next asked."""
+        """Replace the tables; changed models are created again on their next use."""
         gone = [name for name, table in self._tables.items() if tables.get(name) != table]
         self._tables, self._default = dict(tables), default
         for name in gone:
@@ -148,7 +148,7 @@ class ModelRegistry:
                 await model.aclose()
 
     async def aclose(self) -> None:
-        """Close all."""
+        """Close all adapters."""
         built, self._built = self._built, {}
         for model in built.values():
             await model.aclose()
@@ -160,14 +160,14 @@ class ModelRegistry:
         *,
         notice: Callable[[ModelAttempt], None] | None = None,
     ) -> "RequestAttempt":
-        """A request to a model; nothing is sent before its pieces are asked for."""
+        """Prepare a request to a model; it is sent when its pieces are read."""
         return RequestAttempt(self, name, request, notice or _ignore)
 
     async def complete(self, name: str, request: ChatRequest) -> ModelReply:
-        """The whole answer of a model.
+        """Return the whole answer of a model.
 
         Raises:
-            ModelError: As `ChatModel.stream`, once nothing is left to try.
+            ModelError: See `ChatModel.stream`; retries and fallbacks have failed, too.
         """
         asking = self.ask(name, request)
         with observe("model", model=name, purpose=request.purpose):
@@ -177,7 +177,7 @@ class ModelRegistry:
         return replace(asking.gathering.reply, usage=asking.usage)
 
     def chain(self, name: str) -> list[str]:
-        """The model and what is asked in its place, without repetition."""
+        """Return the model and its fallbacks, without duplicates."""
         names = [name]
         for fallback in self._tables[name].fallbacks:
             other = self.name_of(fallback)
@@ -186,10 +186,10 @@ class ModelRegistry:
         return names
 
     async def adapter(self, name: str) -> ChatModel:
-        """The adapter of a model, built once, in a thread: its library may be large.
+        """Return a model's adapter, created once in a thread, since its library may be large.
 
         Raises:
-            ConfigError: Its table cannot be used.
+            ConfigError: Its table is invalid.
         """
         async with self._building:
             if name not in self._built:
@@ -198,7 +198,7 @@ class ModelRegistry:
             return self._built[name]
 
     async def warm_up(self) -> None:
-        """Load what the default model needs, before somebody waits for it."""
+        """Load what the default model needs, before the first request waits for it."""
         try:
             await self.adapter(self.name_of(None))
         except ToolgateError as error:
@@ -219,7 +219,7 @@ class ModelRegistry:
         )
 
     def priced(self, name: str, usage: TokenUsage) -> TokenUsage:
-        """The usage with what it cost."""
+        """Return the usage with its cost."""
         table = self._tables.get(name)
         if table is None:
             return usage
@@ -233,12 +233,12 @@ class ModelRegistry:
         return replace(usage, cost=cost)
 
     def current_time(self) -> float:
-        """Seconds of the clock."""
+        """Return the seconds of the clock."""
         return self._clock()
 
 
 class _DefaultModel:
-    """The default model of the settings at the moment of each request."""
+    """The model that is the default when a request is made."""
 
     def __init__(self, models: ModelRegistry) -> None:
         self._models = models
@@ -251,11 +251,11 @@ class _DefaultModel:
         return self._models.ask(self._models.name_of(None), request).deltas()
 
     async def aclose(self) -> None:
-        """Nothing: it is not the tool's to end."""
+        """Do nothing: the registry closes its models."""
 
 
 class RequestAttempt:
-    """One request, with all that is tried until it is answered."""
+    """One request, with its retries and fallbacks."""
 
     def __init__(
         self,
@@ -270,13 +270,13 @@ class RequestAttempt:
         self.model = name
         """Name of the model that answers, which may be a fallback."""
         self.gathering = MessageAssembler()
-        """What has come so far."""
+        """The answer so far."""
         self.asked = 0
-        """Requests that were sent."""
+        """Number of requests sent."""
 
     @property
     def usage(self) -> TokenUsage:
-        """What it cost: what the service said, else an estimate of what has come so far."""
+        """Usage that the service reported, else an estimate from the answer so far."""
         usage = self.gathering.usage
         if usage is None:
             if not self.asked:
@@ -291,10 +291,10 @@ class RequestAttempt:
         return self._models.priced(self.model, usage)
 
     async def deltas(self) -> AsyncGenerator[Delta]:
-        """The pieces of the answer; repeated requests and fallbacks happen before the first one.
+        """Yield the pieces of the answer; retries and fallbacks happen before the first one.
 
         Raises:
-            ModelError: As `ChatModel.stream`, once nothing is left to try.
+            ModelError: See `ChatModel.stream`; retries and fallbacks have failed, too.
         """
         models, began = self._models, self._models.current_time()
         chain = models.chain(self.model)
@@ -342,7 +342,7 @@ class RequestAttempt:
         )
 
     async def _once(self, began: float) -> AsyncGenerator[Delta]:
-        """One request, within its time limits."""
+        """Send one request, within its time limits."""
         models, table = self._models, self._models.tables[self.model]
         adapter = await models.adapter(self.model)
         purpose = self._request.purpose
@@ -376,16 +376,16 @@ async def _next(pieces: AsyncIterator[Delta], within_s: float, who: str) -> Delt
 
 
 _ESTIMATE_ERRS = 1.1
-"""How much more than the limit a request may be estimated to have until it is refused; chosen."""
+"""A request is refused if its estimated tokens exceed the limit by this factor (chosen)."""
 
 
 def _may_pass(error: ModelError) -> bool:
-    """Whether the same, or another model, can answer what this one did not."""
+    """Whether a retry or another model may succeed."""
     return not isinstance(error, ModelRequestError | ContextTooLongError)
 
 
 def _pause_s(error: ModelError, before: int) -> float:
-    """Seconds before the next request, doubled each time, or what the service asks for."""
+    """Return the seconds before a retry: doubled each time, or as the service says."""
     if not error.retryable:
         return float("inf")  # a wrong key stays wrong: straight to the fallback
     wait_s = error.wait_s if isinstance(error, ModelRateError) else 0.0
@@ -393,11 +393,11 @@ def _pause_s(error: ModelError, before: int) -> float:
 
 
 def _as_understood(request: ChatRequest, table: ModelTable, name: str) -> ChatRequest:
-    """The request as its model takes it.
+    """Return the request in a form that its model supports.
 
     Raises:
-        ContextTooLongError: It is longer than the model takes, by far more than an estimate errs.
-        ModelRequestError: It has what the model does not understand.
+        ContextTooLongError: It exceeds the context of the model by more than the estimate may err.
+        ModelRequestError: It contains something that the model does not support.
     """
     n_tokens = _tokens_if_long(request, table.context_tokens)
     if n_tokens > table.context_tokens * _ESTIMATE_ERRS:
@@ -417,7 +417,7 @@ def _as_understood(request: ChatRequest, table: ModelTable, name: str) -> ChatRe
 
 
 def _tokens_if_long(request: ChatRequest, limit: int) -> int:
-    """Estimated tokens of a request; 0 where even one token a character is within the limit."""
+    """Estimate the tokens of a request; 0 if even one token per character is within the limit."""
     n_chars = sum(
         len(message.text) + sum(len(call.arguments) for call in message.calls)
         for message in request.messages
@@ -432,7 +432,7 @@ def _has_image(message: Message) -> bool:
 
 
 def estimate_request(messages: Sequence[Message], tools: Sequence[Any]) -> int:
-    """Estimated tokens of what a request sends."""
+    """Estimate the tokens of a request."""
     sent = sum(estimate_tokens(json_text.dumps(message_json(message))) for message in messages)
     return sent + (estimate_tokens(json_text.dumps(list(tools))) if tools else 0)
 

@@ -1,4 +1,4 @@
-"""What services say about failures, made fit for people and without secrets."""
+"""Turns error responses of services into readable messages without secrets."""
 
 import re
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 _LONGEST = 300
-"""Characters of a service's own words; chosen: two or three lines."""
+"""Characters of a service's message: two or three lines (chosen)."""
 _CLASSES = re.compile(r"^(?:[\w.]*(?:Error|Exception)\s*[:(]\s*)+")
 _SECRET = re.compile(r"\b(?:sk|pk|key|rk|gsk|AIza)[-_][A-Za-z0-9_*.-]{6,}|Bearer\s+\S+")
 _LENGTH = re.compile(
@@ -40,11 +40,11 @@ _LENGTH = re.compile(
 
 
 _SHORTEST_KEY = 6
-"""Characters of a key that is masked: shorter ones stand in words too; chosen."""
+"""Characters from which a key is masked: shorter ones also occur in words (chosen)."""
 
 
 def said_by(text: str, key: str = "") -> str:
-    """The first line that says something, without class names, tracebacks and secrets."""
+    """Return the first meaningful line, without class names, tracebacks and secrets."""
     before = text.partition("Traceback (most recent call last)")[0]
     line = next((line.strip() for line in before.splitlines() if line.strip()), "")
     line = _CLASSES.sub("", line)
@@ -55,19 +55,19 @@ def said_by(text: str, key: str = "") -> str:
 
 
 def error_of(body: object, otherwise: str, key: str = "") -> str:
-    """The message of an error body in OpenAI's form, or `otherwise`."""
+    """Return the message of an error body in OpenAI's format, or `otherwise`."""
     error: object = json_object(body).get("error", body)
     message = error if isinstance(error, str) else json_object(error).get("message")
     return said_by(message if isinstance(message, str) and message.strip() else otherwise, key)
 
 
 def _is_about_length(code: object, text: str) -> bool:
-    """Whether a refusal says that the conversation is too long."""
+    """Whether an error says that the conversation is too long."""
     return code == "context_length_exceeded" or _LENGTH.search(text) is not None
 
 
 def wait_of(headers: Mapping[str, str]) -> float:
-    """Seconds to wait by `Retry-After`, which is a number or a date; 0 where it says nothing."""
+    """Return the seconds in `Retry-After`, which is a number or a date; 0 without one."""
     if milliseconds := headers.get("retry-after-ms"):
         try:
             return max(0.0, float(milliseconds) / 1000)
@@ -89,7 +89,7 @@ def wait_of(headers: Mapping[str, str]) -> float:
 def status_error(
     identity: str, status: int, reason: str, *, code: object = None, wait_s: float = 0.0
 ) -> ModelError:
-    """The error for an answer with a status of 400 or more."""
+    """Return the error for a response with a status of 400 or more."""
     who = f"The model {identity}"
     match status:
         case 401 | 402 | 403:
@@ -117,7 +117,7 @@ def status_error(
 
 
 def unreached(identity: str) -> ModelUnavailableError:
-    """The error for a service that is not there, or was not any more."""
+    """Return the error for a service that cannot be reached or has disconnected."""
     return ModelUnavailableError(
         f"The model {identity} cannot be reached, or stopped in the middle of the answer.",
         hint="Check whether its service runs.",
@@ -125,7 +125,7 @@ def unreached(identity: str) -> ModelUnavailableError:
 
 
 def late(identity: str) -> ModelTimeoutError:
-    """The error for a service that cannot be reached in time."""
+    """Return the error for a service that did not accept a connection in time."""
     return ModelTimeoutError(
         f"The model {identity} could not be reached in time.",
         hint="Check whether its service runs.",
@@ -133,14 +133,14 @@ def late(identity: str) -> ModelTimeoutError:
 
 
 def broken_off(identity: str, reason: str) -> ModelUnavailableError:
-    """The error for an answer that ended with one."""
+    """Return the error for a response that ended with an error."""
     return ModelUnavailableError(
         f"The model {identity} stopped in the middle of the answer: {reason}"
     )
 
 
 def unreadable(identity: str) -> ModelUnavailableError:
-    """The error for an answer in no form that is known."""
+    """Return the error for a response in an unknown format."""
     return ModelUnavailableError(
         f"The model {identity} sent an unreadable answer.",
         hint="Check url and model under [models.NAME].",

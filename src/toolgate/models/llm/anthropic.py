@@ -1,6 +1,6 @@
-"""Anthropic's own API, through the official library: thinking is kept, caches are hinted at.
+"""Anthropic's own API, through the official library: with thinking and prompt caching.
 
-Both are lost where its models are used through an OpenAI-compatible address.
+Both are lost when its models are used through an OpenAI-compatible URL.
 https://docs.claude.com/en/api/messages
 """
 
@@ -60,31 +60,31 @@ _DATA_URL = re.compile(r"data:(image/[a-z+.-]+);base64,(.+)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Table `[models.NAME.options]`, beside `model`, `url` and `key` of the model itself."""
+    """Table `[models.NAME.options]`, with `model`, `url` and `key` from the model's table."""
 
     model: str = "claude-sonnet-4-5"
-    """What the service calls it."""
+    """Name of the model at the service."""
 
     url: str = "https://api.anthropic.com"
-    """Address of the service."""
+    """URL of the service."""
 
     key: str = field(default="", repr=False)
-    """Its key."""
+    """API key."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Further headers of each request."""
+    """Additional headers of each request."""
 
     max_tokens: int = 8_192
-    """Most tokens of an answer when the client does not say; 1 to 1,000,000."""
+    """Largest number of tokens of an answer if the client sets none; 1 to 1,000,000."""
 
     thinking_tokens: int = 0
-    """Tokens that it may think; 0 to 1,000,000, 0: it does not think aloud."""
+    """Token budget for thinking; 0 to 1,000,000, 0: no thinking."""
 
     cache: bool = True
-    """Whether to say which parts of a request will come again."""
+    """Whether to mark the parts of a request that later ones repeat, for prompt caching."""
 
     connect_s: float = 10.0
-    """Seconds for making a connection; 0.1 to 300."""
+    """Seconds to connect; 0.1 to 300."""
 
     def __post_init__(self) -> None:
         check_url(self.url)
@@ -99,7 +99,7 @@ class Options:
 
 
 def build(options: Options) -> "AnthropicModel":
-    """The model; nothing is sent before the first request."""
+    """Create the model; nothing is sent before the first request."""
     return AnthropicModel(options)
 
 
@@ -116,7 +116,7 @@ class AnthropicModel:
         return f"anthropic:{self._options.model}"
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Delta]:
-        """The answer, piece by piece."""
+        """Yield the pieces of the answer."""
         try:
             body = cast("Any", self._body(request))
             stream = await self._opened().messages.create(**body, stream=True)
@@ -135,7 +135,7 @@ class AnthropicModel:
         except anthropic.AnthropicError as error:
             raise self._translated(error) from error
         except httpx2.HTTPError as error:
-            # The library lets through what breaks within a stream (anthropic 2.12.0).
+            # The library does not translate errors within a stream (anthropic 2.12.0).
             raise unreached(self.identity) from error
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise unreadable(self.identity) from error
@@ -154,7 +154,7 @@ class AnthropicModel:
                 base_url=options.url,
                 timeout=anthropic.Timeout(None, connect=options.connect_s),
                 max_retries=0,  # they are ours
-                # Followed to another host, a redirect would take `x-api-key` along.
+                # A redirect to another host would receive `x-api-key`.
                 http_client=anthropic.DefaultAsyncHttpxClient(follow_redirects=False),
                 default_headers=dict(options.headers),
             )
@@ -186,7 +186,7 @@ class AnthropicModel:
         return body
 
     def _translated(self, error: anthropic.AnthropicError) -> ModelError:
-        """The error in our words."""
+        """Return the error as a `ModelError`."""
         key = self._options.key
         if isinstance(error, anthropic.APITimeoutError):
             return late(self.identity)
@@ -207,7 +207,7 @@ class AnthropicModel:
 
 
 class _AnthropicStream:
-    """Reads the events of one answer."""
+    """Parses the events of one response."""
 
     def __init__(self) -> None:
         self._sent = 0
@@ -219,11 +219,11 @@ class _AnthropicStream:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the service said why the answer ended."""
+        """Whether the service sent the reason why the answer ended."""
         return self._reason is not None
 
     def read(self, event: Any) -> Iterator[Delta]:
-        """The pieces of one event."""
+        """Yield the pieces of one event."""
         match event.type:
             case "message_start":
                 usage = event.message.usage
@@ -270,7 +270,7 @@ class _AnthropicStream:
                 pass
 
     def ended(self) -> Iterator[Delta]:
-        """What is said once the stream is over."""
+        """Yield the last pieces, when the stream has ended."""
         if self._sent or self._answered:
             yield TokenUsage(
                 prompt_tokens=self._sent,
@@ -282,7 +282,7 @@ class _AnthropicStream:
 
 
 def _messages(messages: Sequence[Message]) -> tuple[str, list[Json]]:
-    """System text and messages; what follows of the same role is one message."""
+    """Return system text and messages; consecutive messages of one role are merged."""
     system = "\n\n".join(
         message.text for message in messages if message.role == "system" and message.text
     )
@@ -359,7 +359,7 @@ def _choice(asked: Mapping[str, object]) -> Json | None:
 
 
 def _hint(body: Json) -> None:
-    """Mark what comes again: tools, the system message, and the conversation so far."""
+    """Mark tools, system message and conversation for prompt caching."""
     if body.get("tools"):
         body["tools"][-1] = {**body["tools"][-1], "cache_control": _EPHEMERAL}
     if body.get("system"):

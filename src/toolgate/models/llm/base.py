@@ -1,7 +1,7 @@
-"""What a chat model must be able to do. Knows no provider, no tools that run, no threads.
+"""The contract of chat models. Knows no provider, no running tools, no threads.
 
-Messages are values of ours in the middle; OpenAI's JSON, which doors and most services speak, is
-read by `message_from` and written by `message_json`.
+Messages are values of our own; `message_from` and `message_json` convert from and to OpenAI's
+JSON, which the chat endpoints and most services use.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -42,32 +42,32 @@ __all__ = [
 ]
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
-"""Who says a message; OpenAI's `developer` is read as `system`."""
+"""Author of a message; OpenAI's `developer` is read as `system`."""
 
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "content_filter"]
-"""Why a model stopped: OpenAI's words."""
+"""Why a model stopped, in OpenAI's terms."""
 
 Purpose: TypeAlias = Literal[
     "answer", "rephrase", "grade", "classify", "select", "summary", "evaluate"
 ]
-"""What a request is for; time limits, budgets and usage are kept by it."""
+"""Purpose of a request, by which time limits, budgets and usage are separated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolCall:
-    """A call that a model asks for."""
+    """A tool call that a model requests."""
 
     call_id: str
-    """What its result refers to; some services repeat it in later turns."""
+    """Id to which the result refers; some services reuse ids in later turns."""
 
     name: str
-    """Name of the tool, as it was offered."""
+    """Name of the tool, as in the request."""
 
     arguments: str = "{}"
-    """JSON as the model wrote it, which may be broken."""
+    """JSON as the model wrote it, which may be invalid."""
 
     def read(self) -> Json | None:
-        """The arguments as an object; None when they are none."""
+        """Return the arguments as an object; None if they are not one."""
         if not self.arguments.strip():
             return {}
         try:
@@ -78,15 +78,15 @@ class ToolCall:
 
     @property
     def readable_arguments(self) -> str:
-        """The arguments as JSON that every service reads: `{}` where they are no object.
+        """Return the arguments as JSON that every service accepts: `{}` if they are not an object.
 
-        Some services read the calls of earlier answers, and refuse the whole request, and so every
-        later one of its thread, for one that is broken.
+        Some services parse the calls of earlier answers. One invalid call would make them reject
+        this request and all later ones of its thread.
         """
         arguments = self.read()
         if not arguments:
             return "{}"
-        # Half of a surrogate pair is JSON, but neither Unicode nor what every service reads.
+        # A lone surrogate is valid JSON, but invalid Unicode, and some services reject it.
         if "\\ud" in self.arguments.lower():
             return json_text.dumps(arguments).decode()
         return self.arguments
@@ -94,32 +94,32 @@ class ToolCall:
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """One message of a conversation. It never changes, so nothing that builds a prompt can."""
+    """One message of a conversation; immutable, so that building a prompt cannot change it."""
 
     role: Role
-    """Who says it."""
+    """Its author."""
 
     content: str | tuple[Json, ...] = ""
-    """Its text, or OpenAI's content parts when it has more than text."""
+    """Its text, or OpenAI's content parts if it has more than text."""
 
     calls: tuple[ToolCall, ...] = ()
-    """Of an assistant: the calls that it asks for."""
+    """Assistant messages: the requested calls."""
 
     call_id: str = ""
-    """Of a tool: the call that this answers."""
+    """Tool messages: the call that this is the result of."""
 
     name: str = ""
-    """Of a tool: its name. Of others: the author's."""
+    """Tool messages: name of the tool. Others: name of the author."""
 
     provider_state: Json = field(default_factory=dict[str, Any])
-    """What a provider wants back unchanged, by provider, such as signed thinking of Anthropic."""
+    """Data to send back unchanged, by provider, such as signed thinking of Anthropic."""
 
     notes: Json = field(default_factory=dict[str, Any])
-    """What we know of it, such as the policy of a tool's result; never sent to a model."""
+    """Our own data, such as the policy of a tool's result; never sent to a model."""
 
     @property
     def text(self) -> str:
-        """Its text, that of all parts joined."""
+        """Its text; several parts are joined."""
         if isinstance(self.content, str):
             return self.content
         return "".join(str(part["text"]) for part in self.content if "text" in part)
@@ -127,29 +127,29 @@ class Message:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenUsage:
-    """What a request cost, in tokens and money."""
+    """Tokens and cost of a request."""
 
     prompt_tokens: int = 0
     """Tokens of the request."""
 
     completion_tokens: int = 0
-    """Tokens of the answer, those of reasoning included."""
+    """Tokens of the answer, including reasoning."""
 
     cached_tokens: int = 0
-    """Those of `prompt_tokens` that the service had in its cache."""
+    """Part of `prompt_tokens` that came from the service's cache."""
 
     reasoning_tokens: int = 0
-    """Those of `completion_tokens` that were spent on reasoning."""
+    """Part of `completion_tokens` that was used for reasoning."""
 
     cost: float = 0.0
-    """In the currency of the prices that are configured, 0 without any."""
+    """In the currency of the configured prices; 0 if there are none."""
 
     is_estimate: bool = False
-    """Whether the service did not say, so that we counted."""
+    """Whether the service reported no usage, so that it was estimated."""
 
     @property
     def total_tokens(self) -> int:
-        """Both together."""
+        """Sum of both."""
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: "TokenUsage") -> "TokenUsage":
@@ -164,26 +164,26 @@ class TokenUsage:
 
 
 NO_USAGE = TokenUsage()
-"""Nothing was spent."""
+"""Usage of nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChatRequest:
-    """What a model is asked."""
+    """A request to a model."""
 
     messages: tuple[Message, ...]
     """The conversation, oldest first."""
 
     tools: tuple[Json, ...] = ()
-    """Tools that it may call, as OpenAI's `{"type": "function", "function": {…}}`. Without any,
-    the request has no member for them."""
+    """Tools that it may call, as OpenAI's `{"type": "function", "function": {…}}`. If empty, the
+    request has no `tools`."""
 
     parameters: Mapping[str, object] = field(default_factory=dict[str, object])
-    """What else is passed on, under OpenAI's names: `temperature`, `max_tokens`, `tool_choice`,
-    `response_format` and so on. An adapter leaves out what its service does not have."""
+    """Further parameters, under OpenAI's names: `temperature`, `max_tokens`, `tool_choice`,
+    `response_format` and so on. Adapters drop those that their service does not support."""
 
     purpose: Purpose = "answer"
-    """What it is for."""
+    """Its purpose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Reasoning:
-    """A piece of what the model thinks aloud."""
+    """A piece of the model's visible reasoning."""
 
     text: str
     """Never empty."""
@@ -204,12 +204,12 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class CallStart:
-    """A call begins: its name is known."""
+    """Start of a call: its name is known."""
 
     index: int
-    """Which of the calls of this answer, from 0 on."""
+    """Number of the call in this answer, from 0."""
     call_id: str
-    """Its id; made by us where the service gives none."""
+    """Its id; generated if the service sends none."""
     name: str
     """Name of the tool."""
 
@@ -219,41 +219,42 @@ class CallArguments:
     """A piece of the arguments of a call."""
 
     index: int
-    """Which call."""
+    """Number of the call."""
     text: str
     """A part of its JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallEnd:
-    """All arguments of a call have come."""
+    """End of a call: all its arguments have arrived."""
 
     index: int
-    """Which call."""
+    """Number of the call."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderState:
-    """What the provider wants back with the next request."""
+    """Data that the provider expects back with the next request."""
 
     provider: str
-    """Whose it is."""
+    """Name of the provider."""
     value: object
-    """JSON; joins the list under `Message.kept[provider]`."""
+    """JSON; appended to the list in `Message.provider_state[provider]`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The answer is over."""
+    """End of the answer."""
 
     reason: FinishReason
-    """Why; `tool_calls` whenever there are calls and no limit was hit."""
+    """The reason; `tool_calls` whenever there are calls and no limit was hit."""
 
 
 Delta: TypeAlias = (
     Text | Reasoning | CallStart | CallArguments | CallEnd | ProviderState | TokenUsage | Finish
 )
-"""A piece of an answer. `Usage` comes at most once; `Finish` is last unless the stream breaks."""
+"""A piece of an answer. `TokenUsage` comes at most once; `Finish` is last, unless the stream
+breaks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,16 +262,16 @@ class ModelReply:
     """A whole answer."""
 
     message: Message
-    """Of the assistant."""
+    """The assistant's message."""
 
     reasoning: str = ""
-    """What it thought aloud."""
+    """Its visible reasoning."""
 
     finish_reason: FinishReason | None = None
-    """Why it stopped; None: the stream ended without saying so."""
+    """Why it stopped; None: the stream ended without a reason."""
 
     usage: TokenUsage = NO_USAGE
-    """What the service said that it cost."""
+    """Usage that the service reported."""
 
 
 @runtime_checkable
@@ -279,14 +280,15 @@ class ChatModel(Protocol):
 
     Duties, checked by `toolgate.testing.contracts.llm`:
 
-    * Pieces come as the service sends them. Of each call `CallStart` is first, then its arguments
-      in order, then `CallEnd`; calls may be mixed. Broken JSON passes as it is.
-    * Text is given once, also where a service repeats all of it in its last piece.
-    * `Finish` has the service's own reason, except that calls make it `tool_calls` where a service
-      says `stop` or nothing.
-    * One request to the service for each call of `stream`: whoever asks decides about repeating.
-    * Closing the iterator, or cancelling, ends the request to the service at once.
-    * What it keeps open ends with `aclose()`.
+    * Pieces are passed on as the service sends them. Each call is a `CallStart`, then its
+        arguments in order, then a `CallEnd`; calls may be interleaved. Invalid JSON is passed on
+        unchanged.
+    * Text is passed on once, even if a service repeats all of it in its last piece.
+    * `Finish` has the service's own reason, except that calls make it `tool_calls` if a service
+        says `stop` or nothing.
+    * `stream` sends one request to the service: retries are up to the caller.
+    * Closing or cancelling the iterator ends the request to the service at once.
+    * `aclose()` closes open resources.
     """
 
     @property
@@ -295,25 +297,25 @@ class ChatModel(Protocol):
         ...
 
     def stream(self, request: ChatRequest) -> AsyncIterator[Delta]:
-        """The answer, piece by piece.
+        """Yield the answer piece by piece.
 
         Raises:
-            ModelAuthError: The key is wrong or may not.
+            ModelAuthError: The key is wrong or lacks a permission.
             ModelRateError: Too many requests; `wait_s` says how long to wait.
             ModelTimeoutError: It took too long.
-            ContextTooLongError: The conversation does not fit into the model.
-            ModelRequestError: The service refuses the request.
-            ModelUnavailableError: The service is down, broke off or answers what cannot be read.
+            ContextTooLongError: The conversation exceeds the context of the model.
+            ModelRequestError: The service rejects the request.
+            ModelUnavailableError: The service is down, disconnects or sends an invalid response.
         """
         ...
 
     async def aclose(self) -> None:
-        """End what is kept open."""
+        """Close open resources."""
         ...
 
 
 class MessageAssembler:
-    """Puts the pieces of one answer together; what has come so far can be asked at any time."""
+    """Assembles an answer from its pieces; the answer so far is available at any time."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -322,14 +324,14 @@ class MessageAssembler:
         self._arguments: dict[int, list[str]] = {}
         self._provider_state: dict[str, list[object]] = {}
         self.usage: TokenUsage | None = None
-        """What the service said; None: nothing so far."""
+        """Usage that the service reported; None: not yet."""
         self.finish: FinishReason | None = None
         """Why it stopped."""
         self.has_begun = False
-        """Whether anything came that a client may have seen."""
+        """Whether a piece has arrived that a client may have seen."""
 
     def add(self, delta: Delta) -> None:
-        """Take one piece."""
+        """Add one piece."""
         match delta:
             case Text(text):
                 self.has_begun = True
@@ -359,7 +361,7 @@ class MessageAssembler:
 
     @property
     def message(self) -> Message:
-        """The message so far."""
+        """Return the message so far."""
         calls = tuple(
             ToolCall(
                 call_id=head.call_id, name=head.name, arguments="".join(self._arguments[index])
@@ -375,7 +377,7 @@ class MessageAssembler:
 
     @property
     def reply(self) -> ModelReply:
-        """The answer so far."""
+        """Return the answer so far."""
         return ModelReply(
             message=self.message,
             reasoning="".join(self._reasons),
@@ -385,7 +387,7 @@ class MessageAssembler:
 
 
 def gather(deltas: Iterable[Delta]) -> ModelReply:
-    """The answer that pieces make."""
+    """Assemble an answer from its pieces."""
     gathering = MessageAssembler()
     for delta in deltas:
         gathering.add(delta)
@@ -393,10 +395,10 @@ def gather(deltas: Iterable[Delta]) -> ModelReply:
 
 
 async def complete(model: ChatModel, request: ChatRequest) -> ModelReply:
-    """The whole answer at once.
+    """Request an answer and return it as a whole.
 
     Raises:
-        ModelError: As `ChatModel.stream`.
+        ModelError: See `ChatModel.stream`.
     """
     gathering = MessageAssembler()
     stream = cast("Any", model.stream(request))
@@ -419,11 +421,11 @@ _ROLES: Mapping[str, Role] = {
 
 
 def message_json(message: Message, *, as_said: bool = False) -> Json:
-    """A message as OpenAI writes it; `kept` and `notes` stay here.
+    """Return a message as OpenAI's JSON, without `provider_state` and `notes`.
 
     Args:
         message: The message.
-        as_said: Whether arguments stay as the model wrote them, even if they are broken.
+        as_said: Whether arguments stay as the model wrote them, even if they are invalid.
     """
     body: Json = {"role": message.role}
     content: object = message.content if isinstance(message.content, str) else list(message.content)
@@ -450,14 +452,14 @@ def message_json(message: Message, *, as_said: bool = False) -> Json:
 
 
 def message_from(value: object, at: str) -> Message:
-    """The message that OpenAI's JSON is; calls without id or name are left out.
+    """Parse a message in OpenAI's JSON; calls without id or name are left out.
 
     Args:
-        value: What came.
-        at: Where it stands, for the error: `messages[3]`.
+        value: The JSON.
+        at: Its position, for errors: `messages[3]`.
 
     Raises:
-        ArgumentError: It is no message.
+        ArgumentError: It is not a message.
     """
     body = json_object(value)
     role = body.get("role")
@@ -508,9 +510,9 @@ def _call(value: object) -> ToolCall | None:
 
 
 def messages_from(value: Sequence[object]) -> tuple[Message, ...]:
-    """The messages of a request.
+    """Parse the messages of a request.
 
     Raises:
-        ArgumentError: One is none.
+        ArgumentError: One of them is not a message.
     """
     return tuple(message_from(item, f"messages[{at}]") for at, item in enumerate(value))

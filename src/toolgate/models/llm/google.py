@@ -1,4 +1,4 @@
-"""Google's own API for Gemini, through the official library: signatures of thoughts are kept.
+"""Google's own API for Gemini, through the official library: with thought signatures.
 
 https://ai.google.dev/api/generate-content
 """
@@ -58,25 +58,25 @@ _DATA_URL = re.compile(r"data:(image/[a-z+.-]+);base64,(.+)", re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Table `[models.NAME.options]`, beside `model`, `url` and `key` of the model itself."""
+    """Table `[models.NAME.options]`, with `model`, `url` and `key` from the model's table."""
 
     model: str = "gemini-2.5-flash"
-    """What the service calls it."""
+    """Name of the model at the service."""
 
     url: str = "https://generativelanguage.googleapis.com"
-    """Address of the service."""
+    """URL of the service."""
 
     key: str = field(default="", repr=False)
-    """Its key."""
+    """API key."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Further headers of each request."""
+    """Additional headers of each request."""
 
     thinking_tokens: int = -1
-    """Tokens that it may think, -1 to 1,000,000; -1: as it likes."""
+    """Token budget for thinking, -1 to 1,000,000; -1: the model decides."""
 
     connect_s: float = 10.0
-    """Seconds for making a connection; 0.1 to 300."""
+    """Seconds to connect; 0.1 to 300."""
 
     def __post_init__(self) -> None:
         check_url(self.url)
@@ -85,12 +85,12 @@ class Options:
 
 
 def build(options: Options) -> "GoogleModel":
-    """The model; nothing is sent before the first request."""
+    """Create the model; nothing is sent before the first request."""
     return GoogleModel(options)
 
 
 _ANSWERED: ContextVar[list[httpx.Response]] = ContextVar("answered")
-"""Where the response of the request of this task is noted."""
+"""Collects the HTTP responses of the current task's request."""
 
 
 async def _note_answer(response: httpx.Response) -> None:
@@ -111,7 +111,7 @@ class GoogleModel:
         return f"google:{self._options.model}"
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Delta]:
-        """The answer, piece by piece."""
+        """Yield the pieces of the answer."""
         answered: list[httpx.Response] = []
         _ANSWERED.set(answered)
         try:
@@ -125,7 +125,8 @@ class GoogleModel:
                     for delta in reading.read(chunk):
                         yield delta
             finally:
-                # The library leaves its response open when nobody reads on (google-genai 3.4.0).
+                # The library leaves its response open if it is not read to the end (google-genai
+                # 3.4.0).
                 with anyio.CancelScope(shield=True):
                     for response in answered:
                         await response.aclose()
@@ -149,7 +150,7 @@ class GoogleModel:
     def _opened(self) -> Any:
         if self._client is None:
             options = self._options
-            # Its own client would be shared with a library that ends it when it likes.
+            # A client of our own, since the library closes its own whenever it likes.
             self._http = httpx.AsyncClient(
                 timeout=httpx.Timeout(None, connect=options.connect_s),
                 event_hooks={"response": [_note_answer]},
@@ -193,7 +194,7 @@ class GoogleModel:
         return contents, types.GenerateContentConfig.model_validate(config)
 
     def _translated(self, error: errors.APIError) -> ModelError:
-        """The error in our words."""
+        """Return the error as a `ModelError`."""
         raised = cast("Any", error)
         key, details = self._options.key, cast("object", raised.details)
         reason = error_of(details, said_by(str(error.message or error), key), key)
@@ -205,7 +206,7 @@ class GoogleModel:
 
 
 class _GoogleStream:
-    """Reads the chunks of one answer."""
+    """Parses the chunks of one response."""
 
     def __init__(self) -> None:
         self._calls = 0
@@ -214,11 +215,11 @@ class _GoogleStream:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the service said why the answer ended."""
+        """Whether the service sent the reason why the answer ended."""
         return self._reason is not None
 
     def read(self, chunk: Any) -> Iterator[Delta]:
-        """The pieces of one chunk."""
+        """Yield the pieces of one chunk."""
         if chunk.usage_metadata is not None:
             self._usage = _usage(chunk.usage_metadata)
         candidates = cast("list[Any]", chunk.candidates or [])
@@ -249,7 +250,7 @@ class _GoogleStream:
             yield Reasoning(part.text) if part.thought else Text(part.text)
 
     def ended(self) -> Iterator[Delta]:
-        """What is said once the stream is over."""
+        """Yield the last pieces, when the stream has ended."""
         if self._usage is not None:
             yield self._usage
         if self._reason in _FILTERED:
@@ -271,7 +272,7 @@ def _usage(metadata: Any) -> TokenUsage:
 
 
 def _contents(messages: Sequence[Message]) -> tuple[str, list[Any]]:
-    """System text and contents; what follows of the same role is one content."""
+    """Return system text and contents; consecutive messages of one role are merged."""
     system = "\n\n".join(
         message.text for message in messages if message.role == "system" and message.text
     )

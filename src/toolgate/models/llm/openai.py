@@ -1,9 +1,8 @@
-"""OpenAI, and every service that speaks like it, through the official library.
+"""OpenAI and compatible services, through the official library.
 
-vLLM, Ollama, llama.cpp, OpenRouter, Azure, a LiteLLM proxy: another `url`. Requests are sent by the
-library, with its errors, and are never repeated by it; the pieces of answers are read here, since
-services differ more than its types allow.
-https://platform.openai.com/docs/api-reference/chat
+vLLM, Ollama, llama.cpp, OpenRouter, Azure or a LiteLLM proxy need only another `url`. The
+library sends requests and raises errors, but never retries; responses are parsed here, because
+services differ more than its types allow. https://platform.openai.com/docs/api-reference/chat
 """
 
 import json
@@ -49,10 +48,10 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["OpenAIModel", "Options", "build"]
 
 _REPEATED_CHARS = 8
-"""Text that is at least so long and comes whole once more in the last piece is a repetition."""
+"""Shortest text that counts as a repetition if the last piece contains all of it again."""
 
 _REST_S = 0.1
-"""Seconds that are waited for the end of an answer that is said to be over."""
+"""Seconds to wait for the end of a response after its last event."""
 
 _REASONS: Mapping[object, FinishReason] = {
     "stop": "stop",
@@ -65,31 +64,32 @@ _REASONS: Mapping[object, FinishReason] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """Table `[models.NAME.options]`, beside `model`, `url` and `key` of the model itself."""
+    """Table `[models.NAME.options]`, with `model`, `url` and `key` from the model's table."""
 
     model: str = "gpt-4.1-mini"
-    """What the service calls it."""
+    """Name of the model at the service."""
 
     url: str = "https://api.openai.com/v1"
-    """Address of the service, to which `/chat/completions` is added."""
+    """URL of the service, to which `/chat/completions` is added."""
 
     key: str = field(default="", repr=False)
-    """Its key."""
+    """API key."""
 
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    """Further headers of each request, such as `api-key` for Azure."""
+    """Additional headers of each request, such as `api-key` for Azure."""
 
     query: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Further parameters of the address, such as `api-version`."""
+    """Additional query parameters, such as `api-version`."""
 
     body: Mapping[str, object] = field(default_factory=dict[str, object])
-    """Further members of each request, below those of the client: `{ temperature = 0.2 }`."""
+    """Additional members of each request, such as `{ temperature = 0.2 }`; the client's take
+    precedence."""
 
     usage: bool = True
-    """Whether to ask for the tokens that were used; a few services refuse the question."""
+    """Whether to request the number of tokens used; a few services reject that."""
 
     connect_s: float = 10.0
-    """Seconds for making a connection; 0.1 to 300."""
+    """Seconds to connect; 0.1 to 300."""
 
     def __post_init__(self) -> None:
         check_url(self.url)
@@ -97,7 +97,7 @@ class Options:
 
 
 def build(options: Options) -> "OpenAIModel":
-    """The model; nothing is sent before the first request."""
+    """Create the model; nothing is sent before the first request."""
     return OpenAIModel(options)
 
 
@@ -114,7 +114,7 @@ class OpenAIModel:
         return f"openai:{self._options.model}"
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Delta]:
-        """The answer, piece by piece."""
+        """Yield the pieces of the answer."""
         try:
             answer = await self._opened().post(
                 "/chat/completions",
@@ -138,7 +138,7 @@ class OpenAIModel:
         except httpx2.HTTPError as error:
             raise unreached(self.identity) from error
         except (ValueError, TypeError, AttributeError, KeyError) as error:
-            # What is no JSON, or JSON that nobody writes.
+            # Invalid JSON, or valid JSON that no service should send.
             raise unreadable(self.identity) from error
 
     async def aclose(self) -> None:
@@ -158,7 +158,7 @@ class OpenAIModel:
                 base_url=options.url,
                 timeout=openai.Timeout(None, connect=options.connect_s),
                 max_retries=0,  # they are ours: budgeted, seen, never after the first piece
-                # Followed to another host, a redirect would take our headers along.
+                # A redirect to another host would receive our headers.
                 http_client=openai.DefaultAsyncHttpxClient(
                     follow_redirects=False, transport=Transport(connect_s=options.connect_s)
                 ),
@@ -168,7 +168,8 @@ class OpenAIModel:
                 },
                 default_query=dict(options.query) or None,
             )
-            # Given, so that no variable of the environment is read; sent only if configured.
+            # Always passed, so that the library reads no environment variable; sent only if
+            # configured.
             client.organization = client.project = None
             self._client = client
         return self._client
@@ -186,16 +187,16 @@ class OpenAIModel:
         if request.tools:
             body["tools"] = list(request.tools)
         else:
-            # Some services force JSON, others refuse, where it is there and empty.
+            # If it is present and empty, some services force JSON and others reject the request.
             for name in ("tools", "tool_choice", "parallel_tool_calls"):
                 body.pop(name, None)
         return body
 
     def _chunk(self, data: bytes) -> Json:
-        """A chunk of an answer.
+        """Parse a chunk of a response.
 
         Raises:
-            ModelError: It says that the service failed.
+            ModelError: It reports a failure of the service.
         """
         chunk = json_object(json.loads(data))  # a chunk may hold NaN, which nobody reads
         if chunk.get("error"):
@@ -204,7 +205,7 @@ class OpenAIModel:
         return chunk
 
     def _translated(self, error: openai.OpenAIError) -> ModelError:
-        """The error in our words."""
+        """Return the error as a `ModelError`."""
         key = self._options.key
         if isinstance(error, openai.APITimeoutError):
             return late(self.identity)
@@ -223,7 +224,7 @@ class OpenAIModel:
 
 
 async def _events(answer: httpx2.Response) -> AsyncGenerator[bytes]:
-    """The data of each event, until the one that says it is over.
+    """Yield the data of each event, up to the one that marks the end.
 
     https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream
     """
@@ -237,7 +238,7 @@ async def _events(answer: httpx2.Response) -> AsyncGenerator[bytes]:
             elif not line and data:
                 whole, data = b"\n".join(data), []
                 if whole.startswith(b"[DONE]"):
-                    # Read to its end, an answer leaves its connection for the next one.
+                    # Reading to the end makes the connection reusable.
                     with anyio.move_on_after(_REST_S), suppress(httpx2.HTTPError):
                         async for _ in pieces:
                             pass
@@ -251,7 +252,7 @@ async def _events(answer: httpx2.Response) -> AsyncGenerator[bytes]:
 
 @dataclass
 class _PartialCall:
-    """A call as far as it came."""
+    """The part of a call that has arrived."""
 
     index: int
     call_id: str = ""
@@ -261,7 +262,7 @@ class _PartialCall:
 
 
 class _OpenAIStream:
-    """Reads the chunks of one answer, whatever their service makes of OpenAI's form."""
+    """Parses the chunks of one response, tolerating deviations from OpenAI's format."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
@@ -271,7 +272,7 @@ class _OpenAIStream:
         self._has_finished = False
 
     def read(self, body: Json) -> Iterator[Delta]:
-        """The pieces of one chunk."""
+        """Yield the pieces of one chunk."""
         if (usage := _usage_of(body.get("usage"))) is not None:
             self._usage = usage
         choices = json_array(body.get("choices"))
@@ -294,10 +295,10 @@ class _OpenAIStream:
             self._reason = _REASONS.get(reason, "stop")
 
     def ended(self) -> Iterator[Delta]:
-        """What is said once the stream is over.
+        """Yield the last pieces, when the stream has ended.
 
         Raises:
-            ValueError: Nothing came at all.
+            ValueError: The response was empty.
         """
         calls = [call for call in self._calls.values() if call.name]
         for call in calls:
@@ -316,7 +317,7 @@ class _OpenAIStream:
             raise ValueError("a stream without anything in it")
 
     def _new(self, content: str, *, is_last: bool) -> str:
-        """What of a text is new: some services repeat the whole in their last piece."""
+        """Return the new part of a text: some services repeat the whole in their last piece."""
         before = "".join(self._texts)
         if is_last and len(before) >= _REPEATED_CHARS and content.startswith(before):
             return content[len(before) :]
@@ -332,12 +333,12 @@ class _OpenAIStream:
         arguments: object = function.get("arguments")
         if isinstance(arguments, str):
             call.waiting += arguments
-        # The id may come after the name: the call begins once both are there, or when it is over.
+        # The id may come after the name: the call starts when both are known, or when it ends.
         if call.is_open or (call.name and call.call_id):
             yield from self._begin(call)
 
     def _call_of(self, piece: Json, index: int) -> _PartialCall:
-        """The call that a piece belongs to: by its index, else by its id, else the last one."""
+        """Return the call that a piece belongs to: by index, else by id, else the last one."""
         key: object = piece.get("index")
         if not isinstance(key, int):
             key = piece.get("id") or (next(reversed(self._calls)) if self._calls else index)

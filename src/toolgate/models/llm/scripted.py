@@ -1,8 +1,8 @@
-"""A model that says what a list says: for demonstrations and tests, without a service.
+"""A model with scripted answers, for demonstrations and tests without a service.
 
-Each step has `say` (its text), `call` (a tool and arguments), and conditions: `user`, a part of the
-last message of the user, `after`, the name of the tool whose result came last, and `offers`, a tool
-that must be offered. The first step that fits answers.
+Each step has `say` (its text), `call` (a tool and arguments), and conditions: `user`, a part of
+the last user message, `after`, the name of the tool that returned the last result, and `offers`,
+a tool that must be offered. The first matching step answers.
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -30,7 +30,7 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["Options", "ScriptedModel", "build"]
 
 _PIECE = 24
-"""Characters of a streamed part; chosen: several parts for a short answer."""
+"""Characters of a streamed piece: several pieces for a short answer (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,21 +38,21 @@ class Options:
     """Table `[models.NAME.options]`."""
 
     model: str = "scripted"
-    """A name for it."""
+    """Its name."""
 
     steps: Sequence[Any] = field(default_factory=list[Any])
-    """What it says: `{ user = "weather", call = { name = "weather__forecast", arguments = {} } }`,
-    `{ after = "weather__forecast", say = "It says: {result}" }`. In `say`, `{result}` is the last
-    result and `{user}` the last message of the user."""
+    """Its answers: `{ user = "weather", call = { name = "weather__forecast", arguments = {} }
+    }`, `{ after = "weather__forecast", say = "It says: {result}" }`. In `say`, `{result}` is the
+    last result and `{user}` the last user message."""
 
 
 def build(options: Options) -> "ScriptedModel":
-    """The model."""
+    """Create the model."""
     return ScriptedModel(options)
 
 
 class ScriptedModel:
-    """A list of answers."""
+    """A model that answers from a list."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -63,7 +63,7 @@ class ScriptedModel:
         return f"scripted:{self._options.model}"
 
     async def stream(self, request: ChatRequest) -> AsyncGenerator[Delta]:
-        """The answer of the first step that fits."""
+        """Yield the answer of the first matching step."""
         step = self._step(request)
         user, _, result = _last(request)
         text = str(step.get("say", "")).replace("{result}", result).replace("{user}", user)
@@ -85,7 +85,7 @@ class ScriptedModel:
         yield Finish("tool_calls" if calls else "stop")
 
     async def aclose(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resources are open."""
 
     def _step(self, request: ChatRequest) -> Json:
         user, after, _ = _last(request)
@@ -105,7 +105,7 @@ class ScriptedModel:
 
 
 def _last(request: ChatRequest) -> tuple[str, str, str]:
-    """Last message of the user, and name and text of the result that came after it."""
+    """Return the last user message, and tool name and text of the result after it."""
     user, after, result = "", "", ""
     names: dict[str, str] = {}
     for message in request.messages:

@@ -1,4 +1,4 @@
-"""Rerankers: put passages in the order in which they answer a question. One file per reranker."""
+"""Rerankers sort passages by how well they answer a question. One file per reranker."""
 
 from toolgate.models.rerankers.base import CandidatePassage, Reranker, reranked
 

@@ -19,10 +19,10 @@ class CandidatePassage:
     """The headings above it: `Setup > Sign in`."""
 
     similarity: float | None = None
-    """Similarity of its vector, if the search compared the vectors of all passages in one way."""
+    """Cosine to the question; None unless the search computed it the same way for all passages."""
 
     words: float | None = None
-    """BM25 score of its words, as far as the search looked at words."""
+    """BM25 score; None if the search did not use words."""
 
     @property
     def full_text(self) -> str:
@@ -32,26 +32,27 @@ class CandidatePassage:
 
 @runtime_checkable
 class Reranker(Protocol):
-    """Says how well passages answer a question.
+    """Scores how well passages answer a question.
 
     Duties, checked by `toolgate.testing.contracts.reranker`:
 
-    * One finite number for each candidate, in their order; higher is better. Numbers of different
-      questions are not compared.
-    * A number belongs to its candidate, wherever that stands in the list.
-    * Any string is a question or a passage, of any length and script; what is too long is cut.
-    * Computing never holds up the event loop: it goes to a thread.
-    * What it keeps open, such as connections, ends with `aclose()`, which it need not have.
+    * One finite score for each candidate, in their order; higher is better. Scores for different
+        questions are not compared.
+    * A score depends on its candidate, not on its position in the list.
+    * Any string is a valid question or passage, of any length and script; texts that are too
+        long are cut.
+    * Computing never blocks the event loop: it runs in a thread.
+    * The optional method `aclose()` closes resources such as connections.
     """
 
     async def scores(
         self, question: str, candidates: Sequence[CandidatePassage]
     ) -> Sequence[float]:
-        """How well each candidate answers the question.
+        """Return how well each candidate answers the question.
 
         Raises:
-            RerankerError: The model cannot be read, or the service behind it failed. The order of
-                the search stays.
+            RerankerError: The model cannot be read, or its service failed. The order of the
+                search is used.
         """
         ...
 
@@ -59,11 +60,11 @@ class Reranker(Protocol):
 async def reranked(
     reranker: Reranker, question: str, candidates: Sequence[CandidatePassage]
 ) -> list[float]:
-    """Scores of candidates, checked: a reranker may be anybody's.
+    """Return validated scores, since a reranker may be a third-party plugin.
 
     Raises:
-        RerankerError: As `Reranker.scores`.
-        ValueError: They are not what was promised.
+        RerankerError: See `Reranker.scores`.
+        ValueError: The scores violate the contract.
     """
     if not candidates:
         return []

@@ -1,9 +1,9 @@
 """The reranker `bundled`: words, meaning, the best two sentences and the most similar subwords.
 
-Needs no model but the embedder in the package. Four parts are added up, each brought to the same
-scale by its mean and deviation over the candidates of a question: words (BM25), the similarity of
-the passage's vector, that of its most similar two sentences, and how well its subwords cover those
-of the question.
+Needs no model but the embedder in the package. A score is the weighted sum of four parts, each
+standardized by its mean and deviation over the candidates of a question: words (BM25), the
+similarity of the passage's vector, that of its most similar two sentences, and how well its
+subwords cover those of the question.
 """
 
 import re
@@ -26,18 +26,19 @@ _MOST_SENTENCES: Final = 60
 """Sentences of a passage that are compared; a passage of 300 tokens has about ten."""
 
 _MOST_READ: Final = 30
-"""Candidates whose sentences are compared, the best by words and vector; the others count as their
-worst: reading all costs twice the time."""
+"""Candidates whose sentences are compared: the best by words and vector; the others get the
+lowest of their values, since comparing all takes twice as long."""
 
 _WORDS: Final = 0.3
 """Weight of shared words."""
 _PASSAGE: Final = 0.4
-"""Weight of the whole passage."""
+"""Weight of the similarity of the whole passage."""
 _SENTENCES: Final = 1.1
 """Weight of the best sentences."""
 _SUBWORDS: Final = 0.8
-"""Weight of the nearest subwords. All four are the middle of what was best in a random search on
-two of the collections of `benchmarks.document_questions`; the other three were not looked at."""
+"""Weight of the most similar subwords. All four are the median of the best values in a random
+search on two of the collections of `benchmarks.document_questions`; the other three were held
+out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class Options:
 
 
 def build(options: Options) -> "BundledReranker":  # noqa: ARG001 - every reranker is built like this
-    """The reranker with the embedder in the package."""
+    """Create the reranker with the embedder in the package."""
     return BundledReranker()
 
 
@@ -59,7 +60,7 @@ class BundledReranker:
     async def scores(
         self, question: str, candidates: Sequence[CandidatePassage]
     ) -> Sequence[float]:
-        """A sum of four parts for each candidate.
+        """Return the weighted sum of four parts for each candidate.
 
         Raises:
             RerankerError: The bundled model does not work.
@@ -84,7 +85,7 @@ class BundledReranker:
     async def _similarities(
         self, question: str, candidates: Sequence[CandidatePassage]
     ) -> NDArray[np.floating]:
-        """Similarities as the search measured them; computed here where one is missing."""
+        """Return the similarities that the search computed; computes them if one is missing."""
         known = [
             candidate.similarity for candidate in candidates if candidate.similarity is not None
         ]
@@ -96,14 +97,14 @@ class BundledReranker:
 
 
 def _parts_of(candidate: CandidatePassage) -> list[str]:
-    """The last heading of a candidate and its sentences."""
+    """Return the last heading of a candidate and its sentences."""
     sentences = _SENTENCE_END.split(candidate.text, maxsplit=_MOST_SENTENCES)
     heading = candidate.heading.rpartition(" > ")[2]
     return [heading, *(" ".join(text.split()) for text in sentences if text.strip())]
 
 
 def _standardized(values: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Values with mean 0 and deviation 1; all 0 where they do not differ."""
+    """Return the values with mean 0 and deviation 1; all 0 if they are equal."""
     centred = values.astype(np.float64) - float(values.mean())
     deviation = float(centred.std())
     return centred / deviation if deviation > 1e-9 else np.zeros_like(centred)

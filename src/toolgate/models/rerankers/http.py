@@ -1,4 +1,4 @@
-"""The reranker `http`: any service that answers `POST …/rerank` as Cohere's and Jina's do.
+"""The reranker `http`: any service that answers `POST …/rerank` like Cohere and Jina.
 
 vLLM, llama.cpp's server and LiteLLM do so too. Questions and passages leave this machine.
 """
@@ -24,16 +24,16 @@ class Options:
     """Settings of the reranker `http`."""
 
     url: str
-    """Address of the service, to which `/rerank` is added."""
+    """URL of the service, to which `/rerank` is added."""
 
     model: str = ""
-    """What the service calls the model; empty: it has one."""
+    """Name of the model at the service; empty: the service has only one."""
 
     key: str = ""
     """Bearer token; write `${env:RERANK_KEY}` and not the token itself."""
 
     longest: int = 8_000
-    """Characters of a passage that are sent; 1 to 1,000,000."""
+    """Characters after which a passage is cut; 1 to 1,000,000."""
 
     timeout_s: float = 10.0
     """Seconds for a request; 0.1 to 600."""
@@ -49,7 +49,7 @@ class Options:
 
 
 def build(options: Options) -> "HttpReranker":
-    """The reranker for these options; nothing is sent before the first question."""
+    """Create the reranker; nothing is sent before the first question."""
     return HttpReranker(options)
 
 
@@ -64,10 +64,10 @@ class HttpReranker:
     async def scores(
         self, question: str, candidates: Sequence[CandidatePassage]
     ) -> Sequence[float]:
-        """What the service says.
+        """Return the scores that the service computes.
 
         Raises:
-            RerankerError: The service did not answer, refused, or answered with something else.
+            RerankerError: The service did not answer, refused, or sent an invalid response.
         """
         if not candidates:
             return []
@@ -110,7 +110,7 @@ class HttpReranker:
         return self._session
 
     def _read(self, answer: object, count: int) -> list[float]:
-        """`results` with `index` and `relevance_score`, in any order."""
+        """Read `results` with `index` and `relevance_score`, in any order."""
         scores: dict[int, float] = {}
         for row in map(json_object, json_array(json_object(answer).get("results"))):
             index, score = row.get("index"), row.get("relevance_score")

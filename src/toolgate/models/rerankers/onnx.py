@@ -1,7 +1,8 @@
-"""The reranker `onnx`: a cross-encoder, computed on this machine; nothing is downloaded.
+"""The reranker `onnx`: a cross-encoder that runs on this machine; nothing is downloaded.
 
-The folder has `model.onnx` and `tokenizer.json`, as cross-encoders are published: the model reads
-question and passage together and gives one number, or two of which the second says yes.
+The folder contains `model.onnx` and `tokenizer.json`, as cross-encoders are published: the model
+reads question and passage together and returns one number, or two, the second of which means
+yes.
 """
 
 import threading
@@ -25,7 +26,7 @@ __all__ = ["OnnxReranker", "Options", "build"]
 _MODEL = "model.onnx"
 _TOKENIZER = "tokenizer.json"
 _CHARS_PER_TOKEN = 24
-"""Characters that a token may have; what is beyond this many for each token is not looked at."""
+"""Most characters per token; text beyond this many times the number of tokens is not read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +37,13 @@ class Options:
     """Folder with `model.onnx` and `tokenizer.json`."""
 
     max_length: int = 512
-    """Tokens of question and passage together that count; 16 to 8,192."""
+    """Tokens of question and passage together after which they are cut; 16 to 8,192."""
 
     batch: int = 8
-    """Passages that are computed at once; 1 to 256."""
+    """Passages in a batch; 1 to 256."""
 
     threads: int = 1
-    """Processor cores that one computation uses; 1 to 64."""
+    """CPU cores for a computation; 1 to 64."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -56,12 +57,12 @@ class Options:
 
 
 def build(options: Options) -> "OnnxReranker":
-    """The reranker for these options; the files are read when the first question comes."""
+    """Create the reranker, which reads the files when it gets its first question."""
     return OnnxReranker(options)
 
 
 class OnnxReranker:
-    """Scores of a cross-encoder, which is read once."""
+    """Scores of a cross-encoder, which is loaded once."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -71,10 +72,10 @@ class OnnxReranker:
     async def scores(
         self, question: str, candidates: Sequence[CandidatePassage]
     ) -> Sequence[float]:
-        """What the model says to question and passage, read together.
+        """Return the model's scores for question and passages, read together.
 
         Raises:
-            RerankerError: A file is missing, cut off or damaged, or the model does not work.
+            RerankerError: A file is missing, truncated or damaged, or the model fails.
         """
         if not candidates:
             return []
@@ -89,7 +90,7 @@ class OnnxReranker:
 
 
 class _CrossEncoder:
-    """A model with its tokenizer, ready to compute."""
+    """A loaded model with its tokenizer."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -118,7 +119,7 @@ class _CrossEncoder:
             raise self._failed(f"it takes {', '.join(self._inputs)}")
 
     def scores(self, question: str, texts: Sequence[str]) -> list[float]:
-        """One number for each text. Those of like length go together: what is padded costs."""
+        """Return one score per text; texts of similar length are batched, to save padding."""
         encoded = [self._encoded(question, text) for text in texts]
         order = sorted(range(len(texts)), key=lambda number: len(encoded[number][0]))
         scores = np.zeros(len(texts), np.float64)

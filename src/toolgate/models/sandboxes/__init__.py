@@ -1,4 +1,4 @@
-"""Sandboxes: run programs of models, and stop at each call that they make. One file per sandbox."""
+"""Sandboxes run programs of models and pause at each call that they make. One file per sandbox."""
 
 from toolgate.models.sandboxes.base import (
     CallFailure,

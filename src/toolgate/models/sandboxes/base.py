@@ -1,9 +1,9 @@
 """The contract of a sandbox.
 
-A sandbox runs Python that a model wrote. The program has no files, no network, no environment and
-no libraries of this machine: all it can do is compute, and call the functions of its modules. Each
-call stops it and is answered from outside, at once or later; a program that waits for answers can
-be written to bytes, and goes on in another process.
+A sandbox runs Python that a model wrote. The program has no access to files, network,
+environment and libraries of this machine: it can only compute, and call the functions of its
+modules. Each call pauses the program and is answered from outside, immediately or later; a
+program that waits for answers can be serialized and continued in another process.
 """
 
 from collections.abc import Mapping
@@ -30,24 +30,24 @@ __all__ = [
 ]
 
 _MAX_DEPTH = 100
-"""Nesting of values that go in or out (chosen); what is deeper becomes text."""
+"""Nesting of values that are passed in or out (chosen); deeper values become text."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramLimits:
-    """What a program may use. Beyond any of these it ends with a `ProgramError`."""
+    """Limits of a program. If it exceeds one, it ends with a `ProgramError`."""
 
     run_s: float = 5.0
-    """Seconds that it computes, without the time that its calls take."""
+    """Seconds of computing, without the time of its calls."""
 
     memory_mb: int = 64
-    """Megabytes of its values."""
+    """Megabytes of memory."""
 
     output_chars: int = 20_000
-    """Characters that it prints, as UTF-8 bytes."""
+    """Length of its output, in UTF-8 bytes."""
 
     steps: int = 1_000
-    """Times that it stops: calls, names that are looked up, waits."""
+    """Number of pauses: calls, name lookups, waits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +58,13 @@ class HostFunction:
     """A Python identifier."""
 
     parameters: str = "**arguments: Any"
-    """As in a declaration, such as `owner: str, labels: list[str] = ...`."""
+    """Parameters as in a declaration, such as `owner: str, labels: list[str] = ...`."""
 
     returns: str = "Any"
-    """Type of what it gives once it is awaited."""
+    """Type of the awaited result."""
 
     types: str = ""
-    """Declarations of the classes that these two name."""
+    """Declarations of the classes that parameters and result use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,12 +75,12 @@ class HostModule:
     """A Python identifier."""
 
     functions: tuple[HostFunction, ...]
-    """What it has."""
+    """Its functions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """A program that has not begun."""
+    """A program that has not started."""
 
     code: str
     """Its source."""
@@ -95,15 +95,15 @@ class Program:
     """Functions without a module."""
 
     limits: ProgramLimits = ProgramLimits()
-    """What it may use."""
+    """Its limits."""
 
     is_checked: bool = True
-    """Whether its types are checked before it begins."""
+    """Whether types are checked before it starts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostCall:
-    """The program calls a function; `Execution.proceed` lets it go on until it needs the answer."""
+    """A call of a function; `Execution.proceed` continues the program until it needs the result."""
 
     call_id: int
     """Number of the call within its program."""
@@ -115,15 +115,15 @@ class HostCall:
     """Positional arguments as JSON values."""
 
     kwargs: Json
-    """Named arguments as JSON values."""
+    """Keyword arguments as JSON values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PendingCalls:
-    """The program waits for answers, and stands still until `Execution.settle`."""
+    """The program waits for results; `Execution.settle` continues it."""
 
     call_ids: tuple[int, ...]
-    """The calls that it waits for, in the order of their start; one answer lets it go on."""
+    """Calls that it waits for, oldest first; one result continues it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,12 +135,12 @@ class Completed:
 
 
 Step: TypeAlias = HostCall | PendingCalls | Completed
-"""Where a program stands."""
+"""State of a paused program."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CallValue:
-    """What a call gives."""
+    """Result of a call."""
 
     value: Any
     """A JSON value."""
@@ -154,32 +154,32 @@ class CallFailure:
     """Name of the exception."""
 
     message: str
-    """What it says."""
+    """Its message."""
 
 
 class Execution(Protocol):
-    """A program that has begun. Its methods raise `ProgramError` where the program fails."""
+    """A started program. Its methods raise `ProgramError` if the program fails."""
 
     @property
     def step(self) -> Step:
-        """Where it stands."""
+        """Its current state."""
         ...
 
     @property
     def output(self) -> str:
-        """What it printed since it began, or since it was restored."""
+        """What it has printed since it was started or restored."""
         ...
 
     async def proceed(self) -> Step:
-        """Go on from a `HostCall`, whose answer comes later."""
+        """Continue after a `HostCall`, whose result comes later."""
         ...
 
     async def settle(self, answers: Mapping[int, CallValue | CallFailure]) -> Step:
-        """Answer calls that it waits for, by `call_id`."""
+        """Pass results of calls that it waits for, by `call_id`, and continue."""
         ...
 
     async def snapshot(self) -> bytes:
-        """The program as it waits for answers, for `Sandbox.restore`; it goes on as before."""
+        """Serialize the waiting program for `Sandbox.restore`; the program can go on."""
         ...
 
 
@@ -188,30 +188,30 @@ class Sandbox(Protocol):
     """Runs programs in processes that can be killed."""
 
     def start(self, program: Program) -> AbstractAsyncContextManager[Execution]:
-        """A program at its first step. Leaving the block ends it, wherever it stands.
+        """Start a program and run it to its first step. Leaving the block ends it.
 
         Raises:
-            ProgramError: It cannot be parsed, its types do not fit, or it failed before any call.
+            ProgramError: It cannot be parsed, its types are wrong, or it failed before any call.
         """
         ...
 
     def restore(self, snapshot: bytes) -> AbstractAsyncContextManager[Execution]:
-        """A program where `Execution.snapshot` left it, with the limits that it had.
+        """Restore a program from `Execution.snapshot`, with its limits.
 
-        WARNING: a snapshot is believed; only what this gateway wrote and signed may come here.
+        WARNING: a snapshot is trusted; pass only snapshots that this gateway wrote and signed.
 
         Raises:
-            ProgramError: The bytes are no snapshot, or one of another version.
+            ProgramError: The bytes are not a snapshot, or one of another version.
         """
         ...
 
     async def aclose(self) -> None:
-        """End the processes; may be called twice."""
+        """Stop the processes; may be called twice."""
         ...
 
 
 def json_value(value: object, depth: int = 0) -> Any:
-    """A value of Python as JSON: tuples and sets become arrays, what JSON lacks becomes text."""
+    """Convert to JSON: tuples and sets become arrays, types that JSON lacks become text."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):

@@ -1,7 +1,7 @@
-"""The sandbox `pydantic-monty`: an interpreter for a part of Python, in processes of its own.
+"""The sandbox `pydantic-monty`: an interpreter for a subset of Python, in separate processes.
 
-https://github.com/pydantic/monty. The interpreter is not CPython: there are no frames, modules or
-objects of this process to reach. It needs the extra `programs` (42 MB).
+https://github.com/pydantic/monty. The interpreter is not CPython: programs cannot reach frames,
+modules or objects of this process. It needs the extra `programs` (42 MB).
 """
 
 import asyncio
@@ -59,14 +59,14 @@ __all__ = ["MontySandbox", "Options", "build"]
 ResultT = TypeVar("ResultT")
 
 _Work: TypeAlias = tuple[Callable[[], object], asyncio.AbstractEventLoop, "asyncio.Future[Any]"]
-"""What a thread does, and who waits for it."""
+"""Work for a thread, and the future that waits for it in an event loop."""
 
 _TURN_S = 90.0
-"""Seconds until a process is killed that does not keep its own limits; above the highest `run_s`,
-with time to check types (chosen)."""
+"""Seconds after which a process that ignores its own limits is killed; more than the highest
+`run_s`, with time to check types (chosen)."""
 
 _REMEMBERED = 1_000
-"""Programs whose types were found to fit that need no check when they come again (chosen)."""
+"""Cached programs with correct types, which are not checked again (chosen)."""
 
 _PROGRAMS_PER_PROCESS = 200
 """Programs after which a process is replaced (chosen)."""
@@ -79,16 +79,16 @@ from typing import Any as Any, Literal as Literal, Optional as Optional
 from asyncio import gather as gather
 """
 _ANNOTATIONS = ("Any", "Literal", "Optional")
-"""What programs write annotations with, without an import."""
+"""Names for annotations that programs use without an import."""
 
 _UNKNOWN_PARAMETER = re.compile(
     r"'(\w+)' does not match any known parameter of function '([\w.]+)'"
 )
 _RETURN_OUTSIDE = "`return` statement outside of a function"
 _MAX_ERROR_CHARS = 2_000
-"""Characters of a traceback; chosen: about 500 tokens."""
+"""Characters of a traceback: about 500 tokens (chosen)."""
 _MAX_PROBLEMS = 8
-"""Type errors that one message names (chosen)."""
+"""Most type errors in one message (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +96,7 @@ class Options:
     """Table `[programs.options.monty]` for this sandbox."""
 
     processes: int = 4
-    """Programs that run at the same time; 1 to 64. Further ones wait."""
+    """Programs that run at the same time; 1 to 64. Others wait."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.processes <= 64:
@@ -104,15 +104,15 @@ class Options:
 
 
 def build(options: Options) -> "MontySandbox":
-    """The sandbox; its first process starts with the first program."""
+    """Create the sandbox; its first process starts with the first program."""
     return MontySandbox(options)
 
 
 class _Threads:
     """Threads that wait for the processes of the sandbox.
 
-    Plain ones with a queue: each call of a program passes through here, and a thread of anyio or of
-    `concurrent.futures` takes twice the CPU of this way there and back.
+    Plain threads with a queue: each call of a program goes through them, and a thread of anyio
+    or `concurrent.futures` takes twice the CPU time for the round trip.
     """
 
     def __init__(self, count: int) -> None:
@@ -122,7 +122,7 @@ class _Threads:
         self._works: SimpleQueue[_Work | None] = SimpleQueue()
 
     async def run(self, work: Callable[[], ResultT]) -> ResultT:
-        """The result of a function; who is cancelled leaves it alone: it ends with its process."""
+        """Run a function in a thread. If cancelled, it goes on until its process ends."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[ResultT] = loop.create_future()
         if self._busy >= self._started and self._started < self._count:
@@ -133,7 +133,7 @@ class _Threads:
         return await done
 
     def close(self) -> None:
-        """Take no more work."""
+        """Accept no more work."""
         for _ in range(self._started):
             self._works.put(None)
 
@@ -157,7 +157,7 @@ class _Threads:
 class MontySandbox:
     """Implements `Sandbox`.
 
-    The library's own asynchronous interface aborts the process at its end (1.4.0), so the
+    The library's own asynchronous interface aborts the process when it is closed (1.4.0), so the
     synchronous one is called in threads.
     """
 
@@ -168,11 +168,11 @@ class MontySandbox:
         self._slots = anyio.Semaphore(options.processes)
         self._threads = _Threads(options.processes + 1)
         self._fitting: dict[bytes, None] = {}
-        """Hashes of programs, with what they were declared, whose types fit; oldest first."""
+        """Hashes of programs and declarations with correct types; oldest first."""
 
     @asynccontextmanager
     async def start(self, program: Program) -> AsyncGenerator["MontyExecution"]:
-        """A program at its first step."""
+        """Start a program and run it to its first step."""
         config: Json = {
             "limits": _limits(program.limits),
             "external_modules": _modules(program.modules),
@@ -201,13 +201,13 @@ class MontySandbox:
 
     @asynccontextmanager
     async def restore(self, snapshot: bytes) -> AsyncGenerator["MontyExecution"]:
-        """A program where a snapshot left it."""
+        """Restore a program from a snapshot."""
         async with self._session({}, ProgramLimits().output_chars) as execution:
             await execution.load(snapshot)
             yield execution
 
     async def aclose(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         async with self._lock:
             pool, self._pool = self._pool, None
             if pool is not None:
@@ -247,28 +247,28 @@ class MontyExecution:
         self._session = session
         self._threads = threads
         self._lock = Lock()
-        """Held by the thread that uses the session."""
+        """Held by the thread that uses the process."""
         self._pid: int | None = None
         self._state: Literal["new", "open", "ended"] = "new"
         self._is_cancelled = False
         self._printed = CollectString(max_bytes=output_chars)
         self._snapshot: SyncSnapshot | None = None
         self._steps: deque[Step] = deque([Completed(value=None)])
-        """Where it stands, and what it did since then: calls that it goes on from by itself."""
+        """The current state, followed by the calls that the program made since without pausing."""
         self._functions: frozenset[str] = frozenset()
 
     @property
     def step(self) -> Step:
-        """Where it stands."""
+        """Its current state."""
         return self._steps[0]
 
     @property
     def output(self) -> str:
-        """What it printed."""
+        """What it has printed."""
         return self._printed.output
 
     async def begin(self, program: Program) -> None:
-        """Make the modules known, check the types, and run to the first step."""
+        """Declare the modules, check the types, and run to the first step."""
         self._functions = frozenset(function.name for function in program.functions)
         try:
             await self._turn(partial(self._begin, program, is_checked=program.is_checked))
@@ -283,18 +283,18 @@ class MontyExecution:
             await self._turn(partial(self._begin, program, is_checked=False))
 
     async def load(self, snapshot: bytes) -> None:
-        """Stand where a snapshot was taken."""
+        """Restore the state of a snapshot."""
         load = partial(self._session.load_snapshot, snapshot, print_callback=self._printed)
         await self._turn(lambda: self._settled_names(load()))
 
     async def proceed(self) -> Step:
-        """Go on from a call, whose answer comes later."""
+        """Continue after a call, whose result comes later."""
         assert isinstance(self._steps[0], HostCall)
         self._steps.popleft()
         return self._steps[0]
 
     async def settle(self, answers: Mapping[int, CallValue | CallFailure]) -> Step:
-        """Answer calls that it waits for."""
+        """Pass results of calls that it waits for, and continue."""
         snapshot = self._snapshot
         assert isinstance(snapshot, FutureSnapshot)
         settled = {number: _settled(answer) for number, answer in answers.items()}
@@ -302,16 +302,16 @@ class MontyExecution:
         return self._steps[0]
 
     async def snapshot(self) -> bytes:
-        """The program as it stands."""
+        """Serialize the program."""
         return await self._threads.run(self._dump)
 
     async def end(self) -> None:
-        """Give the process back, wherever the program stands."""
+        """Release the process, whatever the state of the program."""
         if self._state != "ended":
             await self._threads.run(self._end)
 
     async def _turn(self, work: Callable[[], SyncSnapshot]) -> None:
-        """Let the program run; whoever is cancelled meanwhile ends its process."""
+        """Run the program to its next step; cancelling kills its process."""
         try:
             self._snapshot, self._steps = await self._threads.run(partial(self._advance, work))
         except MontyTypingError:
@@ -323,12 +323,12 @@ class MontyExecution:
             self._kill()
             raise
 
-    # In a thread
+    # Runs in a thread
 
     def _advance(self, work: Callable[[], SyncSnapshot]) -> tuple[SyncSnapshot, deque[Step]]:
-        """Take a process if there is none yet, work, and give it back if the program has ended.
+        """Get a process if there is none yet, run, and release it if the program has ended.
 
-        All in one go, since each way to the thread and back costs as much as what is done in it.
+        All in one thread call, since each round trip costs as much as the work itself.
         """
         with self._lock:
             if self._state == "new":
@@ -374,7 +374,7 @@ class MontyExecution:
         )
 
     def _settled_names(self, snapshot: SyncSnapshot) -> SyncSnapshot:
-        """Answer what needs nobody outside, until a call, a wait or the end."""
+        """Answer requests that need nothing from outside, until a call, a wait or the end."""
         while True:
             if isinstance(snapshot, NameLookupSnapshot):
                 name = snapshot.variable_name
@@ -383,7 +383,7 @@ class MontyExecution:
                 else:
                     snapshot = snapshot.resume()
             elif isinstance(snapshot, FunctionSnapshot) and snapshot.is_os_function:
-                # Imports find the modules of the session; files, processes and variables nothing.
+                # Imports find the modules of the session, but no files, processes or variables.
                 is_import = snapshot.function_name in {"import", "import_stubs"}
                 snapshot = snapshot.resume_auto() if is_import else snapshot.resume_not_handled()
             else:
@@ -393,7 +393,7 @@ class MontyExecution:
 def _to_the_next_wait(
     snapshot: SyncSnapshot, settled_names: Callable[[SyncSnapshot], SyncSnapshot]
 ) -> tuple[SyncSnapshot, deque[Step]]:
-    """Let a program go on from each call, until it waits for one or ends."""
+    """Continue after each call, until the program waits for a result or ends."""
     steps: deque[Step] = deque([_step(snapshot)])
     while isinstance(snapshot, FunctionSnapshot):
         snapshot = settled_names(snapshot.resume({"future": ...}))
@@ -416,7 +416,7 @@ def _step(snapshot: SyncSnapshot) -> Step:
 
 
 def _imports(program: Program) -> str:
-    """What a program uses without an import of its own; empty: nothing, and none is run."""
+    """Return the imports that a program does not have to write; empty: none are needed."""
     lines = [f"import {module.name}" for module in program.modules]
     if "gather" in program.code:
         lines.append("from asyncio import gather")
@@ -426,7 +426,7 @@ def _imports(program: Program) -> str:
 
 
 def _function(name: str) -> Any:
-    """A function that only its name says something about: it is never called here."""
+    """Return a stub of which only the name matters: it is never called here."""
 
     def call() -> None:
         raise NotImplementedError
@@ -443,10 +443,10 @@ def _modules(modules: tuple[HostModule, ...]) -> dict[str, ExternalModule]:
 
 
 def _declarations(program: Program) -> str:
-    """What the checker knows beside the builtins.
+    """Return the declarations for the type checker, besides the builtins.
 
     Modules are declared as objects: a program uses them without an import, and the checker reads
-    them in one go. It does not know `staticmethod`, so their functions are methods.
+    them in one go. It does not support `staticmethod`, so their functions are methods.
     """
     lines = [_TYPING, "inputs: dict[str, Any]"]
     for function in program.functions:
@@ -482,7 +482,7 @@ def _settled(answer: CallValue | CallFailure) -> Any:
 
 
 def _problems(rendered: str, program: Program) -> list[str]:
-    """What the checker found, a sentence each; empty: nothing that stops the program."""
+    """Return the type errors, one sentence each; empty: nothing that stops the program."""
     problems: list[str] = []
     for entry in map(json_object, json_array(json.loads(rendered))):
         message = str(entry.get("message", ""))
@@ -495,7 +495,7 @@ def _problems(rendered: str, program: Program) -> list[str]:
 
 
 def _advised(message: str, program: Program) -> str:
-    """The message of the checker, with what was probably meant."""
+    """Return the checker's message, with a suggestion of what was probably meant."""
     text = message.replace("`", "'").rstrip(".").replace('"', "'").removesuffix("?")
     text = re.sub(r"bound method '_(\w+)_\.", r"function '\1.", text)
     if "did you mean" in text:
@@ -513,7 +513,7 @@ def _advised(message: str, program: Program) -> str:
 
 
 def _parameters_of(function: str, program: Program) -> str:
-    """The parameters of `module.function`, or of a function without a module, as declared."""
+    """Return the declared parameters of `module.function`, or of a function without a module."""
     declared = {f.name: f.parameters for f in program.functions}
     for module in program.modules:
         declared |= {f"{module.name}.{f.name}": f.parameters for f in module.functions}

@@ -1,1 +1,1 @@
-"""Reading dates and ranges of dates from a message."""
+"""Read dates and date ranges from a message."""

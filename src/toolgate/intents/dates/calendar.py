@@ -1,7 +1,7 @@
 """Calendar arithmetic: units of days, weeks, months, quarters, halves and years.
 
-A period is a pair of days, half-open. Weeks run from Monday. Going past the ends of the calendar
-raises OverflowError or ValueError; whoever asks for a period treats that as "no such date".
+A period is a half-open pair of days. Weeks start on Monday. Going past the ends of the calendar
+raises OverflowError or ValueError; callers treat that as "no such date".
 """
 
 from calendar import monthrange
@@ -29,12 +29,12 @@ _MONTHS_OF = {"month": 1, "quarter": 3, "half": 6, "year": 12}
 
 
 def day(first: date) -> Period:
-    """One day."""
+    """Return one day as a period."""
     return first, first + timedelta(days=1)
 
 
 def add_months(moment: date, count: int) -> date:
-    """The same day `count` months later, or the last one of that month."""
+    """Return the same day `count` months later, or the last day of that month."""
     year, month_index = divmod(moment.year * 12 + moment.month - 1 + count, 12)
     if not 1 <= year <= 9999:
         raise OverflowError(year)
@@ -43,7 +43,7 @@ def add_months(moment: date, count: int) -> date:
 
 
 def back(today: date, count: int, unit: Unit) -> date:
-    """The day that lies `count` units before `today`; after it for a negative count."""
+    """Return the day `count` units before `today`; after it for a negative count."""
     if unit == "day":
         return today - timedelta(days=count)
     if unit in {"week", "weekend"}:
@@ -52,7 +52,7 @@ def back(today: date, count: int, unit: Unit) -> date:
 
 
 def unit_around(today: date, unit: Unit, shift: int = 0) -> Period:
-    """The whole unit that holds `today`, or the one `shift` units later."""
+    """Return the whole unit that contains `today`, or the one `shift` units later."""
     if unit == "day":
         return day(today + timedelta(days=shift))
     if unit == "week":
@@ -62,38 +62,38 @@ def unit_around(today: date, unit: Unit, shift: int = 0) -> Period:
         monday = unit_around(today, "week", shift)[0]
         return monday + timedelta(days=5), monday + timedelta(days=7)
     months = _MONTHS_OF[unit]
-    # The first month of the unit that holds today: quarters begin in months 1, 4, 7 and 10.
+    # The first month of the unit that contains today: quarters start in months 1, 4, 7 and 10.
     first = date(today.year, (today.month - 1) // months * months + 1, 1)
     since = add_months(first, months * shift)
     return since, add_months(since, months)
 
 
 def month(year: int, number: int) -> Period:
-    """A month, 1 to 12."""
+    """Return a month, 1 to 12."""
     since = date(year, number, 1)
     return since, add_months(since, 1)
 
 
 def quarter(year: int, number: int) -> Period:
-    """A quarter, 1 to 4."""
+    """Return a quarter, 1 to 4."""
     since = date(year, number * 3 - 2, 1)
     return since, add_months(since, 3)
 
 
 def half(year: int, number: int) -> Period:
-    """A half year, 1 or 2."""
+    """Return a half year, 1 or 2."""
     since = date(year, number * 6 - 5, 1)
     return since, add_months(since, 6)
 
 
 def season(year: int, number: int) -> Period:
-    """A meteorological season: 0 is spring, 3 is the winter that begins in December of `year`."""
-    # Meteorological seasons begin in March, June, September and December.
+    """Return a meteorological season: 0 is spring, 3 the winter from December of `year`."""
+    # Meteorological seasons start in March, June, September and December.
     since = date(year, number * 3 + 3, 1)
     return since, add_months(since, 3)
 
 
 def iso_week(year: int, number: int) -> Period:
-    """A week of the ISO calendar, 1 to 53."""
+    """Return a week of the ISO calendar, 1 to 53."""
     since = date.fromisocalendar(year, number, 1)
     return since, since + timedelta(weeks=1)

@@ -1,4 +1,4 @@
-"""Times of day: behind a day, or alone beside a word of time."""
+"""Times of day: after a day, or alone next to a time word."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
@@ -12,7 +12,7 @@ __all__ = ["DateClock"]
 
 _HOUR: Final = re.compile(r"(\d{1,2})(?:([ap])m|h(\d\d)?)")
 
-# May stand between a day and a time of day.
+# Words that may come between a day and a time of day.
 _AT: Final = frozenset({"at", "um", "a", "as", "om", "las", "@", ","})
 
 
@@ -20,7 +20,7 @@ class DateClock(DateText):
     """Reads times of day."""
 
     def _timed(self, name: Name) -> Name:
-        """A day with the time of day that follows it."""
+        """Return a day with the time of day that follows it."""
         at = name.next
         while self._word(at) in _AT:
             at += 1
@@ -37,7 +37,7 @@ class DateClock(DateText):
         return Name(since, since + timedelta(seconds=1), beyond)
 
     def _clock(self, at: int) -> tuple[time, bool, int] | None:
-        """A time of day, whether it is UTC, and what follows."""
+        """Return a time of day, whether it is UTC, and the index of the next token."""
         word = digits(self._word(at))
         if word in words.CLOCK_WORDS:
             return time(words.CLOCK_WORDS[word]), False, at + 1
@@ -69,9 +69,10 @@ class DateClock(DateText):
         return time(hour, parts[1], parts[2] if len(parts) > 2 else 0), zulu, at + 1
 
     def _clock_alone(self, at: int, connector: Connector) -> Name | None:
-        """A time of today, for a word of time before it: `since 9 am`, `between 9:00 and 17:00`.
+        """Return a time of today, after a time word: `since 9 am`, `between 9:00 and 17:00`.
 
-        A bare number is none: without minutes, `am`, `pm`, `Uhr` or `h` it may count anything.
+        A bare number does not count: without minutes, `am`, `pm`, `Uhr` or `h` it may count
+        anything.
         """
         if connector not in {"since", "after", "newer", "before", "until", "pair"}:
             return None
@@ -81,7 +82,7 @@ class DateClock(DateText):
         moment, zulu, beyond = clock
         beyond += self._word(beyond) in {"uhr", "h", "hours", "heures", "horas", "uur"}
         name = self._on_day(self.today, moment, beyond, zulu=zulu)
-        # Midnight ends a day as well as it begins one.
+        # Midnight can be the start or the end of a day.
         if self._word(at) in words.CLOCK_WORDS and moment == time() and connector == "until":
             return self._on_day(self.today + timedelta(days=1), moment, beyond)
         name.clock = moment
@@ -92,7 +93,7 @@ class DateClock(DateText):
         return Name(since, since + timedelta(seconds=1), beyond)
 
     def _same_day(self, first: Name, last: Name) -> tuple[Name, Name]:
-        """Both ends of a pair, where one names the day of both: `9am to 5pm yesterday`."""
+        """Complete a pair of which only one end names the day: `9am to 5pm yesterday`."""
         if first.clock is not None and last.clock is None and isinstance(last.since, datetime):
             day = as_day(last.since.astimezone(self.zone))
             first = self._on_day(day, first.clock, first.next)

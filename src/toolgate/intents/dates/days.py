@@ -1,4 +1,4 @@
-"""Days, months and times of day that a message names: by digits, by a weekday, by a month."""
+"""Days and months named in a message: by digits, by a weekday, by a month."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
@@ -20,9 +20,9 @@ from toolgate.intents.dates.values import (
 __all__ = ["PAIR_SIGNS", "DateDays"]
 
 PAIR_SIGNS: Final = frozenset({"-", "\u2013"})
-"""Between two days of a month."""
+"""Signs between two days of a month."""
 
-# Before digits with dots these announce a version or an address, never a day.
+# Before digits with dots, these announce a version or an IP address, never a day.
 _VERSION: Final = frozenset({"version", "v", "build", "release", "port", "id", "ip", "rev"})
 
 _DAY_PARTS: Final = frozenset(
@@ -53,7 +53,7 @@ class DateDays(DateClock):
     """Reads days and months of the calendar."""
 
     def _written(self, at: int, kind: str, connector: Connector) -> Name | None:
-        """Forms with digits and signs."""
+        """Read forms made of digits and signs."""
         word = self._word(at)
         if kind == "moment":
             since = self._moment(word)
@@ -65,7 +65,7 @@ class DateDays(DateClock):
         if kind == "isoquarter":
             return part_of_year(word[5], int(word[6]), int(word[:4]), at + 1)
         if kind == "isomonth":
-            # `2025-10` alone may be an identifier; a word of time before it makes it a month.
+            # `2025-10` alone may be an identifier; a time word before it makes it a month.
             if not connector or connector == "older":
                 return None
             year = int(word[:4])
@@ -82,7 +82,7 @@ class DateDays(DateClock):
         return None
 
     def _slashed(self, word: str, at: int) -> Name:
-        """A year first, else the month; a first number above 12 is the day."""
+        """Read a date with slashes: year or month first; a first number above 12 is the day."""
         parts = [int(part) for part in word.split("/")]
         # Only a year has more than three digits.
         if parts[0] > 999:
@@ -101,7 +101,7 @@ class DateDays(DateClock):
         return moment.astimezone(UTC).replace(microsecond=0)
 
     def _day_word(self, at: int) -> Name | None:
-        """Today, the day before yesterday, this morning."""
+        """Read words for days: today, the day before yesterday, this morning."""
         word = self._word(at)
         shift, beyond = words.DAYS.get(word), at + 1
         if word == "day" and self._word(at + 1) in {"before", "after"}:
@@ -124,7 +124,7 @@ class DateDays(DateClock):
             return None
         if shift is None:
             return None
-        # The part of the day is passed over: `yesterday morning` means the whole of yesterday.
+        # The part of the day is ignored: `yesterday morning` means the whole of yesterday.
         if word in words.DAYS and self._word(beyond) in _DAY_PARTS:
             beyond += 1
         since, until = calendar.day(self.today + timedelta(days=shift))
@@ -175,7 +175,7 @@ class DateDays(DateClock):
         return Name(*calendar.day(day), beyond, day=True, weekday=number)
 
     def _month(self, at: int, connector: Connector) -> Name | None:
-        """A month with a year or a day, or alone beside a word of time."""
+        """Read a month with a year or a day, or alone next to a time word."""
         number = words.MONTHS.get(self._word(at))
         if number is None:
             return None
@@ -192,7 +192,8 @@ class DateDays(DateClock):
         if side is not None:
             return self._month_at(number, side, at + 2)
         if connector == "in":
-            # In small letters `may` and `march` are rather verbs; `en mars` is a month in French.
+            # In lower case, `may` and `march` are more likely verbs; `en mars` is a month in
+            # French.
             risky = self._word(at) in words.RISKY_MONTHS and not self._is_capital(at)
             risky = risky and self._word(at - 1) != "en"
             if risky or not self._ends_here(at + 1):
@@ -200,7 +201,7 @@ class DateDays(DateClock):
         elif connector not in {"since", "after", "newer", "before", "until", "pair"}:
             return None
         period = calendar.month(self.today.year, number)
-        # A month that has not come yet cannot begin a time in the past: last year's is meant.
+        # A month still to come cannot start a period in the past: last year's is meant.
         if connector in {"since", "after"} and period[0] > self.today:
             period = calendar.month(self.today.year - 1, number)
         return Name(
@@ -220,7 +221,7 @@ class DateDays(DateClock):
     ) -> Name | None:
         """`October 15, 2025`, `October 5-10`."""
         last = day
-        # With a month of its own the second day begins another name: `October 5 to 10 November`.
+        # If the second day has its own month, it starts another name: `October 5 to 10 November`.
         if self._word(beyond) in PAIR_SIGNS | {"to", "through"}:
             more, after = self._day_number(beyond + 1)
             if more > day and (self._word(after) not in words.MONTHS):
@@ -266,12 +267,12 @@ class DateDays(DateClock):
         return self._dated(month, day, last, year, after if year > 0 else beyond)
 
     def _is_month_here(self, month_at: int, first: int, beyond: int, connector: Connector) -> bool:
-        """Whether a month's name beside a mere number is the month: "may 5 users" is not."""
+        """Whether a month's name next to a bare number is the month: in "may 5 users" it is not."""
         if self._word(month_at) not in words.RISKY_MONTHS or connector:
             return True
         if self._ends_here(beyond):
             return True
-        # A capital letter says nothing at the beginning of a sentence.
+        # A capital letter says nothing at the start of a sentence.
         return first > 0 and self._is_capital(month_at) and self.words[first - 1] not in ".!?"
 
     def _dated(self, month: int, day: int, last: int, year: int, beyond: int) -> Name:

@@ -1,4 +1,4 @@
-"""Everything that names a date, whatever it begins with."""
+"""All expressions that name a date, whatever word they start with."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +27,7 @@ _GERMAN: Final = frozenset(
         *("und", "im", "am"),
     ]
 )
-"""Words before a day that is written as in German, with a dot behind day and month."""
+"""Words before a day in German notation, with a dot after day and month."""
 
 _QUARTER: Final = re.compile(r"([qths])([1-4])|([1-4])([qt])")
 
@@ -40,12 +40,12 @@ for _connector, _phrases in (
 ):
     for _phrase in _phrases:
         _real: Connector = _connector  # pyright: ignore[reportAssignmentType]
-        # Comparisons may be followed by a length (`older than 30 days`), `after` and `before` may
-        # not.
+        # Comparisons may be followed by a length (`older than 30 days`), but `after` and `before`
+        # may not.
         if len(_phrase) == 2 and _phrase[1] in {"than", "als", "dan"}:
             _real = "newer" if _connector == "after" else "older"
         CONNECTORS.setdefault(_phrase[0], []).append((_phrase, _real))
-# Longer phrases first: `bis zum` would never be reached behind `bis`.
+# Longer phrases first: `bis zum` would never be reached after `bis`.
 for _entries in CONNECTORS.values():
     _entries.sort(key=lambda entry: -len(entry[0]))
 
@@ -83,14 +83,14 @@ STARTERS: Final = frozenset(
         *("kw", "calendar", "an", "pasado", "antes", "kalenderwoche", "a", "il", "half"),
     ]
 )
-"""Words that a date may begin with."""
+"""Words that a date may start with."""
 
 
 class DateNames(DateUnits):
-    """Reads one name of a date: a day, a unit, the edge of one."""
+    """Reads one name of a date: a day, a unit, or the start or end of a unit."""
 
     def _name(self, at: int, connector: Connector, after: Moment | None = None) -> Name | None:
-        """What is named at `at`, with a time of day if one follows."""
+        """Return the date named at `at`, with a time of day if one follows."""
         kind = self._kind(at)
         if (clock := self._clock_alone(at, connector)) is not None:
             return self._clock_on_day(clock)
@@ -107,7 +107,7 @@ class DateNames(DateUnits):
         return self._timed(name) if name is not None and name.day else name
 
     def _clock_on_day(self, clock: Name) -> Name:
-        """A time with the day that follows it: `3pm yesterday`, `14:30 on Monday`."""
+        """Return a time with the day that follows it: `3pm yesterday`, `14:30 on Monday`."""
         at = clock.next
         at += self._word(at) in {"on", "of", "am", "le", "el", "op", ","}
         day = self._name(self._past_articles(at), "since")
@@ -116,14 +116,14 @@ class DateNames(DateUnits):
         return self._on_day(day.since, clock.clock, day.next)
 
     def _holiday(self, at: int, connector: Connector) -> Name | None:
-        """`since Christmas`, `Easter 2025`: the latest one unless a year follows."""
+        """Read a holiday: `since Christmas`, `Easter 2025`; without a year, the latest one."""
         for tokens, day_in in HOLIDAY_NAMES.get(self._word(at), ()):
             if not self._phrase(at, tokens):
                 continue
             year, beyond = self._year_after(at + len(tokens))
             if year > 0:
                 return Name(*calendar.day(day_in(year)), beyond, day=True)
-            # Alone it is no date: `christmas cards` are none, and `easter` may be a name.
+            # Alone it is not a date: `christmas cards` name none, and `easter` may be a person.
             if connector not in {"since", "after", "newer", "before", "until", "pair"}:
                 return None
             this_year = day_in(self.today.year)
@@ -134,7 +134,7 @@ class DateNames(DateUnits):
         return None
 
     def _middle(self, at: int, connector: Connector) -> Name | None:
-        """`since mid-September`, `seit Mitte September`: its fifteenth."""
+        """Read the middle of a month: `since mid-September`, `seit Mitte September`: the 15th."""
         first, _, rest = self._word(at).partition("-")
         if first not in words.MIDDLES or connector in {"", "in"}:
             return None
@@ -152,7 +152,7 @@ class DateNames(DateUnits):
         return Name(*calendar.day(month), beyond, day=True)
 
     def _bare_day(self, at: int, connector: Connector) -> Name | None:
-        """`after the 15th`: of this month, or of the last one where that is still to come."""
+        """Read `after the 15th`: of this month, or of last month if that is still to come."""
         if self._kind(at) != "mixed" or connector in {"", "in"}:
             return None
         if self._word(at - 1) not in words.ARTICLES:
@@ -166,7 +166,7 @@ class DateNames(DateUnits):
         return Name(*calendar.day(month.replace(day=number)), beyond, month=month.month, day=True)
 
     def _week_of_month(self, at: int) -> Name | None:
-        """`the first week of September`: its days 1 to 7; `the last week`: its last seven."""
+        """Read `the first week of September` (days 1 to 7) or `the last week` (its last seven)."""
         number = words.ORDINALS.get(self._word(at), 0)
         is_last = words.ADJECTIVES.get(self._word(at)) == -1
         if words.UNITS.get(self._word(at + 1)) != "week" or not (number or is_last):
@@ -194,7 +194,7 @@ class DateNames(DateUnits):
         )
 
     def _short_german(self, at: int, connector: Connector) -> Name | None:
-        """`seit dem 3.10.`: the year is that of today, unless that is still to come."""
+        """Read `seit dem 3.10.`: this year's day, or last year's if it is still to come."""
         if connector in {"", "in"} or not {self._word(at - 1), self._word(at - 2)} & _GERMAN:
             return None
         day, month = self._number(at, 1, 31), self._number(at + 2, 1, 12)
@@ -207,12 +207,12 @@ class DateNames(DateUnits):
         return Name(*period, at + 4, in_year=day_of(month, day), month=month, day=True)
 
     def _from_year(self, at: int, year: int, connector: Connector) -> Name | None:
-        """A year, alone only where nothing but a year fits; or with its quarter."""
+        """Read a year, alone only where nothing but a year fits, or with its quarter."""
         if self._kind(at + 1) == "mixed":
             match = _QUARTER.fullmatch(self._word(at + 1))
             if match and match[1]:
                 return part_of_year(match[1], int(match[2]), year, at + 2)
-        # 1990 is chosen: a bare number before that is rarely meant as a year.
+        # 1990 (chosen): a bare number below that is rarely meant as a year.
         if connector not in {"since", "in"} or not 1990 <= year <= self.today.year + 1:
             return None
         if not self._ends_here(at + 1):
@@ -248,7 +248,7 @@ class DateNames(DateUnits):
             return middle
         if word not in STARTERS:
             return None
-        # From the most specific reading to the loosest: the first that fits is taken.
+        # From the most specific reading to the loosest: the first that matches is used.
         return (
             self._holiday(at, connector)
             or self._day_word(at)
@@ -269,7 +269,7 @@ class DateNames(DateUnits):
         )
 
     def _edge(self, at: int, connector: Connector) -> Name | None:
-        """The beginning or the end of a unit."""
+        """Read the start or the end of a unit."""
         word = self._word(at)
         if word not in words.EDGES:
             return None
@@ -291,14 +291,14 @@ class DateNames(DateUnits):
             return None
         last = words.EDGES[word]
         point = inner.until if last else inner.since
-        # As a bound, an edge is a point in time; otherwise it is the day at that edge.
+        # As a bound, the start or end of a unit is a point in time; otherwise it is that day.
         if connector in {"since", "after", "newer", "before", "older", "until"}:
             return Name(point, point, inner.next, edge=True)
         since, until = calendar.day(as_day(point) - timedelta(days=last))
         return Name(since, until, inner.next)
 
     def _unit_first(self, at: int, connector: Connector) -> Name | None:
-        """`la semaine derniere`, `week before last`, `year to date`, `week 42 of 2025`."""
+        """Read `la semaine derniere`, `week before last`, `year to date`, `week 42 of 2025`."""
         word = self._word(at)
         if word in words.TO_DATE:
             return self._to_date(words.TO_DATE[word], at + 1)

@@ -1,7 +1,7 @@
 """Public holidays that people name in messages, in five languages.
 
-Only those that fall on the same day wherever the name is used; which other days are free differs
-from one state to the next.
+Only those that fall on the same day wherever the name is used; other public holidays differ from
+state to state.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ def _fixed(month: int, day: int) -> Callable[[int], date]:
 
 
 def _easter(year: int) -> date:
-    """Easter Sunday of the western churches (Gauss; valid for the Gregorian calendar)."""
+    """Return Easter Sunday of the western churches (Gauss; valid for the Gregorian calendar)."""
     golden, century = year % 19, year // 100
     skipped = century - century // 4 - (8 * century + 13) // 25
     moon = (skipped + 19 * golden + 15) % 30
@@ -32,7 +32,7 @@ def _around_easter(days: int) -> Callable[[int], date]:
 
 
 def _nth_weekday(month: int, weekday: int, number: int) -> Callable[[int], date]:
-    """The n-th such weekday (0 is Monday) of a month."""
+    """Return the day of a month's n-th such weekday (0 is Monday), by year."""
 
     def day(year: int) -> date:
         first = date(year, month, 1)

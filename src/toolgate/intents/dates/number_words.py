@@ -1,4 +1,4 @@
-"""Number words from one to a hundred in English, German, French, Spanish and Dutch, as folded."""
+"""Folded number words from one to a hundred in English, German, French, Spanish and Dutch."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -7,7 +7,7 @@ __all__ = ["NUMBERS"]
 
 
 def _table(*rows: str) -> dict[str, int]:
-    """Each word of the n-th row stands for n."""
+    """Map each word of the n-th row to n."""
     return {word: number for number, row in enumerate(rows) for word in row.split()}
 
 
@@ -34,7 +34,7 @@ _SMALL: Final[dict[str, int]] = _table(
     "nineteen neunzehn dix-neuf diecinueve negentien",
 )
 
-# English, German, French, Spanish, Dutch, for 20 to 90. French counts 70 and 90 from 60 and 80.
+# English, German, French, Spanish and Dutch for 20 to 90. French counts 70 and 90 from 60 and 80.
 _TENS: Final[dict[int, tuple[str, str, str, str, str]]] = {
     20: ("twenty", "zwanzig", "vingt", "veinte", "twintig"),
     30: ("thirty", "dreissig", "trente", "treinta", "dertig"),
@@ -66,7 +66,7 @@ def _compounds() -> Iterator[tuple[str, int]]:
             yield f"{english} {_ENGLISH[ones - 1]}", tens + ones
             yield f"{_GERMAN[ones - 1]}und{german}", tens + ones
             yield f"{spanish} y {_SPANISH[ones - 1]}", tens + ones
-            # `tweeentwintig`: folding takes the diaeresis of the second e away.
+            # `tweeentwintig`: folding removes the diaeresis of the second e.
             yield f"{_DUTCH[ones - 1]}en{dutch}", tens + ones
             if tens == 20:
                 yield f"veinti{_SPANISH[ones - 1]}", tens + ones

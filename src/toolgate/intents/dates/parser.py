@@ -1,8 +1,9 @@
-"""Dates and ranges of dates in a message: a small grammar of our own over words, not a library.
+"""Dates and date ranges in a message: our own small grammar over words, not a library.
 
-Half-open: `since <= t < until`. A name gives the whole of what it names: a day, a week, a month.
-The clock is always passed in. What does not clearly name a date is none: a bare number, an
-ordinal, a version, an identifier, "may", "march" and "sat" as ordinary words.
+Ranges are half-open: `since <= t < until`. A name means the whole of what it names: a day, a
+week, a month. The clock is always passed in. Text that does not clearly name a date is not read
+as one: a bare number, an ordinal, a version, an identifier, "may", "march" and "sat" as ordinary
+words.
 """
 
 from collections.abc import Iterator
@@ -27,39 +28,39 @@ __all__ = ["DateMatch", "Moment", "dates_in", "find_dates"]
 
 @dataclass(frozen=True, kw_only=True)
 class DateMatch:
-    """A date or a range of dates that a message names."""
+    """A date or date range named in a message."""
 
     since: Moment | None
     """First moment; None: open on this side."""
 
     until: Moment | None
-    """First moment after it; None: open on this side. Of the same type as `since`."""
+    """First moment after it; None: open on this side. Same type as `since`."""
 
     start: int
-    """Offset of its first character in the message."""
+    """Offset of the first character in the message."""
 
     end: int
-    """Offset after its last character."""
+    """Offset after the last character."""
 
     text: str
-    """The words that were read, as they came."""
+    """The words that were read, unchanged."""
 
     @property
     def last_day(self) -> Moment | None:
-        """The last day inside, for tools whose end is inclusive; a time of day stays as it is."""
+        """The last day inside, for tools whose end is inclusive; a time of day is unchanged."""
         if self.until is None or isinstance(self.until, datetime):
             return self.until
         return self.until - timedelta(days=1)
 
 
 def find_dates(text: str, *, today: date, zone: str = "UTC") -> list[DateMatch]:
-    """The dates in `text`, in their order; they do not overlap.
+    """Return the dates in `text` in order; they do not overlap.
 
     Args:
         text: A message in English, German, French, Spanish or Dutch, of any length.
-        today: The day that "yesterday" counts from, in `zone`. An aware datetime also fixes the
-            hour that "2 hours ago" counts from.
-        zone: IANA name of the time zone of days and times of day that name none.
+        today: The day that "yesterday" is relative to, in `zone`. An aware datetime also sets
+            the hour that "2 hours ago" is relative to.
+        zone: IANA name of the time zone of days, and of times of day without a zone.
 
     Raises:
         ZoneInfoNotFoundError: There is no such zone.
@@ -68,7 +69,7 @@ def find_dates(text: str, *, today: date, zone: str = "UTC") -> list[DateMatch]:
 
 
 def dates_in(folded: Folded, *, today: date, zone: str = "UTC") -> Iterator[DateMatch]:
-    """As `find_dates`, of a text that is folded already."""
+    """Return the dates of a folded text, as `find_dates` does."""
     yield from _DateParser(folded, today, zone).read()
 
 
@@ -93,27 +94,27 @@ _CORES: Final = frozenset(
         *("kw", "kalenderwoche", "morning", "afternoon", "evening", "night", "am", "pm", "uhr"),
     ]
 )
-"""Every date has one of these, or digits."""
+"""Every date contains one of these, or digits."""
 
-# Chosen: longer openings than `between the beginning of the` hardly occur.
+# Chosen: openings longer than `between the beginning of the` are rare.
 _REACH: Final = 8
-"""Words from the beginning of an expression to its first core."""
+"""Largest number of words from the start of an expression to its first core."""
 
 
 class _DateParser(DateNames):
-    """Reads all dates of a message: names, and what the words around make of them."""
+    """Reads all dates of a message: names, and what the surrounding words make of them."""
 
     def read(self) -> Iterator[DateMatch]:
-        """All dates, in order."""
+        """Yield all dates in order."""
         at, near = 0, self._next_core()
         while at < len(self.words):
-            # Skips stretches without a word that a date needs: most of a long message.
+            # Skips stretches without a core word, which are most of a long message.
             if near[at] - at > _REACH:
                 if near[at] == len(self.words):
                     return
                 at = near[at] - _REACH
                 continue
-            # The grammar is asked only at words that can begin a date.
+            # The grammar runs only at words that can start a date.
             if self.kinds[at] not in _ALWAYS and not self._may_begin(self.words[at]):
                 at += 1
                 continue
@@ -130,7 +131,7 @@ class _DateParser(DateNames):
             at = after
 
     def _next_core(self) -> list[int]:
-        """For each word, where the next one is that a date cannot do without."""
+        """Return, for each word, the index of the next core word."""
         near, last = [0] * len(self.words), len(self.words)
         for at in range(last - 1, -1, -1):
             if self._is_core(at):
@@ -141,7 +142,7 @@ class _DateParser(DateNames):
     def _is_core(self, at: int) -> bool:
         kind, word = self.kinds[at], self.words[at]
         if kind == "word":
-            # `jan-mar` and `mid-march` are one token each, so their parts are looked at.
+            # `jan-mar` and `mid-march` are one token each, so their parts are checked.
             is_month = "-" in word and not words.MONTHS.keys().isdisjoint(word.split("-"))
             return word in _CORES or is_month
         if kind == "number":
@@ -149,7 +150,7 @@ class _DateParser(DateNames):
         return kind in _WRITTEN or kind in {"mixed", "clock"}
 
     def _is_dotted(self, at: int) -> bool:
-        """Whether it is the day of `3.10.`."""
+        """Whether the token is the day in `3.10.`."""
         return self._word(at + 1) == "." and self._kind(at + 2) == "number"
 
     @staticmethod
@@ -160,11 +161,12 @@ class _DateParser(DateNames):
         self, since: Moment | None, until: Moment | None, first: int, after: int
     ) -> DateMatch | None:
         start, end = self.starts[first], self.ends[after - 1]
-        # A date inside a path, an identifier or a call belongs to that.
+        # A date inside a path, an identifier or a call is part of that.
         if self._is_joined(start, end):
             return None
         try:
-            # Both ends of a match have one type: beside a time of day, a day becomes its midnight.
+            # Both ends of a match have one type: if one is a time of day, a day becomes its
+            # midnight.
             if isinstance(since, datetime) or isinstance(until, datetime):
                 since = None if since is None else self._instant(since)
                 until = None if until is None else self._instant(until)
@@ -186,7 +188,7 @@ class _DateParser(DateNames):
 
     def _pieces(self, at: int) -> tuple[Moment | None, Moment | None, int] | None:
         word = self._word(at)
-        # Openings of ranges come first: the same words may also stand before a plain name.
+        # Openings of ranges come first: the same words may also come before a plain name.
         if word in words.BETWEEN:
             return self._between(at)
         if word in CONNECTORS and not self._phrase(at, ("antes", "de", "ayer")):
@@ -216,7 +218,7 @@ class _DateParser(DateNames):
         return self._to_something(name)
 
     def _to_something(self, name: Name) -> tuple[Moment, Moment, int]:
-        """A name, or the pair that it begins."""
+        """Return the period of a name, or of the pair that it starts."""
         at = name.next
         if name.day and self._word(at) in words.BETWEEN | words.FROM:
             times = self._times_of_day(name, at)
@@ -230,7 +232,7 @@ class _DateParser(DateNames):
         return self._pair(name, last) if last is not None else (name.since, name.until, at)
 
     def _times_of_day(self, day: Name, at: int) -> tuple[Moment, Moment, int] | None:
-        """`yesterday between 9:00 and 17:00`."""
+        """Read times of a day: `yesterday between 9:00 and 17:00`."""
         first = self._name(at + 1, "pair")
         joins = words.AND if self._word(at) in words.BETWEEN else words.TO
         if first is None or first.clock is None or self._word(first.next) not in joins:
@@ -250,13 +252,13 @@ class _DateParser(DateNames):
         return self._second(self._past_joints(at + 1), first)
 
     def _past_joints(self, at: int) -> int:
-        """What follows the other words of `bis zum`, `tot en met`, `up to and including`."""
+        """Return the index after the remaining words of `bis zum`, `up to and including`."""
         while self._word(at) in {"to", "and", "including", "zum", "zur", "en", "met", "au", "a"}:
             at += 1
         return self._past_articles(at)
 
     def _second(self, at: int, first: Name) -> Name | None:
-        """The second name of a pair."""
+        """Read the second name of a pair."""
         name = self._name(at, "pair", after=first.since)
         if name is not None:
             return name
@@ -270,16 +272,16 @@ class _DateParser(DateNames):
         return None
 
     def _pair(self, first: Name, last: Name) -> tuple[Moment, Moment, int]:
-        """From the first moment of one to the end of the other."""
+        """Return the range from the start of the first name to the end of the last."""
         first, last = self._same_day(first, last)
         if first.weekday is not None and last.weekday is not None:
-            # `Monday to Wednesday of last week`: the Monday is that of the same week.
+            # `Monday to Wednesday of last week`: the Monday of the same week.
             gap = timedelta(days=(last.weekday - first.weekday) % 7)
             if self._before(last.since, first.since):
                 first.since = as_day(last.since) - gap
         since, until = first.since, last.until
-        # A year that only the last name has counts for the first one too, or the year before it
-        # where the range would otherwise be empty.
+        # If only the last name has a year, the first one gets it too, or the year before if the
+        # range would otherwise be empty.
         if first.in_year is not None and last.in_year is None and last.month:
             since = first.in_year(last.since.year)[0]
             if since >= as_day(until):
@@ -287,7 +289,7 @@ class _DateParser(DateNames):
         elif last.in_year is not None and self._before(last.since, first.since):
             until = last.in_year(first.since.year + 1)[1]
         elif self._before(last.since, first.since):
-            # Named in the wrong order, a pair still means the time between both.
+            # A pair in the wrong order still means the time between both.
             since, until = last.since, first.until
         return since, until, last.next
 
@@ -309,7 +311,7 @@ class _DateParser(DateNames):
     def _days_of_one_month(
         self, at: int, joins: frozenset[str]
     ) -> tuple[Moment, Moment, int] | None:
-        """`3 and 7 October`, `dem 3. und dem 7. Oktober`: only the second day names the month."""
+        """Read two days before their month: `3 and 7 October`, `dem 3. und dem 7. Oktober`."""
         day, beyond = self._day_number(at)
         beyond += self._word(beyond) == "."
         if day < 0 or self._word(beyond) not in joins:
@@ -318,7 +320,7 @@ class _DateParser(DateNames):
         if last is None or not last.month:
             return None
         month = as_day(last.since).replace(day=1)
-        # `between 28 and 3 October` begins in the month before.
+        # `between 28 and 3 October` starts in the month before.
         if day > as_day(last.since).day:
             month = calendar.add_months(month, -1)
         return month.replace(day=day), last.until, last.next
@@ -345,7 +347,7 @@ class _DateParser(DateNames):
         return None
 
     def _bounded(self, at: int) -> tuple[Moment | None, Moment | None, int] | None:
-        """Since, after, before, until: with the other bound, if it follows."""
+        """Read since, after, before or until, with the other bound if it follows."""
         bound = self._bound(at)
         if bound is None:
             return None
@@ -391,13 +393,13 @@ class _DateParser(DateNames):
         return None
 
     def _since(self, name: Name) -> Moment:
-        """Where `since` begins: a week back is seven days, everything else its first moment."""
+        """Return where `since` starts: seven days back for last week, else the first moment."""
         return self.today - timedelta(days=7) if name.last_week else name.since
 
     def _ago_amount(
         self, at: int, connector: Connector, word: str
     ) -> tuple[Moment | None, Moment | None, int, Name | None] | None:
-        """`seit 3 Tagen`, `older than 30 days`: a length that the word before ties to now."""
+        """Read a length tied to now by the word before it: `seit 3 Tagen`, `older than 30 days`."""
         if connector not in {"since", "older", "newer"} or word in words.NEVER_AGO:
             return None
         count, unit, seconds, after = self._amount(at)
@@ -412,7 +414,7 @@ class _DateParser(DateNames):
         return (None, moment, after, None) if connector == "older" else (moment, None, after, None)
 
     def _month_to_month(self, at: int) -> tuple[Moment, Moment, int] | None:
-        """`January to March 2024`, `Jan-Mar 2024`."""
+        """Read a range of months: `January to March 2024`, `Jan-Mar 2024`."""
         left, _, right = self._word(at).partition("-")
         beyond = at + 1
         if not right:
@@ -426,6 +428,6 @@ class _DateParser(DateNames):
         if year < 0:
             return None
         first, last = words.MONTHS[left], words.MONTHS[right]
-        # `Nov-Feb 2024` begins in the year before.
+        # `Nov-Feb 2024` starts in the year before.
         since = calendar.month(year if first <= last else year - 1, first)[0]
         return since, calendar.month(year, last)[1], beyond

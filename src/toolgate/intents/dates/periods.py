@@ -1,4 +1,4 @@
-"""Periods that are counted from now, or are parts of a year: `3 days ago`, `last quarter`."""
+"""Periods relative to now, and parts of a year: `3 days ago`, `last quarter`."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ class DateUnits(DateDays):
     """Reads lengths of time and whole units."""
 
     def _ago(self, at: int) -> Name | None:
-        """A length before or after now: `3 days ago`, `il y a 3 jours`."""
+        """Read a length before or after now: `3 days ago`, `il y a 3 jours`."""
         for phrase in words.AGO_BEFORE:
             if self._word(at) == phrase[0] and self._phrase(at, phrase):
                 return self._back(at + len(phrase), 1)
@@ -49,7 +49,7 @@ class DateUnits(DateDays):
         return Name(moment, moment + timedelta(seconds=1), after)
 
     def _rolling(self, at: int) -> Name | None:
-        """`last 7 days`: up to and with today."""
+        """Read `last 7 days`: up to and including today."""
         sign = words.ROLLING.get(self._word(at))
         if sign is None:
             return None
@@ -67,7 +67,7 @@ class DateUnits(DateDays):
         return self._rolled(sign, count, unit, seconds, after)
 
     def _counted(self, at: int) -> Name | None:
-        """`les 7 derniers jours`: the number first."""
+        """Read a length with the number first: `les 7 derniers jours`."""
         count, beyond = self._count(at)
         if count < 0 or self._word(beyond) not in words.COUNTED_FIRST:
             return None
@@ -95,14 +95,14 @@ class DateUnits(DateDays):
         return Name(since, until + timedelta(days=1), after)
 
     def _this_unit(self, at: int, connector: Connector) -> Name | None:
-        """`last month`, `next Friday`, `this quarter`, `last March`, `last summer`."""
+        """Read `last month`, `next Friday`, `this quarter`, `last March`, `last summer`."""
         shift = words.ADJECTIVES.get(self._word(at))
         if shift is None:
             return None
         word = self._word(at + 1)
         number = words.WEEKDAYS.get(word)
         if number is not None:
-            # Ordinary words in these places: `this sat well`, `this sun`.
+            # Ordinary words in these positions: `this sat well`, `this sun`.
             if shift == 0 and word in {"sat", "sun", "wed", "mon"}:
                 return None
             return self._weekday_at(number, shift, at + 2)
@@ -128,7 +128,7 @@ class DateUnits(DateDays):
         return self._shifted(unit, shift, after, connector)
 
     def _weekday_of_week(self, at: int, connector: Connector) -> Name | None:
-        """`Wednesday of last week`."""
+        """Read a weekday of a week: `Wednesday of last week`."""
         number = words.WEEKDAYS.get(self._word(at))
         if number is None or self._word(at + 1) not in words.OF or connector == "in":
             return None
@@ -150,7 +150,7 @@ class DateUnits(DateDays):
         if self._word(after) == "ci":
             after += 1
         since, until = calendar.unit_around(self.today, unit, shift)
-        # After `since`, last week means seven days back, so the name has to remember what it was.
+        # After `since`, last week means seven days back, so the name records that it was last week.
         last_week = unit == "week" and shift == -1 and connector != "pair"
         return Name(since, until, after, last_week=last_week or (unit == "week" and shift == -1))
 
@@ -168,7 +168,7 @@ class DateUnits(DateDays):
         return Name(since, self.today + timedelta(days=1), after)
 
     def _ordinal_part(self, number: int, beyond: int) -> Name | None:
-        """`first quarter of 2025`, `1. Quartal 2025`, `second half of 2024`."""
+        """Read `first quarter of 2025`, `1. Quartal 2025`, `second half of 2024`."""
         if number < 1:
             return None
         word = self._word(beyond)
@@ -191,8 +191,9 @@ class DateUnits(DateDays):
         return None if year < 0 else Name(*calendar.season(year, number), after)
 
     def _season_at(self, number: int, shift: int, beyond: int) -> Name:
-        """The season of this year, or the nearest one that is over or has not begun."""
-        # Two years to either side always hold a season that is over and one that has not begun.
+        """Return this year's season, or the nearest one that is over or has not started."""
+        # Two years on either side always contain a season that is over and one that has not
+        # started.
         years = range(self.today.year - 2, self.today.year + 3)
         periods = [calendar.season(year, number) for year in years]
         if shift < 0:

@@ -1,4 +1,4 @@
-"""The words of a message, as dates are read from them: tokens, numbers, counts, units."""
+"""The words of a message, as date parsing needs them: tokens, numbers, counts, units."""
 
 import re
 from datetime import UTC, date, datetime, time, tzinfo
@@ -48,22 +48,22 @@ _ENDINGS: Final = frozenset(
         *("by", "from", "did", "do", "we", "did", "what", "show", "list", "aan", "por", "s"),
     ]
 )
-"""Words that begin something new, so that what stands before them is whole."""
+"""Words that start something new, so that the expression before them is complete."""
 
 
 def tokens_of(text: str) -> tuple[str, ...]:
-    """The tokens of a folded text."""
+    """Return the tokens of a folded text."""
     return tuple(match[str(match.lastgroup)] for match in _TOKEN.finditer(text))
 
 
 class DateText:
-    """The words of one message, and the moment that they are read at."""
+    """The words of one message, and the moment at which they are read."""
 
     def __init__(self, folded: Folded, today: date, zone: str) -> None:
         self.zone: tzinfo = UTC if zone == "UTC" else ZoneInfo(zone)
         self.instant: datetime | None = None
         if isinstance(today, datetime):
-            # Brought into the zone first: the day there may be another one.
+            # Converted to the zone first: the day there may differ.
             if today.tzinfo is not None:
                 self.instant = today.astimezone(UTC)
                 today = today.astimezone(self.zone)
@@ -84,7 +84,7 @@ class DateText:
         self._french: bool | None = None
 
     def _is_joined(self, start: int, end: int) -> bool:
-        """Whether it is a piece of something longer: a name, a path, a call."""
+        """Whether a piece of text is part of something longer: a name, a path, a call."""
         text = self.folded.text
         if start:
             before = text[start - 1]
@@ -102,7 +102,7 @@ class DateText:
         return False
 
     def _instant(self, moment: Moment) -> datetime:
-        """A day as the moment of its midnight."""
+        """Return a day as its midnight in UTC; a datetime unchanged."""
         if isinstance(moment, datetime):
             return moment
         return datetime.combine(moment, time(), self.zone).astimezone(UTC)
@@ -124,7 +124,7 @@ class DateText:
         return at
 
     def _number(self, at: int, lower: int, upper: int) -> int:
-        """The number at `at`, or -1."""
+        """Return the number at `at`, or -1."""
         word = self._word(at)
         # Numbers of more than four digits are identifiers.
         if self._kind(at) != "number" or len(word) > 4:
@@ -136,7 +136,7 @@ class DateText:
         return self._number(at, 1900, 2199) if len(self._word(at)) == 4 else -1
 
     def _year_after(self, at: int, *, loose: bool = True) -> tuple[int, int]:
-        """The year at `at`, behind a comma or an `of`, and what follows it; or (-1, at)."""
+        """Return the year at `at` (after a comma or `of`) and the index after it; or (-1, at)."""
         beyond = at
         if loose and self._word(at) in {",", ".", "of", "de", "del", "/", "van"}:
             beyond += 1
@@ -144,7 +144,7 @@ class DateText:
         return (year, beyond + 1) if year > 0 else (-1, at)
 
     def _day_number(self, at: int) -> tuple[int, int]:
-        """A day of a month, 1 to 31, and what follows it; or (-1, at)."""
+        """Return a day of a month, 1 to 31, and the index after it; or (-1, at)."""
         value = self._number(at, 1, 31)
         if value > 0 and len(self._word(at)) <= 2:
             return value, at + 1
@@ -158,7 +158,7 @@ class DateText:
         return -1, at
 
     def _count(self, at: int) -> tuple[int, int]:
-        """How many, and what follows it; or (-1, at)."""
+        """Return a count and the index after it; or (-1, at)."""
         if self._word(at) in {"a", "an"}:
             if self._word(at + 1) in {"couple", "hundred", "dozen"}:
                 at += 1
@@ -178,7 +178,7 @@ class DateText:
         return -1, at
 
     def _unit(self, at: int) -> tuple[Unit | None, int, int]:
-        """A unit, how many of it a word means, and what follows; or (None, 0, at)."""
+        """Return a unit, how many the word means, and the index after it; or (None, 0, at)."""
         word = self._word(at)
         if word in {"half", "demi"} and self._word(at + 1) in {"year", "years"}:
             return "half", 1, at + 2
@@ -193,9 +193,9 @@ class DateText:
         return unit, words.HALF_UNITS.get(word, 1), at + 1
 
     def _amount(self, at: int) -> tuple[int, Unit | None, float, int]:
-        """A count with its unit: count, unit of days or None, seconds, and what follows.
+        """Return a count with its unit: count, unit of days or None, seconds, next index.
 
-        Count -1 means none.
+        A count of -1 means none.
         """
         if self._kind(at) == "mixed":
             match = _SHORT.fullmatch(self._word(at))
@@ -222,7 +222,7 @@ class DateText:
         return -1, None, 0, at
 
     def _ends_here(self, at: int) -> bool:
-        """Whether nothing that belongs to the words before follows."""
+        """Whether nothing follows that belongs to the previous words."""
         if at >= len(self.words):
             return True
         if self.kinds[at] == "sign":
@@ -235,9 +235,9 @@ class DateText:
         return self.folded.source[start:end].istitle()
 
     def _speaks_french(self) -> bool:
-        """Whether `hier` is yesterday here: in German and Dutch it is a place."""
+        """Whether `hier` means yesterday in this message: in German and Dutch it means "here"."""
         if self._french is None:
-            # 400 words show the language; chosen.
+            # 400 words are enough to tell the language (chosen).
             seen = set(self.words[:400])
             french, other = len(seen & words.FRENCH), len(seen & words.NOT_FRENCH)
             self._french = french > other or (french == other and len(self.words) < 4)

@@ -1,7 +1,7 @@
-"""The words that dates are made of, in English, German, French, Spanish and Dutch, as folded.
+"""Folded date words in English, German, French, Spanish and Dutch.
 
-All languages are read at once: a word of one rarely means something else in another, and where it
-does (`hier`, `morgen`, `a`), the grammar asks for more around it.
+All languages are read at once: a word of one rarely means something else in another, and where
+it does (`hier`, `morgen`, `a`), the grammar requires more context.
 """
 
 from typing import Final
@@ -60,7 +60,7 @@ def _words(text: str) -> tuple[str, ...]:
 
 
 def _table(*rows: str) -> dict[str, int]:
-    """Each word of the n-th row stands for n."""
+    """Map each word of the n-th row to n."""
     return {word: number for number, row in enumerate(rows) for word in row.split()}
 
 
@@ -98,10 +98,10 @@ PLURALS: Final = frozenset(
         "halbjahren"
     )
 )
-"""Units that `last` alone does not make a date of."""
+"""Units that do not form a date with `last` alone."""
 
 HALF_UNITS: Final[dict[str, int]] = {"fortnight": 2, "fortnights": 2}
-"""Units that are several of their unit."""
+"""Words that mean several of their unit."""
 
 SHORT_UNITS: Final[dict[str, Unit]] = {
     "d": "day",
@@ -114,7 +114,7 @@ SHORT_UNITS: Final[dict[str, Unit]] = {
     "yr": "year",
     "yrs": "year",
 }
-"""Short forms that need a number and a word of time beside them."""
+"""Short forms that need a number and a time word next to them."""
 
 TIME_UNITS: Final[dict[str, float]] = {
     **dict.fromkeys(
@@ -128,10 +128,10 @@ TIME_UNITS: Final[dict[str, float]] = {
         1,
     ),
 }
-"""Units shorter than a day, with their seconds."""
+"""Units shorter than a day, in seconds."""
 
 NOW: Final = frozenset(_words("now date present jetzt heutzutage maintenant ahora nu heden"))
-"""At the end of a pair: up to and with today."""
+"""At the end of a pair: up to and including today."""
 
 MIDDLES: Final = frozenset(_words("mid mitte mi mediados midden"))
 """Before a month: its fifteenth."""
@@ -177,7 +177,7 @@ ORDINAL_DAYS: Final[dict[str, int]] = {
 """Before `of` and a month."""
 
 RISKY_MONTHS: Final = frozenset(_words("may march mar mars"))
-"""Months whose names are common words; they need more around them than the others."""
+"""Months whose names are common words; they need more context than the others."""
 
 WEEKDAYS: Final[dict[str, int]] = _table(
     "monday mon montag lundi lunes maandag",
@@ -247,7 +247,7 @@ ROLLING: Final[dict[str, int]] = {
         1,
     ),
 }
-"""Beside a number and a unit: last 7 days, les 7 derniers jours."""
+"""Next to a number and a unit: last 7 days, les 7 derniers jours."""
 
 COUNTED_FIRST: Final = frozenset(
     _words(
@@ -255,10 +255,10 @@ COUNTED_FIRST: Final = frozenset(
         "proximos proximas"
     )
 )
-"""Those of them that may follow the number; `a party of 7 next year` is nothing."""
+"""Those that may follow the number; `a party of 7 next year` is not a period."""
 
 NEVER_AGO: Final = frozenset({"ab", "vanaf", "a", "as", "starting", "beginning"})
-"""Words of `SINCE` after which a mere length says nothing."""
+"""Words of `SINCE` after which a bare length is not a date."""
 
 AGO_AFTER: Final = frozenset(_words("ago geleden earlier back atras"))
 """After a number and a unit."""
@@ -297,10 +297,10 @@ ON: Final = frozenset(_words("on onward onwards forward an"))
 IN: Final = frozenset(
     _words("in on during within over throughout im am en dans pendant durante wahrend sur for")
 )
-"""Words that belong to a date and change nothing."""
+"""Words that belong to a date without changing it."""
 
 INSIDE: Final = IN - set(_words("on over am sur for within"))
-"""Those of them after which the bare name of a month is meant."""
+"""Those after which the bare name of a month is meant."""
 
 ARTICLES: Final = frozenset(
     _words("the der die das dem den des zum zur le la les l du el los las del het de a al")
@@ -315,10 +315,10 @@ EDGES: Final[dict[str, int]] = {
     ),
     **dict.fromkeys(_words("end ende fin final finales einde eind"), 1),
 }
-"""The first or the last moment of a unit."""
+"""The start (0) or end (1) of a unit."""
 
 LOOSE_EDGES: Final = frozenset(_words("anfang ende eind einde"))
-"""Edges that need no `of`: Ende letzten Monats."""
+"""Words for edges that need no `of`: Ende letzten Monats."""
 
 TO_DATE: Final[dict[str, Unit]] = {"ytd": "year", "qtd": "quarter", "mtd": "month", "wtd": "week"}
 
@@ -335,4 +335,4 @@ NOT_FRENCH: Final = frozenset(
         "een zijn toon wat de van voor niet wij ik is are show the and here please"
     )
 )
-"""Words that tell French from the languages where `hier` means here."""
+"""Words that distinguish French from the languages in which `hier` means "here"."""

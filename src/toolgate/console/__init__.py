@@ -1,7 +1,7 @@
 """The web console at `/console`, in the gateway's process and on its port.
 
-A client of the same verbs and the same decision as every other door. Each page is a module with
-`ROUTES`; what they share is in modules with an underscore. Loaded when somebody first asks for it.
+It uses the same operations and access checks as all other entry points. Each page is a module in
+`pages` with `ROUTES`; shared code is in the other modules. Loaded on the first request.
 """
 
 from toolgate.console.application import Console

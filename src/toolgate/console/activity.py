@@ -13,27 +13,27 @@ from toolgate.store import DURATION_BOUNDS_MS, CallCount, ToolUsage
 __all__ = ["RANGES", "Activity", "ActivityRange", "Bucket", "activity_of", "range_asked"]
 
 _BYTES_PER_TOKEN: Final = 4
-"""As everywhere in Toolgate: tokens are estimated as bytes / 4."""
+"""As everywhere in Toolgate, tokens are estimated as bytes / 4."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ActivityRange:
-    """How far a chart goes back."""
+    """Period of a chart."""
 
     name: str
-    """Its name in addresses."""
+    """Name in URLs."""
 
     words: str
-    """What people read."""
+    """Label."""
 
     span_s: int
-    """Seconds that it goes back."""
+    """Length in seconds."""
 
     step_s: int
-    """Seconds of one bar."""
+    """Seconds per bar."""
 
     period_chars: int
-    """Characters of a time that name such a bar."""
+    """Leading characters of a time that identify a bar."""
 
 
 RANGES: Final[Mapping[str, ActivityRange]] = {
@@ -47,83 +47,83 @@ RANGES: Final[Mapping[str, ActivityRange]] = {
         ),
     )
 }
-"""What people can choose."""
+"""The available periods, by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bucket:
-    """What one bar of a chart shows."""
+    """The values of one bar of a chart."""
 
     begins: str
-    """UTC, `2026-07-28 09:30`."""
+    """Start of the bar; UTC, `2026-07-28 09:30`."""
 
     calls: int = 0
-    """Calls that ended."""
+    """Completed calls."""
 
     errors: int = 0
-    """How many of them failed."""
+    """Failed calls."""
 
     search_tokens: int = 0
-    """Tokens of answers of searches."""
+    """Tokens of search responses."""
 
     call_tokens: int = 0
     """Tokens of arguments and results."""
 
     median_ms: float | None = None
-    """Half of the calls were at most as slow; None: there were none."""
+    """Median duration of calls; None if there were none."""
 
     slow_ms: float | None = None
-    """19 of 20 calls were at most as slow; None: there were none."""
+    """95th percentile of the duration of calls; None if there were none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Activity:
-    """A time with all that charts show of it."""
+    """All chart data of a period."""
 
     span: ActivityRange
-    """How far back it goes."""
+    """The period."""
 
     buckets: Sequence[Bucket]
-    """Its bars, oldest first."""
+    """Bars, oldest first."""
 
     total: Bucket
-    """All of it as one."""
+    """Values of the whole period."""
 
     tools: Sequence[ToolUsage] = ()
-    """Tools by use, the most used first, all projects together."""
+    """Usage of tools in all projects together, most used first."""
 
     @property
     def calls(self) -> list[tuple[str, float, float]]:
-        """Calls and failed ones of each bar, for a chart."""
+        """Calls and failed calls per bar, for a chart."""
         return [(bucket.begins, bucket.calls, bucket.errors) for bucket in self.buckets]
 
     @property
     def failures(self) -> list[tuple[str, float, float]]:
-        """Failed calls of each bar, for a chart."""
+        """Failed calls per bar, for a chart."""
         return [(bucket.begins, bucket.errors, bucket.errors) for bucket in self.buckets]
 
     @property
     def latencies(self) -> list[tuple[str, tuple[float | None, float | None]]]:
-        """The median and the slow calls of each bar, for a chart."""
+        """Median and 95th percentile of the duration per bar, for a chart."""
         return [(bucket.begins, (bucket.median_ms, bucket.slow_ms)) for bucket in self.buckets]
 
     @property
     def tokens(self) -> list[tuple[str, float, float]]:
-        """Tokens of searches and calls of each bar, for a chart."""
+        """Tokens of searches and calls per bar, for a chart."""
         return [
             (bucket.begins, bucket.search_tokens + bucket.call_tokens, 0) for bucket in self.buckets
         ]
 
 
 def range_asked(visit: Visit) -> ActivityRange:
-    """What the address asks for; an hour by default."""
+    """Return the period that the URL names; an hour by default."""
     return RANGES.get(visit.asked("range"), RANGES["hour"])
 
 
 async def activity_of(
     visit: Visit, span: ActivityRange, *, server: str | None = None
 ) -> Activity | None:
-    """What happened; None: it is being counted."""
+    """Return the activity in a period; None while it is being counted."""
     since = _first(span)
     audit = visit.app.store.audit
 
@@ -137,7 +137,7 @@ async def activity_of(
 
 
 def _first(span: ActivityRange) -> str:
-    """Where the first bar begins."""
+    """Return the start of the first bar."""
     step = timedelta(seconds=span.step_s)
     first = datetime.now(UTC) - timedelta(seconds=span.span_s) + step
     text = utc_text(first)[: span.period_chars]
@@ -145,7 +145,7 @@ def _first(span: ActivityRange) -> str:
 
 
 def _begin_of(period: str) -> datetime:
-    """The moment at which a period begins."""
+    """Return the start time of a bar."""
     rest = "0000-01-01T00:00:00"[len(period) :]
     return datetime.fromisoformat(f"{period}{rest}").replace(tzinfo=UTC)
 
@@ -181,7 +181,7 @@ def _bucket(begins: str, counts: Sequence[CallCount]) -> Bucket:
 
 
 def _percentile(calls: Sequence[int], share: float) -> float | None:
-    """The duration that a share of the calls does not exceed, interpolated within its class."""
+    """Return a percentile of the duration, interpolated within its class."""
     position = share * sum(calls)
     if not position:
         return None
@@ -196,7 +196,7 @@ def _percentile(calls: Sequence[int], share: float) -> float | None:
 
 
 def _merged(uses: Sequence[ToolUsage]) -> list[ToolUsage]:
-    """The use of each tool in all projects together."""
+    """Merge the usage of each tool in all projects."""
     merged: dict[str, ToolUsage] = {}
     for use in uses:
         other = merged.get(use.tool)

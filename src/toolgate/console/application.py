@@ -75,17 +75,17 @@ _POLICY = (
     b" connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 _HEADERS = ((b"content-security-policy", _POLICY), (b"referrer-policy", b"same-origin"))
-"""With `no-referrer`, browsers would send forms of our own pages as from nowhere."""
+"""With `no-referrer`, browsers would send our own forms with `Origin: null`."""
 
 _SLOW_S = 20.0
-"""Seconds after which a page gives up; chosen."""
+"""Seconds after which a page times out (chosen)."""
 _BEAT_S = 15.0
-"""Seconds between two signs of life on a stream; chosen: proxies close streams that are silent
-for 30 s or more."""
+"""Seconds between two keep-alive comments on a stream (chosen: proxies close streams that are
+silent for 30 s or more)."""
 _GATHER_S = 0.25
-"""Seconds that changes are gathered before a page is told; chosen: not felt by people."""
+"""Seconds during which changes are collected before a page is notified (chosen: not noticeable)."""
 _GATHER_CALLS_S = 1.0
-"""The same for calls, of which there are many."""
+"""The same for calls, which are much more frequent."""
 _CALLS = "calls-changed"
 _NOBODY = Identity(caller_id="", kind="nobody", projects=())
 
@@ -113,7 +113,7 @@ class Console:
         self._stopping.set()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one request (ASGI); `Host` and `Origin` were checked before."""
+        """Serve one request (ASGI), after `Host` and `Origin` have been checked."""
         request = Request(scope, receive)
         try:
             response = await self._respond(request)
@@ -123,7 +123,7 @@ class Console:
         await response(scope, receive, send)
 
     async def turn_away(self, scope: Any, receive: Any, send: Any, error: CredentialError) -> None:
-        """Answer a request that failed before login with a page that says why."""
+        """Respond to a request that failed before login with a page that says why."""
         visit = self._visit_of_nobody(Request(scope, receive))
         response = self._failed(visit, 401, error.failed, error.hint)
         response.raw_headers.extend(_HEADERS)
@@ -137,7 +137,8 @@ class Console:
             request=request,
             render=self._renderer.page,
             caller=Caller(caller_id="", identity=_NOBODY),
-            # Until the key of this process is known, forms carry what they came with.
+            # Until this browser's CSRF token is known, forms keep the token that they were sent
+            # with.
             csrf=((form or {}).get("csrf") or [""])[-1],
             form=form or {},
             figures=self._figures,
@@ -183,14 +184,14 @@ class Console:
         return response
 
     async def _log_in(self, request: Request, cookie: str) -> Caller | ToolgateError:
-        """The caller of a request, or the error if authentication failed."""
+        """Return the caller of a request, or the error if authentication failed."""
         try:
             return await self._sessions.caller_of(request, cookie)
         except (AccessError, StoreError) as error:
             return error
 
     def _form_limits(self, login: Caller | ToolgateError, cookie: str) -> FormLimits:
-        """Size limits of a form. While the store is down, known sessions keep the larger one."""
+        """Return the size limits of a form; known sessions keep the larger if the store is down."""
         if isinstance(login, StoreError):
             return USER_FORM if self._sessions.was_accepted(cookie) else ANONYMOUS_FORM
         return ANONYMOUS_FORM if isinstance(login, CredentialError) else USER_FORM
@@ -316,7 +317,7 @@ class Console:
         return response
 
     def _from_earlier(self, visit: Visit, route: Route) -> Response:
-        """Keep what was typed on a page of ours before somebody logged in anew elsewhere."""
+        """Keep the input of a form that was loaded before the browser's last login."""
         return visit.page(
             "again.html",
             status=403,
@@ -339,7 +340,7 @@ class Console:
         )
 
     async def _events(self, visit: Visit, cookie: str, changes: "_Changes") -> AsyncGenerator[str]:
-        """Names of what has changed, as server-sent events, until the session is over."""
+        """Yield the names of changes as server-sent events until the session ends."""
         stopping = asyncio.ensure_future(self._stopping.wait())
         try:
             yield "retry: 3000\n\n"
@@ -352,7 +353,7 @@ class Console:
                 finally:
                     waiting.cancel()
                 if changes.woken.is_set():
-                    # What changes together is told together; calls come and go all the time.
+                    # Simultaneous changes are sent together; calls start and end all the time.
                     await anyio.sleep(_GATHER_S if changes.is_rare else _GATHER_CALLS_S)
                     yield "".join(f"event: {name}\ndata: {name}\n\n" for name in changes.take())
                     continue
@@ -367,7 +368,7 @@ class Console:
 
 
 class _Changes:
-    """What has changed since somebody looked."""
+    """Changes that have not been sent to a page yet."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.woken = asyncio.Event()
@@ -382,7 +383,7 @@ class _Changes:
 
     @property
     def is_rare(self) -> bool:
-        """Whether there is more than calls that began or ended."""
+        """Whether there are changes other than started or ended calls."""
         return self._names != {_CALLS}
 
     def _note(self, name: str) -> None:
@@ -390,20 +391,20 @@ class _Changes:
         self.woken.set()
 
     def take(self) -> list[str]:
-        """The names, which are then forgotten."""
+        """Return and clear the names."""
         names = sorted(self._names)
         self._names.clear()
         self.woken.clear()
         return names
 
     def forget(self) -> None:
-        """Look no more."""
+        """Stop listening for changes."""
         for end in self._ends:
             end()
 
 
 def _doubt(waited: StoreDeadline, *, may_act: bool) -> str:
-    """What may have come of a form that the store held up; empty: nothing."""
+    """Return what a form that the store delayed may have done; empty: nothing."""
     if may_act:
         return "It may have run"
     if waited.may_have_saved:
@@ -412,13 +413,13 @@ def _doubt(waited: StoreDeadline, *, may_act: bool) -> str:
 
 
 def _with_query(visit: Visit, path: str) -> str:
-    """The address of a page below the console's, with what was asked of it."""
+    """Add the query of the request to a path below the console."""
     query = visit.request.url.query
     return f"{path}?{query}" if query else path
 
 
 def _page_of(visit: Visit) -> str:
-    """The page of ours that a form was on, below the console's address; empty: not known."""
+    """Return the page of a submitted form, below the console's URL; empty if unknown."""
     parts = urlsplit(visit.request.headers.get("referer", ""))
     within = parts.path.startswith(f"{visit.base}/")
     if not within or parts.netloc != visit.request.headers.get("host"):
@@ -441,7 +442,7 @@ def _static(name: str, *, is_fresh: bool) -> Response:
 
 
 async def _read_form(request: Request, limits: FormLimits) -> Mapping[str, list[str]]:
-    """The fields of a form that was sent.
+    """Read the fields of a submitted form.
 
     Raises:
         FormTooLargeError: It is larger than the limits.
@@ -454,12 +455,12 @@ async def _read_form(request: Request, limits: FormLimits) -> Mapping[str, list[
         limits.check_size(len(body))
     if len(body) <= ANONYMOUS_FORM.max_bytes:
         return parse_form(bytes(body), limits)
-    # Megabytes take long enough to hold up everything else.
+    # Parsing megabytes would block the event loop for too long.
     return await anyio.to_thread.run_sync(parse_form, bytes(body), limits)
 
 
 def _is_genuine(visit: Visit) -> bool:
-    """Whether a form was sent from a page that this browser got from here."""
+    """Whether a form was sent from a page that this browser loaded from the console."""
     site = visit.request.headers.get("sec-fetch-site", "same-origin")
     return site in {"same-origin", "none"} and hmac.compare_digest(
         visit.typed("csrf").encode(), visit.csrf.encode()

@@ -1,4 +1,4 @@
-"""Small SVG charts without styles of their own."""
+"""Small SVG charts without inline styles."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from markupsafe import Markup
 __all__ = ["bars", "lines", "share_bar", "trendline"]
 
 _HEIGHT = 40
-"""Pixels, as all measures here; chosen: a chart fits a table row or a card."""
+"""Pixels, like all sizes here (chosen: a chart fits a table row or a card)."""
 _BAR = 4
 """Width of a bar."""
 _GAP = 1
@@ -17,20 +17,20 @@ _LINE_WIDTH = 120
 _LINE_HEIGHT = 24
 """Height of a line chart."""
 _SHARE_HEIGHT = 8
-"""Height of a bar that is cut into shares."""
+"""Height of a bar that is split into shares."""
 _ROUND = 3
-"""Space around a line, so that its ends are not cut."""
+"""Padding around a line, so that its ends are not cut off."""
 _LEAST_SPREAD = 0.1
-"""Difference of the values that fills the height at least; chosen: rounding must not look like a
-change."""
+"""Smallest difference between values that fills the height (chosen: rounding must not look like
+a change)."""
 
 
 def bars(values: Sequence[tuple[str, float, float]], *, label: str, unit: str = "calls") -> Markup:
-    """Bars side by side: of each value the whole and, below it, a part in another colour.
+    """Draw a bar chart: for each value the total and, in another colour, a part of it.
 
     Args:
-        values: What each bar is about, the whole and the part, oldest first.
-        label: What it shows, for those who do not see it.
+        values: Label, total and part of each bar, oldest first.
+        label: Description for screen readers.
         unit: What is counted.
     """
     highest = max((whole for _, whole, _ in values), default=0)
@@ -55,12 +55,12 @@ def bars(values: Sequence[tuple[str, float, float]], *, label: str, unit: str = 
 def lines(
     values: Sequence[tuple[str, Sequence[float | None]]], *, label: str, kinds: Sequence[str]
 ) -> Markup:
-    """Several lines over time, with gaps where there is no value.
+    """Draw several lines over time, with gaps where there is no value.
 
     Args:
-        values: What each point is about, and the value of each line there, oldest first.
-        label: What it shows, for those who do not see it.
-        kinds: The name of each line; the first is drawn last, above the others.
+        values: Label of each point and the value of each line there, oldest first.
+        label: Description for screen readers.
+        kinds: The name of each line; the first is drawn last, on top of the others.
     """
     every = [value for _, of_lines in values for value in of_lines if value is not None]
     highest = max(every, default=0)
@@ -101,20 +101,20 @@ def _chart(summary: str, width: int, shapes: Sequence[Markup]) -> Markup:
 
 
 def _hover(left: int, text: str) -> Markup:
-    """Where a pointer shows a text, over the whole height."""
+    """Draw an invisible area of full height with a tooltip."""
     return Markup(
         '<rect x="{}" y="0" width="{}" height="{}" fill-opacity="0"><title>{}</title></rect>'
     ).format(left, _BAR + _GAP, _HEIGHT, text)
 
 
 def trendline(values: Sequence[float], *, label: str) -> Markup:
-    """Shares of 1 as a line from left to right, with a dot at the last.
+    """Draw fractions of 1 as a line from left to right, with a dot at the last value.
 
-    The height goes from the lowest to the highest; changes of less than a tenth do not fill it.
+    The height covers the range of the values; changes of less than a tenth do not fill it.
 
     Args:
         values: Oldest first, at least one.
-        label: What it shows, for who does not see it.
+        label: Description for screen readers.
     """
     step = _LINE_WIDTH / max(len(values) - 1, 1)
     first = 0.0 if len(values) > 1 else _LINE_WIDTH
@@ -143,11 +143,11 @@ def trendline(values: Sequence[float], *, label: str) -> Markup:
 
 
 def share_bar(value: float, *, label: str) -> Markup:
-    """A share of 1 as a bar from left to right, on the length of the whole.
+    """Draw a fraction of 1 as a horizontal bar, on a background for the whole.
 
     Args:
         value: In [0, 1].
-        label: What it shows, for who does not see it.
+        label: Description for screen readers.
     """
     return Markup(
         '<svg class="share" role="img" aria-label="{said}" viewBox="0 0 {width} {height}"'

@@ -1,4 +1,4 @@
-"""Counts over the whole audit, computed in the background and cached for pages."""
+"""Counts over the whole audit log, computed in the background and cached for pages."""
 
 import asyncio
 import logging
@@ -18,31 +18,31 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _FEW = 2_000
-"""Records that are counted while somebody waits for the page."""
+"""Records that are counted while the page waits."""
 _GOOD_FOR_S = 60.0
-"""Seconds after which figures are counted anew, while the old ones are still shown."""
+"""Seconds after which counts are updated; the old ones are still shown meanwhile."""
 _SHOWN_FOR_S = 180.0
-"""Seconds after which they would be about another time than a page says."""
+"""Seconds after which counts no longer match the period on the page."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CachedCount(Generic[T]):
-    """Figures, and when they were counted."""
+    """A result and when it was counted."""
 
     value: T
-    """They."""
+    """The result."""
 
     at_s: float
-    """Reading of `monotonic` then."""
+    """Value of `monotonic` when it was counted."""
 
     @property
     def age_s(self) -> float:
-        """Seconds since then."""
+        """Seconds since it was counted."""
         return monotonic() - self.at_s
 
 
 class CountsCache:
-    """What was counted last."""
+    """Cache of the last counts."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -52,24 +52,24 @@ class CountsCache:
     async def get(
         self, name: str, since: str, count: Callable[[], Awaitable[T]]
     ) -> CachedCount[T] | None:
-        """The figures: fresh where there are few records, else some of a few minutes ago at most.
+        """Return counts: current ones if there are few records, else up to a few minutes old.
 
         Args:
             name: What is counted.
-            since: From when on; UTC, ISO 8601.
+            since: Start of the period; UTC, ISO 8601.
             count: Counts it.
 
-        Gives:
-            None while it is counted, where nobody has asked for it lately.
+        Returns:
+            The counts; None while they are computed if no recent ones are cached.
 
         Raises:
-            StoreError: The store does not answer.
+            StoreError: The store does not respond.
         """
         if await self._store.audit.count(since, limit=_FEW + 1) <= _FEW:
             return CachedCount(value=await count(), at_s=monotonic())
         entry = cast("CachedCount[T] | None", self._entries.get(name))
         if name not in self._counting and (entry is None or entry.age_s > _GOOD_FOR_S):
-            # Not within the patience of the page, nor whatever else belongs to its request.
+            # An empty context: the deadline and other context of the request do not apply.
             self._counting[name] = asyncio.create_task(self._count(name, count), context=Context())
         return None if entry is None or entry.age_s > _SHOWN_FOR_S else entry
 

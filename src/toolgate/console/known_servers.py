@@ -1,4 +1,4 @@
-"""MCP servers by others that Toolgate has been tried with, for those who look for a first one."""
+"""Third-party MCP servers that were tested with Toolgate, as suggestions for a first server."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class KnownServer:
     """A published server."""
 
     name: str
-    """What it is called here."""
+    """Suggested name."""
 
     command: str
     """The command line that starts it."""
@@ -19,7 +19,7 @@ class KnownServer:
     """What it does."""
 
     variables: tuple[str, ...] = ()
-    """Variables that it needs."""
+    """Required environment variables."""
 
 
 KNOWN_SERVERS = (
@@ -215,4 +215,4 @@ KNOWN_SERVERS = (
         variables=("ELEVENLABS_API_KEY",),
     ),
 )
-"""Their tools were listed through Toolgate, with packages of npm and PyPI of autumn 2026."""
+"""Tested by listing their tools through Toolgate, with npm and PyPI packages of autumn 2026."""

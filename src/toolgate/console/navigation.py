@@ -1,4 +1,4 @@
-"""The menu of the console: its pages by group, and counts of what waits behind them."""
+"""The menu of the console: its pages by group, with counts of pending items."""
 
 import asyncio
 import logging
@@ -15,33 +15,33 @@ __all__ = ["MENU", "WITHIN", "MenuPage", "menu_of", "waiting_badges"]
 log = logging.getLogger(__name__)
 
 _BADGE_WAIT_S = 0.2
-"""Seconds that a page waits for the counts of the menu; chosen: too short to be noticed."""
+"""Seconds that a page waits for the counts of the menu (chosen: not noticeable)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MenuPage:
-    """A page of the menu."""
+    """A page in the menu."""
 
     path: str
-    """Below the address of the console."""
+    """Path below the console's URL."""
 
     name: str
     """Its label."""
 
     group: str = ""
-    """Heading above it; empty: none."""
+    """Heading of its group; empty: none."""
 
     icon: str
-    """Name of its picture in `icons.html`."""
+    """Name of its icon in `icons.html`."""
 
     key: str = ""
-    """Letter that opens it after `g`; empty: none."""
+    """Key that opens it after `g`; empty: none."""
 
     manages: bool = False
     """Whether only administrators see it."""
 
     words: tuple[str, ...] = field(default=())
-    """What people may also call it when they look for it."""
+    """Further search terms."""
 
 
 MENU = (
@@ -105,7 +105,7 @@ MENU = (
         words=("sessions",),
     ),
 )
-"""All pages, in the order of the menu; those of a group stand together."""
+"""All pages, in menu order; pages of a group follow each other."""
 
 WITHIN = {
     "server": "servers",
@@ -118,11 +118,11 @@ WITHIN = {
     "setting": "settings",
     "connect": "",
 }
-"""Pages that belong to one of the menu."""
+"""Menu page to which each other page belongs."""
 
 
 def menu_of(visit: Visit) -> list[MenuPage]:
-    """The pages that somebody can open."""
+    """Return the pages that the caller can open."""
     if not visit.is_known:
         return []
     manages, has_chat = visit.manages, visit.app.chat is not None
@@ -132,7 +132,7 @@ def menu_of(visit: Visit) -> list[MenuPage]:
 
 
 async def waiting_badges(visit: Visit) -> Mapping[str, tuple[Badge, ...]]:
-    """What the menu counts, by page; without approvals where the store does not answer soon."""
+    """Return the counts in the menu, by page; without approvals if the store is slow."""
     badges: dict[str, tuple[Badge, ...]] = {}
     if visit.manages:
         servers = visit.server_statuses()
@@ -146,7 +146,7 @@ async def waiting_badges(visit: Visit) -> Mapping[str, tuple[Badge, ...]]:
             )
             if badge.count
         )
-    # Not within the patience of the page: a slow store delays it no further.
+    # An empty context: the page's deadline does not apply. A slow store does not delay the page.
     counting = asyncio.create_task(_waiting_approvals(visit), context=Context())
     done, _ = await asyncio.wait({counting}, timeout=_BADGE_WAIT_S)
     if not done:
@@ -157,7 +157,7 @@ async def waiting_badges(visit: Visit) -> Mapping[str, tuple[Badge, ...]]:
 
 
 async def _waiting_approvals(visit: Visit) -> int:
-    """Calls that wait for a decision and that the caller may see; 0 where nobody can tell."""
+    """Return how many waiting calls the caller may see; 0 if the store is unavailable."""
     try:
         return await visit.count_waiting_approvals()
     except ToolgateError as error:

@@ -30,13 +30,13 @@ STATIC = {
     "favicon.svg": "image/svg+xml",
     "htmx.min.js": "text/javascript",
 }
-"""Files that pages load, with their types."""
+"""Static files, with their content types."""
 
 _FOLDER = files("toolgate.console").joinpath("static")
 
 
 class Renderer:
-    """Makes pages from templates, all with escaping."""
+    """Renders templates, with escaping in all of them."""
 
     def __init__(self) -> None:
         self._templates = Environment(
@@ -76,7 +76,7 @@ class Renderer:
         self._templates.globals.update(helpers)  # pyright: ignore[reportUnknownMemberType]
 
     def page(self, visit: Visit, template: str, values: Mapping[str, object]) -> str:
-        """The HTML of a page."""
+        """Render a page as HTML."""
         path = visit.request.scope["path"].partition("/console")[2].strip("/")
         here = path.partition("/")[0]
         if here == "navigation":  # the menu of another page
@@ -95,7 +95,7 @@ class Renderer:
 
     @cached_property
     def _static(self) -> Mapping[str, str]:
-        """Names of the files with what changes when they do, so that browsers keep them."""
+        """URLs of static files with their hashes, so that browsers can cache them."""
         return {
             name: f"static/{name}?v={hashlib.sha256(static_file(name)).hexdigest()[:12]}"
             for name in STATIC
@@ -103,12 +103,12 @@ class Renderer:
 
 
 def static_file(name: str) -> bytes:
-    """A file that pages load."""
+    """Read a static file."""
     return _FOLDER.joinpath(name).read_bytes()
 
 
 def _groups(menu: Iterable[MenuPage]) -> list[tuple[str, list[MenuPage]]]:
-    """The pages of the menu by heading, in their order."""
+    """Group the pages of the menu by heading, in their order."""
     return [(group, list(pages)) for group, pages in groupby(menu, lambda page: page.group)]
 
 
@@ -117,12 +117,12 @@ def _csrf_field(visit: Visit) -> Markup:
 
 
 def _pretty(value: object) -> str:
-    """JSON for people."""
+    """Format a value as indented JSON."""
     return json.dumps(value, indent=2, ensure_ascii=False, default=str)
 
 
 def _hushed(text: str) -> str:
-    """What a form carries, as it may be shown: a server's configuration without secrets."""
+    """Redact secrets in a server's configuration that a form contains."""
     try:
         attributes = json_object(json.loads(text))
     except (ValueError, RecursionError):

@@ -24,13 +24,13 @@ _HIDDEN = frozenset({"csrf", "do", "state"})
 """Form fields that the page sets and users do not fill in."""
 
 _QUOTED_CHARS = 40
-"""Characters of a wrong value that every error message quotes at least."""
+"""Characters of a wrong value that every error message quotes in any case."""
 
 _SAID_CHARS = 600
 """Length limit of a message in the cookie (chosen: a cookie has room for 4,096 bytes)."""
 
 _MOST_PAGE = 100_000
-"""Highest page number (chosen: bounds what an invented number makes the store read)."""
+"""Highest page number (chosen: limits what a made-up number makes the store read)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class Visit:
         return self.gateway.visible.manages(self.caller)
 
     def server_statuses(self) -> list[ServerStatus]:
-        """State of every server that the caller may see, as it was first asked for."""
+        """State of every server that the caller may see, cached for this request."""
         if self._statuses is None:
             self._statuses = self.gateway.servers.statuses(self.caller)
         return self._statuses
@@ -153,16 +153,16 @@ class Visit:
     # Reading the request
 
     def asked(self, name: str, default: str = "") -> str:
-        """A query parameter."""
+        """Return a query parameter."""
         return self.request.query_params.get(name, default)
 
     def typed(self, name: str, default: str = "") -> str:
-        """A form field, or else the query parameter of that name."""
+        """Return a form field, or else the query parameter of that name."""
         values = self._form.get(name)
         return values[-1] if values else self.asked(name, default)
 
     def all_typed(self, name: str) -> list[str]:
-        """All values of a form field that may be repeated."""
+        """Return all values of a form field that may be repeated."""
         return list(self._form.get(name, ()))
 
     def has_field(self, name: str) -> bool:
@@ -191,13 +191,13 @@ class Visit:
     # Writing the response
 
     def url(self, path: str = "", /, **query: object) -> str:
-        """The URL of a page. Empty parameters are left out."""
+        """Return the URL of a page. Empty parameters are left out."""
         parameters = {name: str(value) for name, value in query.items() if value not in ("", None)}
         address = f"{self.base}/{quote(path)}" if path else self.base
         return f"{address}?{urlencode(parameters)}" if parameters else address
 
     def url_within(self, target: str) -> str:
-        """The URL of a page, from its path and query below the console."""
+        """Return the URL of a page from its path and query below the console."""
         path, _, query = target.partition("?")
         return self.url(path.strip("/")) + (f"?{query}" if query else "")
 
@@ -232,4 +232,4 @@ class Visit:
 
 
 PageRenderer: TypeAlias = Callable[[Visit, str, Mapping[str, object]], str]
-"""Gives the HTML of a page: the request, the name of the template, and its values."""
+"""Renders a page to HTML: takes the request, the name of the template, and its values."""

@@ -12,34 +12,34 @@ from toolgate.types import json_object
 __all__ = ["PatternMatch", "is_destructive", "matches_of", "options_of", "typed_patterns"]
 
 _SHOWN = 12
-"""Tools of a pattern that are named; chosen: enough to see what is meant."""
+"""Tools of a pattern that are named (chosen: enough to see what it matches)."""
 
 _OPTIONS = 20
-"""Servers and tools that a picker offers at a time; chosen: a list that can be read."""
+"""Servers and tools that a picker offers at a time (chosen: a readable list)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PatternMatch:
-    """What one pattern matches."""
+    """The tools that a pattern matches."""
 
     pattern: str
-    """As it was typed."""
+    """The pattern as entered."""
 
     count: int = 0
-    """How many tools."""
+    """Number of matching tools."""
 
     keys: Sequence[str] = ()
-    """The first of them."""
+    """Keys of the first matching tools."""
 
     words: str = ""
-    """What it is about where it is not about tools, or why it is no pattern."""
+    """What the pattern matches if not tools, or why it is invalid."""
 
     is_wrong: bool = False
-    """Whether it is no pattern."""
+    """Whether the pattern is invalid."""
 
 
 def typed_patterns(visit: Visit) -> list[str]:
-    """The patterns of a rule that is being made, with what was picked."""
+    """Return the patterns of a rule that is being edited, including the picked one."""
     text = visit.typed("patterns") or visit.typed("tools")
     patterns = [line.strip() for line in text.splitlines() if line.strip()]
     picked = visit.typed("pick").strip()
@@ -47,13 +47,13 @@ def typed_patterns(visit: Visit) -> list[str]:
 
 
 def is_destructive(entry: CatalogEntry) -> bool:
-    """Whether a tool says of itself that it may destroy something."""
+    """Whether a tool is marked as destructive."""
     hints = json_object(entry.definition.get("annotations"))
     return hints.get("destructiveHint") is True and not entry.read_only
 
 
 def matches_of(visit: Visit, patterns: Sequence[str], *, hint: str = "") -> list[PatternMatch]:
-    """What each pattern matches among the tools that there are now."""
+    """Return the current tools that each pattern matches."""
     entries = [
         entry
         for entry in visit.gateway.visible.tools(visit.caller)
@@ -80,7 +80,7 @@ def _match(pattern: str, entries: Sequence[CatalogEntry]) -> PatternMatch:
 
 
 def options_of(visit: Visit, word: str) -> list[str]:
-    """Names of servers, then keys of tools, that contain a word."""
+    """Return names of servers, then keys of tools, that contain a word."""
     word = word.strip().lower()
     servers = visit.gateway.servers.names(visit.caller)
     names = [name for name in servers if word in name.lower()]

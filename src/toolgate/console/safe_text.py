@@ -1,4 +1,4 @@
-"""Makes text of others safe to show: visible, short, never taken for Toolgate's own."""
+"""Makes text from others safe to show: visible, short, and not mistaken for Toolgate's own text."""
 
 import re
 import unicodedata
@@ -24,7 +24,7 @@ _ODD = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f"
     "\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
 )
-"""Characters that nobody sees, or that turn the order of others round."""
+"""Invisible characters, and characters that change the direction of text."""
 
 _ACTIONS = {
     "discover": "tool search",
@@ -57,13 +57,13 @@ _ACTIONS = {
     "guard_remove": "guard removed",
     "db_restore": "database restored",
 }
-"""Actions of audit records in words; others are shown as they are."""
+"""Labels of the actions of audit records; other actions are shown by name."""
 
 _SECONDS = ((86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
 def cut(text: object, max_chars: int) -> str:
-    """The beginning of a text, with what is missing said."""
+    """Return the start of a text, with a note of how much is missing."""
     whole = str(text)
     if len(whole) <= max_chars:
         return whole
@@ -71,12 +71,12 @@ def cut(text: object, max_chars: int) -> str:
 
 
 def plain(text: object, max_chars: int = 300) -> str:
-    """A text for places that hold no markup, such as titles: odd characters are named."""
+    """Return a text without markup, such as for titles; odd characters are replaced by names."""
     return _ODD.sub(lambda odd: f"⟨{_name(odd[0])}⟩", cut(text, max_chars))
 
 
 def visible(text: object, max_chars: int = 20_000) -> Markup:
-    """A text of others as markup: escaped, odd characters named, set apart from the text around."""
+    """Return a text as isolated markup: escaped, with odd characters replaced by names."""
     text_shown = cut(text, max_chars)
     if _ODD.search(text_shown) is None:
         return Markup(f"<bdi>{escape(text_shown)}</bdi>")  # noqa: S704 - escaped
@@ -91,7 +91,7 @@ def visible(text: object, max_chars: int = 20_000) -> Markup:
 
 
 def coded(text: str) -> Markup:
-    """A text of ours whose parts between backticks are code."""
+    """Format parts between backticks in one of our own texts as code."""
     parts = [str(escape(part)) for part in text.split("`")]
     return Markup(  # noqa: S704 - escaped
         "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
@@ -99,7 +99,7 @@ def coded(text: str) -> Markup:
 
 
 def when(at: str | None) -> Markup:
-    """A moment: how long ago, with the exact time for who wants it."""
+    """Format a time as its age, with the exact time as a tooltip."""
     if not at:
         return Markup("never")
     exact = escape(at)
@@ -108,7 +108,7 @@ def when(at: str | None) -> Markup:
 
 
 def ago(at: str) -> str:
-    """How long ago, or until, a moment is, in one unit."""
+    """Format the time since or until a moment, in one unit."""
     try:
         then = datetime.fromisoformat(at)
     except ValueError:
@@ -123,17 +123,17 @@ def ago(at: str) -> str:
 
 
 def action(name: str) -> str:
-    """What an audit record is about, by its action."""
+    """Return the label of an audit record's action."""
     return _ACTIONS.get(name, plain(name.replace("_", " "), 40))
 
 
 def count(number: float | None) -> str:
-    """A number with separators; a dash where there is none."""
+    """Format a number with separators; a dash if there is none."""
     return "–" if number is None else f"{number:,.0f}"
 
 
 def compact(number: float | None) -> str:
-    """A number in few characters: 1.2k, 3.4M."""
+    """Format a number in few characters: 1.2k, 3.4M."""
     if number is None:
         return "–"
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -143,7 +143,7 @@ def compact(number: float | None) -> str:
 
 
 def duration(ms: float | None) -> str:
-    """Milliseconds in the unit that fits."""
+    """Format milliseconds in a suitable unit."""
     if ms is None:
         return "–"
     if ms >= 10_000:
@@ -152,7 +152,7 @@ def duration(ms: float | None) -> str:
 
 
 def size(number: float | None) -> str:
-    """Bytes in the unit that fits."""
+    """Format bytes in a suitable unit."""
     if number is None:
         return "–"
     for limit, unit in ((2**20, "MB"), (2**10, "kB")):

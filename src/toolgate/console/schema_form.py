@@ -1,7 +1,7 @@
 """Builds a form from a tool's input schema, and arguments from the form.
 
-A schema is whatever a server sent. What no field can hold is typed as JSON, and nothing raises but
-for what a person typed.
+A schema can be anything that a server sent. Arguments that do not fit a field are entered as
+JSON, and only wrong input raises an error.
 """
 
 import json
@@ -15,25 +15,25 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["FormField", "arguments_of", "fields_of"]
 
 Kind: TypeAlias = Literal["text", "long", "number", "switch", "choice", "lines", "json"]
-"""How a value is typed."""
+"""How people enter a value."""
 
 _MOST_FIELDS = 60
-"""Fields of a form; chosen: larger schemas are filled in as JSON."""
+"""Fields of a form (chosen: arguments of larger schemas are entered as JSON)."""
 _LONG_WORDS = ("content", "body", "text", "query", "sql", "code", "prompt", "message")
 
 
 @dataclass(frozen=True, kw_only=True)
 class FormField:
-    """One argument."""
+    """An argument in the form."""
 
     name: str
-    """As the schema calls it."""
+    """Name in the schema."""
 
     field: str
     """Name of the field in the form."""
 
     kind: Kind
-    """How it is typed."""
+    """How people enter it."""
 
     type: str
     """Its type in words."""
@@ -42,17 +42,17 @@ class FormField:
     """Whether the schema requires it."""
 
     description: str
-    """What the schema says about it."""
+    """Description in the schema."""
 
     choices: tuple[str, ...] = ()
-    """For `choice`: what it can be, as JSON."""
+    """The possible values as JSON if `kind` is `choice`."""
 
     default: str = ""
-    """What it is when it is left out, as the schema says."""
+    """Default in the schema."""
 
 
 def fields_of(schema: Json) -> list[FormField]:
-    """The fields for the top level of a schema, required ones first."""
+    """Return the fields for the top level of a schema, required ones first."""
     properties = json_object(schema.get("properties"))
     needed = {str(name) for name in json_array(schema.get("required"))}
     ordered = sorted(properties.items(), key=lambda item: item[0] not in needed)
@@ -63,10 +63,10 @@ def fields_of(schema: Json) -> list[FormField]:
 
 
 def arguments_of(fields: Sequence[FormField], typed: Callable[[str], str]) -> Json:
-    """The arguments that were typed; what was left empty is left out.
+    """Return the submitted arguments, without empty ones.
 
     Raises:
-        ArgumentError: Something that was typed is not of its type.
+        ArgumentError: A value does not have the right type.
     """
     raw = typed("raw").strip()
     if raw:
@@ -125,7 +125,7 @@ def _kind(name: str, schema: Json) -> tuple[Kind, str]:
 
 
 def _type_of(schema: Json) -> str:
-    """The one type of a schema, null aside; empty where there are several or none."""
+    """Return the type of a schema, ignoring null; empty if there are several or none."""
     declared = schema.get("type")
     if isinstance(declared, str):
         return declared

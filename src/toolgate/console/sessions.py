@@ -1,8 +1,8 @@
 """Console sessions: a cookie instead of a token, and a stored row that can be revoked.
 
 The row holds the token, encrypted with a key derived from the cookie. A session therefore has
-exactly the rights of its token, which is checked with every request, and the database alone reveals
-nothing.
+exactly the permissions of its token, which is checked with every request, and the database alone
+reveals nothing.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ SESSION_S = 12 * 3600
 """Seconds without a request after which a session ends (chosen: a working day)."""
 
 _TOUCH_S = 300
-"""Seconds between two updates of the last use (chosen: not a write for every page)."""
+"""Seconds between two updates of the last use (chosen: avoids a write for every page)."""
 
 # Accepted sessions that a process remembers (chosen: more than use a console at a time).
 _MAX_ACCEPTED = 1_000
@@ -39,7 +39,7 @@ _SECRET = "console"  # noqa: S105 - the name of the secret, not its value
 _NONCE_BYTES = 12
 """Bytes: 96 bits, as NIST SP 800-38D, section 8.2, recommends for AES-GCM."""
 _MOST_AGENT = 200
-"""Characters of the name of a browser; chosen: fits two lines."""
+"""Characters of a browser's name (chosen: fits two lines)."""
 
 
 class ConsoleSessions:
@@ -52,14 +52,14 @@ class ConsoleSessions:
         self._accepted: OrderedDict[str, None] = OrderedDict()
 
     async def csrf(self, cookie: str) -> str:
-        """The CSRF token of forms for the browser with this cookie."""
+        """Return the CSRF token of forms for the browser with this cookie."""
         if not self._key:
             self._key = await self._store.secret(_SECRET)
         return hmac.new(self._key, f"csrf {cookie}".encode(), hashlib.sha256).hexdigest()
 
     @staticmethod
     def new_cookie() -> str:
-        """A random cookie of 256 bits."""
+        """Create a random cookie of 256 bits."""
         return token_urlsafe(32)
 
     async def open(self, token: str, *, address: str, agent: str) -> str:
@@ -89,7 +89,7 @@ class ConsoleSessions:
 
     @staticmethod
     def set_cookie(response: Response, cookie: str, request: Request) -> None:
-        """Have the browser keep the cookie of its session."""
+        """Set the session cookie in the browser."""
         response.set_cookie(
             COOKIE,
             cookie,
@@ -120,10 +120,10 @@ class ConsoleSessions:
         return await self._caller_of_session(cookie, credentials)
 
     async def _caller_of_session(self, cookie: str, credentials: PresentedCredentials) -> Caller:
-        """The caller whose token opened a session.
+        """Return the caller whose token opened a session.
 
         Args:
-            cookie: As the browser sent it.
+            cookie: The cookie from the browser.
             credentials: The credentials of the request, without the token.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The order of a table, as its address asks for it."""
+"""The sort order of a table, from the URL."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class TableOrder:
-    """By which column a table is sorted."""
+    """Sort order of a table."""
 
     name: str
-    """The column; empty: as it comes."""
+    """The column; empty: unsorted."""
 
     falls: bool = False
-    """Whether the largest comes first."""
+    """Whether the order is descending."""
 
     def sort(self, rows: Iterable[T], keys: Mapping[str, Callable[[T], Any]]) -> list[T]:
-        """The rows in this order; those without a value come last."""
+        """Sort rows; those without a value come last."""
         key = keys.get(self.name)
         if key is None:
             return list(rows)
@@ -33,7 +33,7 @@ class TableOrder:
 
 
 def order_of(visit: Visit, *, default: str = "", falls: bool = False) -> TableOrder:
-    """The order that `sort` and `dir` ask for."""
+    """Return the order that `sort` and `dir` in the URL name."""
     name = visit.asked("sort")
     if not name:
         return TableOrder(name=default, falls=falls)

@@ -17,27 +17,27 @@ from toolgate.types import Json, json_object
 __all__ = ["ROUTES", "is_person"]
 
 _LATELY = 200
-"""Approvals that are listed; chosen."""
+"""Approvals that are listed (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingApproval:
-    """A call that waits, as it is shown."""
+    """A waiting call on the page."""
 
     approval: StoredApproval
-    """What is kept of it."""
+    """The stored approval."""
 
     arguments: str
-    """Its arguments, a line each."""
+    """Arguments, one per line."""
 
     code: str
-    """Its one-time code, for a terminal; empty: the caller may not decide."""
+    """One-time code for a terminal; empty if the caller may not decide."""
 
     before: StoredApproval | None
-    """The last call of the tool that was approved."""
+    """The last approved call of the tool."""
 
     lines: tuple[str, ...]
-    """What is different from that one."""
+    """Differences from that call."""
 
 
 async def _show(visit: Visit) -> Response:
@@ -64,10 +64,10 @@ async def _show(visit: Visit) -> Response:
 
 
 def is_person(visit: Visit) -> bool:
-    """Whether a browser asks; only asked where nobody has to log in.
+    """Whether the request comes from a browser; only checked if no login is required.
 
-    An agent with a shell could otherwise decide with one request of `curl`. Browsers send the
-    header to loopback addresses too: https://www.w3.org/TR/fetch-metadata/
+    An agent with a shell could otherwise decide with one `curl` request. Browsers also send the
+    header to loopback addresses: https://www.w3.org/TR/fetch-metadata/
     """
     is_open = visit.caller.identity.kind == "local"
     return not is_open or "sec-fetch-site" in visit.request.headers
@@ -99,7 +99,7 @@ def _waiting(
 
 
 def _lines(text: str) -> list[str]:
-    """Arguments, a line each."""
+    """Return the arguments, one per line."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False).splitlines()
     except ValueError:  # long ones are cut

@@ -20,11 +20,11 @@ from toolgate.types import AuditRecord, json_array, json_object
 __all__ = ["ROUTES"]
 
 _PER_PAGE = 50
-"""Records on a page; chosen."""
+"""Records per page (chosen)."""
 _TIMELINE = 300
-"""Records of a timeline; chosen: more are not read."""
+"""Records in a timeline (chosen: nobody reads more)."""
 _EXPORTED = 1000
-"""Records read at a time for a download; chosen."""
+"""Records that are read at a time for a download (chosen)."""
 _PERIODS = (("1h", 3_600), ("24h", 86_400), ("7d", 604_800), ("all", 0))
 _ACTIONS = (
     "discover", "describe", "call", "approval", "enrich", "detect", "read", "prompt", "turn",
@@ -37,18 +37,18 @@ _SUBJECTS = (
     "token", "project", "server", "key", "collection", "guard", "tool", "who", "name", "file",
     "ids", "id",
 )  # fmt: skip
-"""Fields that say what was changed, the first that there is."""
+"""Fields that name what was changed, in order of preference."""
 
 _SAVED = "toolgate_filters"
-"""Cookie with the filters that somebody has saved in this browser."""
+"""Cookie with the filters that were saved in this browser."""
 
 _MOST_SAVED = 8
-"""Filters that are kept; chosen: a row of them, and a cookie that stays small."""
+"""Filters that can be saved (chosen: they fit one row and a small cookie)."""
 
 _NAME_CHARS = 40
-"""Characters of the name of a saved filter; chosen: fits the list."""
+"""Characters of a saved filter's name (chosen: fits the list)."""
 _AROUND = timedelta(days=1)
-"""How long before and after a record its conversation is looked for; chosen."""
+"""Time before and after a record in which its conversation is searched (chosen)."""
 
 _FILTERS = ("q", "action", "server", "status", "result", "period")
 
@@ -75,12 +75,12 @@ async def _list(visit: Visit) -> Response:
 
 
 def _query(visit: Visit) -> dict[str, str]:
-    """The filter that the address names."""
+    """Return the filter in the URL."""
     return {name: visit.asked(name) for name in _FILTERS if visit.asked(name)}
 
 
 def _saved_filters(visit: Visit) -> dict[str, dict[str, str]]:
-    """The filters that were saved in this browser, by name."""
+    """Return the filters that were saved in this browser, by name."""
     try:
         saved = json_object(orjson.loads(unquote(visit.request.cookies.get(_SAVED, "{}"))))
     except ValueError:
@@ -94,7 +94,7 @@ def _saved_filters(visit: Visit) -> dict[str, dict[str, str]]:
 
 
 async def _save_filter(visit: Visit) -> Response:
-    """Save the filter of the address under a name, or forget a saved one."""
+    """Save the filter in the URL under a name, or delete a saved one."""
     visit.gateway.visible.must_manage(visit.caller)
     saved, name = _saved_filters(visit), visit.typed("name").strip()[:_NAME_CHARS]
     if not name:
@@ -119,7 +119,7 @@ async def _save_filter(visit: Visit) -> Response:
 
 
 def _subject(record: AuditRecord) -> str:
-    """What a record is about."""
+    """Return what a record is about."""
     if record.action == "permission_add":
         detail = record.detail
         patterns, subjects = (
@@ -159,7 +159,7 @@ def _filter(visit: Visit) -> AuditFilter:
 
 
 async def _chain(visit: Visit) -> Response:
-    """A search with what was shown, chosen, called and answered."""
+    """Show a search with its results, the calls that followed, and their outcomes."""
     visit.gateway.visible.must_manage(visit.caller)
     records = await visit.app.store.audit.related(visit.asked("id"))
     if not records:
@@ -186,7 +186,7 @@ async def _chain(visit: Visit) -> Response:
 
 
 async def _conversation(visit: Visit) -> Response:
-    """All that happened in a conversation around a time, oldest first."""
+    """Show all records of a conversation around a time, oldest first."""
     visit.gateway.visible.must_manage(visit.caller)
     try:
         around = datetime.fromisoformat(visit.asked("at"))

@@ -17,11 +17,11 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["ROUTES", "as_shown", "chat_of"]
 
 _PER_PAGE = 60
-"""Messages on a page; chosen."""
+"""Messages per page (chosen)."""
 _MOST_THREADS = 1_000
-"""Threads that are listed and searched, the last used first; chosen."""
+"""Threads that are listed and searched, most recently used first (chosen)."""
 _EXECUTED = "\nExecuted: "
-"""What tools for databases write in front of the statement that was run."""
+"""Text that database tools put in front of the executed statement."""
 _NEITHER = "none"
 _NAMES = {
     "model": "Model",
@@ -37,7 +37,7 @@ _NAMES = {
     "call_before_model": "Call the intent's tool first",
     "thread_policy": "If another turn runs",
 }
-"""Settings of threads in words."""
+"""Labels of thread settings."""
 _CHOICES = {
     "retrieval": {
         "auto": "when the model asks for it",
@@ -63,31 +63,31 @@ _CHOICES = {
         "rollback": "stop it, delete its messages",
     },
 }
-"""Values of settings in words."""
+"""Labels of the values of settings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """A setting of a thread as its form has it."""
+    """A setting of a thread in the form."""
 
     name: str
-    """As over REST."""
+    """Name in the REST API."""
 
     words: str
-    """The same for people."""
+    """Label."""
 
     value: str
-    """As it was typed, else as it is set; empty: default."""
+    """The submitted value, else the saved one; empty: default."""
 
     options: Sequence[tuple[str, str]]
-    """Values with their words; none: a number is typed."""
+    """Values with their labels; empty if a number is entered."""
 
     in_force: str
-    """What holds now."""
+    """The effective value."""
 
 
 def chat_of(visit: Visit) -> ChatService:
-    """The chat of the gateway.
+    """Return the chat service of the gateway.
 
     Raises:
         SettingError: No chat model is configured.
@@ -117,7 +117,7 @@ async def _list(visit: Visit) -> Response:
 
 
 async def _pickers(visit: Visit, chat: ChatService, chosen: Json) -> Json:
-    """Models and collections to choose from, and what is chosen."""
+    """Return the available models and collections, and the selected ones."""
     collections = await visit.gateway.documents.collections(visit.caller, counted=False)
     return {
         "models": list(chat.models.tables),
@@ -204,7 +204,7 @@ def _options(chat: ChatService, name: str) -> list[tuple[str, str]]:
 
 
 def _text(name: str, value: object) -> str:
-    """A value of a setting as the form has it."""
+    """Return a value of a setting as text for the form."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name in {"tools_enabled", "collections"}:
@@ -214,7 +214,7 @@ def _text(name: str, value: object) -> str:
 
 
 def _value(name: str, text: str) -> object:
-    """What a text of the form means; None: default."""
+    """Parse a value from the form; None: default."""
     if not text:
         return None
     if _TYPES[name] is bool:
@@ -229,7 +229,7 @@ def _value(name: str, text: str) -> object:
 
 
 def as_shown(message: Json) -> Json:
-    """A message as the page shows it."""
+    """Return a message in the form that the page shows."""
     calls = [
         {
             "name": json_object(call.get("function")).get("name", ""),
@@ -262,7 +262,7 @@ def as_shown(message: Json) -> Json:
 
 
 def _documents(text: str) -> list[Json] | None:
-    """The documents that a search gave; None: it is another result."""
+    """Return the documents in a search result; None for other results."""
     if not text.startswith("{"):
         return None
     try:

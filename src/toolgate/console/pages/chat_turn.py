@@ -1,4 +1,4 @@
-"""What the Chat pages do: begin, follow and cancel a turn, and decide about calls that wait."""
+"""Actions of the Chat pages: start, follow and cancel a turn, and decide about waiting calls."""
 
 from collections.abc import AsyncGenerator
 
@@ -18,10 +18,10 @@ from toolgate.types import Json, json_object
 __all__ = ["ROUTES"]
 
 _BEAT_S = 15.0
-"""Seconds of silence after which a comment is sent, so that proxies keep the stream; chosen."""
+"""Seconds of silence after which a comment keeps the stream open in proxies (chosen)."""
 
 _LONGEST_NAME = 200
-"""Characters of the name of a thread; chosen."""
+"""Characters of a thread's name (chosen)."""
 
 _SHOWN = (
     "stream", "reasoning", "tools", "mcp_tool", "vs_metadata", "grade", "sources", "approval",
@@ -30,11 +30,11 @@ _SHOWN = (
 """Events that the page shows."""
 
 _LONGEST_SHOWN = 4_000
-"""Characters of the arguments and the result of a call that are shown while it runs; chosen."""
+"""Characters of a call's arguments and result that are shown while it runs (chosen)."""
 
 
 async def _send(visit: Visit) -> Response:
-    """Begin a turn with a message, in a thread that may be new."""
+    """Start a turn with a message, in a new or existing thread."""
     chat = chat_of(visit)
     text = visit.typed("text").strip()
     if not text:
@@ -56,7 +56,7 @@ async def _send(visit: Visit) -> Response:
 
 
 async def _cancel(visit: Visit) -> Response:
-    """End a turn; what was said so far is kept."""
+    """Cancel a turn; the response so far is kept."""
     run = _run_of(visit)
     run.cancel()
     await run.ended_event.wait()
@@ -64,7 +64,7 @@ async def _cancel(visit: Visit) -> Response:
 
 
 async def _decide(visit: Visit) -> Response:
-    """Approve or reject a call, and go on with the turn once nothing else waits."""
+    """Approve or reject a call, and continue the turn once no other call waits."""
     chat, name = chat_of(visit), visit.typed("name")
     word = visit.typed("do")
     if word not in {"approve", "reject"}:
@@ -91,7 +91,7 @@ async def _decide(visit: Visit) -> Response:
 
 
 async def _follow(visit: Visit) -> Response:
-    """What happens in a turn, as server-sent events."""
+    """Stream the events of a turn as server-sent events."""
     return StreamingResponse(_told(_run_of(visit)), media_type="text/event-stream")
 
 
@@ -120,7 +120,7 @@ async def _told(run: Run) -> AsyncGenerator[bytes]:
 
 
 def _shortened(value: object) -> object:
-    """What the page gets of an event: long results of tools are in the thread afterwards."""
+    """Shorten long tool results in an event; the thread has them in full afterwards."""
     fields = json_object(value)
     result = fields.get("result")
     if isinstance(result, str) and len(result) > _LONGEST_SHOWN:

@@ -11,7 +11,7 @@ __all__ = ["ROUTES"]
 
 _PERIODS = {"1": "day", "7": "week", "30": "month"}
 _SHOWN = 50
-"""Rows of the table; chosen."""
+"""Rows of the table (chosen)."""
 
 
 async def _show(visit: Visit) -> Response:

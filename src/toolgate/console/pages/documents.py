@@ -15,11 +15,11 @@ from toolgate.errors import ArgumentError
 __all__ = ["ROUTES"]
 
 _DOCUMENTS_PER_PAGE = 100
-"""Documents on a page; chosen."""
+"""Documents per page (chosen)."""
 _PASSAGES_PER_PAGE = 50
-"""Passages on a page; chosen."""
+"""Passages per page (chosen)."""
 _LONGEST_NAME = 200
-"""Characters of the name of an uploaded file; chosen."""
+"""Characters of the name of an uploaded file (chosen)."""
 
 
 async def _collections(visit: Visit) -> Response:
@@ -101,7 +101,7 @@ async def _change(visit: Visit) -> Response:
 
 
 async def _upload(visit: Visit, name: str) -> str:
-    """Take a file in that the page has read, or a text that was pasted."""
+    """Import an uploaded file or a pasted text."""
     source = PurePosixPath(visit.typed("source").strip().replace("\\", "/")).name[:_LONGEST_NAME]
     if not source:
         raise ArgumentError("The document has no name.", hint="Name it, such as leave.md.")

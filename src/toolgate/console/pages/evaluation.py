@@ -23,32 +23,32 @@ __all__ = ["ROUTES"]
 _T = TypeVar("_T")
 
 _RUNS = 30
-"""Runs that are listed; chosen."""
+"""Runs that are listed (chosen)."""
 _TREND = 40
-"""Runs in a chart; chosen: more points cannot be told apart."""
+"""Runs in a chart (chosen: more points cannot be told apart)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trend:
-    """The same thing measured again and again."""
+    """Repeated measurements of the same thing."""
 
     last: Evaluation
-    """The newest."""
+    """The most recent measurement."""
 
     share: str
-    """Name of the share that is drawn."""
+    """Name of the metric in the chart."""
 
     values: Sequence[float]
-    """It, oldest first."""
+    """Values of the metric, oldest first."""
 
     @property
     def value(self) -> float:
-        """Of the newest."""
+        """The most recent value."""
         return self.values[-1]
 
     @property
     def change(self) -> float | None:
-        """Against the one before; None: there is none."""
+        """Change from the previous value; None if there is none."""
         return self.values[-1] - self.values[-2] if len(self.values) > 1 else None
 
 
@@ -62,7 +62,7 @@ async def _show(visit: Visit) -> Response:
 
 
 def _trends(rows: Sequence[Evaluation]) -> list[Trend]:
-    """One for each thing that was measured, the last measured first."""
+    """Return a trend for each measured thing, most recently measured first."""
 
     def series_of(row: Evaluation) -> tuple[str, str, str]:
         return row.kind, row.subject, row.by
@@ -78,7 +78,7 @@ def _trends(rows: Sequence[Evaluation]) -> list[Trend]:
 
 
 async def _answers(visit: Visit) -> Response:
-    """A comparison of settings, question by question."""
+    """Show a comparison of settings, question by question."""
     visit.gateway.visible.must_manage(visit.caller)
     run = await _from_disk(partial(read_run, run_id=visit.asked("run")))
     if run is None:
@@ -89,12 +89,12 @@ async def _answers(visit: Visit) -> Response:
 
 
 def _metrics_of(run: SavedRun) -> list[str]:
-    """Names of the metrics that any variant has, in the order in which they were measured."""
+    """Return the names of the metrics of all variants, in the order of measurement."""
     return list(dict.fromkeys(name for variant in run.variants for name in variant["shares"]))
 
 
 def _by_question(run: SavedRun) -> list[list[tuple[str, Json]]]:
-    """Of each question the answers of all variants, with the names of these."""
+    """Return for each question the answers of all variants, with the names of the variants."""
     answers = [
         [(str(variant["name"]), json_object(answer)) for answer in json_array(variant["answers"])]
         for variant in run.variants
@@ -103,7 +103,7 @@ def _by_question(run: SavedRun) -> list[list[tuple[str, Json]]]:
 
 
 async def _from_disk(read: Callable[[Path], _T], path: Path | None = None) -> _T:
-    """What is read from a file or folder of evaluations, in a thread."""
+    """Read a file or folder of evaluations in a thread."""
     path = path or runs_folder()
     try:
         return await anyio.to_thread.run_sync(read, path)
@@ -115,7 +115,7 @@ async def _from_disk(read: Callable[[Path], _T], path: Path | None = None) -> _T
 
 
 async def _marks(visit: Visit) -> Response:
-    """The requests whose tools worked or were marked right, to measure with."""
+    """Export requests whose tools worked or were rated correct, as test data."""
     visit.gateway.visible.must_manage(visit.caller)
     marks = await read_labelled_requests(visit.app.store, visit.caller.project_id)
     return Response(

@@ -1,4 +1,4 @@
-"""The page behind the palette: pages, actions, servers and tools by a part of their name."""
+"""The page behind the command palette: searches pages, actions, servers and tools by name."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from toolgate.console.rule_preview import matches_of, options_of, typed_patterns
 __all__ = ["ROUTES"]
 
 _MOST = 8
-"""Hits of a kind; chosen: all kinds fit into the palette."""
+"""Results of each kind (chosen: all kinds fit into the palette)."""
 
 _ACTIONS = (
     ("Add a server", "servers/add", "add", True),
@@ -24,27 +24,27 @@ _ACTIONS = (
     ("Explain access", "why", "permission", True),
     ("Verify the audit log", "audit/verify", "audit", True),
 )
-"""What can be done from anywhere: label, address, picture, whether only administrators can."""
+"""Actions available from anywhere: label, URL, icon, whether only administrators can use them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Destination:
-    """Somewhere to go."""
+    """A result of the palette."""
 
     name: str
     """Its label."""
 
     link: str
-    """Its address."""
+    """Its URL."""
 
     icon: str
-    """Name of its picture."""
+    """Name of its icon."""
 
     kind: str
-    """What it is, in a word."""
+    """Its kind, in one word."""
 
     is_code: bool = False
-    """Whether the name is one of a server or a tool."""
+    """Whether the label is the name of a server or a tool."""
 
 
 async def _show(visit: Visit) -> Response:
@@ -98,17 +98,17 @@ def _fits(name: str, words: list[str]) -> bool:
 
 
 async def _navigation(visit: Visit) -> Response:
-    """The menu alone, for pages whose counts have changed."""
+    """Render only the menu, for pages whose counts have changed."""
     return visit.page("navigation.html")
 
 
 async def _options(visit: Visit) -> Response:
-    """Servers and tools for a picker."""
+    """Return servers and tools for a picker."""
     return visit.page("pattern_options.html", options=options_of(visit, visit.asked("pick")))
 
 
 async def _preview(visit: Visit) -> Response:
-    """What the patterns of a rule match that is being typed."""
+    """Show what the patterns of a rule match while it is edited."""
     visit.gateway.visible.must_manage(visit.caller)
     patterns = typed_patterns(visit)
     return visit.page(

@@ -20,47 +20,47 @@ from toolgate.types import ServerStatus
 __all__ = ["ROUTES"]
 
 _SOON_S = 7 * 86_400
-"""Seconds before its end from which on a token is named; chosen: time to rotate it."""
+"""Seconds before a token expires from which it is reported (chosen: enough time to rotate it)."""
 
 _RUNNING = 20
-"""Running calls that are shown; chosen: more are not read."""
+"""Running calls that are shown (chosen: nobody reads more)."""
 
 _BUSIEST = 8
-"""Tools and servers that are shown; chosen: both lists fit beside each other."""
+"""Tools and servers that are shown (chosen: both lists fit side by side)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """Something that needs a person."""
+    """Something that needs attention."""
 
     text: str
-    """What it is."""
+    """Description."""
 
     button: str
     """Label of its link."""
 
     link: str
-    """Where something can be done about it."""
+    """URL of the page where it can be resolved."""
 
     is_urgent: bool = False
-    """Whether somebody waits, or something does not work."""
+    """Whether someone is waiting or something does not work."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerUse:
-    """How much a server was used."""
+    """Usage of a server."""
 
     name: str
     """Its name."""
 
     calls: int
-    """How often."""
+    """Number of calls."""
 
     failed: int
-    """Of these, how often it failed."""
+    """Number of failed calls."""
 
     mean_ms: float
-    """How long a call took, on average."""
+    """Mean duration of a call."""
 
 
 async def _show(visit: Visit) -> Response:
@@ -91,7 +91,7 @@ async def _show(visit: Visit) -> Response:
 
 
 async def _saved(visit: Visit) -> CostReport | None:
-    """The account of today; None: it is being counted."""
+    """Return today's cost report; None while it is being computed."""
     today = f"{utc_now()[:10]}T00:00:00.000Z"
     figures = await visit.figures.get(
         "today", today, lambda: cost_report(visit.app, visit.caller, today)
@@ -100,7 +100,7 @@ async def _saved(visit: Visit) -> CostReport | None:
 
 
 def _by_server(tools: Sequence[ToolUsage]) -> list[ServerUse]:
-    """The use of servers, the most used first."""
+    """Return the usage of servers, most used first."""
     by_server: defaultdict[str, list[ToolUsage]] = defaultdict(list)
     for use in tools:
         by_server[use.tool.partition(":")[0]].append(use)
@@ -119,7 +119,7 @@ def _by_server(tools: Sequence[ToolUsage]) -> list[ServerUse]:
 
 
 async def _notices(visit: Visit, servers: Sequence[ServerStatus]) -> list[Notice]:
-    """What needs attention, each kind once."""
+    """Return what needs attention, one notice per kind."""
     if not visit.manages:
         return []
     notices: list[Notice] = []
@@ -160,7 +160,7 @@ async def _notices(visit: Visit, servers: Sequence[ServerStatus]) -> list[Notice
 
 
 def _of_down(visit: Visit, down: Mapping[str, str]) -> Notice:
-    """Servers that are down; of a single one, also why."""
+    """Return a notice of servers that are down; for a single one, with the reason."""
     if len(down) > 1:
         text = f"{len(down)} servers are down: {_names(list(down))}."
         return Notice(
@@ -176,25 +176,25 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _names(names: Sequence[str]) -> str:
-    """The first names, and how many there are besides."""
+    """Return the first names, and the number of further ones."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
 
 
 async def _running(visit: Visit) -> Response:
-    """The part of the first page that changes with every call."""
+    """Render the part of the Home page that changes with every call."""
     return visit.page("running.html", running=await _calls(visit))
 
 
 async def _calls(visit: Visit) -> list[tuple[RunningCall, str]]:
-    """The calls that run longest, each with who calls."""
+    """Return the longest running calls, each with its caller."""
     calls = visit.gateway.calls.running(visit.caller)[:_RUNNING]
     names = await visit.token_names() if calls and visit.manages else {}
     return [(call, names.get(call.caller_id, call.caller_id)) for call in calls]
 
 
 async def _connect(visit: Visit) -> Response:
-    """How clients are connected to this gateway."""
+    """Show how to connect clients to this gateway."""
     named = visit.app.settings.authn.resource
     address = named or f"{str(visit.request.base_url).rstrip('/')}/mcp"
     return visit.page(

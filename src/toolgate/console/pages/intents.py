@@ -17,10 +17,10 @@ from toolgate.types import Json, json_object
 __all__ = ["ROUTES", "checked_pack"]
 
 _UNSURE_BELOW = 0.7
-"""Confidence in [0, 1] below which a message is listed for review; chosen, as the packs ask back
-below it."""
+"""Confidence in [0, 1] below which a message is listed for review (chosen: packs ask back below
+the same value)."""
 _UNSURE = 20
-"""Messages that are listed for review; chosen."""
+"""Messages that are listed for review (chosen)."""
 
 
 async def _show(visit: Visit) -> Response:
@@ -58,7 +58,7 @@ async def _show(visit: Visit) -> Response:
 
 
 async def checked_pack(visit: Visit, name: str) -> LintReport | None:
-    """What is wrong with a pack; None: there is none of this name in use."""
+    """Check a pack; None if no pack in use has this name."""
     states = visit.app.packs.current.states
     pack = next((state.pack for state in states if state.name == name and state.pack), None)
     if pack is None:

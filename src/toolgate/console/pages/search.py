@@ -1,4 +1,4 @@
-"""The Search page: what a model gets for a request, and why."""
+"""The Search page: the search results that a model gets for a request, with explanations."""
 
 from dataclasses import dataclass, replace
 
@@ -17,25 +17,25 @@ __all__ = ["ROUTES"]
 
 _LIMITS = (5, 10, 20)
 _WITHHELD = 5
-"""Tools whose absence is explained; chosen."""
+"""Missing tools that are explained (chosen)."""
 _WEIGHED = {
     "dense_weight": "Semantic vs. keyword",
     "clause_weight": "Best clause vs. whole request",
     "server_weight": "Server similarity",
     "context_weight": "Conversation context",
 }
-"""Weights that a look may change, in words."""
+"""Labels of weights that can be changed on the page."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WithheldTools:
-    """A tool that would have been found."""
+    """A tool that the caller would find but the chosen token does not."""
 
     key: str
     """`server:tool`."""
 
     reason: str
-    """What keeps it from whoever asks."""
+    """Why the token does not get it."""
 
 
 async def _show(visit: Visit) -> Response:
@@ -92,7 +92,7 @@ async def _show(visit: Visit) -> Response:
 
 
 async def _comparisons(visit: Visit) -> dict[str, str]:
-    """What results can be compared with: value and label."""
+    """Return what the results can be compared with: values and labels."""
     choices = {"words": "keyword search only", "meaning": "vector search only"}
     if visit.manages:
         projects = await visit.gateway.admin.projects(visit.caller)
@@ -103,7 +103,7 @@ async def _comparisons(visit: Visit) -> dict[str, str]:
 
 
 async def _compared(visit: Visit, subject: Caller, request: DiscoverRequest) -> Discovery | None:
-    """The same request under another configuration; None: nothing is compared."""
+    """Run the same request with another configuration; None if nothing is compared."""
     kind, _, name = visit.asked("compare").partition(":")
     match kind:
         case "words" | "meaning":
@@ -121,7 +121,7 @@ async def _compared(visit: Visit, subject: Caller, request: DiscoverRequest) -> 
 
 
 def _weights(visit: Visit) -> dict[str, float]:
-    """The weights that were typed; one that is none becomes the problem that the page shows."""
+    """Parse the submitted weights; an invalid one becomes the page's problem."""
     weights: dict[str, float] = {}
     for name in WEIGHTS:
         text = visit.typed(name).strip().replace(",", ".")
@@ -142,7 +142,7 @@ def _weights(visit: Visit) -> dict[str, float]:
 
 
 async def _subject(visit: Visit, name: str) -> Caller:
-    """Whose search it is, and in which project."""
+    """Return the caller and project that the search is run for."""
     project = visit.asked("in")
     if project:
         visit.gateway.visible.must_manage(visit.caller)
@@ -161,7 +161,7 @@ async def _subject(visit: Visit, name: str) -> Caller:
 async def _withheld(
     visit: Visit, request: DiscoverRequest, discovery: Discovery, name: str
 ) -> list[WithheldTools]:
-    """What whoever looks would have found and the other one has not, with the reason."""
+    """Return tools that the caller finds but the token does not, with reasons."""
     visible = await visit.gateway.discovery.discover(visit.caller, request)
     theirs = {hit.tool_key for hit in discovery.results}
     missing = [
@@ -180,7 +180,7 @@ async def _withheld(
 
 
 def _reasons(fields: Json) -> list[tuple[str, str]]:
-    """Why a tool was found, as pairs of words."""
+    """Return why a tool was found, as labels and values."""
     reasons = [
         (f"Keywords in the {field}", ", ".join(map(str, json_array(words))))
         for field, words in json_object(fields.get("matched")).items()

@@ -1,4 +1,4 @@
-"""The Servers pages: state, stderr, adding, disabling, approving changes."""
+"""The Servers pages: state, stderr, adding, disabling and approving changes."""
 
 import shlex
 from collections.abc import Callable, Mapping
@@ -43,34 +43,34 @@ _ORDERS: Mapping[str, Callable[[ServerStatus], Any]] = {
 }
 _PASTED = Path("pasted.json")
 _MOST_TOOLS = 400
-"""Tools on the page of a server; chosen: bounds the size of the page."""
+"""Tools on the page of a server (chosen: bounds the size of the page)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """A server that somebody may want to add."""
+    """A server that the user may want to add."""
 
     name: str
-    """As it will be called."""
+    """Its name in Toolgate."""
 
     config: Json
-    """The keys of a `[server.NAME]` table."""
+    """Keys of `[server.NAME]`."""
 
     location: str = ""
     """Where it was found."""
 
     notices: tuple[str, ...] = ()
-    """What could not be taken over."""
+    """What could not be converted."""
 
     trial: Json = field(default_factory=dict[str, Any])
-    """How it did when it was tried; empty: it was not."""
+    """Result of the trial; empty if it was not tried."""
 
     error: str = ""
-    """Why it cannot be used; empty: nothing is known against it."""
+    """Why it cannot be used; empty if no problem is known."""
 
     @property
     def summary(self) -> str:
-        """What it starts or where it is, without secrets."""
+        """Its command or URL, without secrets."""
         config = redact(self.config)
         if config.get("url"):
             return str(config["url"])
@@ -79,12 +79,12 @@ class Candidate:
 
     @property
     def as_text(self) -> str:
-        """All of it, for the next step."""
+        """Serialise the candidate for the next step."""
         return orjson.dumps({"name": self.name, "config": self.config}).decode()
 
 
 _PER_PAGE = 50
-"""Servers of a page; chosen: more are found with the filter, and each row has buttons."""
+"""Servers per page (chosen: more are found with the filter, and each row has buttons)."""
 
 
 async def _list(visit: Visit) -> Response:
@@ -123,7 +123,7 @@ async def _list(visit: Visit) -> Response:
 
 
 async def _act_on_several(visit: Visit) -> Response:
-    """Do the same with several servers, and say with which it did not work."""
+    """Apply an action to several servers, and report where it failed."""
     word, _, only = visit.typed("only").partition(" ")
     word = word or visit.typed("do")
     names = [only] if only else visit.all_typed("name")
@@ -149,10 +149,10 @@ async def _act_on_several(visit: Visit) -> Response:
 
 
 async def _change(visit: Visit, word: str, name: str) -> None:
-    """Do what a button says with a server.
+    """Apply a button's action to a server.
 
     Raises:
-        ArgumentError: No button says that.
+        ArgumentError: The action does not exist.
     """
     servers = visit.gateway.manage.servers
     match word:
@@ -215,7 +215,7 @@ async def _show(visit: Visit) -> Response:
 
 
 async def _log(visit: Visit) -> Response:
-    """What a server wrote last to its standard error, for pages that show it live."""
+    """Return the last lines of a server's stderr, for pages that show it live."""
     visit.gateway.visible.must_manage(visit.caller)
     return visit.page("server_log.html", server=_status(visit, visit.asked("name")))
 
@@ -264,7 +264,7 @@ async def _add_page(visit: Visit) -> Response:
 
 
 async def _check(visit: Visit) -> Response:
-    """Show what is about to be added, after a trial where one was asked for."""
+    """Show what is about to be added, after a trial if requested."""
     visit.gateway.visible.must_manage(visit.caller)
     candidates = _candidates(visit)
     if not candidates:
@@ -352,7 +352,7 @@ def _from_form(visit: Visit) -> Candidate:
 
 
 def _pairs(text: str) -> dict[str, str]:
-    """Lines of `NAME=value` or `Name: value`."""
+    """Parse lines of `NAME=value` or `Name: value`."""
     pairs: dict[str, str] = {}
     for line in text.splitlines():
         if not line.strip():
@@ -368,7 +368,7 @@ def _pairs(text: str) -> dict[str, str]:
 
 
 def _from_text(text: str) -> list[Candidate]:
-    """The servers of a pasted configuration, of any client."""
+    """Return the servers in a pasted configuration of any client."""
     text = text.strip()
     if not text:
         raise ArgumentError("No JSON given.", allowed='Such as {"mcpServers": {…}}.')
@@ -397,7 +397,7 @@ def _from_text(text: str) -> list[Candidate]:
 
 
 def clients_on_this_machine() -> dict[str, int]:
-    """How many servers the clients on this machine have configured, by the client's title."""
+    """Return the number of configured servers of each client on this machine, by its title."""
     counts: dict[str, int] = {}
     for file in find(Machine.this()):
         if servers := [server for server in file.servers if not server.is_toolgate]:
@@ -407,7 +407,7 @@ def clients_on_this_machine() -> dict[str, int]:
 
 
 def _servers_of_clients() -> list[Candidate]:
-    """The servers of the clients on this machine."""
+    """Return the servers of the clients on this machine."""
     candidates: list[Candidate] = []
     for file in find(Machine.this()):
         where = f"{file.client.title}: {file.path}"

@@ -1,4 +1,4 @@
-"""The Settings pages: every setting with its source, and a change of one with its difference."""
+"""The Settings pages: every setting with its source, and the diff of a change."""
 
 import difflib
 from itertools import groupby

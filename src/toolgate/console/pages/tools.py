@@ -31,12 +31,12 @@ from toolgate.types import CALLER_VARIABLES, Json, json_array, json_object
 __all__ = ["ROUTES"]
 
 _PER_PAGE = 100
-"""Tools of a page; chosen: a page of them is sent and drawn at once."""
+"""Tools per page (chosen: the page is sent and rendered as a whole)."""
 
 _RANKED = 20
-"""Tools of a search; chosen: one screen."""
+"""Tools in search results (chosen: one screen)."""
 _MOST_TOKENS = 500
-"""Access tokens whose rights are listed; chosen: bounds time."""
+"""Access tokens whose permissions are listed (chosen: bounds time)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,36 +47,36 @@ class ToolRow:
     """`server:tool`."""
 
     description: str
-    """Its first lines."""
+    """First lines of its description."""
 
     read_only: bool
-    """Whether it is marked so."""
+    """Whether it is marked as read-only."""
 
     destructive: bool
-    """Whether it may destroy something, as it says itself."""
+    """Whether it is marked as destructive."""
 
     tokens: int
-    """What its definition costs."""
+    """Tokens of its definition."""
 
     relevance: float | None = None
-    """How well it fits what was searched."""
+    """How well it matches the search."""
 
     use: ToolUsage | None = None
-    """How it was used in the last week; None: not at all, or that is not known."""
+    """Usage in the last week; None if it was not used or this is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Right:
-    """What one token may do with a tool."""
+    """Whether a token may use a tool."""
 
     token: str
-    """Its name."""
+    """Name of the token."""
 
     allowed: bool
     """Whether it may use it."""
 
     reason: str
-    """Why."""
+    """Why it may or may not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ async def _list(visit: Visit) -> Response:
 
 
 async def _uses(visit: Visit) -> Mapping[str, ToolUsage]:
-    """How tools were used in the last week, by key; empty where it is being counted."""
+    """Return the usage of tools in the last week, by key; empty while it is being counted."""
     if not visit.manages:
         return {}
     activity = await activity_of(visit, RANGES["week"])
@@ -133,7 +133,7 @@ async def _uses(visit: Visit) -> Mapping[str, ToolUsage]:
 
 
 def _orders(uses: Mapping[str, ToolUsage]) -> Mapping[str, Callable[[CatalogEntry], Any]]:
-    """What each column is sorted by; tools that nobody called have neither errors nor latency."""
+    """Return the sort key of each column; unused tools have neither errors nor latency."""
 
     def share(entry: CatalogEntry) -> float | None:
         use = uses.get(entry.key)
@@ -157,7 +157,7 @@ def _orders(uses: Mapping[str, ToolUsage]) -> Mapping[str, Callable[[CatalogEntr
 
 
 def _grouped(rows: Sequence[ToolRow]) -> list[tuple[str, list[ToolRow]]]:
-    """The rows by server, in their order."""
+    """Group rows by server, in their order."""
     return [
         (server, list(group)) for server, group in groupby(rows, lambda row: row.key.split(":")[0])
     ]
@@ -166,7 +166,7 @@ def _grouped(rows: Sequence[ToolRow]) -> list[tuple[str, list[ToolRow]]]:
 async def _ranked(
     visit: Visit, query: str, server: str, uses: Mapping[str, ToolUsage]
 ) -> list[ToolRow]:
-    """The tools that a model would be shown for a request."""
+    """Return the tools that a model would be shown for a request."""
     request = DiscoverRequest(
         queries=(query[:1000],),
         max_results=_RANKED,
@@ -244,7 +244,7 @@ async def _tool_page(
 
 
 async def _stored_versions(visit: Visit, key: str) -> "_StoredVersions":
-    """What the store says of a tool to those who look after it."""
+    """Return the stored versions of a tool, for administrators."""
     if not visit.manages:
         return _StoredVersions()
     return _StoredVersions(
@@ -255,7 +255,7 @@ async def _stored_versions(visit: Visit, key: str) -> "_StoredVersions":
 
 
 def _hints(definition: Json) -> list[str]:
-    """What a tool says about itself, in words."""
+    """Return the hints in a tool's definition, in words."""
     hints = json_object(definition.get("annotations"))
     words = {
         "readOnlyHint": ("read-only", "read-write"),
@@ -270,7 +270,7 @@ def _hints(definition: Json) -> list[str]:
 
 
 async def _rights(visit: Visit, key: str) -> list[Right]:
-    """Who may use a tool, of those who have a token."""
+    """Return which tokens may use a tool."""
     rights: list[Right] = []
     current_time = utc_now()
     for token in (await visit.gateway.admin.tokens(visit.caller))[:_MOST_TOKENS]:
@@ -339,7 +339,7 @@ def _override_page(
 
 
 class _Change:
-    """What an override does with a parameter, as the form has it."""
+    """An override's change of a parameter, as in the form."""
 
     def __init__(self, change: Json) -> None:
         self.description = str(change.get("description", ""))
@@ -353,7 +353,7 @@ def _fields_of_override(shown: OverriddenTool) -> Sequence[FormField]:
 
 
 def _typed_override(visit: Visit, shown: OverriddenTool) -> Json:
-    """The override as it was typed; what was left empty is left out."""
+    """Return the submitted override, without empty fields."""
     parameters: Json = {}
     for field in _fields_of_override(shown):
         mode = visit.typed(f"{field.field}-mode")
@@ -388,7 +388,7 @@ def _typed_value(visit: Visit, field: FormField) -> object:
 
 
 class _Result:
-    """What a tool gave, for people."""
+    """Result of a tool call, for display."""
 
     def __init__(self, whole: Json) -> None:
         self.whole = whole
@@ -399,7 +399,7 @@ class _Result:
 
     @property
     def blocks(self) -> list[tuple[str, str]]:
-        """Kind and text of each block of content."""
+        """Kind and text of each content block."""
         blocks: list[tuple[str, str]] = []
         for block in json_array(self.whole.get("content")):
             content: dict[str, Any] = json_object(block)

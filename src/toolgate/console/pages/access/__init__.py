@@ -1,1 +1,1 @@
-"""Pages about who may use what: projects, tokens, permissions, guards, credentials."""
+"""Pages about access: projects, tokens, permissions, guards, credentials."""

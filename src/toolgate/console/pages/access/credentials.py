@@ -35,7 +35,7 @@ async def _list(visit: Visit) -> Response:
 
 
 async def _address(visit: Visit, server: str) -> str:
-    """Where a login begins: a page here, where the session says who it is for."""
+    """Return the URL to start a login: a console page, where the session identifies the caller."""
     url = (await visit.app.logins.begin(visit.caller, server)).url
     if not visit.gateway.admission.required:
         return url
@@ -44,7 +44,7 @@ async def _address(visit: Visit, server: str) -> str:
 
 
 async def _ask(visit: Visit) -> Response:
-    """Say whose login is to begin; nothing begins by following an address of somebody else."""
+    """Ask for confirmation, so that no login starts just because someone opened a link."""
     page = visit.app.logins.links.read(visit.asked("ticket"))
     return visit.page(
         "begin.html", server=page.server, subject=describe_subject(page.subject), address=""
@@ -57,7 +57,7 @@ async def _begin(visit: Visit) -> Response:
     mark = visit.request.cookies.get(LOGIN_COOKIE, "")
     mark = mark if is_browser_mark(mark) else token_urlsafe(32)
     begun = await logins.begin_at(visit.caller, page, browser=mark)
-    # A link, since the policy of these pages lets no form lead anywhere else.
+    # A link, since the content security policy does not allow forms to lead to other sites.
     response = visit.page(
         "begin.html", server=page.server, subject=describe_subject(page.subject), address=begun.url
     )
@@ -74,14 +74,14 @@ async def _begin(visit: Visit) -> Response:
 
 
 def may_log_in(visit: Visit, spec: ServerSpec) -> bool:
-    """Whether the caller can log in there, for themselves or for all."""
+    """Whether the caller can log in to a server, for themselves or for everyone."""
     over_http = spec.kind in {"http", "sse"} and bool(spec.options)
     by_itself = spec.credentials.type in {"client_credentials", "token_exchange"}
     return over_http and not by_itself and (spec.credentials.per == "user" or visit.manages)
 
 
 def _servers_to_log_in(visit: Visit) -> set[str]:
-    """The subjects that stand for the caller."""
+    """Return the credential subjects of the caller."""
     specs = visit.app.logins.specs(visit.caller)
     return {subject_of(spec, visit.caller) for spec in specs} - {""}
 

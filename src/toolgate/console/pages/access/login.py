@@ -50,7 +50,7 @@ async def _log_in(visit: Visit) -> Response:
 
 
 def _unsent_form(visit: Visit) -> Response | None:
-    """The form that was sent when the session had ended; None: there is none."""
+    """Show the form that was submitted after the session had ended; None if there is none."""
     path, fields = _sent(visit.typed("sent"))
     if not fields:
         return None
@@ -95,7 +95,7 @@ async def _end_session(visit: Visit) -> Response:
 
 
 def _sent(text: str) -> tuple[str, list[tuple[str, str]]]:
-    """The form that came when a session had ended: where to, and its fields."""
+    """Parse a form that was submitted after a session had ended: its path and fields."""
     try:
         typed_pairs = json_array(json.loads(text)) if text else []
     except (ValueError, RecursionError):

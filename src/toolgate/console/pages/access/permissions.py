@@ -10,7 +10,7 @@ from toolgate.security.access import BUILT_IN
 __all__ = ["ROUTES"]
 
 _PER_PAGE = 200
-"""Rules on a page; chosen."""
+"""Rules per page (chosen)."""
 
 
 async def _show(visit: Visit) -> Response:
@@ -37,7 +37,7 @@ async def _show(visit: Visit) -> Response:
 
 
 async def _subjects(visit: Visit) -> list[str]:
-    """For whom rules can be, as far as it is known here."""
+    """Return the known subjects that rules can apply to."""
     admin = visit.gateway.admin
     tokens = await admin.tokens(visit.caller)
     roles = {role for token in tokens for role in token.roles}

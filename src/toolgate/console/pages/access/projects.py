@@ -22,7 +22,7 @@ _SEARCH_LABELS = {
     "hybrid": "Keyword and semantic search (hybrid)",
     "cloud": "Search service (cloud)",
 }
-"""Labels of our own strategies, in the order of the list; those of plugins show their name."""
+"""Labels of built-in strategies, in display order; plugins are shown by name."""
 
 _MODES = (
     ("", "Default"),
@@ -91,7 +91,7 @@ async def _act(visit: Visit) -> Response:
 
 
 def _settings(visit: Visit, project: ProjectView) -> Json:
-    """What was typed, with None for what goes back to what holds for all."""
+    """Return the submitted settings, with None for those that use the global value."""
     changes: dict[str, Any] = {
         "optimization": visit.typed("optimization") or None,
         "mode": visit.typed("mode") or None,
@@ -112,7 +112,7 @@ def _settings(visit: Visit, project: ProjectView) -> Json:
 
 
 def _searches(current: str) -> list[tuple[str, str]]:
-    """Values and labels of the list; saving the page keeps `current`, also if it is unavailable."""
+    """Return values and labels of the list; `current` is kept even if it is unavailable."""
     names = dict.fromkeys([*_SEARCH_LABELS, *project_searches(), *filter(None, [current])])
     return [("", "Default"), *((name, _SEARCH_LABELS.get(name, name)) for name in names)]
 
@@ -126,7 +126,7 @@ def _number(label: str, text: str) -> int | None:
 
 
 def _state_of(project: ProjectView) -> str:
-    """Changes when anybody changes the project."""
+    """Return a hash that changes whenever someone changes the project."""
     text = json.dumps([asdict(project.settings), project.servers], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""The Schema page: tables of connected databases, how they refer to each other, as a diagram."""
+"""The Schema page: tables of connected databases and their references, as a diagram."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from toolgate.errors import ToolgateError
 __all__ = ["ROUTES"]
 
 _MOST_TABLES = 200
-"""Tables of one database that are shown; chosen: a page of them has some 200 kB."""
+"""Tables of a database that are shown (chosen: such a page has about 200 kB)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,19 +23,19 @@ class ShownSchema:
     """The database."""
 
     tables: tuple[TableSchema, ...] = ()
-    """Its tables, without views."""
+    """Tables, without views."""
 
     left_out: int = 0
-    """Tables that are not shown."""
+    """Number of tables that are not shown."""
 
     mermaid: str = ""
     """The diagram as Mermaid text."""
 
     version: str = ""
-    """Label of the version."""
+    """Label of the schema version."""
 
     problem: str = ""
-    """Why it is not known, or not current; else empty."""
+    """Why the schema is unknown or outdated; else empty."""
 
 
 async def _show(visit: Visit) -> Response:

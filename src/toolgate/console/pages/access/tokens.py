@@ -58,14 +58,14 @@ async def _create(visit: Visit) -> Response:
 
 
 def _created_page(visit: Visit, created: NewToken) -> Response:
-    """The only page that ever shows a token; nobody keeps it."""
+    """Show a new token; no other page shows it, and it is not stored."""
     response = visit.page("token_made.html", made=created, resource=_resource(visit))
     response.headers["cache-control"] = "no-store"
     return response
 
 
 def _resource(visit: Visit) -> str:
-    """The address of the gateway as clients know it."""
+    """Return the URL of the gateway that clients use."""
     named = visit.app.settings.authn.resource
     return named or f"{str(visit.request.base_url).rstrip('/')}/mcp"
 

@@ -1,4 +1,4 @@
-"""Finding the tools that a request needs. Strategies by file name."""
+"""Search for the tools that a request needs. One strategy per file in `strategies`."""
 
 from toolgate.search.answer.answer import Discovery, DiscoveryResult, compose
 from toolgate.search.answer.descriptions import Description, describe_tools

@@ -1,1 +1,1 @@
-"""From ranked tools to the answer that a model reads."""
+"""Turns ranked tools into the answer that a model reads."""

@@ -1,7 +1,7 @@
-"""The answer of a discovery: what was found, in as few tokens as it takes, never over the budget.
+"""The answer of a discovery: the hits in as few tokens as possible, never over the budget.
 
-Two forms of the same answer, each within the budget on its own: `Discovery.text` for models that
-read text, `Discovery.structured()` for clients that take structured content.
+It has two forms, each within the budget on its own: `Discovery.text` for models that read text,
+`Discovery.structured()` for clients that take structured content.
 """
 
 import json
@@ -23,15 +23,15 @@ __all__ = ["Discovery", "DiscoveryResult", "compose"]
 
 _SAFE_KEY = re.compile(r"[^\s()\"'`\x00-\x20\x7f-\xa0]+")
 _NOTICES_MOST = 6
-"""Notices of an answer; chosen."""
+"""Most notices in an answer; chosen."""
 _STRONG = 0.5
-"""Relevance from which the other tools of a hit's server are worth naming; chosen."""
+"""Lowest relevance of a hit for which the other tools of its server are listed; chosen."""
 _TELLING_SOURCES = frozenset({"usage", "intent", "cloud", "llm"})
-"""What finds tools for reasons that a model cannot see for itself."""
+"""Sources that find tools for reasons that a model cannot see for itself."""
 _BESIDE = 3
-"""Alternatives and companions of one hit that are named; chosen."""
+"""Most alternatives, and most companions, listed for a hit; chosen."""
 _BESIDE_CHARS = 80
-"""Characters of a companion's parameters; chosen."""
+"""Most characters of a companion's parameters; chosen."""
 
 
 def compose(
@@ -47,22 +47,22 @@ def compose(
     used_with: Mapping[str, Sequence[str]] | None = None,
     as_text: bool = True,
 ) -> Discovery:
-    """The answer to show for what a search found.
+    """Return the answer to show for the result of a search.
 
     Args:
         answer: Hits and notices of the search.
-        definitions: A tool's definition as JSON, by key; a `KeyError` leaves the hit out, its tool
-            went away meanwhile.
-        siblings: Names of the tools that the caller may see, by server; those of the servers of
-            strong hits are named.
+        definitions: Returns the JSON definition of a tool key; after a `KeyError` the hit is
+            left out, because its tool was removed in the meantime.
+        siblings: Names of the tools that the caller may see, by server; listed for the servers
+            of strong hits.
         budget_tokens: Most estimated tokens of the text, and of the JSON; 200 or more.
         down: Servers that are down; their tools come last and are marked.
         notices: Further sentences for the reader, before those of the search.
-        meta_tools: Which meta-tools the caller has; only these are recommended.
-        alternatives: Keys of near-equal tools that the caller may see, by key.
+        meta_tools: The meta-tools that the caller has; only these are recommended.
+        alternatives: Keys of near-duplicate tools that the caller may see, by key.
         used_with: Keys of tools that the caller may see and that were often used together with a
-            hit, by its key.
-        as_text: Whether `text` is wanted; without it there are no tokens.
+            hit, by the hit's key.
+        as_text: Whether `text` is needed; without it, tokens are not counted.
     """
     matches: list[DiscoveryResult] = []
     for hit in answer.hits:
@@ -71,8 +71,8 @@ def compose(
         except KeyError:
             continue
         matches.append(result_of(hit, definition, down))
-    # What is pinned stands behind all that was found, or it would push that out of the budget.
-    # Sorting is stable: apart from that, the order is that of the search.
+    # Pinned tools come after all tools that were found, which they could push out of the budget.
+    # Sorting is stable: otherwise the order is that of the search.
     matches.sort(key=lambda match: (match.down, match.source == "core"))
     results = _with_company(matches, definitions, alternatives or {}, used_with or {})
     keys = {result.tool_key for result in results}
@@ -82,7 +82,7 @@ def compose(
         for server, names in (siblings or {}).items()
         if server in servers
     }
-    # 240 characters are what the fullest level shows of a notice (`DetailLevel.notices`).
+    # The highest level of detail shows 240 characters of a notice (`DetailLevel.notices`).
     texts = (cut(clean(notice), 240) for notice in (*notices, *answer.notices))
     draft = Discovery(
         results=results,
@@ -95,7 +95,7 @@ def compose(
         query_embedded=bool(answer.model),
     )
 
-    # Fitting the text renders it several times; who takes structured content need not pay for it.
+    # Fitting renders the text several times; callers that use structured content skip that cost.
     if not as_text:
         return replace(draft, shown_keys=tuple(result.tool_key for result in results))
 
@@ -117,7 +117,7 @@ def _with_company(
     alternatives: Mapping[str, Sequence[str]],
     used_with: Mapping[str, Sequence[str]],
 ) -> tuple[DiscoveryResult, ...]:
-    """The results with what belongs to them; each companion once, and none that is a result."""
+    """Add alternatives and companions; list each companion once, and none that is a result."""
     if not alternatives and not used_with:
         return tuple(results)
     listed = {result.tool_key for result in results}
@@ -143,7 +143,7 @@ def _is_strong(result: DiscoveryResult) -> bool:
 
 
 class SizedText(NamedTuple):
-    """A text that says its own estimated size."""
+    """A text that states its own estimated size."""
 
     text: str
     tokens: int
@@ -152,7 +152,7 @@ class SizedText(NamedTuple):
 def _as_text(discovery: Discovery, level: DetailLevel, meta_tools: Collection[str]) -> SizedText:
     results = discovery.results[: level.results]
     lines: list[str] = []
-    # Where each server's last hit is: its other tools are listed once, after that hit.
+    # Position of each server's last hit: the server's other tools are listed once, after that hit.
     ends = {result.server_name: position for position, result in enumerate(results)}
     for position, result in enumerate(results):
         lines += _entry(result, level)
@@ -176,7 +176,7 @@ def _entry(result: DiscoveryResult, level: DetailLevel) -> list[str]:
     if level.output and result.returns:
         lines[0] += f" -> {result.returns}"
     description = cut(result.description, level.description)
-    # That words or meaning match is plain from name and description; other reasons are not.
+    # A match of words or meaning is obvious from name and description; other reasons are not.
     if level.explanation and (result.source in _TELLING_SOURCES or "intent" in result.reasons):
         description = f"{description} ({result.explanation})".strip()
     lines += [f"  {description}"] if description else []
@@ -189,7 +189,7 @@ def _entry(result: DiscoveryResult, level: DetailLevel) -> list[str]:
 
 
 def _is_destructive(annotations: Json) -> bool:
-    # MCP: `destructiveHint` means something only where `readOnlyHint` is not true.
+    # MCP: `destructiveHint` is meaningful only if `readOnlyHint` is not true.
     return (
         annotations.get("destructiveHint") is True and annotations.get("readOnlyHint") is not True
     )
@@ -205,7 +205,7 @@ def _sibling_line(server: str, siblings: Mapping[str, Sequence[str]], limit: int
 
 @lru_cache(maxsize=4_096)
 def _key(key: str) -> str:
-    """A key as it is written in a call; quoted where it has more than plain characters."""
+    """Return a key as written in a call; quoted if it has special characters."""
     return key if _SAFE_KEY.fullmatch(key) and key == clean(key) else json.dumps(key)
 
 
@@ -223,7 +223,7 @@ def _how_to(results: Sequence[DiscoveryResult], meta_tools: Collection[str]) -> 
 
 
 def _sized(text: str) -> SizedText:
-    """The text with its own estimated size at the end."""
+    """Append the estimated size of a text to it."""
     raw = text.encode("utf-8", "replace")
     size = estimate_tokens(raw)
     # The line with the size counts too, and a longer number changes the sum: repeat until both

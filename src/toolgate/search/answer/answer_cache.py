@@ -1,8 +1,8 @@
-"""Answers to requests that were just answered: the same words, the same tools, the same rights.
+"""Cache of answers to recent requests: the same words, the same tools, the same rights.
 
-An answer is kept under all that it depends on: the state of the index (a version of the catalog
-with the vectors that it has), the texts, the options, the mask with each of its entries, and what
-was learned from use by then. A change of any of them misses.
+The cache key has everything that an answer depends on: the state of the index (a version of the
+catalog and its vectors), the texts, the options, the mask with each of its entries, and what was
+learned from use so far. A change of any of them is a cache miss.
 """
 
 import hashlib
@@ -19,12 +19,12 @@ __all__ = ["AnswerCache"]
 
 
 class AnswerCache:
-    """The last answers of one search."""
+    """The latest answers of one search."""
 
     def __init__(
         self, *, max_entries: int, ttl_s: float, clock: Callable[[], float] = monotonic
     ) -> None:
-        """Keep `max_entries` answers, each for `ttl_s` seconds."""
+        """Create a cache of `max_entries` answers, each valid for `ttl_s` seconds."""
         self._max_entries = max_entries
         self._ttl_s = ttl_s
         self._clock = clock
@@ -32,7 +32,7 @@ class AnswerCache:
         self._answers: OrderedDict[Hashable, tuple[float, SearchAnswer]] = OrderedDict()
 
     def key_of(self, request: SearchRequest) -> Hashable | None:
-        """What an answer to it depends on beside the index; None: it is not to be kept."""
+        """Return what an answer depends on besides the index; None if it must not be cached."""
         learned = request.learned
         # Without learned usage nothing changes between two searches. Learned usage that has no
         # version cannot be compared, so its answers are not cached.
@@ -50,16 +50,16 @@ class AnswerCache:
             request.recent,
             tuple(sorted(request.priors.items())),
             version,
-            # A digest in place of the mask, which has a byte for each tool. The length belongs to
-            # it, since packing the bits pads them.
+            # A digest in place of the mask, which has one byte per tool. The length is part of the
+            # key, because packing pads the bits.
             None
             if mask is None
             else (len(mask), hashlib.blake2b(np.packbits(mask).tobytes(), digest_size=16).digest()),
         )
 
     def get(self, state: object, key: Hashable | None) -> SearchAnswer | None:
-        """The answer that was kept for it in this state of the index."""
-        # Compared by identity: an index makes a new state object for every change.
+        """Return the cached answer for this state of the index; None if there is none."""
+        # Compared by identity: an index creates a new state object for each change.
         if key is None or state is not self._state:
             return None
         entry = self._answers.get(key)
@@ -69,13 +69,13 @@ class AnswerCache:
         return entry[1]
 
     def put(self, state: object, key: Hashable | None, answer: SearchAnswer) -> None:
-        """Remember an answer; those of other states are forgotten."""
+        """Cache an answer; drop answers of other states."""
         if key is None:
             return
         if state is not self._state:
             self._state = state
             self._answers.clear()
-        # The duration belongs to the search that was run; an answer from the cache gets its own.
+        # The duration is that of the original search; an answer from the cache gets its own.
         self._answers[key] = self._clock() + self._ttl_s, replace(answer, duration_ms=0.0)
         self._answers.move_to_end(key)
         while len(self._answers) > self._max_entries:
@@ -83,7 +83,7 @@ class AnswerCache:
 
 
 def _plain(query: str) -> str:
-    """A query without spaces that mean nothing; ends of lines part its steps, so they stay."""
+    """Collapse the white space of a query; line breaks separate its steps and stay."""
     if "\n" not in query and "\r" not in query:
         return " ".join(query.split())
     lines = (" ".join(line.split()) for line in query.replace("\r", "\n").split("\n"))

@@ -13,34 +13,35 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["Description", "describe_tools"]
 
 _RESERVE_TOKENS = 60
-"""Tokens of the budget that are left for the notice about what was left out; chosen."""
+"""Tokens of the budget reserved for the notice about what was left out; chosen."""
 _SHORT_CHARS = 300
-"""Characters of a description that had to be shortened; chosen."""
+"""Most characters of a shortened description; chosen."""
 _NOTICE_CHARS = 300
-"""Characters of a notice; chosen."""
+"""Most characters of a notice; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Description:
-    """The answer of a `tool_describe`."""
+    """The answer of `tool_describe`."""
 
     tools: tuple[Json, ...]
-    """`toolKey description kind? inputSchema outputSchema? annotations? signature?`, as asked for.
+    """`toolKey description kind? inputSchema outputSchema? annotations? signature?`, in the
+    order requested.
 
-    One that had to be shortened has `shortened`, which says what is missing.
+    A shortened definition has `shortened`, which says what is missing.
     """
 
     notice: str = ""
-    """What was left out for the budget; empty when nothing was."""
+    """What was left out to meet the budget; empty if nothing was."""
 
     text: str = ""
-    """The same for a model: one JSON object a line, then the notice."""
+    """The same for a model: one JSON object per line, then the notice."""
 
     tokens: int = 0
     """Estimated tokens of `text`."""
 
     def structured(self) -> Json:
-        """`tools`, `notice?`, `estimatedTokens`."""
+        """Return `tools`, `notice?` and `estimatedTokens`."""
         body: Json = {"tools": list(self.tools), "estimatedTokens": self.tokens}
         return body | ({"notice": self.notice} if self.notice else {})
 
@@ -48,17 +49,17 @@ class Description:
 def describe_tools(
     tools: Sequence[tuple[str, Json]], *, budget_tokens: int, notices: Sequence[str] = ()
 ) -> Description:
-    """Definitions by key, the first ones as whole as the budget allows.
+    """Return definitions, the first ones as complete as the budget allows.
 
-    Each tool gets an equal share of what is left. One that needs more loses first its output
-    schema, then the texts inside its schema, then the schema itself for its signature.
+    Each tool gets an equal share of the remaining budget. One that needs more loses its output
+    schema first, then the texts in its input schema; at last a signature replaces that schema.
     """
     entries: list[Json] = []
     remarks = " ".join(cut(clean(notice), _NOTICE_CHARS) for notice in notices)
     left = budget_tokens - _RESERVE_TOKENS - estimate_tokens(remarks)
     omitted: list[str] = []
     for number, (key, definition) in enumerate(tools):
-        # What a short tool leaves of its share goes to the tools after it.
+        # What a short tool does not use of its share goes to the tools after it.
         share = left // max(len(tools) - number, 1)
         entry = next(
             (
@@ -127,8 +128,8 @@ _TEXTS = frozenset({"description", "title", "examples", "$comment", "markdownDes
 
 
 def _bare(schema: Any, *, depth: int) -> Any:
-    """A schema without its texts; names of properties stay, whatever they are called."""
-    # Bounds the recursion: a hostile schema may nest without end. 60 levels are chosen.
+    """Remove the texts of a schema; names of properties stay, whatever they are."""
+    # Limits the recursion: a hostile schema may nest endlessly. 60 levels are chosen.
     if depth > 60:
         return schema
     if isinstance(schema, list):
@@ -137,13 +138,13 @@ def _bare(schema: Any, *, depth: int) -> Any:
         return schema
     out: Json = {}
     for key, value in json_object(schema).items():  # pyright: ignore[reportUnknownArgumentType]
-        # The keys below these are names that people chose, such as `title`, not keywords of JSON
+        # The keys below these are names chosen by people, such as `title`, not keywords of JSON
         # Schema.
         if key in ("properties", "$defs", "definitions", "patternProperties"):
             out[key] = {
                 name: _bare(inner, depth=depth + 1) for name, inner in json_object(value).items()
             }
-        # Values are data: an object among them may well have a member called `description`.
+        # Values are data: an object among them may have a member called `description`.
         elif key in ("enum", "const", "default"):
             out[key] = value
         elif key not in _TEXTS:

@@ -1,4 +1,4 @@
-"""The answer of a discovery as data and as JSON, cut down to a token budget step by step."""
+"""The answer of a discovery as data and as JSON, reduced step by step to a token budget."""
 
 import json
 import sys
@@ -23,16 +23,16 @@ class Discovery:
     """The answer of a discovery."""
 
     results: tuple[DiscoveryResult, ...]
-    """Best first, those included that the budget leaves out of the text."""
+    """Best first, including results that the budget leaves out of the text."""
 
     siblings: Mapping[str, Sequence[str]] = field(default_factory=dict[str, Sequence[str]])
     """Names of the other tools of each server in `results`."""
 
     fit: Fit = "good"
-    """Whether anything fits."""
+    """How well the best result fits."""
 
     notices: tuple[str, ...] = ()
-    """What was withheld, fell back, is down or does not fit; sentences."""
+    """Sentences about what was withheld, fell back, is down or does not fit."""
 
     text: str = ""
     """The answer for a model, within the budget."""
@@ -41,35 +41,35 @@ class Discovery:
     """Estimated tokens of `text`."""
 
     shown_keys: tuple[str, ...] = ()
-    """Keys of the tools in `text`, in its order."""
+    """Keys of the tools in `text`, in the same order."""
 
     budget_tokens: int = 1000
     """Most estimated tokens of either form."""
 
     total_searched: int = 0
-    """Tools among which was searched."""
+    """Number of tools that were searched."""
 
     duration_ms: float = 0.0
-    """Milliseconds of searching."""
+    """Duration of the search in milliseconds."""
 
     query_embedded: bool = False
-    """Whether the meaning of the request counted, and not its words alone."""
+    """Whether the request was embedded, so that its meaning counted and not only its words."""
 
     def structured(self, *, explain: bool = False, brief: bool = False) -> Json:
-        """The answer as JSON, within the budget.
+        """Return the answer as JSON, within the budget.
 
         `results[]` (`toolKey toolName serverName kind relevance source description? explanation?
-        signature? annotations? outputSchema? down? alternatives? usedWith?`), `siblings?` (names by
-        server), `fit` (`good`, `unsure` or `none`), `notice?`, `total_searched`, `duration_ms`,
-        `query_embedded`, `estimatedTokens`.
+        signature? annotations? outputSchema? down? alternatives? usedWith?`), `siblings?` (names
+        by server), `fit` (`good`, `unsure` or `none`), `notice?`, `total_searched`,
+        `duration_ms`, `query_embedded`, `estimatedTokens`.
 
         Args:
-            explain: Give each result its `reasons` too; they are for people and programs, and do
-                not count as tokens.
-            brief: Only what a model needs to choose a tool and call it: of the results `toolKey`,
-                `kind` (if it is no tool), `signature`, `description?`, `relevance`, `weak?`,
-                `down?`, `annotations?`, `alternatives?` and `usedWith?`, and `siblings?`, `fit` and
-                `notice?`.
+            explain: Whether to add `reasons` to each result; they are for people and programs,
+                and do not count as tokens.
+            brief: Whether to return only what a model needs to choose and call a tool: of the
+                results `toolKey`, `kind` (if it is no tool), `signature`, `description?`,
+                `relevance`, `weak?`, `down?`, `annotations?`, `alternatives?` and `usedWith?`,
+                and `siblings?`, `fit` and `notice?`.
         """
         body = fit(self, _as_brief_json if brief else _as_json, _json_tokens)[0]
         if explain:
@@ -80,28 +80,28 @@ class Discovery:
 
 @dataclass(frozen=True, kw_only=True)
 class DetailLevel:
-    """How much of everything is shown."""
+    """How much of each part of an answer is shown."""
 
     results: int
-    """Hits that are written out."""
+    """Most results."""
     description: int = 200
-    """Characters."""
+    """Most characters of a description."""
     output: bool = True
-    """Whether the fields of results are named."""
+    """Whether the fields of a tool's output are listed."""
     siblings: int = 12
-    """Names a server."""
+    """Most names per server."""
     explanation: bool = True
-    """Whether the reason for each hit is written."""
+    """Whether the reason for each hit is shown."""
     signature: int = SIGNATURE_CHARS
-    """Characters of the parameters; 0 leaves them out."""
+    """Most characters of the parameters; 0 leaves them out."""
     notices: int = 240
-    """Characters of a notice."""
+    """Most characters of a notice."""
 
 
 def _levels(full: DetailLevel) -> list[DetailLevel]:
-    """What follows when all is too much, each step no larger than the one before.
+    """Return the levels of detail to try, each no larger than the previous one.
 
-    Output shapes go first, then siblings, descriptions, explanations, parameters, at last the
+    Output shapes go first, then siblings, descriptions, explanations and parameters, and at last
     results from the end.
     """
     results = full.results
@@ -126,15 +126,15 @@ def fit(
     render: Callable[[Discovery, DetailLevel], FormT],
     measure: Callable[[FormT], int],
 ) -> tuple[FormT, int]:
-    """The richest form within the budget, and how many results it has."""
+    """Return the most detailed form within the budget, and its number of results."""
     budget = discovery.budget_tokens
     full = DetailLevel(results=len(discovery.results))
     form = render(discovery, full)
     if measure(form) <= budget:
         return form, full.results
     levels = _levels(full)
-    # Each level is no larger than the one before, so bisection finds the first that fits with a few
-    # renderings instead of all of them.
+    # Each level is no larger than the previous one, so bisection finds the first that fits with a
+    # few renderings.
     at = bisect_left(levels, True, key=lambda level: measure(render(discovery, level)) <= budget)
     level = levels[min(at, len(levels) - 1)]
     form = render(discovery, level)
@@ -146,7 +146,7 @@ def fit(
 
 
 def notices_at(discovery: Discovery, level: DetailLevel) -> list[str]:
-    """The notices at a level, with one for the results that it leaves out."""
+    """Return the notices at a level, including one about the results it leaves out."""
     notices = [text for notice in discovery.notices if (text := cut(notice, level.notices))]
     left = len(discovery.results) - level.results
     if left > 0:
@@ -171,8 +171,8 @@ def _as_json(discovery: Discovery, level: DetailLevel) -> Json:
     body["duration_ms"] = discovery.duration_ms
     body["query_embedded"] = discovery.query_embedded
     body["estimatedTokens"] = 0
-    # Writing the number may lengthen the JSON, so count again until it stays. `>` and not `!=`: the
-    # estimate must not swing between two sizes for ever.
+    # Writing the number may lengthen the JSON, so count again until it is stable. `>` and not `!=`:
+    # the estimate must not alternate between two sizes forever.
     while (size := _json_tokens(body)) > body["estimatedTokens"]:
         body["estimatedTokens"] = size
     return body
@@ -203,7 +203,7 @@ def _brief_result(result: Json) -> Json:
     brief = {name: result[name] for name in _BRIEF_RESULT if name in result}
     if brief["kind"] == "tool":
         del brief["kind"]  # what nearly all are goes without saying
-    # The other hints are no reason to choose a tool, and each costs its tokens.
+    # The other hints do not help to choose a tool, and each costs tokens.
     hints = result.get("annotations", {})
     telling = {name: True for name in _TELLING_HINTS if hints.get(name) is True}
     return {**brief, "annotations": telling} if telling else brief

@@ -1,8 +1,8 @@
-"""Capability groups: servers and tools that serve one purpose, under a name.
+"""Capability groups: named groups of servers and tools with one purpose.
 
-A person names groups in the settings. Servers that are in none are grouped by what their tools
-mean and say; such a group is called by the two words that tell it best from the others. The same
-catalog gives the same groups.
+Settings can name groups. The remaining servers are grouped by the meaning and the words of their
+tools; such a group is named by the two words that distinguish it best. The same catalog always
+gives the same groups.
 """
 
 import math
@@ -22,17 +22,17 @@ from toolgate.search.tokenizer import IGNORED, fold, split_identifier, terms, wo
 __all__ = ["Groups", "grouped"]
 
 _LEAST_SERVERS = 4
-"""Fewer servers than this need no groups; chosen."""
+"""Fewest servers for which groups are derived; chosen."""
 
 _MOST_GROUPS = 64
-"""Groups that are made at most: more are no overview; chosen."""
+"""Most derived groups: more would be no overview; chosen."""
 _WORD_DIM = 256
-"""Numbers of a server's vector of words, into which words are hashed; chosen."""
+"""Dimensions of a server's word vector, into which words are hashed; chosen."""
 _WORD_WEIGHT = 0.5
-"""What words count beside meaning, as lengths of vectors; chosen."""
+"""Weight of words against meaning, as the length of the word vector; chosen."""
 
 _TURNS = 25
-"""Rounds of k-means at most; it ends earlier when nothing moves; chosen."""
+"""Most rounds of k-means, which stops earlier once nothing moves; chosen."""
 _NAME_WORD = re.compile(r"[a-z][a-z0-9]{2,19}")
 _SAYS_NOTHING = IGNORED | frozenset(
     """
@@ -48,27 +48,27 @@ class Groups:
     """The groups of one state of a catalog."""
 
     keys: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    """Tool keys by name of the group, those that a person named first."""
+    """Tool keys by name of the group; groups named in the settings come first."""
 
     derived: frozenset[str] = frozenset()
-    """Names of those that were made from vectors and words."""
+    """Names of the groups derived from vectors and words."""
 
     centres: Mapping[str, NDArray[np.float32]] = field(
         default_factory=dict[str, NDArray[np.float32]], repr=False
     )
-    """The middle of each group's vectors, of length 1; empty without vectors."""
+    """Centroid of each group's vectors, of length 1; empty without vectors."""
 
     def find(self, name: str) -> frozenset[str] | None:
-        """The tools of a group, whatever the case of its name; None: there is none."""
+        """Return the tools of a group; the name is case-insensitive. None if it does not exist."""
         folded = fold(name.strip())
         return next((keys for group, keys in self.keys.items() if fold(group) == folded), None)
 
     def nearest(self, vector: NDArray[np.float32], limit: int) -> list[str]:
-        """Names of the groups that are nearest to a request, the nearest first."""
+        """Return the names of the groups nearest to a request, the nearest first."""
         if not self.centres:
             return []
         names = list(self.centres)
-        # Rounded: sums differ between processors in their last digits, and ties should not.
+        # Rounded, so that ties stay ties: the last digits of sums differ between processors.
         scores = np.round(np.stack([self.centres[name] for name in names]) @ vector, 5)
         return [names[at] for at in np.argsort(-scores, kind="stable")[:limit].tolist()]
 
@@ -80,13 +80,13 @@ def grouped(
     *,
     derive: bool = True,
 ) -> Groups:
-    """The groups of a catalog.
+    """Return the groups of a catalog.
 
     Args:
         tools: The catalog.
-        rows: Vectors of the tools, in the same order; None: words alone decide.
-        named: Servers and patterns of tool keys by name of a group, as a person wrote them.
-        derive: Whether to group the servers that are in none of these.
+        rows: Vectors of the tools, in the same order; None groups by words alone.
+        named: Servers and patterns of tool keys by name of a group, from the settings.
+        derive: Whether to group the servers that are in none of the named groups.
     """
     if not derive and not named:
         return Groups()
@@ -96,7 +96,7 @@ def grouped(
         keys = {tool.key for tool in tools if any(_matches(tool, pattern) for pattern in patterns)}
         groups[name] = keys
         taken |= keys
-    # Who names some tools of a server has sorted that server: the rest of it is not grouped again.
+    # If a named group has some tools of a server, its other tools are not grouped automatically.
     named_servers = {tool.server for tool in tools if tool.key in taken}
     positions: dict[str, list[int]] = {}
     for at, tool in enumerate(tools):
@@ -147,8 +147,8 @@ def _vectors(
     documents: Sequence[Counter[str]],
     rows: NDArray[np.float32] | None,
 ) -> NDArray[np.float32]:
-    """One vector a server: the mean of its tools' vectors beside its words."""
-    # In how many servers each term is: the document frequency of tf-idf.
+    """Return one vector per server: the mean of its tools' vectors, then its words."""
+    # Number of servers that have each term: the document frequency of tf-idf.
     spread = Counter(term for document in documents for term in document)
     by_words = np.zeros((len(servers), _WORD_DIM), np.float32)
     for at, document in enumerate(documents):
@@ -169,11 +169,11 @@ def _vectors(
 
 
 def _clusters(rows: NDArray[np.float32]) -> list[int]:
-    """The number of each row's cluster: spherical k-means from seeds that lie far apart."""
-    # About the square root of the number of servers, which leaves few groups with one server.
+    """Return the cluster of each row: spherical k-means with farthest-first seeds."""
+    # About the square root of the number of servers, so that few groups have one server.
     k = max(2, min(_MOST_GROUPS, round(1.3 * math.sqrt(len(rows)))))
-    # Farthest-first seeds: the most central row, then always the row least like all seeds so far.
-    # No random start, so the same catalog gives the same groups.
+    # Farthest-first seeds: the most central row, then always the row least similar to all seeds so
+    # far. There is no random start, so the same catalog gives the same groups.
     central: NDArray[np.float32] = rows @ rows.mean(axis=0)
     seeds = [int(np.argmax(np.round(central, 5)))]
     nearest: NDArray[np.float32] = rows @ rows[seeds[0]]
@@ -187,7 +187,7 @@ def _clusters(rows: NDArray[np.float32]) -> list[int]:
         if turn and (fresh == number).all():
             break
         number = fresh
-        # A cluster that lost all its rows keeps its centre, since the mean of nothing is undefined.
+        # A cluster that lost all its rows keeps its centroid: the mean of no rows is undefined.
         centres = np.stack(
             [
                 _unit(rows[number == cluster].mean(axis=0))
@@ -200,14 +200,14 @@ def _clusters(rows: NDArray[np.float32]) -> list[int]:
 
 
 def _words_of(tools: Iterable[SearchableTool]) -> Counter[str]:
-    """The words of a server: how many of its tools have each, its name counting for several."""
+    """Count the tools of a server that have each word; its name counts for several."""
     counts: Counter[str] = Counter()
     server = ""
     for tool in tools:
         server = tool.server
         text = f"{' '.join(split_identifier(tool.name))} {tool.description[:400]}"
         counts.update({fold(word) for word in words(text)})
-    # Its own name counts like three tools with that word; chosen.
+    # The server's name counts like three tools with that word; chosen.
     for part in split_identifier(server):
         counts[fold(part)] += 3
     return Counter({word: n for word, n in counts.items() if _NAME_WORD.fullmatch(word)})
@@ -216,12 +216,12 @@ def _words_of(tools: Iterable[SearchableTool]) -> Counter[str]:
 def _names(
     documents: Sequence[Counter[str]], groups: Sequence[Sequence[int]], taken: set[str]
 ) -> list[str]:
-    """A name for each group: the two words that most of its servers have and few others."""
+    """Name each group by two words that most of its servers have and few others."""
     spread = Counter(word for document in documents for word in document)
     names: list[str] = []
     for members in groups:
         inside = Counter(word for at in members for word in documents[at])
-        # A square root, so that one server with many tools does not drown the others.
+        # A square root, so that one server with many tools does not dominate.
         weight = Counter[str]()
         for at in members:
             weight.update({word: math.sqrt(n) for word, n in documents[at].items()})  # pyright: ignore[reportArgumentType]
@@ -245,7 +245,7 @@ def _names(
         chosen: list[str] = []
         stems: set[str] = set()
         for word in telling:
-            # Two forms of one word would say the same thing twice.
+            # Two forms of one word would be redundant.
             if stems.isdisjoint(terms(word)):
                 chosen.append(word)
                 stems.update(terms(word))

@@ -1,4 +1,4 @@
-"""Puts what was found beside tools (prompts, resources, skills) into the answer about tools."""
+"""Merges other contents (prompts, resources, skills) into the answer about tools."""
 
 from dataclasses import replace
 
@@ -8,13 +8,13 @@ from toolgate.search.relevance.calibration import best_fit
 __all__ = ["with_contents"]
 
 _BESIDE = 2
-"""Contents in an answer about tools; chosen: tools are what most requests are about."""
+"""Most contents in an answer about tools; chosen: most requests are about tools."""
 _LEAST = 0.5
-"""Relevance from which a content stands in an answer about tools that fit; chosen."""
+"""Lowest relevance of a content in an answer about tools that fit; chosen."""
 
 
 def with_contents(tools: SearchAnswer, contents: SearchAnswer, limit: int) -> SearchAnswer:
-    """The answer about tools with the contents that fit, all in order of relevance."""
+    """Insert the contents that fit into the answer about tools, by relevance."""
     least = 0.0 if tools.fit == "none" else _LEAST
     fitting = [
         hit

@@ -1,6 +1,7 @@
-"""How tools of a catalog belong together: near-equal ones, and groups. Computed in the background.
+"""Relations between the tools of a catalog: near-duplicates and groups.
 
-A search never waits for it. While it is computed, and when it fails, the last known state holds.
+They are computed in the background: a search never waits for them. While they are computed, and
+after a failure, the previous relations apply.
 """
 
 import asyncio
@@ -22,13 +23,13 @@ __all__ = ["Relations"]
 log = logging.getLogger(__name__)
 
 _SHORT_S = 0.5
-"""Processor seconds that are worth nothing: what takes no longer is computed at each change;
-chosen."""
+"""Processor seconds up to which relations are recomputed at each change; chosen."""
 _REST = 20.0
-"""How many times as long as it took nothing is computed anew: 5 % of one core at most; chosen."""
-_MOST = 50_000
-"""Tools of a catalog beyond which neither is worth its seconds; named groups always work;
+"""Length of the pause after a computation, as a multiple of its time: at most 5 % of one core;
 chosen."""
+_MOST = 50_000
+"""Most tools of a catalog for which groups and near-duplicates are computed; larger catalogs
+have only named groups; chosen."""
 
 
 @runtime_checkable
@@ -40,7 +41,7 @@ class _HasVectors(Protocol):
 
 
 class Relations:
-    """Keeps near-equal tools and groups up to date with an index. Belongs to one event loop."""
+    """Keeps near-duplicates and groups up to date with an index. Belongs to one event loop."""
 
     def __init__(self, named: Callable[[], Mapping[str, Sequence[str]]]) -> None:
         self._named = named
@@ -50,25 +51,25 @@ class Relations:
         self._keeper: _HasVectors | None = None
         self._rests_until = 0.0
         self.alternatives: Mapping[str, tuple[str, ...]] = {}
-        """Keys of near-equal tools of other servers, by key."""
+        """Keys of near-duplicates on other servers, by key."""
         self.groups = Groups()
         """The capability groups."""
 
     def refresh(self, version: int, tools: Sequence[SearchableTool], strategy: object) -> None:
-        """Compute anew in the background when the catalog, its vectors or the names changed.
+        """Recompute in the background if the catalog, its vectors or the named groups changed.
 
-        In a large catalog that changes often not each time: `_REST`.
+        A large catalog is not recomputed at every change: see `_REST`.
         """
         if strategy is not self._strategy:
             self._strategy, self._keeper = strategy, _keeper_of(strategy)
         keeper = self._keeper
-        # While vectors are being computed, once with none and once with all of them is enough.
+        # While vectors are being computed, one run without and one with all of them is enough.
         whole = keeper is not None and not keeper.backlog
         named = self._named()
         inputs = version, whole, tuple(sorted((k, tuple(v)) for k, v in named.items()))
         if inputs == self._computed_for or (self._task is not None and not self._task.done()):
             return
-        # Named groups are what a person has just written, so a change of them does not wait.
+        # Somebody has just edited the named groups, so their change does not wait.
         if (
             self._computed_for
             and inputs[2] == self._computed_for[2]
@@ -77,18 +78,18 @@ class Relations:
             return
         self._computed_for = inputs
         rows = keeper.vectors() if keeper and whole and len(tools) <= _MOST else None
-        # The strategy may be on another version of the catalog: these rows are of other tools then.
+        # The strategy may have another version of the catalog, with vectors of other tools.
         if rows is not None and len(rows) != len(tools):
             rows = None
         self._task = asyncio.create_task(self._compute(tools, rows, dict(named)))
 
     async def wait_until_computed(self, timeout_s: float = 5.0) -> None:
-        """Wait for what is being computed, for a while."""
+        """Wait for the running computation, up to `timeout_s` seconds."""
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=timeout_s)
 
     async def aclose(self) -> None:
-        """Stop computing."""
+        """Stop the running computation."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -110,7 +111,7 @@ class Relations:
 
 
 def _keeper_of(strategy: object) -> _HasVectors | None:
-    """Whose vectors a strategy searches by: its own, or those of one that it asks."""
+    """Return the strategy with the vectors: this one or one that it wraps; None without vectors."""
     while not isinstance(strategy, _HasVectors) and hasattr(strategy, "inner"):
         strategy = getattr(strategy, "inner", None)
     return strategy if isinstance(strategy, _HasVectors) else None
@@ -121,8 +122,8 @@ def _computed(
     rows: NDArray[np.float32] | None,
     named: Mapping[str, Sequence[str]],
 ) -> tuple[Groups, Mapping[str, tuple[str, ...]], float]:
-    """Groups, near-equal tools, and the processor seconds that they took."""
-    # Processor time, not the clock: on a busy machine the pause would grow with the load.
+    """Return groups, near-duplicates and the processor seconds spent on them."""
+    # Processor time, not wall-clock time: on a busy machine the pause would grow with the load.
     began, few = thread_time(), len(tools) <= _MOST
     groups = grouped(tools, rows, named, derive=few)
     alternatives: Mapping[str, tuple[str, ...]] = find_near_duplicates(tools, rows) if few else {}

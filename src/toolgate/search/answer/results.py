@@ -1,4 +1,4 @@
-"""A tool in a discovery answer: what of its definition is shown."""
+"""A tool in a discovery answer: the parts of its definition that are shown."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,60 +15,60 @@ __all__ = ["SIGNATURE_CHARS", "DiscoveryResult", "card_of", "result_of"]
 
 _HINTS = ("title", "readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 SIGNATURE_CHARS = 320
-"""Characters of a tool's parameters in an answer, at most; chosen."""
-# Both limits of the cache are chosen: at most 16 MiB of definitions.
+"""Most characters of a tool's parameters in an answer; chosen."""
+# Both limits of the cache are chosen: it holds at most 16 MiB of definitions.
 _REMEMBERED = 1_024
-"""Definitions whose cards are remembered, ..."""
+"""Most definitions whose cards are cached."""
 _REMEMBERED_BYTES = 16_384
-"""... as long as they are no larger than this."""
+"""Largest definition in bytes whose card is cached."""
 _SAYS_NOTHING = frozenset({"any", "object", "{result}", "{content}"})
-"""Output shapes that server libraries put around every text."""
+"""Uninformative output shapes, with which server libraries wrap any text."""
 
 
 class DiscoveryResult(NamedTuple):
-    """A tool in a discovery answer, as it may be shown; each answer makes several."""
+    """A tool in a discovery answer, ready to be shown; each answer creates several."""
 
     tool_key: str
     """`server:tool`, exactly as `tool_execute` takes it."""
 
     tool_name: str
-    """Its name on its server, as it is."""
+    """Its original name on its server."""
 
     server_name: str
-    """Its server."""
+    """Name of its server."""
 
     kind: str
     """`tool`, `prompt`, `resource`, `template` or `skill`."""
 
     description: str
-    """In one line, without lists of parameters; whole up to 2,000 characters."""
+    """One line without lists of parameters, of up to 2,000 characters."""
 
     relevance: float
-    """How likely it helps, in [0, 1]; higher is better."""
+    """How likely the tool helps, in [0, 1]; higher is better."""
 
     explanation: str
     """Why it was found, one short sentence."""
 
     source: str
-    """What found it: `exact`, `lexical`, `vector`, `usage`, `core` (pinned) and so on."""
+    """What found it: `exact`, `lexical`, `vector`, `usage`, `core` (pinned) and others."""
 
     reasons: Json
     """Why it was found, for programs: matched words by field, cosine, prior, usage, score."""
 
     annotations: Json
-    """The hints that its server gives: `readOnlyHint`, `destructiveHint` and so on."""
+    """The hints of its server: `readOnlyHint`, `destructiveHint` and others."""
 
     output_schema: Json | None = None
-    """Its output schema as it is; None when it has none."""
+    """Its original output schema; None if it has none."""
 
     returns: str = ""
-    """The same in short, `{id: int, title}`; empty when that says nothing."""
+    """The output schema in short, `{id: int, title}`; empty if uninformative."""
 
     signature: str = ""
     """Its call in one line, `create_issue(owner, repo, title, body?)`."""
 
     input_schema: object = None
-    """Its input schema as it is."""
+    """Its original input schema."""
 
     weak: bool = False
     """Whether it is listed although nothing fits the request well."""
@@ -80,11 +80,11 @@ class DiscoveryResult(NamedTuple):
     """Keys of tools of other servers that do nearly the same."""
 
     used_with: tuple[tuple[str, str], ...] = ()
-    """Tools that were often used together with it: key and parameters."""
+    """Tools often used together with it: key and parameters of each."""
 
     def parameters(self, max_chars: int) -> str:
-        """Its parameters in one line, `(owner, repo, title, body?)`, shortened where needed."""
-        # The full signature is already on the result and begins with the name.
+        """Return its parameters in one line, `(owner, repo, title, body?)`, shortened if needed."""
+        # The full signature is already in the result and begins with the name.
         if max_chars >= SIGNATURE_CHARS:
             return self.signature[len(clean(self.tool_name)) :]
         shortened = signature("", self.input_schema, max_chars=max_chars)
@@ -92,7 +92,7 @@ class DiscoveryResult(NamedTuple):
 
 
 def result_of(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryResult:
-    """A hit as it may be shown; `down` are the servers that are down."""
+    """Create a result from a hit; `down` are the servers that are down."""
     server, _, name = hit.key.partition(":")
     card = card_of(definition)
     return DiscoveryResult(
@@ -116,13 +116,13 @@ def result_of(hit: Hit, definition: bytes, down: Collection[str]) -> DiscoveryRe
 
 
 def _parameters_of(kind: str, parameters: str) -> str:
-    """Parameters as they are shown; what is only read has none, and no brackets."""
+    """Return the parameters to show; what can only be read has none, and no brackets."""
     return "" if kind != "tool" and parameters == "()" else parameters
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Card:
-    """What answers show of a definition, the same for every request."""
+    """The parts of a definition that answers show, the same for every request."""
 
     description: str
     annotations: Json
@@ -133,7 +133,7 @@ class _Card:
 
 
 def card_of(definition: bytes) -> _Card:
-    """What answers show of a definition."""
+    """Return the parts of a definition that answers show."""
     # Large definitions are not cached: a thousand of them could fill the memory.
     few = len(definition) <= _REMEMBERED_BYTES
     return _card(definition) if few else _card.__wrapped__(definition)
@@ -141,7 +141,7 @@ def card_of(definition: bytes) -> _Card:
 
 @lru_cache(maxsize=_REMEMBERED)
 def _card(definition: bytes) -> _Card:
-    """Remembered: the same tools are found again and again."""
+    """Create a card; cached, since the same tools are found repeatedly."""
     read = json_object(json_text.loads(definition))
     hints = json_object(read.get("annotations"))
     schema, output = read.get("inputSchema"), read.get("outputSchema")
@@ -151,7 +151,8 @@ def _card(definition: bytes) -> _Card:
     returns = clean(shape(output)) if output else ""
     return _Card(
         description=cut(summary(text), 2_000),
-        # A server may send anything as a hint: only values of the type that MCP gives it are shown.
+        # A server may send anything as a hint: only values of the type that MCP specifies are
+        # shown.
         annotations={
             key: cut(clean(value), 80) if isinstance(value, str) else value
             for key in _HINTS

@@ -1,4 +1,4 @@
-"""Text of servers made fit to be shown: data stays data, and cannot pose as anything else."""
+"""Sanitizes texts of servers for display: data stays data, and cannot pose as anything else."""
 
 import re
 import unicodedata
@@ -10,15 +10,15 @@ _ESCAPE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_].*?(?:\x1b\\|\x07|$)|[ -/]*[0-~])|\x9b[0-?]*[ -/]*[@-~]",
     re.DOTALL,
 )
-"""Terminal escape sequences: colours, cursor, titles, links."""
+"""Terminal escape sequences: colors, cursor, titles, links."""
 
 _JOINERS = "\u200c\u200d"
 """Invisible, but part of the spelling of Persian, of Indic scripts and of emoji."""
 
 _READ_CHARS = 5_000
-"""Characters of a description that are read; chosen."""
+"""Most characters of a description that are read; chosen."""
 _SHORT = 100
-"""Characters up to which a text is likely to be shown again; chosen."""
+"""Most characters of a text that is likely to be shown again; chosen."""
 _BLANKS = re.compile(r"\s+")
 _SECTION = re.compile(
     r"(?:^|(?<=[\n.!?:;]))[ \t]{0,12}(?:#{1,6} ?|\*\*)?"
@@ -29,7 +29,7 @@ _SENTENCE = re.compile(r"[.!?](?=[\s)\"'\]]|$)|[。！？…]")
 
 
 def clean(text: str) -> str:
-    """One line of visible characters: no control or escape sequences, no direction marks."""
+    """Return one line of visible characters, without control, escape and direction characters."""
     if text.isprintable():  # no white space but blanks, then
         return " ".join(text.split()) if "  " in text else text.strip()
     return _cleaned(text) if len(text) <= _SHORT else _cleaned.__wrapped__(text)
@@ -37,11 +37,11 @@ def clean(text: str) -> str:
 
 @lru_cache(maxsize=4_096)
 def _cleaned(text: str) -> str:
-    """The same; names are shown again and again."""
+    """Clean a short text; cached, since names are shown repeatedly."""
     flat = _BLANKS.sub(" ", text).strip()
     if flat.isprintable():
         return flat
-    # Escape sequences are rare, so they are searched only in text that is not printable.
+    # Escape sequences are rare, so only text that is not printable is searched for them.
     text = _ESCAPE.sub("", text)
     visible = "".join(
         letter
@@ -55,10 +55,10 @@ def _cleaned(text: str) -> str:
 
 
 def summary(description: str) -> str:
-    """A description without the lists of parameters and results that a signature already says."""
+    """Remove the lists of parameters and results, which the signature shows already."""
     text = description[:_READ_CHARS]
     for section in _SECTION.finditer(text):
-        # A description that begins with such a heading would otherwise be left empty.
+        # A description that begins with such a heading would otherwise become empty.
         if text[: section.start()].strip():
             text = text[: section.start()]
             break
@@ -66,7 +66,7 @@ def summary(description: str) -> str:
 
 
 def cut(text: str, max_chars: int) -> str:
-    """The first sentences that fit into `max_chars` characters; a longer first one ends in `…`."""
+    """Return the first sentences within `max_chars` characters; a longer first one ends in `…`."""
     if len(text) <= max_chars:
         return text
     return _cut(text, max_chars) if max_chars >= 2 else ""
@@ -74,12 +74,12 @@ def cut(text: str, max_chars: int) -> str:
 
 @lru_cache(maxsize=1_024)
 def _cut(text: str, max_chars: int) -> str:
-    """The same for a longer one; the same descriptions are cut again and again."""
+    """Cut a longer text; cached, since the same descriptions are cut repeatedly."""
     ends = [match.end() for match in _SENTENCE.finditer(text, 0, max_chars + 1)]
     # A sentence of less than 16 characters is often an abbreviation such as `e.g.`; chosen.
     if ends and (whole := [end for end in ends if end <= max_chars]) and whole[-1] >= 16:
         return text[: whole[-1]]
     short = text[: max_chars - 1]
-    # Cut between words unless that loses half the text, as in scripts without blanks.
+    # Cut between words unless that loses half the text, as in scripts without spaces.
     blank = short.rfind(" ")
     return f"{short[:blank] if blank > max_chars // 2 else short}…"

@@ -1,6 +1,6 @@
-"""What the servers behind the gateway are for, in a few words of the names of their tools.
+"""A summary of the servers behind the gateway, in a few words from the names of their tools.
 
-Agents leave a search tool alone whose description is the same everywhere, so that of
+Agents ignore a search tool whose description is the same everywhere, so the description of
 `tool_discovery` names what it searches. Only names of servers and tools are read: what a server
 says about itself is not trusted here.
 """
@@ -16,13 +16,13 @@ from toolgate.search.tokenizer import split_identifier, terms, words
 __all__ = ["server_summary"]
 
 _TOPICS = 3
-"""Words that are shown of a server; chosen."""
+"""Most words shown for a server; chosen."""
 _MAX_TOOLS = 200
-"""Tools of a server that are read; chosen."""
+"""Most tools of a server that are read; chosen."""
 _MAX_WITH_TOPICS = 40
-"""Servers up to which topics are shown; with more, their names alone fill the description."""
+"""Most servers for which topics are shown; with more, their names alone fill the description."""
 _NAME_CHARS = 32
-"""Characters of a server's name, at most; chosen."""
+"""Most characters of a server's name; chosen."""
 
 _ACTION_WORDS = (
     "get list create update delete search set add remove read write find fetch query run execute "
@@ -32,17 +32,17 @@ _ACTION_WORDS = (
     "api v1 v2 item items value values data object objects content contents result results"
 )
 _ACTIONS = frozenset(term for word in words(_ACTION_WORDS) for term in terms(word))
-"""Words of tool names that say what is done and not to what."""
+"""Words of tool names that name an action and not its object."""
 
 
 def server_summary(tools: Mapping[str, Sequence[str]], *, max_tokens: int) -> str:
-    """`github (issues, branches), slack (messages)`; empty without servers.
+    """Return `github (issues, branches), slack (messages)`; empty without servers.
 
     The same servers with the same tools always give the same text.
 
     Args:
         tools: Names of the tools, by server.
-        max_tokens: Estimated tokens, at most. Topics go first, then the last servers.
+        max_tokens: Most estimated tokens. Topics are dropped first, then the last servers.
     """
     if not tools:
         return ""
@@ -65,7 +65,7 @@ def _part(name: str, topics: Sequence[str]) -> str:
 
 
 def _topics(tools: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """The words that tool names of a server have and those of other servers have less."""
+    """Return words that are more common in a server's tool names than in those of others."""
     counts: dict[str, Counter[str]] = {}
     spelling: dict[str, str] = {}
     for server, names in tools.items():

@@ -1,9 +1,9 @@
-"""The parameters of a tool in one line, for a model to write a call from.
+"""The parameters of a tool in one line, from which a model can write a call.
 
     create_issue(owner, repo, title, body?, labels?: string[], state?: "open"|"closed")
 
 Required parameters come first, `?` marks the others, and a parameter without a type is a plain
-string. Whatever a server sends as a schema gives some line; nothing raises.
+string. Any schema that a server sends gives a line; nothing raises.
 """
 
 import json
@@ -17,25 +17,25 @@ from toolgate.types import Json
 __all__ = ["shape", "signature"]
 
 _DEPTH = 3
-"""Levels of nested objects that are written out; chosen."""
+"""Most levels of nested objects in a signature; chosen."""
 _NODES = 400
-"""Schemas that are looked at in all; the rest is `…`; chosen."""
+"""Most schemas visited in all; the rest is `…`; chosen."""
 _LEVELS = 20
-"""Schemas within schemas, arrays and alternatives counted; chosen."""
+"""Most levels of nested schemas, including arrays and alternatives; chosen."""
 _ENUM_CHARS = 72
-"""Characters of the allowed values of a parameter; chosen."""
+"""Most characters of the allowed values of a parameter; chosen."""
 _NAMES = {"integer": "int", "boolean": "bool"}
 _FORMATS = {"date", "date-time", "time", "duration", "email", "uri", "uuid"}
 _PLAIN_NAME = re.compile(r"[^\W\d][\w.\-$\[\]@]{0,63}")
 
 
 def signature(name: str, schema: object, *, max_chars: int = 400) -> str:
-    """The call of a tool in one line of at most about `max_chars` characters.
+    """Return the call of a tool in one line of at most about `max_chars` characters.
 
     Args:
-        name: The tool's name, written as it is.
+        name: The tool's name, used unchanged.
         schema: Its input schema, any JSON value.
-        max_chars: Longest list of parameters; optional ones are left out first and counted.
+        max_chars: Longest list of parameters; optional ones are dropped first and counted.
     """
     reader = _SignatureReader(schema)
     properties, required = reader.properties(schema, ())
@@ -45,20 +45,20 @@ def signature(name: str, schema: object, *, max_chars: int = 400) -> str:
         written = _name(key) if key in required else f"{_name(key)}?"
         kind = reader.kind(properties[key], (), 1)
         part = written if kind == "string" else f"{written}: {kind}"
-        # A name without its type is worth more than no name at all.
+        # A name without its type is better than no name at all.
         if length + len(part) > max_chars:
             part = f"{written}: …"
         if length + len(part) > max_chars:
             parts.append(f"…{len(properties) - len(parts)} more")
             break
         parts.append(part)
-        # Two more for the comma and the blank.
+        # Two more for the comma and the space.
         length += len(part) + 2
     return f"{name}({', '.join(parts)})"
 
 
 def shape(schema: object, *, max_chars: int = 160) -> str:
-    """What a schema describes, such as `{id: int, title, labels?: string[]}`."""
+    """Return what a schema describes, such as `{id: int, title, labels?: string[]}`."""
     reader = _SignatureReader(schema)
     kind = reader.kind(schema, (), 0)
     return kind if len(kind) <= max_chars else f"{kind[: max_chars - 1]}…"
@@ -66,14 +66,14 @@ def shape(schema: object, *, max_chars: int = 160) -> str:
 
 @dataclass
 class _SignatureReader:
-    """Reads one schema; counts down what it may still look at."""
+    """Reads one schema; counts down the schemas that it may still visit."""
 
     root: object
     nodes: int = _NODES
     level: int = 0
 
     def kind(self, schema: object, seen: tuple[str, ...], depth: int) -> str:
-        """A type as a model reads it: `string`, `int`, `"a"|"b"`, `{a, b?: int}[]`."""
+        """Return a type as a model reads it: `string`, `int`, `"a"|"b"`, `{a, b?: int}[]`."""
         self.nodes -= 1
         if self.nodes < 0 or self.level > _LEVELS:
             return "…"
@@ -88,7 +88,7 @@ class _SignatureReader:
             return "any" if schema is True else "never" if schema is False else "string"
         node = cast("Json", schema)
         if isinstance(ref := node.get("$ref"), str):
-            # A schema that refers to itself is written by its name, and so is a long chain of
+            # A schema that refers to itself is represented by its name, as is a long chain of
             # references.
             if ref in seen or len(seen) > 8:
                 return _name(ref.rsplit("/", 1)[-1])[:40] or "any"
@@ -124,7 +124,7 @@ class _SignatureReader:
         return _NAMES.get(kind, _name(kind)[:20]) if isinstance(kind, str) else "any"
 
     def properties(self, schema: object, seen: tuple[str, ...]) -> tuple[Json, set[str]]:
-        """Members of an object and the names of the required ones, parts of `allOf` included."""
+        """Return the members of an object and the names of the required ones, including `allOf`."""
         self.nodes -= 1
         if not isinstance(schema, dict) or len(seen) > 8 or self.nodes < 0:
             return {}, set()
@@ -148,7 +148,7 @@ class _SignatureReader:
     def _either(self, schemas: Sequence[object], seen: tuple[str, ...], depth: int) -> str:
         # Six alternatives show what kind of value is meant; chosen.
         kinds = dict.fromkeys(self.kind(schema, seen, depth) for schema in schemas[:6])
-        # Beside other types, `null` is noise to a model that writes a call.
+        # Next to other types, `null` is noise to a model that writes a call.
         several = [kind for kind in kinds if kind != "null"] or ["null"]
         return "|".join(several)
 
@@ -181,12 +181,12 @@ class _SignatureReader:
 
 
 def _ordered(members: Json, required: set[str]) -> list[str]:
-    """The required ones first, otherwise as the schema has them."""
+    """Sort required members first, otherwise in the order of the schema."""
     return sorted(members, key=lambda name: name not in required)
 
 
 def _resolve(root: object, ref: str) -> object:
-    """What a reference within the schema points to; None for all others."""
+    """Return the target of a reference within the schema; None for other references."""
     # References to other documents are never followed: a schema must not make the gateway fetch.
     if not ref.startswith("#") or len(ref) > 500:
         return None
@@ -224,7 +224,7 @@ def _literal(value: object) -> str:
 
 
 def _name(key: str) -> str:
-    """A parameter's name as it is, quoted where it could be misread."""
+    """Return a parameter's name, quoted if it could be misread."""
     if _PLAIN_NAME.fullmatch(key):
         return key
     return json.dumps(key if len(key) <= 64 else f"{key[:63]}…", ensure_ascii=True)

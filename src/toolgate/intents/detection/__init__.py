@@ -1,1 +1,1 @@
-"""Detects the intent of a message: keywords, cascade, intent files, log."""
+"""Detect the intent of a message: keywords, cascade, intent files, log."""

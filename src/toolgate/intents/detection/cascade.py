@@ -1,4 +1,4 @@
-"""Combines the keyword stage and the semantic stage, keywords first."""
+"""Combine the keyword stage and the semantic stage, keywords first."""
 
 from dataclasses import replace
 from typing import Final
@@ -11,25 +11,25 @@ from toolgate.intents.semantic import split_requests
 __all__ = ["OVERRULES", "Cascade", "combine_stages"]
 
 _SIGNS: Final = " \t\r\n.,;!?"
-"""Signs that ask for nothing."""
+"""Characters that ask for nothing."""
 
 OVERRULES: Final = EXACT
-"""How sure the other stage must be of another intent to overrule a partial keyword: more than an
-exact keyword is."""
+"""Confidence in another intent above which the other stage overrules a partial keyword: that of
+an exact keyword."""
 
 
 class Cascade:
-    """Keywords, and what a second stage makes of messages that they do not decide."""
+    """Classifies by keywords, and by a second stage if keywords do not decide."""
 
     name = "cascade"
 
     def __init__(self, keywords: KeywordStage, meaning: Stage | None = None) -> None:
-        """Put stages together; without a second one, keywords alone decide."""
+        """Combine the stages; without a second one, keywords alone decide."""
         self._keywords = keywords
         self._meaning = meaning
 
     def is_decided(self, request: StageRequest) -> bool:
-        """Whether keywords alone say all of a message: no training is needed for it."""
+        """Whether keywords alone decide a message, so that no training is needed for it."""
         return (
             self._keywords.match(request).confidence >= EXACT
             and len(split_requests(request.text)) < 2
@@ -37,10 +37,10 @@ class Cascade:
         )
 
     async def classify(self, request: StageRequest) -> Detection:
-        """Which intent a message has; the answer names the stage that decided.
+        """Return the intent of a message; the answer names the stage that decided.
 
-        What a message declines, or only asks the wording of, is no request for it, and no candidate
-        is named, unless the example prompts of the intent are worded like that themselves.
+        A part that declines something, or only asks for its wording, is not a request and yields
+        no candidate, unless the example prompts of the intent are worded like that themselves.
         """
         detection = await self._classify(request)
         asked_text = without_declined(request.text) if detection.intent != NONE else request.text
@@ -58,7 +58,7 @@ class Cascade:
         )
 
     async def _is_own_form(self, request: StageRequest, intent: str) -> bool:
-        """Whether the prompt of an intent that is most like the message is worded like it."""
+        """Whether the prompt of an intent that is most similar to the message is worded like it."""
         if self._meaning is None:
             return False
         by_meaning = await self._meaning.classify(request)
@@ -71,13 +71,13 @@ class Cascade:
         by_keyword = self._keywords.match(request)
         if by_keyword.intent != NONE and (several := await self._several(request, by_keyword)):
             return several
-        # An exact keyword spares the second stage, which may have to ask an embedder.
+        # An exact keyword saves the second stage, which may have to call an embedder.
         if self._meaning is None or by_keyword.confidence >= EXACT:
             return by_keyword
         return combine_stages(by_keyword, await self._meaning.classify(request))
 
     async def _several(self, request: StageRequest, whole: Detection) -> Detection | None:
-        """The intents of a message with several requests, of which keywords would name but one."""
+        """Return the intents of several requests in one message; keywords would name only one."""
         parts = split_requests(request.text)
         if len(parts) < 2:
             return None
@@ -112,11 +112,11 @@ class Cascade:
 
 
 def combine_stages(by_keyword: Detection, by_meaning: Detection) -> Detection:
-    """What two stages say together.
+    """Combine the answers of the two stages.
 
     * An exact keyword decides.
-    * A partial keyword decides, unless the other stage knows its intent too and is still surer than
-      `OVERRULES` of another one, without having to ask.
+    * A partial keyword decides, unless the other stage has its intent among its candidates but
+        is more confident than `OVERRULES` of another one, without a question.
     * Otherwise the other stage decides.
     """
     if by_keyword.confidence >= EXACT:
@@ -140,7 +140,7 @@ def combine_stages(by_keyword: Detection, by_meaning: Detection) -> Detection:
 
 
 def _together(first: Detection, second: Detection) -> tuple[IntentCandidate, ...]:
-    """The candidates of both, each intent once."""
+    """Return the candidates of both, each intent once."""
     names = {candidate.intent for candidate in first.candidates}
     return (
         *first.candidates,

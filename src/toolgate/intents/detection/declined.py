@@ -1,8 +1,8 @@
-"""Finds the parts of a message that decline something, or ask how it is worded.
+"""Find the parts of a message that decline something, or ask how it is worded.
 
 "Don't create a relation, make a value list" asks for a value list, and "how do I spell relation"
-for neither. Rules for English, German, French, Spanish, Portuguese, Italian, Dutch and Chinese; a
-message in another language is left as it is.
+for neither. Rules for English, German, French, Spanish, Portuguese, Italian, Dutch and Chinese;
+a message in another language is left unchanged.
 """
 
 import re
@@ -16,7 +16,7 @@ _CLAUSE: Final = re.compile(
       | (?<!precisa)(?<!preciso)(?<!quero)(?<!precisamos)\s+mais\s+""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""What stands between two clauses."""
+"""Separators between two clauses."""
 
 _REQUESTED: Final = re.compile(
     r"""\b(?: why\ (?:don't|dont|do\ not)\ (?:you|we) | (?:don't|do\ not|dont)\ forget
@@ -26,7 +26,7 @@ _REQUESTED: Final = re.compile(
     )\b""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""Negations that ask for something."""
+"""Negations that are requests."""
 
 _DECLINED: Final = re.compile(
     r"""^(?:(?:and|so|well|ok(?:ay)?|no|oh|also|und|nein|et|non|y|e|não|en|nee)[\s,]+)*
@@ -111,7 +111,7 @@ _DECLINED: Final = re.compile(
     )""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""How a clause begins that declines."""
+"""The start of a clause that declines something."""
 
 _WITHDRAWN: Final = re.compile(
     r"""^(?: never\ ?mind | forget\ (?:it|that|about\ it) | (?:just\ )?(?:leave|drop)\ (?:it|that)
@@ -127,7 +127,7 @@ _WITHDRAWN: Final = re.compile(
     )(?![\w])""",
     re.VERBOSE | re.IGNORECASE,
 )
-"""How a clause begins that takes back what stands before it."""
+"""The start of a clause that withdraws what comes before it."""
 
 _WORDING: Final = re.compile(
     r"""\b(?: how\ (?:do|does|would|should|can|could)\ (?:i|you|one|we|it)\ (?:\w+\ )?
@@ -166,14 +166,14 @@ _RELATIVE: Final = re.compile(
     r"^(?:who|which|that|der|die|das|den|dem|weil|dass|qui|que|quien|porque|che|die|dat|omdat)\b",
     re.IGNORECASE,
 )
-"""How a clause begins that belongs to the one before it."""
+"""The start of a clause that belongs to the one before it."""
 
 _LONGEST: Final = 4_000
-"""Characters of a message that are looked at; chosen."""
+"""Messages with more characters are not examined (chosen)."""
 
 
 def without_declined(text: str) -> str:
-    """The text with blanks in place of what it declines or only words; of the same length."""
+    """Replace declined parts, and questions about wording, with blanks of the same length."""
     if len(text) > _LONGEST:
         return text
     pieces: list[str] = []

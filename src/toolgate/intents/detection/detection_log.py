@@ -11,10 +11,10 @@ from toolgate.types import Caller
 __all__ = ["DetectionLog", "DetectionSource", "detection_row"]
 
 DetectionSource: TypeAlias = Literal["detect", "enrich", "knowledge"]
-"""Which verb a message came with."""
+"""The operation that a message came with."""
 
 _MESSAGE_CHARS: Final = 2_000
-"""Characters of a message that are stored; chosen."""
+"""Largest number of characters of a message that are stored (chosen)."""
 
 
 class DetectionLog:
@@ -27,7 +27,7 @@ class DetectionLog:
         enabled: Callable[[], bool],
         keep_messages: Callable[[], bool],
     ) -> None:
-        """Open the log.
+        """Create the log.
 
         Args:
             store: Where rows are written.
@@ -50,14 +50,14 @@ class DetectionLog:
         """Record the detection of a message.
 
         Args:
-            caller: Whose message it is.
+            caller: The caller who sent the message.
             message: Its text.
-            detection: What was found.
-            asked: By which verb.
-            remembered: Whether the answer was known from an equal message before.
+            detection: The result.
+            asked: The operation.
+            remembered: Whether the answer was cached from an equal message.
         """
         if self._enabled():
-            # Unless the settings keep messages, the row is written without the text.
+            # Unless the settings store messages, the row is written without the text.
             text = message if self._keep_messages() else None
             self._rows.put(
                 detection_row(caller, text, detection, asked=asked, remembered=remembered)
@@ -69,11 +69,12 @@ class DetectionLog:
         """Record that a later call did not match the detected intent.
 
         Args:
-            caller: Whose message it is.
+            caller: The caller who sent the message.
             message: Its text.
-            intent: What it was taken for.
+            intent: The detected intent.
             called: Key of the tool that was called.
-            reason: `outside`: the tool is none of the intent's; `arguments`: they did not fit.
+            reason: `outside`: the tool does not belong to the intent; `arguments`: they were
+                invalid.
         """
         if self._enabled():
             self._rows.put(
@@ -87,11 +88,11 @@ class DetectionLog:
             )
 
     async def flush(self) -> None:
-        """Write the rows that are waiting."""
+        """Write the pending rows."""
         await self._rows.flush()
 
     async def aclose(self) -> None:
-        """Write what is left, and stop."""
+        """Write the pending rows, and stop."""
         await self._rows.aclose()
 
 
@@ -103,14 +104,14 @@ def detection_row(
     asked: DetectionSource,
     remembered: bool,
 ) -> StoredDetection:
-    """The row for the detection of a message.
+    """Return the row for the detection of a message.
 
     Args:
-        caller: Whose message it is.
+        caller: The caller who sent the message.
         message: Its text; None: it is not stored.
-        detection: What was found.
-        asked: By which verb.
-        remembered: Whether the answer was known from an equal message before.
+        detection: The result.
+        asked: The operation.
+        remembered: Whether the answer was cached from an equal message.
     """
     intent = "" if detection.intent == NONE else detection.intent
     rival = next(

@@ -1,4 +1,4 @@
-"""Detects intents by keywords, and reads the arguments of their tools."""
+"""Detect intents by keywords, and read the arguments of their tools."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
@@ -19,7 +19,7 @@ __all__ = ["IntentDetector", "detect", "supported_intents", "tool_for"]
 
 
 class IntentDetector:
-    """Tells what a message asks for, by keywords, and reads the arguments.
+    """Detects the intent of a message by keywords, and reads the arguments.
 
     ```python
     detector = IntentDetector(load_intents(Path("packs/sales")))
@@ -36,18 +36,18 @@ class IntentDetector:
         languages: Iterable[str] = (),
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Make a detector; what it knows never changes.
+        """Create a detector, which is immutable.
 
         Args:
-            intents: What can be asked for.
-            schema_of: Gives the input schema of a tool, for intents that declare no arguments. It
-                is asked again for every message, since schemas change.
+            intents: The intents to detect.
+            schema_of: Returns the input schema of a tool, for intents that declare no arguments.
+                It is called for every message, since schemas change.
             zone: Time zone of the days in messages; an IANA name.
             languages: Languages whose keywords count; none: all.
-            clock: The current time, where `detect` gets no day.
+            clock: The current time, used if `detect` gets no day.
 
         Raises:
-            ValueError: A phrase of an intent does not hold.
+            ValueError: A phrase of an intent is invalid.
         """
         self.keywords = KeywordStage(intents)
         self.zone = zone
@@ -59,20 +59,20 @@ class IntentDetector:
 
     @property
     def intents(self) -> tuple[Intent, ...]:
-        """All intents, in their order."""
+        """All intents in order."""
         return self.keywords.intents
 
     def supported_intents(self) -> tuple[str, ...]:
-        """The names of all intents, in their order."""
+        """The names of all intents in order."""
         return tuple(intent.name for intent in self.intents)
 
     def tool_for(self, intent: str) -> str | None:
-        """The tool of an intent; None where there is no such intent, or it has no tool."""
+        """Return the tool of an intent; None if the intent does not exist or has no tool."""
         match = self._intents.get(intent.casefold())
         return match.tool or None if match else None
 
     def has_intent(self, intent: str) -> bool:
-        """Whether there is an intent of this name."""
+        """Whether an intent of this name exists."""
         return intent.casefold() in self._intents
 
     def request(
@@ -83,10 +83,10 @@ class IntentDetector:
         languages: Iterable[str] | None = None,
         previous: Iterable[str] = (),
     ) -> StageRequest:
-        """A message with everything that stages have to know."""
+        """Return a message with everything that stages need."""
         if today is None:
             instant = self._clock()
-            # A moment and not only a day: `2 hours ago` needs the hour.
+            # A moment, not only a day: `2 hours ago` needs the hour.
             today = instant if self.zone == "UTC" else instant.astimezone(ZoneInfo(self.zone))
         return StageRequest(
             text=message,
@@ -103,18 +103,18 @@ class IntentDetector:
         today: date | None = None,
         languages: Iterable[str] | None = None,
     ) -> Detection:
-        """What a message asks for, by keywords alone.
+        """Detect the intent of a message by keywords alone.
 
         Args:
             message: As the person wrote it; any length.
-            today: The day that "yesterday" counts from; without it, today.
+            today: The day that "yesterday" is relative to; None: today.
             languages: Only keywords of these languages; None: those of the detector.
         """
         request = self.request(message, today=today, languages=languages)
         return self.with_arguments(self.keywords.match(request), request)
 
     def with_arguments(self, detection: Detection, request: StageRequest) -> Detection:
-        """A stage's answer with the arguments of its intent, read from the message."""
+        """Add the arguments of the detected intent, read from the message."""
         intent = self._intents.get(detection.intent.casefold())
         if intent is None or detection.intent == NONE:
             return detection
@@ -135,16 +135,16 @@ class IntentDetector:
         )
 
     def _reader(self, intent: Intent, tool: str) -> ArgumentReader:
-        """Reads the arguments of a tool of an intent."""
+        """Return the reader for the arguments of a tool of an intent."""
         schema = None
-        # What a pack declares is better than what a schema suggests. Of several tools, each takes
-        # only what its schema has.
+        # What a pack declares is better than what a schema suggests. If there are several tools,
+        # each takes only what its schema has.
         is_other = tool != intent.tool
         if tool and (not intent.arguments or is_other) and self._schema_of is not None:
             schema = self._schema_of(tool)
         key = f"{intent.name}\n{tool}"
         cached = self._readers.get(key)
-        # Schemas are replaced and never changed in place, so identity shows a new one.
+        # Schemas are replaced and never modified in place, so a new identity means a new schema.
         if cached is not None and cached[0] is schema:
             return cached[1]
         specs = intent.arguments
@@ -170,15 +170,15 @@ def _shipped() -> IntentDetector:
 def detect(
     message: str, *, today: date | None = None, languages: Iterable[str] | None = None
 ) -> Detection:
-    """What a message asks for, by the keywords of the pack `schema`; see `Detector.detect`."""
+    """Detect an intent by the keywords of the pack `schema`; see `IntentDetector.detect`."""
     return _shipped().detect(message, today=today, languages=languages)
 
 
 def supported_intents() -> tuple[str, ...]:
-    """The names of the intents of the pack `schema`."""
+    """Return the names of the intents of the pack `schema`."""
     return _shipped().supported_intents()
 
 
 def tool_for(intent: str) -> str | None:
-    """The tool of an intent of the pack `schema`; None where there is no such intent."""
+    """Return the tool of an intent of the pack `schema`; None if either does not exist."""
     return _shipped().tool_for(intent)

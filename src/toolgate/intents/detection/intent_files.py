@@ -1,9 +1,10 @@
-"""Reading intents from the files of a pack: `pack.toml`, `intents/*.toml` and `intents/*.txt`.
+"""Read intents from the files of a pack: `pack.toml`, `intents/*.toml` and `intents/*.txt`.
 
-One prompt a line stands in `intents/NAME.txt`, in another language in `intents/NAME.de.txt`; blank
-lines and lines that begin with `#` say nothing. Where there is a file `embeddings.list`, of the
-prompts only the files that it names are read. `intents/NAME.toml` says more of the same intent.
-`unsupported.txt` beside `intents/` has messages that people send and the pack does not answer.
+`intents/NAME.txt` has one prompt per line, `intents/NAME.de.txt` those of another language;
+blank lines and lines that start with `#` are ignored. If there is a file `embeddings.list`,
+prompts are read only from the files that it names. `intents/NAME.toml` configures the same
+intent. `unsupported.txt` next to `intents/` has messages that people send and that the pack does
+not answer.
 """
 
 import re
@@ -67,31 +68,31 @@ _IN_LANGUAGE: Final = re.compile(rf"(.+)\.({_LANGUAGE.pattern})")
 
 @dataclass(frozen=True, kw_only=True)
 class IntentFiles:
-    """What the files of a pack say of its intents."""
+    """The intents in the files of a pack."""
 
     intents: tuple[Intent, ...]
-    """In their order, with their prompts."""
+    """All intents in order, with their prompts."""
 
     unsupported: tuple[str, ...] = ()
-    """Messages that are known and not answered."""
+    """Known messages that are not answered."""
 
     limits: DetectionLimits = field(default_factory=DetectionLimits)
-    """For all intents of the pack."""
+    """Limits for all intents of the pack."""
 
     own_limits: Mapping[str, DetectionLimits] = field(default_factory=dict[str, DetectionLimits])
-    """For single intents, by name."""
+    """Limits for individual intents, by name."""
 
     files: Mapping[str, Path] = field(default_factory=dict[str, Path])
-    """The file that an intent was read from first, by name."""
+    """The first file of each intent, by name."""
 
 
 def builtin_pack_folder(name: str) -> Path:
-    """The folder of a pack that is part of Toolgate."""
+    """Return the folder of a built-in pack."""
     return Path(__file__).parents[2] / "packs" / "builtin" / name
 
 
 def load_intents(folder: Path) -> tuple[Intent, ...]:
-    """All intents of a pack, in their order, with their prompts.
+    """Return all intents of a pack in order, with their prompts.
 
     Raises:
         PackError: A file cannot be used; the message names it, the line and the reason.
@@ -105,12 +106,12 @@ def read_intents(
     report: Callable[[PackError], None] | None = None,
     table: PackTable | None = None,
 ) -> IntentFiles:
-    """What the files of a pack say of its intents.
+    """Read the intents in the files of a pack.
 
     Args:
-        folder: The pack's folder; one that has nothing but `.txt` files is a pack too.
+        folder: The pack's folder; a folder with only `.txt` files is a pack too.
         report: Called with the error of each unusable file, which is then skipped.
-        table: What `pack.toml` says, where that was read already.
+        table: The content of `pack.toml`, if already read.
 
     Raises:
         PackError: The folder or `pack.toml` cannot be used or, without `report`, any other file;
@@ -123,8 +124,8 @@ def read_intents(
     reader = _IntentFileReader(
         folder, pack_table(folder) if table is None else table, Trying(report)
     )
-    # Prompts first: each table takes those of its intent, and intents of what is left have no
-    # table.
+    # Prompts first: each table gets the prompts of its intent, and the rest become intents without
+    # a table.
     reader.read_prompts()
     reader.read_tables()
     reader.read_rest()
@@ -149,14 +150,14 @@ def load_intent(
     lists: Mapping[str, tuple[str, ...]] | None = None,
     guards: Mapping[str, SubjectGuard] | None = None,
 ) -> Intent:
-    """An intent from its file; the file's name is the intent's unless it says another.
+    """Read an intent from its file, which also names it unless the content sets another name.
 
     Args:
         path: A `.toml` file.
         pack: Name of its pack.
         lists: Lists that its phrases may refer to.
-        guards: Per language, how messages about something else are told, for intents that are
-            `guarded`.
+        guards: By language, how messages about something else are recognized, for intents that
+            are `guarded`.
 
     Raises:
         PackError: The file cannot be used; the message names it, the line and the reason.
@@ -174,7 +175,7 @@ class _IntentPrompts:
 
 
 class _IntentFileReader:
-    """Puts the intents of a folder together."""
+    """Combines the intents of a folder."""
 
     def __init__(self, folder: Path, table: PackTable, trying: Trying) -> None:
         lists, subject = table.sub("lists"), table.sub("subject")
@@ -190,14 +191,14 @@ class _IntentFileReader:
         self._prompts: dict[str, _IntentPrompts] = {}
 
     def read_prompts(self) -> None:
-        """The prompts of each intent and language."""
+        """Read the prompts of each intent and language."""
         with self._trying:
             for path in self._prompt_files():
                 with self._trying:
                     self._add_prompts(path)
 
     def read_tables(self) -> None:
-        """The intents that have a `.toml`, with their prompts."""
+        """Read the intents that have a `.toml`, with their prompts."""
         with self._trying:
             for path in files_in(self._home, ".toml"):
                 if path.name == "pack.toml":
@@ -207,7 +208,7 @@ class _IntentFileReader:
                     self._add_table(path, prompts.by_language if prompts else {})
 
     def read_rest(self) -> None:
-        """The intents that have prompts alone."""
+        """Read the intents that have only prompts."""
         for prompts in self._prompts.values():
             with self._trying:
                 if prompts.name.casefold() == NONE:
@@ -227,14 +228,14 @@ class _IntentFileReader:
                 )
 
     def unsupported(self) -> tuple[str, ...]:
-        """Messages that are known and not answered."""
+        """Return known messages that are not answered."""
         path = self._folder / _UNSUPPORTED
         with self._trying:
             return PackFile(path).lines() if path.is_file() else ()
         return ()
 
     def _prompt_files(self) -> Iterable[Path]:
-        # The list may be beside the pack's files of intents or in the folder of the pack.
+        # The list may be next to the pack's intent files or in the folder of the pack.
         for folder in dict.fromkeys((self._home, self._folder)):
             manifest = folder / "embeddings.list"
             if manifest.is_file():
@@ -291,7 +292,7 @@ def _limits(table: PackTable, common: DetectionLimits) -> DetectionLimits:
     alarms, threshold = table.share("false_alarms"), table.share("threshold")
     return DetectionLimits(
         false_alarms=common.false_alarms if alarms is None else alarms,
-        # Whoever sets the share for an intent does not want the pack's threshold for it.
+        # An intent that sets its own share does not use the pack's threshold.
         threshold=threshold if threshold is not None or alarms is not None else common.threshold,
     )
 
@@ -336,13 +337,13 @@ def _intent(
 
 
 def with_list_entries(intent: Intent, name: str, more: Mapping[str, tuple[str, ...]]) -> Intent:
-    """The intent with more entries in one of its lists: the tables of a connected database.
+    """Add entries to a list of an intent, such as the tables of a connected database.
 
     Args:
-        intent: As its file says.
+        intent: The intent from its file.
         name: The list.
-        more: Entries, each with other words for it. A word that the arguments of the intent never
-            take for a value is left out.
+        more: Entries, with synonyms for each. A word that the arguments of the intent never take
+            as a value is left out.
     """
     entries = intent.names.get(name, ())
     # A new entry must not turn a word that the pack excludes into a value.
@@ -373,7 +374,7 @@ def with_list_entries(intent: Intent, name: str, more: Mapping[str, tuple[str, .
 def _keywords(table: PackTable, lists: Mapping[str, tuple[str, ...]]) -> Keywords:
     table.only(_WORD_KEYS)
     keywords = Keywords(**{key: tuple(table.strings(key)) for key in _WORD_KEYS})
-    # Refused here, where the author sees it: without a context they could never match.
+    # Rejected here, where the author sees it: without a context they could never match.
     if keywords.partial and not keywords.context:
         table.fail(
             "partial",
@@ -442,7 +443,7 @@ def _languages(table: PackTable) -> list[str]:
 
 
 def _check_phrases(table: PackTable, key: str, lists: Mapping[str, tuple[str, ...]]) -> None:
-    """Refuse phrases that do not hold."""
+    """Reject invalid phrases."""
     for source in table.strings(key):
         try:
             compile_phrase(source, lists)

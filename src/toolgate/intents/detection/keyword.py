@@ -1,7 +1,7 @@
 """The keyword stage: exact keywords, partial ones with their context, and phrases.
 
-Rule by rule: `docs/intents.md`. Each confidence is fixed: an exact keyword is 0.9, a partial one
-0.8, and no message gets anything in between.
+`docs/intents.md` describes each rule. The confidences are fixed: 0.9 for an exact keyword, 0.8
+for a partial one, and nothing in between.
 """
 
 import re
@@ -56,14 +56,15 @@ _UNSPACED: Final = re.compile(
 """Scripts that write no blanks between words."""
 
 _MOST_ANSWERS: Final = 1_000
-"""Cached answers, chosen: few combinations of keywords occur."""
+"""Largest number of cached answers (chosen): few combinations of keywords occur."""
 
 _LONGEST_REASON: Final = 300
-"""Characters of a reason in the cache, chosen: a phrase may match words of any length."""
+"""Longest reason in the cache, in characters (chosen): a phrase may match words of any length."""
 
-# Chosen; bounds the work on a message that repeats one word.
+# Chosen; limits the work on a message that repeats one word.
 _MOST_PLACES: Final = 50
-"""Places of one keyword that are looked at, when the first ones are about something else."""
+"""Largest number of places of one keyword that are checked, if the first are about something
+else."""
 
 _TIME_WORDS: Final = frozenset(
     [
@@ -75,18 +76,18 @@ _TIME_WORDS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class _Keyword:
-    """A keyword, ready to be looked for."""
+    """A keyword, prepared for searching."""
 
     text: str
     words: tuple[str, ...]
     left: bool
-    """Whether no word character may stand before it."""
+    """Whether no word character may come before it."""
     right: bool
     at_home: bool = False
     """Whether it counts whatever else the message is about."""
 
     def places(self, text: str) -> Iterator[int]:
-        """Where it stands as whole words."""
+        """Yield where it occurs as whole words."""
         at = text.find(self.text)
         while at >= 0:
             end = at + len(self.text)
@@ -114,7 +115,7 @@ _Tier: TypeAlias = Literal["exact", "pattern", "partial", "weak"]
 
 @dataclass(frozen=True, slots=True)
 class _KeywordEntry:
-    """One thing to look for. Entries are ordered: by intent, language, tier, place in the list."""
+    """One thing to search for. Entries are ordered: by intent, language, tier, list position."""
 
     keyword_set: _KeywordSet
     tier: _Tier
@@ -124,7 +125,7 @@ class _KeywordEntry:
 
 @dataclass(frozen=True, slots=True)
 class _SubjectMatcher:
-    """When a message of a language is about something else."""
+    """Recognizes messages of one language that are about something else."""
 
     home: frozenset[str]
     pack_subjects: frozenset[str]
@@ -136,12 +137,12 @@ class _SubjectMatcher:
         return not self.home.isdisjoint(words)
 
     def foreign(self, sentence: str) -> str:
-        """The subject that a sentence names, if it is none of the pack's; else nothing."""
+        """Return the subject of a sentence if it is foreign to the pack; else an empty text."""
         for match in self.subject.finditer(sentence):
             word = match["subject"]
             if word[0].isdigit() or word in self.pack_subjects or word in self.pronouns:
                 continue
-            # After a preposition, a time says when and not what: `in October`.
+            # After a preposition, a time tells when, not what: `in October`.
             if match["verb"] is None:
                 if word in _TIME_WORDS or word in ROLLING:
                     continue
@@ -153,7 +154,7 @@ class _SubjectMatcher:
 
 @dataclass(slots=True)
 class _KeywordMatch:
-    """What an intent's keywords say about a message."""
+    """The result of an intent's keywords for a message."""
 
     confidence: float = 0.0
     matched: tuple[str, ...] = ()
@@ -170,7 +171,7 @@ _NOTHING: Final = Detection(
 
 
 class _MessageForms:
-    """A message in the forms that matching needs, each made when it is first used."""
+    """A message in the forms that matching needs, each computed on first use."""
 
     def __init__(self, source: str, today: date, zone: str) -> None:
         self.source = source
@@ -198,7 +199,7 @@ class _MessageForms:
 
     def has_date_at(self, at: int) -> bool:
         """Whether a date covers this place of the folded text."""
-        # Dates are read only when a phrase asks for one.
+        # Dates are read only when a phrase needs one.
         if self._dates is None:
             dates = dates_in(self.folded, today=self._today, zone=self._zone)
             self._dates = [(dated.start, dated.end) for dated in dates]
@@ -206,9 +207,9 @@ class _MessageForms:
         return any(start <= offset < end for start, end in self._dates)
 
     def sentence(self, text: str, at: int) -> str:
-        """The sentence around a place."""
+        """Return the sentence around a place."""
         start = 0
-        # 2,000 characters to either side bound the work on text without a full stop; chosen.
+        # 2,000 characters on either side (chosen) limit the work on text without a full stop.
         for match in _SENTENCE_END.finditer(text, max(0, at - 2_000), at):
             start = match.end()
         after = _SENTENCE_END.search(text, at, at + 2_000)
@@ -216,15 +217,15 @@ class _MessageForms:
 
 
 class KeywordStage:
-    """Tells intents by their keywords. Immutable: other intents make another one."""
+    """Detects intents by their keywords. Immutable: other intents need a new stage."""
 
     name = "keyword"
 
     def __init__(self, intents: Iterable[Intent]) -> None:
-        """Make keywords ready.
+        """Prepare the keywords.
 
         Raises:
-            ValueError: A phrase of an intent does not hold; the message says which and why.
+            ValueError: A phrase of an intent is invalid; the message says which and why.
         """
         self.intents: tuple[Intent, ...] = tuple(
             sorted(intents, key=lambda intent: (intent.order, intent.name))
@@ -242,18 +243,18 @@ class KeywordStage:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """All languages that some intent has keywords for."""
+        """All languages for which an intent has keywords."""
         return tuple(self._languages)
 
     async def classify(self, request: StageRequest) -> Detection:
-        """Which intent a message has; arguments are left to others."""
+        """Return the intent of a message, without arguments."""
         return self.match(request)
 
     def match(self, request: StageRequest) -> Detection:
-        """As `classify`, without `await`."""
+        """Return the intent of a message, as `classify` does, without `await`."""
         text = _MessageForms(request.text, request.today, request.zone)
         matches = self._all(text, request.languages)
-        # Most messages have single spaces: the copy is made only when nothing was found.
+        # Most messages have single spaces: the text is copied only if nothing was found.
         if not matches and _SPACES.search(text.text):
             text.text = _SPACE_RUN.sub(" ", text.text)
             matches = self._all(text, request.languages)
@@ -261,7 +262,7 @@ class KeywordStage:
             matches = self._mistyped(text, request.languages)
         if not matches:
             return _NOTHING
-        # Equal combinations of keywords give equal answers, which are immutable: share them.
+        # Equal combinations of keywords give equal answers, which are immutable and can be shared.
         key = tuple(
             (number, match.confidence, match.matched, match.reason)
             for number, match in matches.items()
@@ -269,8 +270,7 @@ class KeywordStage:
         answer = self._answers.get(key)
         if answer is None:
             answer = self._answer(matches)
-            # Long reasons repeat the message: they hardly ever occur again and would fill the
-            # cache.
+            # Long reasons repeat the message: they rarely occur twice and would fill the cache.
             short = all(len(match.reason) < _LONGEST_REASON for match in matches.values())
             if short and len(self._answers) < _MOST_ANSWERS:
                 self._answers[key] = answer
@@ -298,7 +298,7 @@ class KeywordStage:
             intents=(chosen.name,),
         )
 
-    # Making ready
+    # Preparation
 
     def _add(self, number: int, intent: Intent, language: str, keywords: Keywords) -> None:
         self._languages[language] = None
@@ -328,7 +328,7 @@ class KeywordStage:
             entries.append(_KeywordEntry(keyword_set, "weak", phrase=phrase))
 
     def _arrange(self) -> None:
-        """Put each entry under a word that it cannot do without: the rarest one."""
+        """Index each entry by a word that it requires: its rarest one."""
         # The rarest word of a keyword selects it least often for messages without it.
         frequency = Counter(
             word for entry in self._entries if entry.word for word in entry.word.words
@@ -359,7 +359,7 @@ class KeywordStage:
     # Matching
 
     def _all(self, text: _MessageForms, languages: Sequence[str]) -> dict[int, _KeywordMatch]:
-        """What each intent's keywords say; only intents of which some occur."""
+        """Return the result of each intent of which a keyword occurs."""
         numbers = set(self._always)
         by_word = self._by_word
         for word in text.words:
@@ -373,11 +373,11 @@ class KeywordStage:
         partial: list[str] = []
         current: _KeywordSet | None = None
         source, entries = text.text, self._entries
-        # In the order of entries: the tiers of an intent come one after the other.
+        # In the order of entries: the tiers of an intent follow one another.
         for number in sorted(numbers):
             entry = entries[number]
             word = entry.word
-            # A cheap test that is mostly false, before the exact one for whole words.
+            # A cheap test that mostly fails, before the exact one for whole words.
             if word is not None and word.text not in source:
                 continue
             keyword_set = entry.keyword_set
@@ -389,7 +389,7 @@ class KeywordStage:
                     partial = []
                 current = keyword_set
             earlier = matches.get(keyword_set.intent)
-            # Nothing beats an exact keyword: the other entries of this intent need no look.
+            # Nothing beats an exact keyword: the other entries of this intent can be skipped.
             if earlier is not None and earlier.confidence == EXACT:
                 continue
             if word is not None:
@@ -413,10 +413,10 @@ class KeywordStage:
         return matches
 
     def _mistyped(self, text: _MessageForms, languages: Sequence[str]) -> dict[int, _KeywordMatch]:
-        """Exact keywords of several words, with at most one error in each longer word."""
+        """Match exact keywords of several words, with at most one error in each longer word."""
         matches: dict[int, _KeywordMatch] = {}
         for anchor, (looks_like, sets) in self._misspelt.items():
-            # A quick look for something like the keyword, before words are split and compared.
+            # A quick search for something like the keyword, before words are split and compared.
             if looks_like.search(text.text) is None:
                 continue
             words = _WORD.findall(text.text)
@@ -433,10 +433,10 @@ class KeywordStage:
 
 
 def _looks_like(anchor: str) -> re.Pattern[str]:
-    """Finds words that might be `anchor`: one error leaves one of its halves, or swaps two."""
+    """Match words that may be `anchor`: one error leaves a half intact, or swaps two letters."""
     half = len(anchor) // 2
     left, right = re.escape(anchor[:half]), re.escape(anchor[half:])
-    # A swapped pair damages both halves only if it lies across the middle.
+    # A swapped pair changes both halves only if it is in the middle.
     swapped = re.escape(
         anchor[: half - 1] + anchor[half : half + 1] + anchor[half - 1 : half] + anchor[half + 1 :]
     )
@@ -450,7 +450,7 @@ def _count_partial(
     text: _MessageForms,
     matches: dict[int, _KeywordMatch],
 ) -> None:
-    """Let partial keywords count if their context is there and nothing better was found."""
+    """Count partial keywords if their context occurs and nothing better was found."""
     if keyword_set.intent in matches:
         return
     context = _first_context(keyword_set, text)
@@ -477,10 +477,10 @@ def _counts(word: _Keyword, guard: _SubjectMatcher | None, text: _MessageForms) 
 
 
 def _phrase_in(phrase: Phrase, guard: _SubjectMatcher | None, text: _MessageForms) -> str:
-    """The words of the message that a phrase finds; nothing if it finds none."""
+    """Return the words of the message that a phrase matches; empty if there are none."""
     folded = text.folded
     guarded = guard is not None and not guard.is_home(text.words)
-    # One occurrence about something else does not spoil the next one.
+    # One occurrence about something else does not rule out the next one.
     for match in islice(phrase.matches(folded.text), _MOST_PLACES):
         if phrase.dated and not text.has_date_at(match.start("date")):
             continue
@@ -492,7 +492,7 @@ def _phrase_in(phrase: Phrase, guard: _SubjectMatcher | None, text: _MessageForm
 
 
 def _misspelt_in(words: Sequence[str], keyword_set: _KeywordSet, anchor: str) -> str:
-    """The exact keyword with `anchor` that the words are, but for typing errors."""
+    """Return the exact keyword with `anchor` that the words match, apart from typing errors."""
     correct = keyword_set.keywords.correct
     places = [
         at
@@ -526,7 +526,7 @@ def _word(keyword: str, guard: _SubjectMatcher | None) -> _Keyword:
 
 
 def _is_letter(letter: str) -> bool:
-    """Whether a letter beside it makes a keyword part of a longer word."""
+    """Whether this letter next to a keyword makes it part of a longer word."""
     # Scripts without blanks have no word boundaries, so every occurrence counts there.
     return (letter.isalnum() or letter == "_") and not _UNSPACED.match(letter)
 
@@ -548,7 +548,7 @@ def _guard(guard: SubjectGuard, names: Mapping[str, Iterable[str]]) -> _SubjectM
 
 
 def _both(*words: Iterable[str]) -> frozenset[str]:
-    """Words in lower case, with their accents and without."""
+    """Return words in lower case, with their accents and without."""
     plain = [word for group in words for word in group]
     return frozenset([*map(lowered, plain), *(fold(word).text for word in plain)])
 

@@ -1,7 +1,7 @@
-"""Classifies messages by keywords and by a trained model; intents can be replaced at run time.
+"""Classify messages by keywords and by a trained model; intents can be replaced at run time.
 
-New keywords count at once. The model is trained in the background; until that is done, the model
-before it classifies.
+New keywords count at once. The model is trained in the background; until that is done, the
+previous model classifies.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ __all__ = ["Recognizer"]
 log = logging.getLogger(__name__)
 
 _PATIENCE_S = 1.0
-"""Seconds before the training starts unasked, chosen: a start has other work to do."""
+"""Seconds until training starts if no message arrives (chosen): a start has other work to do."""
 
 _FIRST_S = 20.0
-"""Seconds that a message waits for the first training; chosen."""
+"""Longest time in seconds that a message waits for the first training (chosen)."""
 
 _RETRY_S = 30.0
-"""Seconds until the training is repeated after the embedder failed; chosen."""
+"""Seconds until training is retried after the embedder failed (chosen)."""
 
 
 class Recognizer:
@@ -60,11 +60,11 @@ class Recognizer:
         """Start without intents.
 
         Args:
-            embedder: Gives vectors to prompts and messages; None: pieces of words alone.
+            embedder: Embeds prompts and messages; None: character n-grams alone are used.
             cache: Folder that caches trained models.
-            schema_of: Gives the input schema of a tool, for intents that declare no arguments.
+            schema_of: Returns the input schema of a tool, for intents that declare no arguments.
             zone: Time zone of the days in messages; an IANA name.
-            clock: Says what time it is.
+            clock: Returns the current time.
         """
         self.zone = zone
         self._schema_of = schema_of
@@ -89,7 +89,7 @@ class Recognizer:
 
     @property
     def semantic_stage(self) -> PackStages:
-        """Classifies by the model trained on example prompts."""
+        """Classifies with the model trained on example prompts."""
         return self._meaning
 
     @property
@@ -102,11 +102,11 @@ class Recognizer:
 
         Args:
             intent_set: Replaces the intents in use.
-            soon: Train before the first message. Otherwise the first message starts it: training
-                takes seconds of CPU, wasted where nobody sends messages.
+            soon: Whether to train before the first message. Otherwise the first message starts
+                training, which takes seconds of CPU, wasted if nobody sends messages.
 
         Raises:
-            ValueError: A phrase of an intent does not hold; nothing was changed.
+            ValueError: A phrase of an intent is invalid; nothing was changed.
         """
         detector = everything = self._make_detector(intent_set.intents)
         if intent_set.keyword_only:
@@ -122,13 +122,13 @@ class Recognizer:
             self._start_training()
 
     def remembers(self, message: str) -> bool:
-        """Whether what example prompts say of a message is known from an equal one before."""
+        """Whether the semantic prediction for a message is cached."""
         return self._meaning.remembers(message)
 
     async def wait_for_first_training(self) -> None:
         """Wait for the first training after a start, not for later ones."""
         if self.is_training and not self._meaning.ready:
-            # The first training is worth waiting for; during later ones the model before answers.
+            # The first training is worth waiting for; during later ones the previous model answers.
             with anyio.move_on_after(_FIRST_S):
                 await self.wait_until_trained()
 
@@ -154,15 +154,15 @@ class Recognizer:
         previous: tuple[str, ...] = (),
         deciding: StageChoice = "cascade",
     ) -> Detection:
-        """What a message asks for, with its arguments.
+        """Detect the intent of a message, with its arguments.
 
         Args:
             message: As the person wrote it; any length.
-            today: The day that "yesterday" counts from; without it, today.
-            zone: Time zone of the days in it; without one, that of the recognizer.
+            today: The day that "yesterday" is relative to; None: today.
+            zone: Time zone of the days in the message; if empty, that of the recognizer.
             languages: Languages whose keywords count; none: all.
             previous: Intents of the conversation so far, latest last.
-            deciding: Which stages are asked.
+            deciding: Which stages are used.
         """
         self._requested.set()
         zone = zone or self.zone
@@ -186,7 +186,7 @@ class Recognizer:
                 )
             case _ as never:
                 assert_never(never)
-        # The model may still be that of earlier intents, of which this one is gone.
+        # The model may still be that of the previous intents, of which this one no longer exists.
         if detection.intent != NONE and not detector.has_intent(detection.intent):
             detection = Detection(
                 use_mcp=False,
@@ -198,11 +198,11 @@ class Recognizer:
         return detector.with_arguments(detection, request)
 
     async def explain(self, message: str, nearest: int = 3) -> Explanation | None:
-        """The full prediction for a message; None before the first training."""
+        """Return the full prediction for a message; None before the first training."""
         return await self._meaning.explain(message, nearest)
 
     def _trained_stage(self, meaning: PackStages) -> PackStages | None:
-        """The semantic stage, where there is anything that it can know."""
+        """Return the semantic stage; None if there are no prompts to train it on."""
         has_prompts = any(any(intent.prompts.values()) for intent in self._intent_set.intents)
         return meaning if has_prompts else None
 
@@ -210,7 +210,7 @@ class Recognizer:
         return IntentDetector(intents, schema_of=self._schema_of, zone=self.zone, clock=self._clock)
 
     def _start_training(self) -> None:
-        # The training before would fit prompts that are no longer in use.
+        # The previous training would fit prompts that are no longer in use.
         if self._training is not None:
             self._training.cancel()
         self._requested = anyio.Event()
@@ -221,7 +221,7 @@ class Recognizer:
     async def _train(
         self, intent_set: IntentSet, meaning: PackStages, requested: anyio.Event
     ) -> None:
-        # Until the first message or, where training is wanted early, for a pause after the start.
+        # Wait for the first message or, if early training is wanted, for a pause after the start.
         with anyio.move_on_after(_PATIENCE_S if self._train_early or meaning.ready else None):
             await requested.wait()
         while True:
@@ -231,7 +231,7 @@ class Recognizer:
             except EmbedderError as error:
                 log.warning("example prompts cannot be learned", extra={"reason": str(error)})
             except Exception:
-                # Any other error would come again with the same prompts, so there is no retry.
+                # Any other error would recur with the same prompts, so there is no retry.
                 log.exception("example prompts cannot be learned")
                 return
             else:

@@ -1,10 +1,10 @@
-"""Chooses among the tools of an intent by what a message asks to do with its object.
+"""Choose among the tools of an intent by what a message asks to do with its object.
 
 An intent is about an object, such as relations, and its tools do different things with it:
 `openRelation`, `listRelations`, `deleteRelation`. Verbs of deleting, listing, renaming, creating
-and looking are told apart in English, German, French, Spanish, Portuguese, Italian and Dutch. Then
-come tools for something else whose name the message says: `undo`, `getTableColumns`. Everything
-else is what the main tool of the intent is for.
+and viewing are recognized in English, German, French, Spanish, Portuguese, Italian and Dutch.
+Next come tools for other objects that the message names: `undo`, `getTableColumns`. Everything
+else goes to the main tool of the intent.
 """
 
 import re
@@ -41,7 +41,7 @@ _ASKED: Final[Mapping[str, re.Pattern[str]]] = {
         re.VERBOSE | re.IGNORECASE,
     ),
 }
-"""What messages ask for; the first that matches counts."""
+"""Actions that messages ask for; the first that matches is used."""
 
 _PART: Final = re.compile(
     r"\b(?:delet(?:e|ing)|remov(?:e|ing)|drop|erase)\s+(.{1,80}?)\s+from\s+(.{1,80})", re.IGNORECASE
@@ -86,15 +86,15 @@ _WORDS: Final = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def tool_for_message(intent: Intent, text: str) -> str | None:
-    """The tool of an intent that does what a message asks for.
+    """Return the tool of an intent that does what a message asks for.
 
-    Without a verb that says something else it is the main tool. None: the intent has no tool, or
-    what is asked for needs another one than it has.
+    Without a verb for another tool, that is the main tool. None: the intent has no tool, or none
+    of its tools does what is asked for.
     """
     if not intent.tool or len(intent.tools) < 2:
         return intent.tool or None
     asked = next((kind for kind, verbs in _ASKED.items() if verbs.search(text)), "")
-    # `remove Pending from the list`: what is removed is a part of the object.
+    # `remove Pending from the list`: a part of the object is removed, not the object.
     main_verb, *objects = _words(intent.tool)
     if asked == "delete" and _removes_a_part(text, objects):
         asked = ""
@@ -126,12 +126,12 @@ def _removes_a_part(text: str, objects: list[str]) -> bool:
 
 
 def only_looks(text: str) -> bool:
-    """Whether a message asks to see something, and nothing of it asks for a change."""
+    """Whether a message asks to see something, and no part of it asks for a change."""
     return bool(_LOOKS.search(text)) and not _CREATES.search(text)
 
 
 def _named_tool(intent: Intent, text: str, objects: list[str]) -> str | None:
-    """The tool for something else than the intent's object that a message names."""
+    """Return the tool for another object than the intent's that a message names."""
     words = set(re.findall(r"\w+", text.lower()))
     said = {_stem(word) for word in words}
     if {_stem(noun) for noun in objects} & said:
@@ -143,7 +143,7 @@ def _named_tool(intent: Intent, text: str, objects: list[str]) -> str | None:
         stems = {_stem(word) for word in (nouns if nouns and is_look else [verb, *nouns])}
         if not stems <= said or tool == intent.tool or (is_look and not only_looks(text)):
             continue
-        # `listTables` is for `which tables`, and not for what is in one table.
+        # `listTables` is for `which tables`, not for the content of one table.
         if verb == "list" and not set(nouns) <= words:
             continue
         if best is None or len(stems) > best[0]:
@@ -163,5 +163,5 @@ def _is_about(tool: str, verbs: frozenset[str], objects: list[str]) -> bool:
 
 
 def _words(tool: str) -> list[str]:
-    """The words of a tool's name: `deleteRelations` and `delete_relations` give two."""
+    """Return the words of a tool's name: `deleteRelations` and `delete_relations` give two."""
     return [word.lower() for word in _WORDS.findall(tool)]

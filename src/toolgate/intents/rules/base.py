@@ -9,7 +9,7 @@ from toolgate.types import Caller
 __all__ = ["PASS_THROUGH", "STANDARD", "PackRules", "VariableSource"]
 
 PASS_THROUGH: Final = "PASS_THROUGH"  # noqa: S105 - no password
-"""The whole answer to a message that no rules belong to."""
+"""The whole answer to a message that has no rules."""
 
 STANDARD: Final[Mapping[str, str]] = {
     "PROJECT_NAME": "UNKNOWN",
@@ -23,34 +23,34 @@ STANDARD: Final[Mapping[str, str]] = {
     "CONTEXT_TITLE": "",
     "NO_PROJECT": "No active project",
 }
-"""Variables that every rules text may use, and what stands for each when nothing is known."""
+"""Variables available in every rules text, with the text for each if its value is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackRules:
-    """What one pack says of rules."""
+    """The rules of one pack."""
 
     pack: str
-    """Its name."""
+    """Name of the pack."""
 
     rules: Mapping[str, str]
-    """Text by intent, as the files say it; intents are compared without case."""
+    """Text by intent, as in the files; intents are case-insensitive."""
 
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Its own variables."""
+    """The pack's own variables."""
 
     out_of_context: str = ""
-    """What the model should answer to messages that the pack has nothing to do with."""
+    """The answer that the model should give to messages unrelated to the pack."""
 
 
 class VariableSource(Protocol):
-    """Where values come from that change while Toolgate runs: the open project, its databases."""
+    """Source of values that change while Toolgate runs: the open project, its databases."""
 
     async def __call__(self, caller: Caller, names: Collection[str], /) -> Mapping[str, str]:
-        """The values of those variables that it knows; others are left out.
+        """Return the values of the variables that it knows; others are left out.
 
         Args:
-            caller: Who asks.
-            names: Variables that are needed; more may be given.
+            caller: The caller.
+            names: The variables needed; more may be returned.
         """
         ...

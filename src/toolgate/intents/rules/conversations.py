@@ -1,4 +1,4 @@
-"""Remembers per conversation which intents were detected and whose rules were sent."""
+"""Remember per conversation which intents were detected and whose rules were sent."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection
@@ -9,15 +9,15 @@ from toolgate.types import Caller
 
 __all__ = ["ConversationContext", "ConversationState"]
 
-# Conversations that are remembered; chosen.
+# Largest number of conversations that are remembered (chosen).
 _MOST: Final = 10_000
-# Half an hour, chosen.
+# Half an hour (chosen).
 _IDLE_S: Final = 30 * 60.0
-"""Seconds after which a conversation that is only known by its client's name is a new one."""
+"""Seconds of inactivity after which a conversation known only by its client's name starts anew."""
 
-# Characters of a request that are remembered; chosen.
+# Characters of a request that are remembered (chosen).
 _REQUEST_CHARS: Final = 4_000
-# Earlier intents that are remembered; chosen.
+# Previous intents that are remembered (chosen).
 _PREVIOUS: Final = 5
 
 
@@ -26,16 +26,16 @@ class ConversationState:
     """The state of a conversation."""
 
     given_intents: tuple[str, ...] = ()
-    """Intents whose rules the model was given last."""
+    """Intents whose rules were last sent to the model."""
 
     given_rules: frozenset[tuple[str, int]] = frozenset()
-    """Of these, each with a hash of its rules, so that changed ones are given again."""
+    """Those intents, each with a hash of its rules, so that changed rules are sent again."""
 
     intents: tuple[str, ...] = ()
-    """Intents of the last request; none when no rules belonged to it."""
+    """Intents of the last request; empty if it had no rules."""
 
     previous: tuple[str, ...] = ()
-    """Intents of the requests so far, latest last, those without rules too."""
+    """Intents of the requests so far, latest last, including those without rules."""
 
     request: str = ""
     """The beginning of the last request."""
@@ -44,23 +44,23 @@ class ConversationState:
     """Keys of advice already given on this topic, so that it is given once."""
 
     at_s: float = 0.0
-    """When it was last asked; seconds of the clock."""
+    """When the conversation was last active, in seconds of the clock."""
 
 
 class ConversationContext:
-    """Remembers the state of conversations that have a name."""
+    """Remembers the state of named conversations."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         """Start empty.
 
         Args:
-            clock: Seconds since some moment.
+            clock: Seconds since an arbitrary moment.
         """
         self._clock = clock
         self._talks: OrderedDict[tuple[str, str, str], ConversationState] = OrderedDict()
 
     def state(self, caller: Caller) -> ConversationState:
-        """The state of the caller's conversation."""
+        """Return the state of the caller's conversation."""
         talk = self._talks.get(caller.thread) if caller.conversation else None
         if talk is None:
             return ConversationState()
@@ -81,11 +81,11 @@ class ConversationContext:
         """Remember a request.
 
         Args:
-            caller: Whose it is.
+            caller: The caller who sent it.
             request: The request.
-            intent: What it is about; None: nothing that is known.
-            intents: Those whose rules were given for it.
-            rules: These, each with a hash of its rules.
+            intent: Its detected intent; None if unknown.
+            intents: The intents whose rules were sent for it.
+            rules: These intents, each with a hash of its rules.
         """
         before = self.state(caller)
         previous = (*before.previous, *(() if intent is None else (intent,)))
@@ -95,7 +95,7 @@ class ConversationContext:
             intents=intents,
             previous=previous[-_PREVIOUS:],
             request=request[:_REQUEST_CHARS],
-            # Advice is given once for a topic; with other intents it may be needed again.
+            # Advice is given once per topic; with other intents it may be needed again.
             given_advice=before.given_advice
             if intents and intents == before.intents
             else frozenset(),
@@ -103,7 +103,7 @@ class ConversationContext:
         self._keep(caller, talk)
 
     def add_intents(self, caller: Caller, intents: tuple[str, ...]) -> None:
-        """Remember that the rules of these were given too."""
+        """Remember that the rules of these intents were sent too."""
         talk = self.state(caller)
         both = tuple(dict.fromkeys((*talk.intents, *intents)))
         self._keep(caller, replace(talk, intents=both, given_intents=both))

@@ -1,4 +1,4 @@
-"""The enriched prompt: context, request, rules and a closing line, in this order and form."""
+"""The enriched prompt: context, request, rules and a closing line, in this order and format."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,37 +27,37 @@ _CUT: Final = "(Shortened: the rest of these rules is over the budget of {budget
 
 @dataclass(frozen=True, kw_only=True)
 class RenderedRules:
-    """The rules of one intent as a model gets them."""
+    """The rules of one intent as sent to the model."""
 
     intent: str
-    """Its name."""
+    """Name of the intent."""
 
     pack: str
-    """Whose rules they are."""
+    """Pack that the rules come from."""
 
     text: str
-    """With variables filled in."""
+    """The text with variables filled in."""
 
     tokens: int
     """Estimated tokens of the text."""
 
     confidence: float = 0.0
-    """How sure the intent is, in [0, 1]."""
+    """Confidence of the intent, in [0, 1]."""
 
     shortened: bool = False
-    """Whether they are over the budget, so that their end is missing."""
+    """Whether the rules exceed the budget, so that their end is missing."""
 
     unknown: tuple[str, ...] = ()
-    """Variables that have no value and stay visible."""
+    """Variables that have no value and remain in the text."""
 
 
 def context_block(pack: str, values: Mapping[str, str], notes: Sequence[str] = ()) -> str:
-    """What is known of the place where the work is done.
+    """Return the context of the work: project and solution.
 
     Args:
-        pack: Names the block, unless the pack does by its variable `CONTEXT_TITLE`.
+        pack: Titles the block, unless the pack sets its variable `CONTEXT_TITLE`.
         values: Of `CONTEXT_TITLE`, `NO_PROJECT`, `PROJECT_NAME` and `ACTIVE_SOLUTION`.
-        notes: Lines to follow.
+        notes: Lines to append.
     """
     title = _line(values.get("CONTEXT_TITLE", "")) or f"{_line(pack).upper()} CONTEXT"
     project = _line(values.get("PROJECT_NAME", "UNKNOWN"))
@@ -75,7 +75,7 @@ def context_block(pack: str, values: Mapping[str, str], notes: Sequence[str] = (
 def build_enriched_prompt(
     context: str, prompt: str, rules: Sequence[RenderedRules], endings: Sequence[str] = ()
 ) -> str:
-    """The enriched prompt; the prompt stands in it unchanged."""
+    """Return the enriched prompt, which contains the prompt unchanged."""
     return "\n\n".join(
         [context, f"USER REQUEST:\n{prompt}", *(rule.text for rule in rules), *endings, CLOSING]
     )
@@ -88,13 +88,13 @@ def knowledge_text(
     unknown: Sequence[str] = (),
     endings: Sequence[str] = (),
 ) -> str:
-    """What is known of short actions: rules, each with how sure it is and what they are for.
+    """Return the rules for short actions, each with its confidence and its actions.
 
     Args:
         context: From `context_block`.
-        rules: Rules with the actions that they are for.
-        unknown: Actions that no rules belong to.
-        endings: What follows the rules.
+        rules: Rules, each with the actions that it is for.
+        unknown: Actions that have no rules.
+        endings: Texts after the rules.
     """
     parts = [
         f"=== {rule.intent} (confidence {rule.confidence:.2f}; for {quote_queries(queries)}) ===\n"
@@ -108,10 +108,10 @@ def knowledge_text(
 def fit_budget(
     rules: Sequence[RenderedRules], budget_tokens: int
 ) -> tuple[list[RenderedRules], list[RenderedRules]]:
-    """Those that fit the budget, best first, and those that are left out.
+    """Return the rules that fit the budget, best first, and those that are left out.
 
-    The first are always given, shortened where they alone are over the budget; of the others only
-    whole ones.
+    The first rules are always included, shortened if they alone exceed the budget; the others
+    only whole.
     """
     fitting: list[RenderedRules] = []
     left_out: list[RenderedRules] = []
@@ -128,11 +128,11 @@ def fit_budget(
 
 
 def _shortened(rules: RenderedRules, budget_tokens: int) -> RenderedRules:
-    """As many whole paragraphs as fit, and a line that says so."""
+    """Shorten rules to the whole paragraphs that fit, and a line that says so."""
     note = _CUT.format(budget=budget_tokens)
     most_bytes = 4 * (budget_tokens - estimate_tokens(note) - 1)
     raw = rules.text.encode("utf-8", "replace")[: max(most_bytes, 0)]
-    # The cut may lie within a character: what is left of that is dropped.
+    # The cut may be inside a character: the rest of it is dropped.
     text = raw.decode("utf-8", "ignore")
     for end in ("\n\n", "\n", " "):
         cut = text.rfind(end)
@@ -153,10 +153,10 @@ def _shortened(rules: RenderedRules, budget_tokens: int) -> RenderedRules:
 
 
 def quote_queries(queries: Sequence[str]) -> str:
-    """Texts of others in one line."""
+    """Quote texts of others in one line."""
     return ", ".join(f'"{_line(query)[:100]}"' for query in queries)
 
 
 def _line(text: str) -> str:
-    """In one line: a value must not look like a part of the form."""
+    """Put a text in one line: a value must not look like a part of the format."""
     return " ".join(text.split())

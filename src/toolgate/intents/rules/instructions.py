@@ -9,7 +9,7 @@ CALL_FIRST: Final = (
     "answers with the rules and tools for that kind of work: follow them. If it answers "
     "PASS_THROUGH, go on as usual. When the user changes the topic, call it again."
 )
-"""In one paragraph, as the gateway's `instructions` have it."""
+"""One paragraph, for the gateway's `instructions`."""
 
 INSTRUCTIONS: Final = """\
 # Working with Toolgate
@@ -27,4 +27,4 @@ gives the rules and tools for it.
    `["create a relation"]`.
 6. If a call is answered with rules instead of a result, follow those.
 """
-"""As a file for clients that read one: what `toolgate init --rules` writes."""
+"""A file for clients that read one, written by `toolgate init --rules`."""

@@ -1,4 +1,4 @@
-"""The files of a workspace that changed last."""
+"""The most recently changed files of a workspace."""
 
 import heapq
 import os
@@ -9,20 +9,20 @@ __all__ = ["recent_files"]
 
 # Chosen.
 _LOOKED_AT: Final = 20_000
-"""Most files of a workspace that are looked at."""
+"""Number of files after which the search of a workspace stops."""
 
 _PASSED_OVER: Final = frozenset({"node_modules", "__pycache__", "venv", "dist", "build", "target"})
 
 
 def recent_files(folder: Path, count: int = 10) -> tuple[str, ...]:
-    """Paths below a folder, the last changed first, with `/`; hidden and generated ones are none.
+    """Return `/` paths below a folder, last changed first, without hidden and generated files.
 
-    What cannot be read is passed over. Blocks: best in a thread.
+    Unreadable files are skipped. Blocks: best run in a thread.
     """
     files: list[tuple[float, str]] = []
     looked_at = 0
     for where, folders, names in os.walk(folder):
-        # Changed in place: `os.walk` then follows this order, and skips what is left out.
+        # Modified in place: `os.walk` then follows this order, and skips the folders left out.
         folders[:] = sorted(
             name for name in folders if not name.startswith(".") and name not in _PASSED_OVER
         )
@@ -36,7 +36,7 @@ def recent_files(folder: Path, count: int = 10) -> tuple[str, ...]:
             except OSError:
                 continue
             files.append((changed, path.relative_to(folder).as_posix()))
-        # Checked once a folder: a huge workspace must not hold up the answer.
+        # Checked once per folder: a huge workspace must not delay the answer.
         if looked_at >= _LOOKED_AT:
             break
     newest = heapq.nsmallest(count, files, key=lambda entry: (-entry[0], entry[1]))

@@ -17,7 +17,7 @@ __all__ = ["IntentRule", "Rulebook"]
 log = logging.getLogger(__name__)
 
 _SOURCE_S: Final = 2.0
-"""Seconds that a source of variables may take, chosen; after that they stay unknown."""
+"""Longest time in seconds for a source of variables (chosen); after that they stay unknown."""
 
 _ENDING: Final = (
     "If the user's message has nothing to do with this, call no tool and answer with exactly "
@@ -30,26 +30,26 @@ class IntentRule:
     """The rules of one intent."""
 
     intent: str
-    """Its name, as the pack wrote it."""
+    """Name of the intent, as the pack wrote it."""
 
     pack: str
-    """Whose they are."""
+    """Pack that the rules come from."""
 
     template: Template
     """The text."""
 
     tokens: int
-    """Estimated tokens of the text, variables not yet filled in."""
+    """Estimated tokens of the text, before variables are filled in."""
 
 
 class Rulebook:
     """All rules; they can be replaced at any time."""
 
     def __init__(self, packs: Iterable[PackRules] = (), *, common: VariableSource | None = None):
-        """Make one.
+        """Create a rulebook.
 
         Args:
-            packs: As for `take`.
+            packs: As for `replace_rules`.
             common: Values of variables for the rules of all packs.
         """
         self._common = common
@@ -64,8 +64,8 @@ class Rulebook:
         """Use these rules from now on.
 
         Args:
-            packs: Of two with rules for the same intent, the first one's count.
-            sources: Where the live variables of a pack come from, by its name.
+            packs: If two have rules for the same intent, the first one's count.
+            sources: Sources of a pack's live variables, by pack.
         """
         taken = list(packs)
         rules: dict[str, IntentRule] = {}
@@ -77,7 +77,7 @@ class Rulebook:
         self._rules, self._sources = rules, dict(sources or {})
 
     def __bool__(self) -> bool:
-        """Whether there is any rule."""
+        """Whether there are any rules."""
         return bool(self._rules)
 
     @property
@@ -86,16 +86,16 @@ class Rulebook:
         return tuple(rule.intent for rule in self._rules.values())
 
     def rule(self, intent: str) -> IntentRule | None:
-        """The rules of an intent, looked up exactly, without case; None: it has none."""
+        """Return the rules of an intent, by its exact name in any case; None if it has none."""
         return self._rules.get(intent.casefold())
 
     def out_of_context(self) -> tuple[str, ...]:
-        """What packs answer to messages that they have nothing to do with."""
+        """Return the answers of packs to messages unrelated to them."""
         texts = (pack.out_of_context.strip() for pack in self._packs.values() if pack.rules)
         return tuple(dict.fromkeys(text for text in texts if text))
 
     def endings(self, rules: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-        """What follows rules that do not say themselves how to answer other messages.
+        """Return texts after rules that do not themselves say how to answer other messages.
 
         Args:
             rules: Pack and text of the rules, variables filled in.
@@ -117,15 +117,15 @@ class Rulebook:
     async def variable_values(
         self, pack: str, names: Collection[str], caller: Caller, overrides: Mapping[str, str]
     ) -> dict[str, str]:
-        """The values of variables in a pack's rules.
+        """Return the values of variables in a pack's rules.
 
-        What is known of them, least first: nothing (the standard words for that), what holds for
-        all packs, the pack's own, the pack's live ones, and `own`, which an operator has set.
+        From lowest to highest priority: the standard texts for unknown values, values for all
+        packs, the pack's own, the pack's live ones, and `overrides`, which an operator has set.
 
         Args:
-            pack: Its name.
-            names: Which are needed; unknown ones get no value.
-            caller: Who asks.
+            pack: Name of the pack.
+            names: The variables needed; unknown ones get no value.
+            caller: The caller.
             overrides: Values that replace all others.
         """
         resolved = {name: text for name, text in STANDARD.items() if name in names}
@@ -138,7 +138,7 @@ class Rulebook:
             live,
             overrides,
         ):
-            # A source that knows a variable and has nothing to say leaves the standard word.
+            # A source that knows a variable but has an empty value leaves the standard text.
             resolved |= {
                 n: text for n, text in values.items() if n in names and (text or n not in resolved)
             }
@@ -157,7 +157,7 @@ def _rule(pack: PackRules, intent: str, text: str) -> IntentRule:
 async def _asked(
     source: VariableSource | None, caller: Caller, names: Collection[str], whose: str
 ) -> Mapping[str, str]:
-    """The values of a source; none if it fails or takes too long."""
+    """Return the values of a source; empty if it fails or takes too long."""
     if source is None:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""A rules text with variables: `{{NAME}}`, exactly so."""
+"""A rules text with variables in the form `{{NAME}}`."""
 
 import re
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ _BEGUN: Final = re.compile(r"\{\{([A-Z][A-Z0-9_]*)(?![A-Za-z0-9_}])|\{\{([A-Z][A
 class Template:
     """A text whose variables are found once and filled in often.
 
-    Only `{{NAME}}` is a variable, without blanks; other braces, as code has them, mean nothing.
-    What a variable is replaced by is not looked at again.
+    Only `{{NAME}}` is a variable, without blanks; other braces, as in code, have no meaning.
+    Variables in values are not replaced.
     """
 
     def __init__(self, text: str) -> None:
@@ -26,13 +26,13 @@ class Template:
 
     @property
     def unclosed(self) -> tuple[int, ...]:
-        """Lines, from 1 on, with a variable that is begun and not closed."""
+        """Return the numbers of lines with an unclosed variable, starting at 1."""
         return tuple(
             number for number, line in enumerate(self.text.splitlines(), 1) if _BEGUN.search(line)
         )
 
     def filled(self, values: Mapping[str, str]) -> str:
-        """The text with values in place of variables; unknown ones stay as they are."""
+        """Return the text with variables replaced by values; unknown ones are left in place."""
         parts = self._parts.copy()
         for at in range(1, len(parts), 2):
             name = parts[at]
@@ -40,5 +40,5 @@ class Template:
         return "".join(parts)
 
     def unknown(self, values: Mapping[str, object]) -> tuple[str, ...]:
-        """Variables that have no value, in the order of the text."""
+        """Return the variables that have no value, in the order of the text."""
         return tuple(name for name in dict.fromkeys(self._parts[1::2]) if name not in values)

@@ -16,36 +16,36 @@ from toolgate.types import DEFAULT_PROJECT, Caller
 
 __all__ = ["WorkspaceVariables"]
 
-# Seconds that the list of files stays valid at least; chosen.
+# Minimum number of seconds that the list of files stays valid (chosen).
 _FRESH_S: Final = 1.0
-# A pause of twenty times the duration: 5 % of the time; chosen.
+# A pause of twenty times the duration: 5 % of the time (chosen).
 _PAUSE: Final = 20
-"""Looking at the files takes at most this part of the time."""
+"""Pause between two scans of the files, as a multiple of the duration of a scan."""
 
 # Chosen.
 _MAX_FOLDERS: Final = 100
-"""Folders whose files are remembered."""
+"""Largest number of folders whose files are remembered."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _RecentFiles:
-    """The files of a folder that changed last, and until when that is believed."""
+    """The most recently changed files of a folder, and until when they stay valid."""
 
     files: tuple[str, ...]
     until_s: float
 
 
 class WorkspaceVariables:
-    """Gives the values of variables that the rules of all packs share."""
+    """Provides the values of variables that the rules of all packs share."""
 
     def __init__(
         self, folder: Path, *, home: Path, connections: Callable[[], Collection[str]] = tuple
     ) -> None:
-        """Name the folder; nothing is read yet.
+        """Set the folder; nothing is read yet.
 
         Args:
-            folder: Where Toolgate runs; it stands for callers of whom no folder is known.
-            home: The user's home folder, which is no project.
+            folder: Where Toolgate runs; used for callers whose folder is unknown.
+            home: The user's home folder, which is not a project.
             connections: Names of the configured databases.
         """
         self._folder = folder
@@ -55,7 +55,7 @@ class WorkspaceVariables:
         self._lock = Lock()
 
     async def __call__(self, caller: Caller, names: Collection[str]) -> Mapping[str, str]:
-        """What is known; an empty text where there is nothing."""
+        """Return the known values; an unknown one is an empty text."""
         databases = ", ".join(self._connections())
         values = {
             "PROJECT_NAME": self._project(caller),
@@ -79,7 +79,7 @@ class WorkspaceVariables:
         return Path(caller.folder) if caller.folder else self._folder
 
     def _files(self, folder: Path) -> tuple[str, ...]:
-        """The last changed files; what takes long to find out is looked at less often."""
+        """Return the most recently changed files; slow folders are read less often."""
         if not self._is_project(folder):
             return ()
         began = monotonic()
@@ -89,7 +89,7 @@ class WorkspaceVariables:
         if seen is None or began >= seen.until_s:
             files = recent_files(folder)
             elapsed = monotonic() - began
-            # The pause grows with the time it took, so that a slow disk is not read all the time.
+            # The pause grows with the duration, so that a slow disk is not read all the time.
             seen = _RecentFiles(
                 files=files, until_s=began + elapsed + max(_FRESH_S, _PAUSE * elapsed)
             )

@@ -30,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Load what needs the library for databases only when it is used."""
+    """Import names that need the database library on first use."""
     if name != "with_live_names":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = import_module(f"{__name__}.live_tables").with_live_names

@@ -26,7 +26,7 @@ Origin: TypeAlias = Literal["setting", "working folder", "installed", "shipped"]
 """Where a pack was found."""
 
 GROUP: Final = "toolgate.packs"
-"""Entry points of installed packs: `NAME = "package"`, whose folder is the pack."""
+"""Entry point group of installed packs: `NAME = "package"`, whose folder is the pack."""
 
 _ALWAYS: Final = frozenset({"schema"})
 
@@ -42,7 +42,7 @@ _PARTS: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class PackLocation:
-    """A folder that is a pack, or should be one."""
+    """A folder that is a pack, or is expected to be one."""
 
     folder: Path
     """The folder."""
@@ -51,20 +51,20 @@ class PackLocation:
     """Where it was found."""
 
     problem: str = ""
-    """Why there is no pack; empty when there is one."""
+    """Why it is not a pack; empty if it is."""
 
     skipped: str = ""
-    """Why what is here is not taken for a pack; empty where it is one."""
+    """Why the folder was not considered to be a pack; empty if it was."""
 
 
 def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[PackLocation]:
-    """All places of packs, each once, in their order.
+    """Return all locations of packs without duplicates, in order of precedence.
 
     Args:
-        paths: Folders from the settings: each is a pack, or holds packs.
-        cwd: Where Toolgate runs: it is a pack if it has a `pack.toml`, and `packs` in it holds
-            packs.
-        local: Only those two; installed and shipped packs change seldom.
+        paths: Folders from the settings: each is a pack, or contains packs.
+        cwd: Working folder of Toolgate: it is a pack if it has a `pack.toml`, and its folder
+            `packs` contains packs.
+        local: Skip installed and shipped packs, which rarely change.
     """
     places = [location for path in paths for location in _of_path(Path(path))]
     places += [PackLocation(folder=folder, origin="working folder") for folder in packs_at(cwd)]
@@ -82,12 +82,12 @@ def find_packs(paths: Iterable[str], *, cwd: Path, local: bool = False) -> list[
 
 
 def is_on_by_default(name: str, origin: Origin) -> bool:
-    """Whether a pack is used when the settings do not name it; those that ship are not, but one."""
+    """Whether a pack is enabled if the settings do not name it; most shipped packs are not."""
     return origin != "shipped" or name in _ALWAYS
 
 
 def builtin_pack_names() -> list[str]:
-    """Names of the packs that are part of Toolgate."""
+    """Return the names of the packs that are part of Toolgate."""
     return [folder.name for folder in packs_in(builtin_pack_folder("schema").parent)]
 
 
@@ -119,7 +119,7 @@ def _skipped(folder: Path, origin: Origin) -> list[PackLocation]:
 
 
 def _installed() -> list[PackLocation]:
-    """The packs of installed packages; none of them is imported."""
+    """Return the packs of installed packages, without importing them."""
     if not _may_be_installed():
         return []
     places: list[PackLocation] = []
@@ -144,7 +144,7 @@ def _installed() -> list[PackLocation]:
 
 
 def _may_be_installed() -> bool:
-    """Whether any package has the group; asking for entry points reads far more than this."""
+    """Whether any package has the group; faster than reading all entry points."""
     for entry in sys.path:
         try:
             for path in Path(entry or ".").glob("*.dist-info/entry_points.txt"):
@@ -158,11 +158,11 @@ def _may_be_installed() -> bool:
 def skipped_files(
     folder: Path, intents: Mapping[str, Path], rules: Collection[Path]
 ) -> Iterator[str]:
-    """What a pack's folder holds and nothing reads, one sentence each.
+    """Yield a sentence for each file in a pack's folder that is not read.
 
     Args:
         folder: The pack's folder.
-        intents: The file that each intent was read from first, by its name.
+        intents: The first file that each intent was read from, by its name.
         rules: The files that rules were read from.
     """
     home = intents_home(folder)
@@ -202,7 +202,7 @@ def _reason_at_home(path: Path, names: Collection[str], rules: Collection[Path])
 
 
 def _beside_intents(folder: Path, home: Path) -> Iterator[str]:
-    """Files that belong into a folder of the pack, and the folder that another one replaces."""
+    """Yield the reasons why misplaced prompts and a second folder of prompts are not read."""
     for path in _entries(folder):
         if path.name == "embeddings" and path != home and path.is_dir():
             yield f"{path} is not read: there is a folder intents already."

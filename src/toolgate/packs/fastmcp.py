@@ -1,6 +1,6 @@
-"""The FastMCP server that `register(mcp)` of a pack's module gets, with two additions.
+"""The FastMCP server for `register(mcp)` in a pack's modules, with two additions.
 
-The one module that needs the library `fastmcp`; it is loaded by name when a pack has `register`.
+The only module that needs the library `fastmcp`; it is imported when a pack has `register`.
 """
 
 import inspect
@@ -20,7 +20,7 @@ AddServer = Callable[[str, dict[str, Any]], None]
 
 
 class PackMCP(FastMCP[Any]):
-    """FastMCP whose tools may ask for Toolgate's context, and that can add servers."""
+    """FastMCP whose tools can receive Toolgate's context, and that can add servers."""
 
     def __init__(self, name: str, add_server: AddServer) -> None:
         super().__init__(name)
@@ -29,11 +29,11 @@ class PackMCP(FastMCP[Any]):
     async def add_server(
         self, name: str, url: str, config: Mapping[str, Any] | None = None, **more: Any
     ) -> None:
-        """Put an MCP server behind the gateway; calls of its tools are checked like all others.
+        """Add an MCP server to the gateway; calls of its tools are checked like all others.
 
         Args:
-            name: Its name.
-            url: Its address.
+            name: Name of the server.
+            url: URL of the server.
             config: Further keys of `[server.NAME]`, such as `headers` or `timeout_s`.
             more: The same, as arguments.
 
@@ -43,7 +43,7 @@ class PackMCP(FastMCP[Any]):
         self._add_server(name, {"url": url, **(config or {}), **more})
 
     def tool(self, name_or_fn: Any = None, **options: Any) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """As FastMCP does it; a parameter annotated with Toolgate's `Context` is filled in."""
+        """Register a tool as in FastMCP; a parameter of Toolgate's type `Context` is filled in."""
         if callable(name_or_fn):
             return super().tool(_with_context(name_or_fn), **options)
         decorator: Any = super().tool(name_or_fn, **options)
@@ -54,15 +54,16 @@ class PackMCP(FastMCP[Any]):
         return decorate
 
     def add_tool(self, tool: Any) -> Any:
-        """As FastMCP does it; functions as with `tool`."""
+        """Add a tool as in FastMCP; functions are handled as in `tool`."""
         is_plain = inspect.isfunction(tool) and not hasattr(tool, "__fastmcp__")
         return super().add_tool(_with_context(tool) if is_plain else tool)
 
 
 class NoAuth:
-    """What `register(mcp, auth)` gets as `auth`: Toolgate's own doors check who asks.
+    """The argument `auth` of `register(mcp, auth)`: Toolgate itself authenticates callers.
 
-    Whatever is registered with it, such as `@auth.get("/path")`, is left as it is.
+    Functions that are registered with it, such as with `@auth.get("/path")`, are returned
+    unchanged.
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
@@ -75,7 +76,7 @@ class NoAuth:
         return take
 
     def __call__(self, *_args: object, **_options: object) -> None:
-        """Check nothing."""
+        """Do nothing."""
 
 
 def _unchanged(function: Any) -> Any:
@@ -83,13 +84,13 @@ def _unchanged(function: Any) -> Any:
 
 
 def new_server(name: str, add_server: AddServer) -> PackMCP:
-    """A server for the modules of a pack."""
+    """Create a server for the modules of a pack."""
     take_over("fastmcp")
     return PackMCP(name, add_server)
 
 
 def registration(register: Callable[..., Any], server: PackMCP) -> Callable[[], Any]:
-    """The call of `register(mcp)` or `register(mcp, auth)`."""
+    """Return the call of `register(mcp)` or `register(mcp, auth)`."""
     required = [
         parameter
         for parameter in inspect.signature(register).parameters.values()
@@ -105,7 +106,7 @@ def registration(register: Callable[..., Any], server: PackMCP) -> Callable[[], 
 
 
 def _with_context(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function without a parameter that gets the context, or itself if it has none."""
+    """Hide and fill in a function's context parameter; without one, return it unchanged."""
     try:
         hints = get_type_hints(function, include_extras=True)
     except (NameError, TypeError):

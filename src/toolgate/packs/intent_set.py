@@ -1,4 +1,4 @@
-"""Collects the intents of all active packs for the recognizer."""
+"""Collects the intents of all active packs for intent detection."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -10,11 +10,11 @@ __all__ = ["intent_set_of"]
 
 
 def intent_set_of(packs: Iterable[Pack], not_ready: Iterable[Pack] = ()) -> IntentSet:
-    """The intents, prompts and limits of these packs.
+    """Return the intents, prompts and limits of packs.
 
     Args:
-        packs: Those that count.
-        not_ready: Those whose needs are not met; they teach nothing.
+        packs: The active packs.
+        not_ready: Packs whose requirements are not met; their prompts are not used for training.
     """
     packs, not_ready = tuple(packs), tuple(not_ready)
     version = blake2b(digest_size=16)

@@ -1,7 +1,7 @@
-"""`toolgate pack lint`: finds faults of a pack, and says how to fix them.
+"""`toolgate pack lint`: finds problems of a pack, and says how to fix them.
 
-Reads only the files of the pack, and starts nothing: the trained model and the schemas of tools are
-passed in.
+Only reads the files of the pack, and starts nothing: the trained model and the schemas of tools
+are passed in.
 """
 
 from collections import Counter
@@ -20,65 +20,66 @@ from toolgate.packs.lint_rules import RuleProblem, rule_problems
 __all__ = ["IntentFigures", "Level", "LintFinding", "LintReport", "lint"]
 
 Level: TypeAlias = Literal["error", "warning", "advice"]
-"""`error`: something does not work. `warning`: messages will be misunderstood, or a model misled.
-`advice`: it could be better."""
+"""`error`: something does not work. `warning`: messages will be misunderstood, or a model
+misled. `advice`: a possible improvement."""
 
 FEWEST: Final = 5
-"""Prompts below which an intent is recognised by luck only; chosen."""
+"""Number of prompts below which detecting an intent is a matter of luck (chosen)."""
 
 WANTED: Final = 100
-"""Prompts to aim for: https://aclanthology.org/D19-1131 and others gain from 10 to 100 an intent as
-much as from all else together."""
+"""Number of prompts to aim for: in https://aclanthology.org/D19-1131 and others, going from 10
+to 100 per intent helps as much as all other measures together."""
 
 _WEAK: Final = 0.8
-"""Held-out accuracy below which an intent is reported; chosen."""
+"""Held-out accuracy below which an intent is reported (chosen)."""
 
 _ALIKE: Final = 0.92
-"""Similarity from which on two prompts say the same; most pairs that differ in one small word."""
+"""Similarity from which two prompts count as the same; most such pairs differ in one small word."""
 
 _NEARER: Final = 0.15
-"""By so much a prompt must be nearer to another intent's than to its own.
+"""How much more similar a prompt must be to another intent than to its own to be reported.
 
-With 5 % of the prompts put into another intent, of ten an intent of hwu64 and banking77, this names
-76 of the 79 that were moved; 0.02 names all of them and two to five times as many good ones.
+With 5 % of the prompts moved to another intent, at ten prompts per intent of hwu64 and
+banking77, this reports 76 of the 79 that were moved; 0.02 reports all of them, and two to five
+times as many correct ones.
 """
 
 _OPENING: Final = 0.6
-"""Share of prompts that may begin with the same word; chosen."""
+"""Share of prompts that may start with the same word (chosen)."""
 
 _SHOWN: Final = 10
-"""Findings of a kind listed for an intent, chosen; the rest is counted."""
+"""Findings of a kind that are listed per intent (chosen); further ones are counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LintFinding:
-    """Something that is wrong with a pack."""
+    """A problem of a pack."""
 
     rule: str
-    """What kind of fault, as `duplicate-prompt`."""
+    """Kind of problem, such as `duplicate-prompt`."""
 
     level: Level
-    """How bad it is."""
+    """Severity."""
 
     intent: str = ""
-    """The intent that it is about; empty: the pack as a whole."""
+    """The affected intent; empty: the pack as a whole."""
 
     file: str = ""
-    """Path below the pack's folder."""
+    """Path relative to the pack's folder."""
 
     line: int | None = None
-    """From 1 on."""
+    """Line number, from 1."""
 
     text: str
-    """One sentence that says it."""
+    """One sentence that describes the problem."""
 
     mend: str
-    """One sentence that says how to mend it."""
+    """One sentence that says how to fix it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class IntentFigures:
-    """An intent in numbers."""
+    """Statistics of an intent."""
 
     name: str
     """Its name."""
@@ -90,33 +91,34 @@ class IntentFigures:
     """Keywords and phrases, in all languages."""
 
     accuracy: float | None
-    """Share of its prompts that a model recognises that did not know them; None: too few to say."""
+    """Share of its prompts that a model recognises without having seen them; None: too few
+    prompts."""
 
     tools: tuple[str, ...]
     """Its tools."""
 
     rules_bytes: int
-    """Size of its rules; 0 without any."""
+    """Size of its rules; 0 if it has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LintReport:
-    """What was found in a pack."""
+    """The problems of a pack."""
 
     pack: str
-    """Its name."""
+    """Name of the pack."""
 
     folder: str
-    """Where it is."""
+    """Folder of the pack."""
 
     findings: tuple[LintFinding, ...]
-    """The worst first, then by file and line."""
+    """Problems, most severe first, then by file and line."""
 
     intents: tuple[IntentFigures, ...]
-    """In their order."""
+    """Statistics of the intents, in their order."""
 
     def count(self, level: Level) -> int:
-        """How many findings are so bad."""
+        """Return the number of findings with a level."""
         return sum(1 for finding in self.findings if finding.level == level)
 
 
@@ -128,14 +130,14 @@ def lint(
     variables: Collection[str],
     unlisted: Collection[str] = (),
 ) -> LintReport:
-    """What is wrong with a pack.
+    """Check a pack.
 
     Args:
-        pack: As it was read.
-        model: Trained on its prompts; None: it has none.
-        schemas: Input schemas of all tools there are, by name and by key; None: not known.
+        pack: The pack as read.
+        model: Trained on its prompts; None if there is none.
+        schemas: Input schemas of all available tools, by name and by key; None if unknown.
         variables: Names that rules may use besides the pack's own.
-        unlisted: Servers whose tools are not known; one that is missing may be theirs.
+        unlisted: Servers whose tools are unknown; a missing tool may be one of theirs.
     """
     files = _PromptFiles(pack)
     findings = [
@@ -170,7 +172,7 @@ def lint(
 
 
 class _PromptFiles:
-    """The prompts as they stand in the files, with their lines."""
+    """The prompts in the files, with their lines."""
 
     def __init__(self, pack: Pack) -> None:
         self._of: dict[str, list[tuple[str, int, str]]] = {}
@@ -183,11 +185,11 @@ class _PromptFiles:
                     self._of.setdefault(name, []).extend(_numbered(path, pack.folder))
 
     def of(self, intent: str) -> Sequence[tuple[str, int, str]]:
-        """File, line and text of each prompt of an intent."""
+        """Return file, line and text of each prompt of an intent."""
         return self._of.get(intent.casefold(), [])
 
     def location(self, intent: str, prompt: str) -> tuple[str, int | None]:
-        """Where a prompt stands."""
+        """Return file and line of a prompt."""
         for file, line, text in self.of(intent):
             if text == prompt:
                 return file, line
@@ -426,7 +428,7 @@ def _stray(files: _PromptFiles, pair: PromptNeighbours) -> LintFinding:
 
 
 def _bounded(findings: Sequence[LintFinding]) -> Iterable[LintFinding]:
-    """The first of them; the last one shown tells of the others."""
+    """Return the first findings; the last of them mentions the number of further ones."""
     listed = list(findings[:_SHOWN])
     if len(findings) > _SHOWN:
         more = len(findings) - _SHOWN
@@ -459,7 +461,7 @@ def _table_of(pack: Pack, intent: Intent) -> str:
 
 
 def _plain(text: str) -> str:
-    """The words of a prompt alone: what people see as the same is the same."""
+    """Reduce a prompt to its words, so that prompts which look the same to people are equal."""
     words = "".join(sign if sign.isalnum() else " " for sign in text.casefold()).split()
     return " ".join(words) or text
 

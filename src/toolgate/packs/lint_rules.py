@@ -1,4 +1,4 @@
-"""Checks the rules of an intent: parts, tools, parameters, variables."""
+"""Checks the rules of an intent: sections, tools, parameters, variables."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -34,25 +34,25 @@ PARTS: Final[Mapping[str, re.Pattern[str]]] = {
     "OUT-OF-CONTEXT": re.compile(r"out[ -]of[ -]context", re.IGNORECASE),
     "FINAL NOTES": re.compile(r"final notes", re.IGNORECASE),
 }
-"""What the headings of the parts match, in their order; before the first comes the goal, and
-between the first two a part for each tool."""
+"""Patterns of the headings of the sections, in their order. The goal comes before the first
+section, and a section for each tool between the first two."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuleProblem:
-    """Something that is wrong in a rules file."""
+    """A problem in a rules file."""
 
     rule: str
-    """Name of what is wrong, the same for all of its kind."""
+    """Name of the kind of problem."""
 
     line: int | None
-    """Where, from 1 on; None: nowhere in particular."""
+    """Line number, from 1; None if it affects no particular line."""
 
     text: str
-    """One sentence that says it."""
+    """One sentence that describes the problem."""
 
     mend: str
-    """One sentence that says how to mend it."""
+    """One sentence that says how to fix it."""
 
     breaks: bool = False
     """Whether something does not work because of it."""
@@ -63,7 +63,7 @@ class _Section:
     title: str
     line: int
     text: str
-    """From its heading to the next of any kind."""
+    """Text from its heading to the next heading of any kind."""
 
 
 def rule_problems(
@@ -73,13 +73,13 @@ def rule_problems(
     schemas: Mapping[str, Mapping[str, Any]] | None,
     variables: Collection[str],
 ) -> Iterator[RuleProblem]:
-    """What is wrong in the rules of an intent.
+    """Yield the problems in the rules of an intent.
 
     Args:
         rules: The text, with its variables.
         tools: The tools of the intent.
-        schemas: Input schemas of all tools there are, by name and by key; None: not known.
-        variables: Names that may stand in double braces.
+        schemas: Input schemas of all available tools, by name and by key; None if unknown.
+        variables: Names that are allowed in double braces.
     """
     sections = _sections(rules)
     yield from _missing(rules, sections, tools)
@@ -258,7 +258,7 @@ def _lacked(
 
 
 def _parameters(section: _Section) -> Iterator[tuple[str, int]]:
-    """Parameters that the part of a tool lists, each with its line."""
+    """Yield the parameters in the section of a tool, each with its line."""
     within = False
     for number, line in enumerate(section.text.split("\n"), section.line):
         if match := _PARAMETER.match(line) if within else None:
@@ -271,7 +271,7 @@ def _parameters(section: _Section) -> Iterator[tuple[str, int]]:
 
 
 def _in_calls(rules: str, tool: str) -> Iterator[tuple[str, int]]:
-    """Parameters that examples give to a tool: `tool(name=...)`, `tool({"name": ...})`."""
+    """Yield the parameters of a tool in examples: `tool(name=...)`, `tool({"name": ...})`."""
     for call in re.finditer(rf"(?<![\w.]){re.escape(tool)}\((?P<inside>[^()\n]*)\)", rules):
         inside = call["inside"]
         if inside.lstrip().startswith("{"):
@@ -286,7 +286,7 @@ def _tool_of(section: _Section) -> str:
 
 
 def _bare(tool: str) -> str:
-    """The tool's own name, without its server's."""
+    """Return the tool's own name, without its server's."""
     return tool.rpartition(":")[2]
 
 

@@ -1,8 +1,9 @@
 """Finds the tools of an intent that no example prompt asks for.
 
-A tool is asked for where a prompt has what its name begins with, or another word for that, and a
-further word of the name: "drop the orders relation" asks for `deleteRelation`. Words that all tools
-of the intent have in their names say nothing; a tool that has no others is not looked for.
+A prompt asks for a tool if it contains the first word of the tool's name, or a synonym of it,
+and another word of the name: "drop the orders relation" asks for `deleteRelation`. Words that
+are in the names of all tools of the intent do not count; a tool with no other words is not
+checked.
 """
 
 import re
@@ -42,11 +43,11 @@ _ALSO: Final[Mapping[str, str]] = {
     "import": "import load upload",
     "run start execute": "run start execute launch do perform",
 }
-"""What names of tools begin with, and what people say for it."""
+"""First words of tool names, with the words that people use for them."""
 
 
 def tools_without_prompts(tools: Sequence[str], prompts: Sequence[str]) -> Iterator[str]:
-    """The tools that no prompt asks for, in their order."""
+    """Yield the tools that no prompt asks for, in their order."""
     names = {tool: _words_of(tool) for tool in tools}
     sets = [frozenset(words) for words in names.values()]
     shared = frozenset[str]().union(*sets[:1]).intersection(*sets)
@@ -60,7 +61,7 @@ def tools_without_prompts(tools: Sequence[str], prompts: Sequence[str]) -> Itera
 
 
 def example(tool: str) -> str:
-    """How a prompt for a tool may begin."""
+    """Return how a prompt for a tool could start."""
     words = _SPLIT.findall(tool.rpartition(":")[2])
     return repr(f"{' '.join(words).lower()} ...")
 
@@ -78,7 +79,7 @@ def _words_of(tool: str) -> tuple[str, ...]:
 
 
 def _stem(word: str) -> str:
-    """Without the endings of number."""
+    """Remove plural endings."""
     word = word.casefold()
     if len(word) > 4 and word.endswith("ies"):
         return f"{word[:-3]}y"

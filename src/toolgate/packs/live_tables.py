@@ -11,15 +11,15 @@ from toolgate.packs.base import Pack
 __all__ = ["with_live_names"]
 
 _MOST: Final = 2_000
-"""Names that are looked for in each message; with 2,000 that takes 1 ms."""
+"""Names that are searched in each message; with 2,000 this takes 1 ms."""
 
 
 def with_live_names(pack: Pack, names: Mapping[str, Sequence[str]]) -> Pack:
-    """The pack with the names that are live now in the lists that want them.
+    """Return the pack with live names added to the lists that use them.
 
     Args:
-        pack: As its files say.
-        names: Names by what `Pack.live` calls them: `tables`.
+        pack: The pack as read from its files.
+        names: Names by their kind in `Pack.live`: `tables`.
     """
     intents = pack.intents
     for key, of in pack.live.items():

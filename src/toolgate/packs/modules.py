@@ -1,8 +1,8 @@
 """Imports the Python files of packs from source, each pack under its own module name.
 
-A module may import its neighbours, `from . import orders` or `from ..shared import orders`; nothing
-is put on `sys.path`, so packs do not see each other. A pack that was changed is imported anew under
-another name, and what the version before had loaded goes away with it.
+A module may import modules of its pack, `from . import orders` or `from ..shared import orders`;
+nothing is added to `sys.path`, so packs do not see each other. A changed pack is imported again
+under another name, and the modules of its previous version are removed.
 """
 
 import importlib
@@ -23,7 +23,7 @@ _numbers = count(1)
 
 
 class PackModules:
-    """The modules of one version of one pack."""
+    """The imported modules of one version of a pack."""
 
     def __init__(self, name: str, folder: Path) -> None:
         """Register the pack's folder as a package; no code runs yet."""
@@ -38,20 +38,20 @@ class PackModules:
         """Import a file of the pack, which runs it.
 
         Raises:
-            Exception: Whatever the file raises.
+            Exception: Any exception that the file raises.
         """
         parts = path.relative_to(self._folder).with_suffix("").parts
         return importlib.import_module(".".join((self._name, *parts)))
 
     def forget(self) -> None:
-        """Remove them from `sys.modules`; functions that still run keep running."""
+        """Remove the modules from `sys.modules`; running functions continue."""
         for name in [*sys.modules]:
             if name == self._name or name.startswith(f"{self._name}."):
                 del sys.modules[name]
 
 
 class _Loader(SourceFileLoader):
-    """Compiles the source each time: the bytecode cache compares time stamps in seconds only."""
+    """Compiles the source each time: the bytecode cache only compares timestamps in seconds."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)

@@ -52,20 +52,20 @@ _NO_CODE: Final = frozenset({"intents", "embeddings", "rules", "unsupported.txt"
 _MADE: Final = frozenset({"__pycache__", "node_modules", "venv"})
 _TEXTS: Final = frozenset({".toml", ".txt", ".md", ".py", ".json", ".list"})
 _MOST_FILES: Final = 5_000
-"""Files of a pack; chosen: bounds time where a folder is no pack at all."""
+"""Files of a pack (chosen: bounds time if a folder is not a pack at all)."""
 
 Stamps: TypeAlias = tuple[tuple[str, int, int, int], ...]
-"""Path, time, size and number of each file."""
+"""Path, modification time, size and inode of each file."""
 
 
 def load_pack(folder: Path, *, dev: bool = False) -> Pack:
-    """A pack from its folder.
+    """Read a pack from its folder.
 
-    A file that cannot be used is left out, and `Pack.problems` names it, the line and the reason.
+    An unusable file is left out, and `Pack.problems` names it with the line and the reason.
 
     Args:
         folder: The pack's folder.
-        dev: Whether intents that are marked `dev = true` are taken too.
+        dev: Whether to include intents that are marked `dev = true`.
 
     Raises:
         PackError: The folder or its `pack.toml` cannot be used.
@@ -73,7 +73,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
     problems: list[str] = []
 
     def report(error: PackError) -> None:
-        # Names of files need not be text.
+        # Names of files need not be valid text.
         problems.append(str(error).encode(errors="replace").decode())
 
     folder = folder.absolute()
@@ -117,7 +117,7 @@ def load_pack(folder: Path, *, dev: bool = False) -> Pack:
 
 @dataclass(frozen=True, kw_only=True)
 class PackManifest:
-    """The keys of `pack.toml` that are about the pack as a whole."""
+    """The keys of `pack.toml` about the pack as a whole."""
 
     name: str
     """The name of the pack."""
@@ -128,11 +128,11 @@ class PackManifest:
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     """Values for its rules, by name."""
     out_of_context: str = ""
-    """What a model is told where a request does not belong to the pack."""
+    """Text for the model if a request does not belong to the pack."""
     live: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Lists that grow by what is connected."""
+    """Lists that are extended at run time."""
     needs: tuple[str, ...] = ()
-    """What must be there for the pack to apply, such as `connections`."""
+    """What the pack requires, such as `connections`."""
     protected: tuple[str, ...] = ()
     """Suffixes of files that only its tools may change."""
     protection: str = ""
@@ -140,10 +140,10 @@ class PackManifest:
 
 
 def read_manifest(folder: Path) -> PackManifest:
-    """What `pack.toml` says of the pack as a whole.
+    """Read the keys of `pack.toml` about the pack as a whole.
 
     Raises:
-        PackError: It cannot be used.
+        PackError: The file cannot be used.
     """
     return _manifest(pack_table(folder), folder)
 
@@ -190,9 +190,9 @@ def _manifest(table: PackTable, folder: Path) -> PackManifest:
 
 
 def _rules(folder: Path, trying: Trying, intents: Collection[str]) -> dict[str, tuple[Path, str]]:
-    """File and text of the rules by intent, without case.
+    """Return file and text of the rules by intent, in lower case.
 
-    They are in `rules`, or beside the prompts of the intent: `x.md` next to `x.txt`.
+    They are in `rules`, or next to the prompts of the intent: `x.md` next to `x.txt`.
     """
     home = folder / "rules"
     rules: dict[str, tuple[Path, str]] = {}
@@ -240,7 +240,7 @@ def _programs(folder: Path, trying: Trying) -> tuple[Path, ...]:
 
 
 def _texts(folder: Path, trying: Trying) -> dict[str, str]:
-    """The prompts for clients."""
+    """Return the prompts for clients."""
     texts: dict[str, str] = {}
     with trying:
         for path in files_in(folder / "prompts", ".md"):
@@ -259,7 +259,7 @@ def _resources(folder: Path) -> tuple[Path, ...]:
 
 
 def _servers(folder: Path, trying: Trying) -> dict[str, Json]:
-    """The servers that a pack brings along, as they are written."""
+    """Return the configurations of the servers that a pack adds."""
     path = folder / "servers.json"
     with trying:
         if not path.is_file():
@@ -284,7 +284,7 @@ def _servers(folder: Path, trying: Trying) -> dict[str, Json]:
 
 
 def files_of(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """All files below a folder, sorted; hidden ones and what tools have made are none."""
+    """Yield all files below a folder, sorted, without hidden and generated files."""
     pending = [str(folder)]
     count = 0
     while pending:
@@ -305,7 +305,7 @@ def files_of(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def stamps_of(folder: Path) -> Stamps:
-    """Path, time, size and inode of each file: differ when a file was changed."""
+    """Return the stamps of all files, which differ after a file was changed."""
     stamps: list[tuple[str, int, int, int]] = []
     for entry in files_of(folder):
         try:
@@ -317,11 +317,11 @@ def stamps_of(folder: Path) -> Stamps:
 
 
 def fingerprint(folder: Path, *, but: frozenset[str] = frozenset()) -> str:
-    """A hash of the files of a pack: of what it reads the contents, of others when they changed.
+    """Hash the files of a pack: contents of text files, size and modification time of others.
 
     Args:
         folder: The pack's folder.
-        but: Files and folders right in it that do not count.
+        but: Files and folders directly in it that are ignored.
     """
     digest = blake2b(digest_size=16)
     for entry in files_of(folder):

@@ -28,45 +28,45 @@ __all__ = ["PackSet", "PackState", "Packs", "no_services"]
 log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0
-"""Seconds between two checks for changed files; chosen."""
+"""Seconds between two checks for changed files (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackState:
-    """A pack that was found, and its state."""
+    """State of a pack that was found."""
 
     name: str
-    """Its name; that of its folder where it cannot be read."""
+    """Name of the pack, or of its folder if it cannot be read."""
 
     folder: Path
-    """Where it is."""
+    """Folder of the pack."""
 
     origin: Origin
     """How it was found."""
 
     on: bool
-    """Whether it is used."""
+    """Whether it is enabled."""
 
     version: str = ""
-    """As its `pack.toml` says."""
+    """Version from its `pack.toml`."""
 
     description: str = ""
     """One sentence for people."""
 
     pack: Pack | None = None
-    """What is used of it; None: it is off, or cannot be used at all."""
+    """The pack in use; None if it is off, or cannot be used at all."""
 
     is_kept: bool = False
-    """Whether `pack` is an earlier version, since the present files cannot be used."""
+    """Whether `pack` is the previous version, since the current files cannot be used."""
 
     problems: tuple[str, ...] = ()
-    """What is wrong with its files, each with file, line and reason."""
+    """Problems of its files, each with file, line and reason."""
 
     skipped: tuple[str, ...] = ()
-    """What is not read of it, or why it is no pack; nothing is wrong with that."""
+    """What is not read of it, or why it is not a pack; these are not errors."""
 
     def to_json(self) -> Json:
-        """As JSON, for REST and the command line."""
+        """Return it as JSON for REST and the command line."""
         intents = self.pack.intents if self.pack is not None else ()
         return {
             "name": self.name,
@@ -86,22 +86,22 @@ class PackState:
 
 @dataclass(frozen=True, kw_only=True)
 class PackSet:
-    """The packs at one time; nothing of it changes."""
+    """The packs at one point in time; immutable."""
 
     version: str = ""
-    """Different whenever a pack in use is."""
+    """Hash that changes whenever a pack in use does."""
 
     states: tuple[PackState, ...] = ()
-    """Everything that was found, in use or not; the first of two with one name is used."""
+    """All packs that were found, in use or not; of two with the same name, the first is used."""
 
     @property
     def packs(self) -> tuple[Pack, ...]:
-        """The packs in use; no two have a name or an intent in common."""
+        """The packs in use; their names and intents are unique."""
         return tuple(state.pack for state in self.states if state.pack is not None)
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What is wrong with any of them."""
+        """Problems of all packs."""
         return tuple(problem for state in self.states for problem in state.problems)
 
     @property
@@ -110,13 +110,13 @@ class PackSet:
         return tuple(reason for state in self.states for reason in state.skipped)
 
     def pack(self, name: str) -> Pack | None:
-        """The pack of this name, if it is in use."""
+        """Return the pack with a name; None if it is not in use."""
         return next((pack for pack in self.packs if pack.name == name), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _LoadedFolder:
-    """What was read of a place, and when that was."""
+    """What was read from a folder, and the stamps of its files at that time."""
 
     stamps: Stamps
     manifest: PackManifest
@@ -143,13 +143,14 @@ class Packs:
         services: Callable[[Pack], ToolServices] | None = None,
         connections: Mapping[str, object] = MappingProxyType({}),
     ) -> None:
-        """Name the places; nothing is read yet.
+        """Create the packs without reading them yet.
 
         Args:
-            settings: Which packs are wanted.
-            cwd: Where Toolgate runs.
-            services: Gives what the tools of a pack may use; None: no code of packs is run.
-            connections: Tables of the databases: code that needs some runs again when they change.
+            settings: Which packs are used.
+            cwd: Working folder of Toolgate.
+            services: Returns what the tools of a pack may use; None: no code of packs is run.
+            connections: Tables of the databases; when they change, code that needs databases
+                runs again.
         """
         self._settings = settings
         self._connections = connections
@@ -168,7 +169,7 @@ class Packs:
 
     @property
     def current(self) -> PackSet:
-        """The active packs; use one set for a whole request."""
+        """The active packs; use the same set for a whole request."""
         return self._current
 
     def on_change(self, listener: Callable[[PackSet], Awaitable[None]]) -> Callable[[], None]:
@@ -179,15 +180,15 @@ class Packs:
     async def reload(
         self, settings: PackSettings, connections: Mapping[str, object] = MappingProxyType({})
     ) -> bool:
-        """Use new settings and connections, and read the packs again."""
+        """Apply new settings and connections, and read the packs again."""
         self._settings, self._connections = settings, connections
         return await self.refresh()
 
     async def refresh(self) -> bool:
-        """Read what is new since the last time.
+        """Read what has changed since the last time.
 
-        All packs are exchanged at once. Of a pack with a file that cannot be used, the version
-        before is kept, if that had none; nothing of it raises.
+        All packs are replaced at once. If a pack has an unusable file, its previous version
+        stays in use if that had none; no error of a pack is raised.
 
         Returns:
             Whether anything changed.
@@ -204,19 +205,20 @@ class Packs:
             return True
 
     async def load(self) -> None:
-        """Run the code of all packs now instead of when it is first needed."""
+        """Run the code of all packs now instead of on first use."""
         for server in list(self._servers.values()):
             await server.load()
         while self._tasks:
             await asyncio.wait(self._tasks)
 
     def specs(self, taken: Collection[str], *, has_connections: bool) -> list[ServerSpec]:
-        """The servers of all packs: their own, and those that they bring along.
+        """Return the servers of all packs: their own, and those that they add.
 
         Args:
-            taken: Names of other servers, which go first; a server of a pack that is called like
-                one of them is left out, and the log says so.
-            has_connections: Whether there are databases; packs that need some are left out else.
+            taken: Names of other servers, which have precedence; a server of a pack with the
+                same name is left out, and this is logged.
+            has_connections: Whether there are databases; if not, packs that need some are left
+                out.
         """
         specs: list[ServerSpec] = []
         places = {fold(name): "the configuration" for name in taken}
@@ -256,7 +258,7 @@ class Packs:
             server.forget()
 
     def _hosted(self) -> list[PackHost]:
-        """The hosts whose version is another one now."""
+        """Update the hosts. Returns those whose version has changed."""
         changed: list[PackHost] = []
         for name, server in self._servers.items():
             host = self._hosts.setdefault(name, PackHost())
@@ -267,7 +269,7 @@ class Packs:
         return changed
 
     async def _with_servers(self, pack_set: PackSet) -> PackSet:
-        """The same, with code that works: where new code does not, the pack stays as it was."""
+        """Return the packs, with the previous version of those whose new code does not work."""
         if self._services is None:
             return pack_set
         states: list[PackState] = []
@@ -296,7 +298,7 @@ class Packs:
     async def _server(
         self, pack: Pack, services: Callable[[Pack], ToolServices]
     ) -> tuple[PackServer, tuple[str, ...]]:
-        """The server of a pack, and what is wrong with its code as it is now."""
+        """Return the server of a pack, and the problems of its current code."""
         needed = self._connections if "connections" in pack.needs else None
         key = (pack.folder, pack.code, repr(self._settings.options.get(pack.name)), needed)
         old = self._servers.get(pack.name)
@@ -321,7 +323,7 @@ class Packs:
         task.add_done_callback(self._tasks.discard)
 
     async def _announce_again(self) -> None:
-        """Announce servers that code has added, or errors it has raised, once it has run."""
+        """Announce servers that code has added, or errors that it has raised, after it has run."""
         async with self._lock:
             await self._exchange(await self._with_servers(self._scanned))
 
@@ -347,9 +349,9 @@ class Packs:
             self._gone.pop().forget()
 
     async def watch(self, *, stop: anyio.Event, interval_s: float = _LOOK_S) -> None:
-        """Look again whenever files have changed, once they have been still for one interval.
+        """Refresh whenever files have changed, after they have been stable for one interval.
 
-        Packs that ship or are installed are not watched, except with `[packs] dev`.
+        Shipped and installed packs are not watched, except with `[packs] dev`.
         """
         loaded: Stamps | None = None
         previous: Stamps = ()
@@ -376,7 +378,7 @@ def _set_of(states: Iterable[PackState]) -> PackSet:
 
 
 def no_services(pack: Pack) -> ToolServices:  # noqa: ARG001 -- as `Packs` asks for them
-    """What tools may use where nobody will call them: their code can be tried."""
+    """Return empty services, to try the code of tools that nobody will call."""
     return ToolServices()
 
 
@@ -405,7 +407,7 @@ def _scan(
 def _read(
     location: PackLocation, before: _LoadedFolder | None, settings: PackSettings
 ) -> _LoadedFolder:
-    """A place anew, if anything there is different; of a pack that is off, what it is about."""
+    """Read a folder if anything in it has changed; only the manifest if the pack is off."""
     stamps = stamps_of(location.folder)
     try:
         manifest = _manifest(location.folder, stamps)
@@ -442,7 +444,7 @@ def _manifest(folder: Path, stamps: Stamps) -> PackManifest:
 
 @lru_cache(maxsize=8)
 def _loaded(folder: Path, stamps: Stamps, *, dev: bool) -> Pack:
-    """A pack; gateways of one process share it as long as its files stay as they are."""
+    """Load a pack; gateways in the same process share it while its files do not change."""
     del stamps
     return load_pack(folder, dev=dev)
 
@@ -468,7 +470,7 @@ def _state(location: PackLocation, read: _LoadedFolder, settings: PackSettings) 
 
 
 def _settled(states: list[PackState]) -> list[PackState]:
-    """The same without names or intents that stand twice."""
+    """Remove packs and intents with duplicate names."""
     owners: dict[str, Path] = {}
     intents: dict[str, Pack] = {}
     settled: list[PackState] = []

@@ -14,16 +14,16 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 def new_pack(name: str, folder: Path, *, intent: str = "") -> tuple[Path, ...]:
-    """Write the files of a new pack; gives their paths.
+    """Write the files of a new pack. Returns their paths.
 
     Args:
-        name: Of the pack; lower-case letters, digits, `-` and `_`.
-        folder: Where the pack's folder is made.
-        intent: Its first intent; named like the pack where nothing is said.
+        name: Name of the pack: lower-case letters, digits, `-` and `_`.
+        folder: Where to create the pack's folder.
+        intent: Its first intent; by default named like the pack.
 
     Raises:
-        ArgumentError: A name does not fit.
-        PackError: There is something of that name already, or it cannot be written.
+        ArgumentError: A name is invalid.
+        PackError: Something with this name already exists, or it cannot be written.
     """
     subject = _checked(intent or name, "intent")
     home = folder / _checked(name, "pack")

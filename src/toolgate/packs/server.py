@@ -38,16 +38,16 @@ __all__ = ["PackHost", "PackServer"]
 log = logging.getLogger(__name__)
 
 _MODULE_S: Final = 30.0
-"""Seconds that a module may take to be imported, and again to register; chosen."""
+"""Seconds for importing a module, and again for its `register` (chosen)."""
 
 
 _PROGRAM_META: Final = "toolgate/program"
-"""Member of a tool's `_meta`: the hash of its program, and the version of its pack. With another
-program it is another definition, which the quarantine and approvals see."""
+"""Key in a tool's `_meta`: the hash of its program, and the version of its pack. A changed
+program thus changes the definition, which quarantine and approvals detect."""
 
 
 class PackServer:
-    """One version of a pack as a server; its code runs when it is first connected."""
+    """One version of a pack as a server; its code runs on the first connection."""
 
     def __init__(
         self,
@@ -57,13 +57,13 @@ class PackServer:
         services: ToolServices,
         on_news: Callable[[], None],
     ) -> None:
-        """Make one; nothing of the pack runs yet.
+        """Create a server; no code of the pack runs yet.
 
         Args:
             pack: The pack.
-            key: What tells this version from others.
+            key: Identifies this version.
             services: What its tools may use.
-            on_news: Called when code of it has added servers, or could not be used.
+            on_news: Called when its code has added servers, or could not be used.
         """
         self.pack = pack
         self.key = key
@@ -77,10 +77,10 @@ class PackServer:
         self._loading = anyio.Lock()
 
     def specs(self, target: LocalServer) -> list[ServerSpec]:
-        """The server itself, and those that the pack brings along.
+        """Return the server itself, and those that the pack adds.
 
         Args:
-            target: What gives the parts of the pack, this version's or later ones'.
+            target: Serves the pack, in this or later versions.
         """
         specs: list[ServerSpec] = []
         if self.pack.has_server:
@@ -99,7 +99,7 @@ class PackServer:
         return specs
 
     async def load(self) -> LocalParts:
-        """Run the code of the pack once; what cannot be used is left out and is a problem."""
+        """Run the code of the pack once; unusable parts are left out and reported in `problems`."""
         async with self._loading:
             if self._parts is None:
                 gathered = _PackLoader(self.pack, self._modules, self._services)
@@ -120,7 +120,7 @@ class PackHost:
     """Holds the server of a pack across its versions."""
 
     def __init__(self) -> None:
-        """Make one that has no version yet."""
+        """Create a host without a version."""
         self.version: PackServer | None = None
         self.target = LocalServer(self._load)
 
@@ -143,7 +143,7 @@ class _PackLoader:
         self._registered: dict[str, Path] = {}
 
     async def run(self) -> None:
-        """All modules, in their order."""
+        """Load all modules, in their order."""
         for path in self._pack.modules:
             try:
                 with anyio.fail_after(_MODULE_S):
@@ -176,7 +176,7 @@ class _PackLoader:
                 self._tools[tool.name] = (tool, path)
 
     def parts(self) -> LocalParts:
-        """All that was found."""
+        """Return everything that was registered."""
         pack = self._pack
         return LocalParts(
             name=pack.name,
@@ -258,14 +258,14 @@ class _PackLoader:
 
 
 def _program_tool(path: Path, version: str) -> FunctionTool:
-    """The tool of a file, named after it.
+    """Create the tool of a program file, named after the file.
 
     Args:
         path: The file.
-        version: That of its pack; empty: it has none.
+        version: Version of its pack; empty if it has none.
 
     Raises:
-        SyntaxError: The file is no Python.
+        SyntaxError: The file is not valid Python.
         PackError: Its `main` cannot be described as a tool.
     """
     saved = read_saved(PackFile(path).text)
@@ -276,7 +276,7 @@ def _program_tool(path: Path, version: str) -> FunctionTool:
 
 
 def _program_function(saved: SavedProgram) -> Any:
-    """A function with the signature of the program."""
+    """Create a function with the signature of the program."""
 
     async def run(context: ToolContext, **inputs: Any) -> Json:
         try:
@@ -295,7 +295,7 @@ def _program_function(saved: SavedProgram) -> Any:
 
 
 def _spec(name: str, config: Mapping[str, Any], source: Path) -> ServerSpec:
-    """A server that a pack brings along; one that cannot be used says why."""
+    """Create a server that a pack adds; an unusable one has a `problem`."""
     folder = source if source.is_dir() else source.parent
     try:
         return server_spec(name, config, source=str(source), folder=folder)
@@ -327,14 +327,14 @@ def _resource(path: Path, pack: Pack) -> LocalResource:
 
 
 def _reason(error: BaseException, folder: Path) -> str:
-    """What went wrong, in one line without the place of the pack."""
+    """Return what went wrong, in one line without the pack's folder."""
     text = " ".join(str(error).split()).replace(f"{folder}/", "")
     kind = type(error).__name__
     return f"{kind}: {text[:300]}" if text else kind
 
 
 def _line(error: BaseException, path: Path) -> int | None:
-    """The line of a file that an error is about."""
+    """Return the line of a file that an error is about."""
     if isinstance(error, SyntaxError):
         return error.lineno if error.filename == str(path) else None
     line: int | None = None

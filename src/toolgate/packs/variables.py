@@ -34,19 +34,19 @@ _FILE: Final = "variables.py"
 
 
 class LiveVariables:
-    """The live variables of all packs; what did not change is not loaded again."""
+    """The live variables of all packs; unchanged packs are not loaded again."""
 
     def __init__(self, services: Callable[[Pack], ToolServices]) -> None:
-        """Make one.
+        """Create live variables.
 
         Args:
-            services: Gives what the code of a pack may use.
+            services: Returns what the code of a pack may use.
         """
         self._services = services
         self._sources: dict[str, _PackVariables] = {}
 
     def sources(self, packs: Iterable[Pack]) -> "Mapping[str, _PackVariables]":
-        """Where the live variables of each pack come from, of those that have some."""
+        """Return the sources of live variables, by pack, for packs that have some."""
         before, self._sources = self._sources, {}
         for pack in packs:
             if not (pack.folder / _FILE).is_file():
@@ -66,7 +66,7 @@ class LiveVariables:
 
 
 class _PackVariables:
-    """The live variables of one version of a pack; its code runs when they are first needed."""
+    """The live variables of one version of a pack; its code runs on first use."""
 
     def __init__(self, pack: Pack, services: Callable[[Pack], ToolServices]) -> None:
         self.version: tuple[Path, str] = (pack.folder, pack.fingerprint)
@@ -78,7 +78,7 @@ class _PackVariables:
         self._loading = anyio.Lock()
 
     async def __call__(self, caller: Caller, names: Collection[str]) -> Mapping[str, str]:
-        """What the pack says now; nothing if its code cannot be used, which is logged once."""
+        """Return the current values; none if the code cannot be used, which is logged once."""
         del names  # one call tells all that it knows
         function = await self._loaded()
         if function is None:
@@ -98,7 +98,7 @@ class _PackVariables:
         return {str(name): str(value) for name, value in mapping.items() if value is not None}
 
     def forget(self) -> None:
-        """Unload its modules."""
+        """Unload the modules."""
         self._modules.forget()
 
     async def _loaded(self) -> Callable[..., Any] | None:

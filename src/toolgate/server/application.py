@@ -65,9 +65,9 @@ class HttpApplication:
 
         Args:
             app: The opened gateway.
-            host: Address that is listened on, for the check of `Host`.
-            key: Presented by relays of the same user; empty: nobody can be one.
-            others: The other workers on the same port, whose metrics are shown too.
+            host: Address the gateway listens on, to check `Host` against.
+            key: Key that relays of the same user present; empty: there can be no relays.
+            others: The other workers on the same port, whose metrics are included.
         """
         settings = app.settings.serve
         self._app = app
@@ -116,13 +116,13 @@ class HttpApplication:
         )
 
     def use_local_key(self, key: str) -> None:
-        """Recognise relays and commands of the same user by this key."""
+        """Recognize relays and commands of the same user by this key."""
         self._local_key.replace(key)
         self._admission.local_key = key
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
-        """Run what serves requests; needed around any of them."""
+        """Run the background tasks of the gateway; required while requests are served."""
         telemetry = record_telemetry(self._app, requests=self._requests)
         monitor = self._app.loop_monitor.watching(lambda: len(self._requests) > 0)
         async with telemetry as self._metrics, anyio.create_task_group() as tasks:
@@ -143,32 +143,32 @@ class HttpApplication:
                     await self._catalog_search.aclose()
 
     def is_trusted_proxy(self, address: str) -> bool:
-        """Whether an address is a reverse proxy of the settings, which many clients share."""
+        """Whether an address is a configured reverse proxy, which many clients share."""
         return self._forwarded.is_trusted(address)
 
     async def notify_loaded(self, listener: Callable[[], None]) -> None:
-        """Call a listener once nothing is left to import."""
+        """Call a listener once all imports are done."""
         await self._sdk.notify_loaded(listener)
 
     async def drain(self, within_s: float) -> bool:
-        """Take no new calls and wait for those that run; False when some were still running."""
+        """Refuse new calls and wait for running ones; False if some are still running."""
         self._requests.begin_draining()
         self._sdk.end_streams()
         self._console.end_streams()
         return await self._requests.wait_until_idle(within_s)
 
     async def wait_until_idle(self) -> None:
-        """Wait until no request is being answered, however long that takes."""
+        """Wait until no request is running, however long that takes."""
         await self._requests.wait_until_idle(math.inf)
 
     def end(self) -> None:
-        """Cancel what still runs, with an answer that says so, and end all sessions."""
+        """Cancel running requests, with a response that says so, and end all sessions."""
         self._memory.cancel()
         self._sdk.stop()
         self._requests.cancel_all()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI)."""
+        """Handle one request (ASGI)."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
@@ -196,7 +196,7 @@ class HttpApplication:
         elif path == "/readyz":
             await self._answer_readiness(send)
         elif path.startswith(METADATA_PATH) and (metadata := self._mcp.metadata(scope)):
-            # The answer repeats the host; a page that rebound its name must not choose it.
+            # The response repeats the host, which a page using DNS rebinding must not choose.
             refusal = self._host_check.check(scope)
             if refusal is None:
                 await send_json(send, 200, metadata)
@@ -233,7 +233,7 @@ class HttpApplication:
     async def _refuse(
         self, scope: Scope, receive: Receive, send: Send, error: CredentialError
     ) -> None:
-        """Answer another user of this machine in the form of what was asked for."""
+        """Refuse another user of this machine, in the format of the requested endpoint."""
         send = discard_body(send, scope, receive)
         if path_project(scope["path"]) is not None:
             await self._mcp.refuse(scope, send, error)
@@ -243,7 +243,7 @@ class HttpApplication:
             await send_error(send, 401, error.code, error.failed, hint=error.hint)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
-        """Run under any ASGI server."""
+        """Handle ASGI lifespan events, so that any ASGI server can run the gateway."""
         await receive()
         async with self.running():
             await send({"type": "lifespan.startup.complete"})

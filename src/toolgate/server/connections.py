@@ -1,7 +1,7 @@
-"""Accepts connections and keeps them within limits: how many, from where, and how long they idle.
+"""Accepts connections within limits: how many in total and per client, and how long they may idle.
 
-Clients that connect and never finish a request would otherwise hold every descriptor of the
-process without any login.
+Otherwise clients that connect and never finish a request could use up all descriptors of the
+process without logging in.
 """
 
 import asyncio
@@ -40,37 +40,37 @@ HEAD_TIMEOUT_S = 10.0
 """Seconds that a client has for the head of a request, and for a TLS handshake; chosen."""
 
 MIN_BODY_BYTES_PER_S = 1024
-"""Rate below which a body, or an answer that is not read, is given up, measured over
-`BODY_WINDOW_S`; slower than any network over which people work. Chosen."""
+"""Lowest rate of a body, and of a client reading a response, measured over `BODY_WINDOW_S`;
+slower than any network over which people work. Chosen."""
 
 BODY_WINDOW_S = 10.0
-"""Seconds over which the rate of a body or an answer is measured; chosen."""
+"""Seconds over which the rate of a body or a response is measured; chosen."""
 
 _SWEEP_S = 1.0
-"""Seconds between two looks at slow connections; chosen: limits are of whole seconds."""
-# Connections above the limit that are answered: health checks, and 503 for all else. Chosen.
+"""Seconds between checks for slow connections; chosen: limits are whole seconds."""
+# Connections above the limit: health checks are served, all else gets status 503. Chosen.
 _RESERVED = 16
-# Pauses in accepting while the process has no descriptors: until one that was just closed is free,
-# and while none can be closed. Chosen: a hundred clients a second still get their turn.
+# Seconds without accepting while the process has no free descriptors: after one was closed, and
+# when none can be closed. Chosen: a hundred clients a second still get their turn.
 _CLOSE_PAUSE_S = 0.01
 _ACCEPT_PAUSE_S = 0.25
-"""Seconds without accepting while descriptors are short; chosen: not felt by people."""
+"""Seconds without accepting when no descriptor can be freed; chosen: people do not notice."""
 # Seconds between two log lines about refused connections. Chosen.
 _LOG_INTERVAL_S = 60.0
-# Connections accepted before others get a turn of the event loop. Chosen.
+# Connections accepted before other tasks get a turn of the event loop. Chosen.
 _ACCEPTED_AT_ONCE = 32
 _HEALTH_PATHS = ("/healthz", "/readyz")
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class ClientConnection(Protocol):
-    """What the limits need of a connection."""
+    """What the limits need to know of a connection."""
 
     @property
     def waits_since(self) -> float | None:
-        """Monotonic time since when the client has a request to finish or an answer to read.
+        """Monotonic time since when the gateway waits for the client to send or to read.
 
-        None while it waits for an answer.
+        None while the client waits for a response.
         """
         ...
 
@@ -83,28 +83,28 @@ class ClientConnection(Protocol):
         ...
 
     def close_after_answer(self) -> None:
-        """Close the connection after the answer that its client waits for."""
+        """Close the connection after the response that its client waits for."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """How many connections there may be."""
+    """Limits on the number of connections."""
 
     total: int
-    """Of all clients together."""
+    """Connections of all clients together."""
 
     per_address: int
-    """Of one IPv4 address or IPv6 network (/64)."""
+    """Connections of one IPv4 address or IPv6 network (/64)."""
 
     is_exempt: Callable[[str], bool] = lambda _: False
-    """Whether an address has no limit of its own, as a reverse proxy."""
+    """Whether an address is exempt from `per_address`, such as a reverse proxy."""
 
 
 def connection_limits(
     total: int, per_address: int, *, is_exempt: Callable[[str], bool]
 ) -> ConnectionLimits:
-    """Limits from the settings, and from what the process may open.
+    """Return the limits from the settings and from the descriptors the process may open.
 
     A quarter of the descriptors stays free for servers, store and files.
     """
@@ -127,19 +127,19 @@ class ClientConnections:
         self._refused: Counter[str] = Counter()
         self._logged_at = -_LOG_INTERVAL_S
         self.is_retiring = False
-        """Whether each connection closes after its next answer."""
+        """Whether each connection closes after its next response."""
 
     def __len__(self) -> int:
         return len(self._connections)
 
     def add(self, connection: ClientConnection, address: str) -> None:
-        """Count a connection."""
+        """Register a connection."""
         network = client_network(address)
         self._connections[connection] = network
         self._counts[network] += 1
 
     def remove(self, connection: ClientConnection) -> None:
-        """Forget a connection that is closed."""
+        """Unregister a closed connection."""
         network = self._connections.pop(connection, None)
         if network is not None:
             self._counts[network] -= 1
@@ -147,10 +147,10 @@ class ClientConnections:
                 del self._counts[network]
 
     def admit(self, address: str) -> bool:
-        """Whether a new connection may be opened.
+        """Whether a new connection is accepted.
 
-        At a limit, the connection that has waited longest for its client makes room: those of the
-        same address at its own limit, any at that of all.
+        At a limit, the connection that has waited longest for its client is closed: one of the
+        same address at the limit per address, any at the total limit.
         """
         network = client_network(address)
         if self._is_over(network, address, further=1):
@@ -164,22 +164,22 @@ class ClientConnections:
         return True
 
     def is_above_limit(self, address: str) -> bool:
-        """Whether a connection that was just opened is answered only if it checks health."""
+        """Whether a new connection is over a limit, so that it may only check health."""
         return len(self) > self.limits.total or self._is_over(client_network(address), address)
 
     def note_exhaustion(self, error: OSError) -> bool:
-        """The system gave no descriptor for a connection: close one that waits, if there is one."""
+        """Close a waiting connection, if any, because the process has no free descriptors."""
         self._refuse(error.strerror or str(error), "")
         return self._make_room()
 
     def retire(self) -> None:
-        """Close each connection after its next answer."""
+        """Close each connection after its next response."""
         self.is_retiring = True
         for connection in list(self._connections):
             connection.close_after_answer()
 
     def has_waiting(self) -> bool:
-        """Whether a client may still send a request over a connection that is open."""
+        """Whether a client may still send a request over an open connection."""
         return any(connection.waits_since is not None for connection in self._connections)
 
     def time_out_slow(self) -> None:
@@ -189,7 +189,7 @@ class ClientConnections:
             connection.time_out(now)
 
     def _is_over(self, network: str, address: str, *, further: int = 0) -> bool:
-        """Whether a client has more connections than it may, with some more of them."""
+        """Whether a client with `further` more connections exceeds its limit."""
         count = self._counts[network] + further
         return count > self.limits.per_address and not self.limits.is_exempt(address)
 
@@ -207,7 +207,7 @@ class ClientConnections:
         return True
 
     def _refuse(self, reason: str, address: str) -> bool:
-        """Log refusals, at most once a minute however many there are; False."""
+        """Return False; log refusals, at most once a minute however many there are."""
         self._refused[reason] += 1
         if monotonic() >= self._logged_at + _LOG_INTERVAL_S:
             self._logged_at = monotonic()
@@ -222,7 +222,7 @@ class ClientConnections:
 class Acceptor:
     """Accepts the connections of a listening socket.
 
-    In place of asyncio's own server, which logs a traceback for each waiting connection whenever
+    Replaces asyncio's own server, which logs a traceback for each waiting connection whenever
     the process has no descriptor left: thousands a second.
     """
 
@@ -244,8 +244,8 @@ class Acceptor:
         accepted = 0
         while True:
             try:
-                # Accepted at once and not by a task that waits: a client that was accepted in the
-                # moment of a cancellation would be lost.
+                # Accepted directly, without an awaiting task: a client accepted at the moment of a
+                # cancellation would be lost.
                 client, address = listener.accept()
                 client.setblocking(False)
             except BlockingIOError:
@@ -271,7 +271,7 @@ class Acceptor:
                 await anyio.lowlevel.checkpoint()
 
     async def close_slow_connections(self) -> None:
-        """Close connections whose clients are too slow, until cancelled."""
+        """Close connections of slow clients until cancelled."""
         while True:
             await anyio.sleep(_SWEEP_S)
             self._connections.time_out_slow()
@@ -283,7 +283,7 @@ class Acceptor:
             further = {"ssl": self._tls, "ssl_handshake_timeout": HEAD_TIMEOUT_S}
 
         def protocol() -> asyncio.Protocol:
-            # Counted by the protocol from here on, unless there is a handshake first.
+            # From here on the protocol registers the connection, unless there is a handshake first.
             if self._tls is None:
                 self._connections.remove(opening)
             return self._make_protocol()
@@ -298,26 +298,26 @@ class Acceptor:
 
 
 class _OpeningConnection:
-    """A connection that was accepted and may still be in its TLS handshake."""
+    """An accepted connection that may still be in its TLS handshake."""
 
     def __init__(self, client: socket.socket) -> None:
         self._client = client
         self.waits_since: float | None = monotonic()
 
     def time_out(self, now: float) -> None:
-        """Leave it to the limit that the handshake has."""
+        """Do nothing: the handshake has its own timeout."""
 
     def abort(self) -> None:
-        """Shut the socket down, which ends the handshake."""
+        """Shut the socket down, which aborts the handshake."""
         with suppress(OSError):
             self._client.shutdown(socket.SHUT_RDWR)
 
     def close_after_answer(self) -> None:
-        """Leave it to the protocol that takes over."""
+        """Do nothing: the protocol that takes over does this."""
 
 
 def only_health_checks(app: Any) -> Any:
-    """An ASGI application that answers only health checks, and 503 to everything else."""
+    """Return an ASGI application that serves only health checks, and 503 otherwise."""
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         if scope["path"].rstrip("/").endswith(_HEALTH_PATHS):

@@ -1,7 +1,7 @@
-"""Serving over HTTP: the socket, uvicorn, signals and shutdown.
+"""Serving over HTTP: socket, uvicorn, signals and shutdown.
 
-The socket listens before the SDK is imported: the fast path answers modern clients meanwhile,
-others wait for the fraction of a second that the import takes.
+The socket listens before the SDK is imported: the fast path already serves modern clients,
+others wait the fraction of a second that the import takes.
 """
 
 import asyncio
@@ -33,36 +33,37 @@ __all__ = ["HttpApplication", "Worker", "build_app", "serve"]
 log = logging.getLogger(__name__)
 
 CLOSE_S = 2.0
-"""Seconds that responses get to be written once all calls are over; chosen."""
+"""Seconds to write the remaining responses once all calls are done; chosen."""
 
 _POLL_S = 0.05
-"""Seconds between two looks at the connections of a gateway that retires (chosen)."""
+"""Seconds between checks of the connections while a gateway retires (chosen)."""
 
 
 class Worker(OtherWorkers, Protocol):
-    """This process, where it is one of several gateways on a port of one machine."""
+    """This process as one of several gateways on a port of one machine."""
 
     @property
     def listener(self) -> socket.socket:
-        """Socket on the port of all workers."""
+        """Socket on the port that all workers share."""
         ...
 
     @property
     def retirement(self) -> anyio.Event:
-        """Set when another process takes the place of this one, on the same socket."""
+        """Event that is set when another process replaces this one on the same socket."""
         ...
 
 
 def build_app(
     app: App, *, host: str | None = None, key: str = "", others: OtherWorkers | None = None
 ) -> HttpApplication:
-    """The ASGI application over an opened gateway.
+    """Return the ASGI application for an opened gateway.
 
     Args:
         app: The opened gateway.
-        host: Address that is listened on, for the check of `Host`; by default that of the settings.
-        key: Shown by relays of the same user; empty: nobody can be one.
-        others: The other workers on the same port, whose metrics are shown too.
+        host: Address the gateway listens on, to check `Host` against; by default that of the
+            settings.
+        key: Key that relays of the same user present; empty: there can be no relays.
+        others: The other workers on the same port, whose metrics are included.
     """
     return HttpApplication(app, host=host or app.settings.serve.host, key=key, others=others)
 
@@ -77,22 +78,22 @@ async def serve(
     on_reload: Callable[[], Awaitable[None]] | None = None,
     worker: Worker | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT; running calls get `serve.drain_s` then.
+    """Serve until SIGTERM or SIGINT, after which running calls get `serve.drain_s`.
 
-    A second signal ends at once.
+    A second signal ends the process at once.
 
     Args:
         app: The opened gateway.
         host: Address to listen on; by default that of the settings.
         port: Port to listen on, 0 for a free one; by default that of the settings.
         on_ready: Called with the address, such as `http://127.0.0.1:7420`, once clients can
-            connect; gives the key that relays of the same user show, if there is one.
-        on_loaded: Called once nothing is left to import and clients of both eras are answered.
+            connect; returns the key that relays of the same user present, if there is one.
+        on_loaded: Called once all imports are done and clients of both eras are served.
         on_reload: Awaited at SIGHUP.
-        worker: What this process is among several on the port; None: it is alone.
+        worker: This process as one of several on the port; None: it is the only one.
 
     Raises:
-        PortTakenError: Another program listens there.
+        PortTakenError: Another program listens on the port.
     """
     settings = app.settings.serve
     host, port = host or settings.host, settings.port if port is None else port
@@ -138,7 +139,7 @@ async def serve(
         try:
             await server.main_loop()
         finally:
-            # Also when cancelled: nobody may be left connected to a gateway that is gone.
+            # Also when cancelled: no client may stay connected to a gateway that has ended.
             application.end()
             with anyio.CancelScope(shield=True):
                 await server.close(listener)
@@ -146,9 +147,9 @@ async def serve(
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn with its own acceptor and without its handling of signals.
+    """Uvicorn with its own acceptor and without its signal handling.
 
-    `open` comes first, then `accept` next to `main_loop`, then `close`.
+    Call `open` first, then run `accept` in parallel with `main_loop`, then `close`.
     """
 
     def __init__(self, config: uvicorn.Config, connections: ClientConnections) -> None:
@@ -181,9 +182,9 @@ class _Server(uvicorn.Server):
             self._has_stopped_accepting.set()
 
     async def finish_connections(self) -> None:
-        """Accept no more, and wait until clients have an answer to all that they send meanwhile.
+        """Stop accepting, and wait until the remaining connections are served and closed.
 
-        Each connection closes after its next answer, or once its client has been idle for the
+        Each connection closes after its next response, or once its client has been idle for the
         usual time.
         """
         self._accepting.cancel()
@@ -195,7 +196,7 @@ class _Server(uvicorn.Server):
             await anyio.sleep(_POLL_S)
 
     async def close(self, listener: socket.socket) -> None:
-        """Accept no more, and end all connections."""
+        """Stop accepting, and close all connections."""
         self._accepting.cancel()
         await self._has_stopped_accepting.wait()
         await self.shutdown([listener])
@@ -219,7 +220,7 @@ class _SignalHandler:
         self._stop_signals = 0
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Act on signals until cancelled."""
+        """Handle signals until cancelled."""
         signals_handled = [signal.SIGTERM, signal.SIGINT]
         if sys.platform != "win32":
             signals_handled.append(signal.SIGHUP)
@@ -240,9 +241,9 @@ class _SignalHandler:
                         self._server.should_exit = True
 
     async def retire(self, begin: anyio.Event) -> None:
-        """Leave new connections to another process from then on, and stop without losing a call.
+        """Leave new connections to another process once `begin` is set, and stop gracefully.
 
-        Calls run to their end, however long that takes.
+        Running calls finish, however long that takes.
         """
         await begin.wait()
         await self._server.finish_connections()
@@ -268,10 +269,10 @@ class _SignalHandler:
 
 
 def check_certificate(tls: TlsSettings) -> None:
-    """Try the certificate before anything listens.
+    """Check the certificate before the gateway listens.
 
     Raises:
-        SettingError: It cannot be used.
+        SettingError: The certificate cannot be used.
     """
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.cert, tls.key or None)

@@ -9,23 +9,24 @@ from toolgate.errors import PortTakenError
 __all__ = ["bind", "listen"]
 
 _BACKLOG = 2048
-"""Connections that the system accepts before the process does; uvicorn's default."""
+"""Connections that the operating system queues before the process accepts them; uvicorn's
+default."""
 
 
 def bind(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
-    """A socket with this address, which does not listen yet.
+    """Return a socket bound to this address, which does not listen yet.
 
     Args:
         host: Address of this machine.
         port: Port, 0 for a free one.
-        is_shared: Several processes of this user listen on the port, and the system spreads new
-            connections over them (`SO_REUSEPORT`, Linux).
+        is_shared: Whether several processes of this user listen on the port, and the system
+            distributes new connections among them (`SO_REUSEPORT`, Linux).
 
     Raises:
         PortTakenError: Another program has the port, or this user may not use it.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With its protocol named, or asyncio does not switch Nagle's delay off for what it accepts.
+    # asyncio disables Nagle's algorithm on accepted sockets only if the protocol is set.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         if sys.platform != "win32":
@@ -41,10 +42,10 @@ def bind(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
 
 
 def listen(listener: socket.socket) -> None:
-    """Let clients connect from now on.
+    """Start to listen.
 
     Raises:
-        PortTakenError: Another program has begun to listen there.
+        PortTakenError: Another program has started to listen there.
     """
     host, port = listener.getsockname()[:2]
     try:

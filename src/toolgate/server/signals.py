@@ -11,7 +11,7 @@ __all__ = ["received"]
 
 @contextlib.contextmanager
 def received(*numbers: signal.Signals) -> Generator[asyncio.Queue[int]]:
-    """Signals as they come, instead of what they did before; none outside the main thread."""
+    """Yield a queue of received signals, which replaces their handlers (main thread only)."""
     queue: asyncio.Queue[int] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     before: dict[signal.Signals, Any] = {}

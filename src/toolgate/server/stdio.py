@@ -1,6 +1,6 @@
-"""The stdio entry point: runs a gateway of its own, or relays to a running one.
+"""The stdio entry point: runs its own gateway, or relays to a running one.
 
-Importing this imports neither the SDK nor an HTTP client: each way loads what it needs.
+Importing this module imports neither the SDK nor an HTTP client: each mode loads what it needs.
 """
 
 import signal
@@ -22,9 +22,9 @@ __all__ = ["attach_stdio", "serve_stdio"]
 
 
 async def serve_stdio(app: "App") -> None:
-    """Serve the client on standard input until it closes it, or a signal ends the process.
+    """Serve the client on standard input until it closes it or a signal ends the process.
 
-    Nothing but messages is written to standard output, whatever this process or its children print.
+    Only messages are written to standard output, whatever this process or its children print.
     """
     settings = app.settings.serve
     lines: Any = await anyio.to_thread.run_sync(import_module, "toolgate.server.mcp.stdio_session")
@@ -50,14 +50,15 @@ async def attach_stdio(
 ) -> None:
     """Relay between standard input and a running gateway until the client closes its side.
 
-    Both eras, notifications and questions to the client pass. When the gateway goes away, requests
-    are answered with an error, and the next one finds the gateway that runs at the address then.
+    Relays both eras, notifications and requests to the client. If the gateway goes away,
+    requests fail with an error, and the next one connects to the gateway that then runs at the
+    address.
 
     Args:
         url: Address of the gateway, such as `http://127.0.0.1:7420`.
-        key: Key of its run file.
+        key: Key in the gateway's run file.
         settings: Limits for messages.
-        folder: Where the client works; the gateway may run somewhere else.
+        folder: Working directory of the client; that of the gateway may differ.
     """
     limits = settings or ServeSettings()
     relay: Any = await anyio.to_thread.run_sync(import_module, "toolgate.server.mcp.relay")

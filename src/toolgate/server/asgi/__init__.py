@@ -1,1 +1,1 @@
-"""HTTP pieces that all endpoints share: authentication, host check, parsing."""
+"""HTTP code that all endpoints share: authentication, host check, parsing."""

@@ -1,4 +1,4 @@
-"""The gate before REST, chat and search: host check, refusal while draining, request count."""
+"""The checks before REST, chat and search: host check, refusal while draining, request count."""
 
 from toolgate.server.asgi.errors import send_error
 from toolgate.server.asgi.host_check import HostCheck
@@ -9,7 +9,7 @@ __all__ = ["ApiGate"]
 
 
 class ApiGate:
-    """Lets a request through to an API, or answers why not."""
+    """Passes a request on to an API, or refuses it."""
 
     def __init__(self, app: App, host_check: HostCheck, requests: RunningRequests) -> None:
         self._app = app
@@ -17,7 +17,7 @@ class ApiGate:
         self._requests = requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI)."""
+        """Handle one request (ASGI)."""
         refusal = self._host_check.check(scope)
         if refusal is not None:
             await send_error(send, refusal.status, "forbidden", refusal.message)
@@ -32,6 +32,6 @@ class ApiGate:
 
 
 def _address(scope: Scope) -> str:
-    """Whose request it is, before it is known who calls."""
+    """Return the client address, which stands for the caller before authentication."""
     client = scope.get("client")
     return str(client[0]) if client else ""

@@ -1,4 +1,4 @@
-"""Authenticates a request, and answers those without valid credentials."""
+"""Authenticates requests, and builds responses to those without valid credentials."""
 
 import re
 from contextvars import ContextVar
@@ -27,24 +27,25 @@ __all__ = [
 ]
 
 IS_RELAYED: ContextVar[bool] = ContextVar("relayed", default=False)
-"""Whether it came through a `toolgate stdio` of the same user, which mirrors no parameter."""
+"""Whether the request came through a `toolgate stdio` of the same user, which mirrors no
+parameters in headers."""
 
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
-"""Who sent the request that is being answered, once that is known."""
+"""The caller of the current request; None before authentication."""
 
 ANONYMOUS = Identity(caller_id="", kind="nobody", projects=())
-"""Somebody who has shown nothing yet: opens a session or sends a notice, and does nothing else."""
+"""A client without credentials so far: may open a session or send a notification, nothing else."""
 
 METADATA_PATH = "/.well-known/oauth-protected-resource"
-"""Where clients read how to log in (RFC 9728)."""
+"""Path of the metadata that tells clients how to log in (RFC 9728)."""
 
 _PROJECT_PATH = "/mcp/p/"
-# First segments of paths, as the audit and people call what is behind them.
+# Names of entry points in the audit log, by the first segment of the path.
 _ENTRY_POINTS = {"mcp": "mcp", "api": "rest", "v1": "openai", "metrics": "metrics"}
 
 
 def path_project(path: str) -> str | None:
-    """The project that a path to `/mcp` names; empty: none; None: it is no such path."""
+    """Return the project named in a path of `/mcp`; empty: none; None: another path."""
     if path == "/mcp":
         return ""
     if path.startswith(_PROJECT_PATH) and "/" not in (name := path.removeprefix(_PROJECT_PATH)):
@@ -55,13 +56,14 @@ def path_project(path: str) -> str | None:
 def presented_credentials(
     scope: Scope, meta: Json, *, client: str = "", is_relay: bool = False
 ) -> PresentedCredentials:
-    """What a request over HTTP says about who sends it.
+    """Return the credentials and client details in an HTTP request.
 
     Args:
         scope: The request (ASGI).
         meta: `_meta` of its parameters.
-        client: The client program as it says itself.
-        is_relay: Whether it is a `toolgate stdio`, whose Authorization shows that it may relay.
+        client: The client program's name for itself.
+        is_relay: Whether the client is a `toolgate stdio`, whose Authorization header proves
+            that it may relay.
     """
     peer = scope.get("client")
     headers = {
@@ -93,7 +95,7 @@ def _entry_point(path: str, client: str, *, is_relay: bool) -> str:
 
 
 def refusal_status(error: AccessError) -> int:
-    """The HTTP status for who may not come in."""
+    """Return the HTTP status for a refused caller."""
     if isinstance(error, CredentialError):
         return 429 if error.wait_s else 401
     return 403 if isinstance(error, ForbiddenError) else 429
@@ -102,7 +104,7 @@ def refusal_status(error: AccessError) -> int:
 def challenge_headers(
     error: AccessError, scope: Scope, resource: str
 ) -> tuple[tuple[bytes, bytes], ...]:
-    """Headers by which a client learns how to get in (RFC 6750, RFC 9728)."""
+    """Return headers that tell a client how to authenticate (RFC 6750, RFC 9728)."""
     if isinstance(error, CredentialError) and error.wait_s:
         return ((b"retry-after", str(max(1, round(error.wait_s))).encode()),)
     parts = ['Bearer realm="toolgate"']
@@ -117,14 +119,14 @@ def challenge_headers(
 
 
 def metadata_path(scope: Scope, resource: str) -> str:
-    """Address of the metadata of what a request asked for."""
+    """Return the address of the metadata for the requested resource."""
     base = _address(scope, resource)
     path: str = scope["path"]
     return f"{base}{METADATA_PATH}{path if path_project(path) is not None else '/mcp'}"
 
 
 def resource_metadata(scope: Scope, resource: str, issuers: tuple[str, ...]) -> Json | None:
-    """The metadata document (RFC 9728); None: there is no such resource."""
+    """Return the metadata document (RFC 9728); None if the resource does not exist."""
     path = (
         scope["path"].removeprefix(METADATA_PATH).removeprefix(scope.get("root_path", "")) or "/mcp"
     )
@@ -141,21 +143,21 @@ def resource_metadata(scope: Scope, resource: str, issuers: tuple[str, ...]) -> 
 
 
 def public_address(settings: Settings, address: str) -> str:
-    """Where browsers find the gateway, without a slash at its end."""
+    """Return the base URL of the gateway for browsers, without a trailing slash."""
     if settings.authn.resource:
         return settings.authn.resource.removesuffix("/").removesuffix("/mcp")
-    # Nobody can connect to the address that stands for all of them.
+    # Clients cannot connect to a wildcard address.
     here = address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
     return f"{here}{settings.serve.root_path}"
 
 
 def refusal_data(error: AccessError) -> Json:
-    """What a JSON-RPC error about it carries."""
+    """Return the `data` of a JSON-RPC error for a refused caller."""
     return {"code": error.code, "retryable": error.retryable, "requestId": REQUEST_ID.get()}
 
 
 def _address(scope: Scope, resource: str) -> str:
-    """Scheme, host and path prefix of the gateway as the client knows it."""
+    """Return the scheme, host and path prefix of the gateway as the client sees them."""
     if resource:
         return resource.removesuffix("/").removesuffix("/mcp")
     host = header(scope, b"host") or "localhost"

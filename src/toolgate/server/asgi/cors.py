@@ -18,7 +18,7 @@ class Cors:
         self._host_check = host_check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI)."""
+        """Handle one request (ASGI)."""
         origin = scope[HEADERS].get(b"origin")
         if origin is not None and self._host_check.may_read(origin):
             if scope["method"] == "OPTIONS":
@@ -29,7 +29,7 @@ class Cors:
 
 
 def _readable_by(send: Send, origin: bytes) -> Send:
-    """A `send` whose responses the browser shows to a page of this origin."""
+    """Return a `send` whose responses the browser lets a page of this origin read."""
     for name, value in (
         (b"access-control-allow-origin", origin),
         (b"access-control-expose-headers", b"Mcp-Session-Id, X-Request-Id"),

@@ -48,13 +48,13 @@ _STATUS: Mapping[str, int] = {
     "upstream": 502,
     "store": 503,
 }
-"""HTTP status by `ToolgateError.code`, of the error itself or of the nearest ancestor."""
+"""HTTP status by `ToolgateError.code`, of the error's class or its nearest base class."""
 
 
 async def send_failure(
     error: Exception, app: App, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Answer a request of `/api/v1` that failed."""
+    """Respond to a request of `/api/v1` that failed."""
     match error:
         case DisconnectedError():
             return
@@ -119,7 +119,7 @@ async def send_error(
     rpc: Json | None = None,
     approval: Json | None = None,
 ) -> None:
-    """Answer with an error; the member `error` has everything that programs need."""
+    """Respond with an error; the member `error` has everything that programs need."""
     error: Json = {
         "code": code,
         "message": message,

@@ -1,4 +1,4 @@
-"""Headers of a reverse proxy: client address, scheme and host of a request."""
+"""Reverse proxy headers: client address, scheme and host of a request."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -11,9 +11,9 @@ __all__ = ["ForwardedHeaders"]
 
 
 class ForwardedHeaders:
-    """Reads `X-Forwarded-*` of proxies that are trusted, and takes away the path of the gateway.
+    """Applies `X-Forwarded-*` headers of trusted proxies, and strips the gateway's path.
 
-    Of anybody else these headers are only text.
+    From any other client these headers are ignored.
     """
 
     def __init__(self, trusted: Sequence[str], root_path: str) -> None:
@@ -22,11 +22,11 @@ class ForwardedHeaders:
 
     @property
     def is_configured(self) -> bool:
-        """Whether any proxy stands before the gateway."""
+        """Whether a proxy is in front of the gateway."""
         return bool(self._trusted or self._root_path)
 
     def apply(self, scope: Scope) -> Scope:
-        """The request as the client sent it."""
+        """Return the request as the client sent it."""
         seen = {**scope, **self._forwarded(scope)}
         if self._root_path:
             seen["root_path"] = self._root_path
@@ -51,14 +51,14 @@ class ForwardedHeaders:
         return changes
 
     def _client(self, text: str) -> str:
-        """The last address that is none of our proxies: all before it anybody can have written."""
+        """Return the last address not of a trusted proxy; earlier ones can be forged."""
         for part in reversed([item.strip() for item in text.split(",")]):
             if not part or not self.is_trusted(part):
                 return part if parse_address(part) is not None else ""
         return ""
 
     def is_trusted(self, text: str) -> bool:
-        """Whether an address is that of a trusted proxy."""
+        """Whether an address belongs to a trusted proxy."""
         address = parse_address(text)
         return address is not None and any(address in network for network in self._trusted)
 

@@ -1,8 +1,8 @@
-"""Checks of the headers `Host` and `Origin`, before anything else reads a request.
+"""Checks the headers `Host` and `Origin` before anything else reads a request.
 
-Against DNS rebinding a request must name the gateway by an address that no foreign page can have;
-against forged requests a page of another origin is refused, and a body must say that it is JSON,
-which a browser does not send across origins without asking first.
+Against DNS rebinding, a request must name the gateway by an address that no foreign page can
+have. Against forged requests, a page of another origin is refused, and a body must be declared
+as JSON, which browsers send across origins only after a preflight request.
 """
 
 import ipaddress
@@ -16,12 +16,12 @@ __all__ = ["HostCheck", "HostRefusal"]
 
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _MAX_REMEMBERED = 1024
-"""Pairs of `Host` and `Origin` whose decision is remembered; chosen."""
+"""Pairs of `Host` and `Origin` whose decision is cached; chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostRefusal:
-    """Why a request is not served."""
+    """The reason for refusing a request."""
 
     status: int
     """HTTP status."""
@@ -31,7 +31,7 @@ class HostRefusal:
 
 
 class HostCheck:
-    """Decides by the headers alone; the same values are decided once."""
+    """Decides by the headers alone, and caches decisions."""
 
     def __init__(self, *, host: str, hosts: Sequence[str], origins: Sequence[str]) -> None:
         self._local = _is_loopback(host)
@@ -40,8 +40,8 @@ class HostCheck:
         self._decided: dict[tuple[bytes | None, bytes | None], HostRefusal | None] = {}
 
     def check(self, scope: Scope) -> HostRefusal | None:
-        """None when the request may come in."""
-        # RFC 9112 section 3.2: a proxy may have looked at another one than is looked at here.
+        """Return why a request is refused; None if it is allowed."""
+        # RFC 9112 section 3.2: a proxy may have checked another of the Host headers.
         if sum(name == b"host" for name, _ in scope["headers"]) > 1:
             return HostRefusal(status=400, message="The request has more than one Host header.")
         headers: dict[bytes, bytes] = scope[HEADERS]
@@ -58,7 +58,8 @@ class HostCheck:
     def may_read(self, origin: bytes) -> bool:
         """Whether the settings allow pages of this origin to read responses.
 
-        Pages of this machine that no setting names may connect, as programs do, but not read.
+        Pages of this machine that are not in the settings may connect, as programs do, but not
+        read.
         """
         return _matches(origin.decode("latin-1").strip().lower(), self._origins)
 
@@ -67,7 +68,7 @@ class HostCheck:
         name = _without_port(host)
         if host and (name in _LOOPBACK_NAMES or _matches(host, self._hosts)):
             return None
-        # A page that rebinds its name cannot send an address as its Host.
+        # A page using DNS rebinding cannot send an address as its Host.
         if not self._local and _is_address(name):
             return None
         return HostRefusal(

@@ -15,11 +15,11 @@ _OPEN_PATHS = frozenset({"/healthz", "/readyz"})
 """Paths that need no credentials."""
 
 _STATIC_FILES = "/console/static/"
-"""Files of the package that pages load, the page of a refusal included."""
+"""Static files of the package, which pages load, including the refusal page."""
 
 
 class LocalKey:
-    """The key by which relays and commands of the same user are recognised."""
+    """The key that identifies relays and commands of the same user."""
 
     def __init__(self, key: str) -> None:
         self._bearer = b""
@@ -27,7 +27,7 @@ class LocalKey:
         self.replace(key)
 
     def replace(self, key: str) -> None:
-        """Use another key; with an empty one no request is recognised."""
+        """Use another key; an empty one matches no request."""
         self._key = key.encode()
         self._bearer = b"Bearer " + self._key
 
@@ -39,7 +39,7 @@ class LocalKey:
         return hmac.compare_digest(authorization, self._bearer)
 
     def is_presented(self, scope: Scope) -> bool:
-        """Whether a request presents the key in either header."""
+        """Whether a request presents the key in one of the two headers."""
         presented = scope[HEADERS].get(b"x-toolgate-key", b"")
         return self.is_relay(scope) or (
             bool(self._key) and hmac.compare_digest(presented, self._key)
@@ -57,10 +57,10 @@ class LocalUsers:
             if settings.allow_other_users is None
             else settings.allow_other_users
         )
-        """Whether nobody is refused."""
+        """Whether all users of this machine are allowed."""
 
     async def refusal(self, scope: Scope) -> CredentialError | None:
-        """Why a request is refused; None when it may come in."""
+        """Return why a request is refused; None if it is allowed."""
         path: str = scope["path"]
         if self.allows_others or path in _OPEN_PATHS or path.startswith(_STATIC_FILES):
             return None

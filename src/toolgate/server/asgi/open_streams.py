@@ -1,4 +1,4 @@
-"""Open event streams end when their caller loses access."""
+"""Ends open event streams when their caller loses access."""
 
 import asyncio
 import contextlib
@@ -14,22 +14,22 @@ from toolgate.types import Caller
 __all__ = ["OpenStreams"]
 
 _CHECK_EVERY_S = 30.0
-"""Seconds between two checks whether callers still have access, for tokens that expire; chosen."""
+"""Seconds between checks whether callers still have access, for tokens that expire; chosen."""
 
 
 class OpenStreams:
-    """Streams by task, checked when access changes and from time to time."""
+    """Open streams by task, checked periodically and when access changes."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._streams: dict[asyncio.Task[Any], tuple[PresentedCredentials, str]] = {}
-        """What each request presented, and the caller that it was."""
+        """Credentials of each request, and the id of its caller."""
         self._revoked = WeakSet[asyncio.Task[Any]]()
         self._next_check: asyncio.Task[None] | asyncio.TimerHandle | None = None
 
     @contextlib.contextmanager
     def watched(self, credentials: PresentedCredentials, caller: Caller) -> Generator[None]:
-        """Cancel the current task when its caller loses access."""
+        """Cancel the current task if its caller loses access."""
         task = asyncio.current_task()
         if caller.identity is ANONYMOUS or not self._admission.required or task is None:
             yield
@@ -44,13 +44,13 @@ class OpenStreams:
             del self._streams[task]
 
     def check_soon(self) -> None:
-        """Check all streams now, and again later as long as there are any."""
+        """Check all streams now, and periodically while there are any."""
         self.stop_checking()
         if self._streams:
             self._next_check = asyncio.ensure_future(self._check())
 
     def stop_checking(self) -> None:
-        """Drop the scheduled check."""
+        """Cancel the scheduled check."""
         if self._next_check is not None:
             self._next_check.cancel()
             self._next_check = None

@@ -15,17 +15,17 @@ import anyio
 __all__ = ["has_other_users", "is_same_user"]
 
 _PEOPLE = range(500 if sys.platform == "darwin" else 1000, 60_000)
-"""Numbers of users that are people, by the customs of the platforms."""
+"""Ids of human users, by the conventions of the platforms."""
 
 _NO_SHELLS = ("nologin", "false", "sync", "halt", "shutdown")
 _TABLES = {4: Path("/proc/net/tcp"), 6: Path("/proc/net/tcp6")}
 
 
 def has_other_users(people: Iterable[tuple[int, str]] | None = None) -> bool:
-    """Whether the machine has more human users than one.
+    """Whether the machine has more than one human user.
 
     Args:
-        people: Number and shell of each user; None: those of this machine.
+        people: Id and shell of each user; None: those of this machine.
     """
     users = _people() if people is None else people
     humans = {
@@ -45,18 +45,18 @@ def _people() -> list[tuple[int, str]]:
 
 
 async def is_same_user(client: tuple[str, int], server: tuple[str, int]) -> bool | None:
-    """Whether a connection on this machine was opened by the user that runs this process, or root.
+    """Whether the user of this process, or root, opened a connection on this machine.
 
-    Asks the kernel for this one connection (some 20 us); where it takes no such question, its table
-    of all connections is read in a thread (some 10 ms with a few thousand connections).
+    Asks the kernel for this one connection (some 20 us). Where it does not support that, its
+    table of all connections is read in a thread (some 10 ms with a few thousand connections).
 
     Args:
-        client: Address and port of who connected.
-        server: Address and port here.
+        client: Address and port of the client.
+        server: Address and port of the gateway.
 
     Returns:
-        None where the system does not tell, and for a connection that its owner has closed: what
-        is left of one has no owner, which the kernel writes as root.
+        None where the system does not say, and for a connection that its owner has closed: what
+        is left of one has no owner, which the kernel reports as root.
     """
     if sys.platform == "win32":
         return None
@@ -70,12 +70,12 @@ async def is_same_user(client: tuple[str, int], server: tuple[str, int]) -> bool
 
 
 def _ask(client: tuple[str, int], server: tuple[str, int]) -> int | None:
-    """The user who holds the client's end, by a question about one socket.
+    """Return the user at the client's end, by a kernel query for one socket.
 
     https://man7.org/linux/man-pages/man7/sock_diag.7.html
 
     Raises:
-        OSError: The system takes no such questions.
+        OSError: The system does not support such queries.
     """
     client_ip, server_ip = ip_address(client[0]), ip_address(server[0])
     ends = _ENDS.pack(client[1], server[1], client_ip.packed, server_ip.packed)
@@ -94,7 +94,7 @@ def _ask(client: tuple[str, int], server: tuple[str, int]) -> int | None:
             return None
         raise OSError(number, os.strerror(number))
     state = reply[17]
-    # A listening socket answers for a port on which nothing is connected: its ends are others.
+    # For a port without this connection, the kernel returns the listening socket, with other ends.
     if state != _ESTABLISHED or reply[20:24] != ends[:4]:
         return None
     return struct.unpack_from("=I", reply, 16 + _UID_AT)[0]
@@ -102,16 +102,16 @@ def _ask(client: tuple[str, int], server: tuple[str, int]) -> int | None:
 
 _NETLINK_SOCK_DIAG, _SOCK_DIAG_BY_FAMILY, _NLM_F_REQUEST = 4, 20, 1
 _ESTABLISHED = 1
-"""TCP_ESTABLISHED of Linux's tcp_states.h."""
+"""TCP_ESTABLISHED in Linux's tcp_states.h."""
 _ENDS = struct.Struct("!HH16s16s")
 _ANY = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
 """Any interface, any cookie."""
 _UID_AT = 4 + 48 + 3 * 4
-"""Where the user stands in `inet_diag_msg`: after state and timers, the socket, and three words."""
+"""Offset of the user id in `inet_diag_msg`: after state and timers, the socket, and three words."""
 
 
 def _look_up(client: tuple[str, int], server: tuple[str, int]) -> int | None:
-    """The same by the table of all connections, for kernels and sandboxes without the question."""
+    """Do the same with the table of connections, for kernels and sandboxes without queries."""
     client_ip, server_ip = ip_address(client[0]), ip_address(server[0])
     row = f"{_as_table(client_ip, client[1])} {_as_table(server_ip, server[1])} {_ESTABLISHED:02X}"
     for line in _TABLES[client_ip.version].read_text(encoding="ascii").splitlines()[1:]:
@@ -122,6 +122,6 @@ def _look_up(client: tuple[str, int], server: tuple[str, int]) -> int | None:
 
 
 def _as_table(address: IPv4Address | IPv6Address, port: int) -> str:
-    """Address and port as the kernel writes them: words of 32 bits in the order of the machine."""
+    """Return address and port as the kernel prints them: 32-bit words in native byte order."""
     words = struct.unpack(f"={len(address.packed) // 4}I", address.packed)
     return "".join(f"{word:08X}" for word in words) + f":{port:04X}"

@@ -23,13 +23,13 @@ __all__ = ["BODY_BYTES", "JSONRPC_ID", "RequestContext", "path_template"]
 log = logging.getLogger(__name__)
 
 JSONRPC_ID = "toolgate.id"
-"""The key of a scope under which the id of a JSON-RPC request is, for errors about it."""
+"""Key of the JSON-RPC request id in a scope, for errors."""
 
 BODY_BYTES = "toolgate.size"
-"""The key of a scope under which the size of a body that was read is."""
+"""Key of the size of the request body in a scope, in bytes."""
 
 _LOGGABLE_ID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
-"""A request id of a client that is used as it is: it can stand in a log; chosen."""
+"""Request ids from clients that are used unchanged, because they are safe in logs; chosen."""
 
 _SHUT_DOWN = (
     "The gateway shut down before the answer came. Whether the request took effect is unknown."
@@ -38,7 +38,7 @@ _FAILED = "Internal error; the log of the gateway says more."
 
 
 class RequestContext:
-    """The outermost handler: no exception leaves it unanswered."""
+    """The outermost handler: responds to every exception."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class RequestContext:
         self._logs_requests = logs_requests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI)."""
+        """Handle one request (ASGI)."""
         headers: dict[bytes, bytes] = scope[HEADERS]
         path = path_template(scope["path"])
         request_id = headers.get(b"x-request-id", b"").decode("latin-1")
@@ -81,7 +81,7 @@ class RequestContext:
             await _send_failure(response, scope, 503, _SHUT_DOWN, "shutting_down")
         except Exception:
             if response.is_complete:
-                # The SDK may find out that a session has ended after it has answered.
+                # The SDK may notice only after its response that a session has ended.
                 log.debug("request failed after its answer", exc_info=True)
                 return
             log.exception("request failed")
@@ -95,7 +95,7 @@ class RequestContext:
 async def _send_failure(
     response: ResponseMonitor, scope: Scope, status: int, message: str, code: str
 ) -> None:
-    """Answer with an error in the form that the client expects, if it still expects one."""
+    """Send an error in the format the client expects, unless the response is complete."""
     if response.is_complete:
         return
     if not response.has_begun and scope["path"].startswith(("/api/v1/", "/catalog/")):
@@ -111,14 +111,14 @@ async def _send_failure(
 
 
 def path_template(path: str) -> str:
-    """A path for metrics and spans: without the names in it."""
+    """Return a path for metrics and spans, without names of objects."""
     if path.startswith("/api/"):
         return "/".join(path.split("/")[:3])
     return f"/{path.removeprefix('/').partition('/')[0]}"[:40]
 
 
 def _log_request(scope: Scope, response: ResponseMonitor, took_s: float) -> None:
-    """Log one line about an answered request, without its content."""
+    """Log one line about a finished request, without its content."""
     caller = CALLER.get()
     log.info(
         "request",

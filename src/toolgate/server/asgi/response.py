@@ -1,4 +1,4 @@
-"""The response to one request: what was sent so far, and the headers that every response has."""
+"""The response to one request: its state, and the headers that every response has."""
 
 from toolgate.server.asgi.parsing.messages import Message, Send
 
@@ -11,7 +11,7 @@ _SECURITY_HEADERS = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cache-control", b"no-store"),
 )
-"""Added to every response that does not set them itself, as console pages do."""
+"""Headers added to every response that does not set them itself, as console pages do."""
 
 
 class ResponseMonitor:
@@ -21,7 +21,7 @@ class ResponseMonitor:
         self._send = send
         self._request_id = request_id
         self.has_begun = False
-        """Whether it is too late for another status."""
+        """Whether the head was sent, so that the status is final."""
         self.status = 0
         """HTTP status; 0 before the response starts."""
         self.is_stream = False
@@ -29,12 +29,12 @@ class ResponseMonitor:
         self.is_within_event = False
         """Whether the last event is incomplete."""
         self.sent_bytes = 0
-        """Size of the body so far."""
+        """Bytes of the body sent so far."""
         self.is_complete = False
         """Whether the whole response was sent."""
 
     async def __call__(self, message: Message) -> None:
-        """Send (ASGI)."""
+        """Send a message (ASGI)."""
         self.has_begun = True
         if message["type"] == "http.response.start":
             self.status = message["status"]
@@ -52,7 +52,7 @@ class ResponseMonitor:
 
 
 async def send_text(send: Send, status: int, text: str) -> None:
-    """Answer a browser or a scraper with plain text."""
+    """Respond to a browser or a scraper with plain text."""
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": text.encode()})
@@ -61,7 +61,7 @@ async def send_text(send: Send, status: int, text: str) -> None:
 async def send_empty(
     send: Send, status: int, headers: tuple[tuple[bytes, bytes], ...] = ()
 ) -> None:
-    """Answer without a body."""
+    """Respond without a body."""
     await send({"type": "http.response.start", "status": status, "headers": list(headers)})
     await send({"type": "http.response.body", "body": b""})
 

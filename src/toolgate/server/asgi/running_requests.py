@@ -1,4 +1,4 @@
-"""Running requests: how many there may be, and how they end when the gateway shuts down."""
+"""Running requests: overload protection, and their end at shutdown."""
 
 import asyncio
 import contextlib
@@ -19,23 +19,23 @@ SHUTTING_DOWN = "The gateway is shutting down and takes no new calls."
 
 
 _NEVER_REFUSED = 32
-"""Requests that may run whatever the delay: with fewer, the delay comes from elsewhere (chosen)."""
+"""Requests that may always run: with fewer, the delay has another cause (chosen)."""
 
 _LONGEST_WAIT_S = 10
-"""The longest time after which a refused client is to try again, in seconds (chosen)."""
+"""Longest wait in seconds that a refused client is told (chosen)."""
 
 
 class RunningRequests:
-    """Counts requests that are being answered; drains and cancels them at shutdown."""
+    """Counts running requests; drains and cancels them at shutdown."""
 
     def __init__(
         self, lag_s: Callable[[], float] = lambda: 0.0, *, max_lag_s: float = math.inf
     ) -> None:
-        """Count from zero.
+        """Start with no requests.
 
         Args:
-            lag_s: Delay of the event loop in seconds.
-            max_lag_s: Delay beyond which the gateway is overloaded.
+            lag_s: Returns the delay of the event loop in seconds.
+            max_lag_s: Delay above which the gateway is overloaded.
         """
         self._lag_s = lag_s
         self._max_lag_s = max_lag_s
@@ -47,17 +47,17 @@ class RunningRequests:
         self.is_draining = False
         """Whether new calls are refused."""
         self.is_ending = False
-        """Whether the requests that still run are being cancelled."""
+        """Whether the remaining requests are being cancelled."""
 
     def __len__(self) -> int:
-        """How many requests are running."""
+        """Return the number of running requests."""
         return len(self._tasks)
 
     def refusal_wait_s(self, caller: str) -> int:
-        """Seconds after which a request that is refused for overload may come again; 0: it may run.
+        """Return the seconds until a request refused for overload may retry; 0: it may run now.
 
-        The gateway is overloaded while the event loop is late. Then a caller with as many running
-        requests as the mean of all callers, or more, has to wait; the others do not.
+        The gateway is overloaded while the event loop is delayed. Then a caller whose number of
+        running requests is at or above the mean of all callers has to wait; the others do not.
         """
         lag_s = self._lag_s()
         if lag_s <= self._max_lag_s or len(self._tasks) < _NEVER_REFUSED:
@@ -85,11 +85,11 @@ class RunningRequests:
                 self._idle.set()
 
     def begin_draining(self) -> None:
-        """Take no new calls from now on."""
+        """Refuse new calls from now on."""
         self.is_draining = True
 
     async def wait_until_idle(self, within_s: float) -> bool:
-        """Wait for running requests; False when some are still running after `within_s`."""
+        """Wait for running requests; False if some are still running after `within_s`."""
         with anyio.move_on_after(within_s):
             while self._tasks:
                 self._idle = anyio.Event()
@@ -97,7 +97,7 @@ class RunningRequests:
         return not self._tasks
 
     def cancel_all(self) -> None:
-        """Cancel what still runs; clients get an error that says so."""
+        """Cancel running requests; clients get an error that says so."""
         self.is_draining = self.is_ending = True
         for task in self._tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""Counts and traces requests, as the settings say."""
+"""Records metrics and traces of requests, as configured."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["record_telemetry"]
 async def record_telemetry(
     app: App, *, requests: RunningRequests | None = None, is_scraped: bool = True
 ) -> AsyncGenerator[Metrics | None]:
-    """Count and trace what happens within; gives the numbers, where there are any.
+    """Record metrics and traces in this context; yields the metrics, None if disabled.
 
     Args:
         app: The gateway.
-        requests: Those that are being answered.
-        is_scraped: Whether somebody can come for the numbers; else they are counted only where
-            they are sent.
+        requests: The running requests.
+        is_scraped: Whether metrics can be scraped; otherwise they are recorded only if they are
+            sent to an endpoint.
     """
     settings = app.settings
     async with AsyncExitStack() as stack:

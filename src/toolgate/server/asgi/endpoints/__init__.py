@@ -1,1 +1,1 @@
-"""ASGI applications that answer the console and the metrics."""
+"""ASGI applications for the console and the metrics."""

@@ -22,7 +22,7 @@ __all__ = ["ConsoleEndpoint"]
 
 
 class ConsoleEndpoint:
-    """Answers `/console` and what is below it."""
+    """Serves `/console` and the paths below it."""
 
     def __init__(self, app: App, host_check: HostCheck, requests: RunningRequests) -> None:
         self._app = app
@@ -31,7 +31,7 @@ class ConsoleEndpoint:
         self._console: Console | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request (ASGI)."""
+        """Handle one request (ASGI)."""
         refusal = self._host_check.check(scope)
         if refusal is not None:
             await send_text(send, refusal.status, refusal.message)
@@ -49,7 +49,7 @@ class ConsoleEndpoint:
     async def refuse(
         self, scope: Scope, receive: Receive, send: Send, error: CredentialError
     ) -> None:
-        """Answer with a page that says why a request is refused."""
+        """Respond with a page that says why a request is refused."""
         console = await self._loaded()
         await console.turn_away(scope, receive, send, error)
 

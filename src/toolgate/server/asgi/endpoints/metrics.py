@@ -25,24 +25,24 @@ __all__ = ["MetricsEndpoint", "OtherWorkers"]
 
 
 class OtherWorkers(Protocol):
-    """The other gateways on the port of this one, which any scrape may reach."""
+    """The other gateways on the same port; a scrape may reach any of them."""
 
     @property
     def number(self) -> int:
-        """Number of this worker, from 1."""
+        """Number of this worker, starting at 1."""
         ...
 
     def offer_metrics(self, give: Callable[[], Awaitable[str]]) -> None:
-        """Let the others ask for the metrics of this one."""
+        """Make the metrics of this worker available to the others."""
         ...
 
     async def metrics(self) -> Mapping[int, str]:
-        """Metrics of the others by their numbers, without those that do not answer in time."""
+        """Return the other workers' metrics by worker number, without those that time out."""
         ...
 
 
 class MetricsEndpoint:
-    """Answers a scrape."""
+    """Responds to scrapes."""
 
     def __init__(self, app: App, host_check: HostCheck, others: OtherWorkers | None = None) -> None:
         self._app = app
@@ -51,13 +51,13 @@ class MetricsEndpoint:
         self._metrics: Metrics | None = None
 
     def use(self, metrics: Metrics | None) -> None:
-        """Show these metrics from now on; None: none are counted."""
+        """Export these metrics from now on; None: no metrics are collected."""
         self._metrics = metrics
         if self._others is not None and metrics is not None:
             self._others.offer_metrics(self._own_text)
 
     async def __call__(self, scope: Scope, send: Send) -> None:
-        """Answer with all metrics; those of several workers have the label `worker`."""
+        """Respond with all metrics; with several workers they have the label `worker`."""
         refusal = self._host_check.check(scope)
         if refusal is not None:
             await send_text(send, refusal.status, refusal.message)

@@ -1,1 +1,1 @@
-"""Reads requests from bytes: HTTP heads and headers, ASGI messages, JSON within limits."""
+"""Parses requests: HTTP heads and headers, ASGI messages, JSON within limits."""

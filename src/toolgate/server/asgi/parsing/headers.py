@@ -1,4 +1,4 @@
-"""Request headers, read once per request and looked up from then on."""
+"""Request headers, parsed once per request."""
 
 from collections.abc import Iterable
 
@@ -7,20 +7,20 @@ from toolgate.server.asgi.parsing.messages import Scope
 __all__ = ["HEADERS", "header", "header_in"]
 
 HEADERS = "toolgate.headers"
-"""The key of a scope under which its headers are, as `dict[bytes, bytes]` by lower-case name.
+"""Key of the headers in a scope, a `dict[bytes, bytes]` by lower-case name.
 
-Of a repeated header it has the last value. `HttpApplication` reads them when a request comes.
+It has the last value of a repeated header. `HttpApplication` fills it for each request.
 """
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """The value of a request header; `name` in lower case."""
+    """Return the value of a request header; `name` in lower case."""
     value: bytes | None = scope[HEADERS].get(name)
     return None if value is None else value.decode("latin-1")
 
 
 def header_in(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
-    """The last value of a header of a response; `name` in lower case."""
+    """Return the last value of a header in a list; `name` in lower case."""
     last = None
     for key, value in headers:
         if key == name:

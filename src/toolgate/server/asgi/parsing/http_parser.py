@@ -1,4 +1,4 @@
-"""HTTP parsing with `llhttp`, the parser of Node: written in C, half the time of h11."""
+"""HTTP parsing with `llhttp`, Node's parser: written in C, takes half the time of h11."""
 
 import asyncio
 from time import monotonic
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 __all__ = ["CONNECTION", "MAX_HEAD_BYTES", "HttpParser"]
 
 CONNECTION = "toolgate.connection"
-"""Member of a scope: what is remembered of the connection that a request came over."""
+"""Key of the data about the client connection in a scope."""
 
 MAX_HEAD_BYTES = 256 * 2**10
-"""Bytes that request line and headers may have, which the library does not limit by itself."""
+"""Largest request line and headers in bytes; the library has no limit of its own."""
 
 _MAX_HEADERS = 1_000
-"""Headers of a request. Chosen: ten times what clients send."""
+"""Largest number of request headers. Chosen: ten times what clients send."""
 
 _PIECE_BYTES = 2**10
-"""Bytes that are parsed at once, so that few requests are kept ahead of the one that is answered:
-each takes 2 KB of memory, however short it is. Chosen: most requests are one piece."""
+"""Bytes parsed at a time, so that few pipelined requests are held in memory ahead of the running
+one: each takes 2 KB, however short it is. Chosen: most requests fit in one piece."""
 
 _SMALL_BYTES = 64 * 2**10
-"""Up to this size a piece is copied to send it with the one before."""
+"""Bytes up to which a piece is copied, to send it together with the one before."""
 
 _OF_AN_OFFER = frozenset({b"upgrade", b"connection", b"http2-settings"})
 _BAD_REQUEST = "Invalid HTTP request received."
@@ -44,15 +44,15 @@ _TIMEOUT = b"408 Request Timeout"
 
 
 class _HeadTooLongError(Exception):
-    """Raised in a callback of the parser, which hands it on as the cause of its own error."""
+    """Raised in a parser callback; the parser chains it to its own error."""
 
 
 class _BadTargetError(Exception):
-    """Raised likewise: `*` stands for the server itself, for `OPTIONS` alone (RFC 9112 3.2.4)."""
+    """Raised likewise: only OPTIONS may have the target `*`, the server (RFC 9112 3.2.4)."""
 
 
 class HttpParser(HttpToolsProtocol):
-    """Uvicorn's own, with limits on size and time, and the strictness of its other parser."""
+    """Uvicorn's llhttp protocol with limits on size and time, as strict as its h11 one."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class HttpParser(HttpToolsProtocol):
         self._sent_before = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - as uvicorn's own
-        """A client connected."""
+        """Set up a new client connection."""
         super().connection_made(transport)
         self._connection: dict[str, Any] = {}
         self._sending = _CoalescingTransport(transport)
@@ -90,22 +90,22 @@ class HttpParser(HttpToolsProtocol):
             self.app = only_health_checks(self.app)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is closed."""
+        """Clean up after a closed connection."""
         self._open_connections.remove(self)
         super().connection_lost(exc)
 
     @property
     def waits_since(self) -> float | None:
-        """Monotonic time since when the client has a request to finish or an answer to read.
+        """Monotonic time since when the gateway waits for the client to send or to read.
 
-        None while it waits for an answer.
+        None while the client waits for a response.
         """
         if self._behind_since is not None:
             return self._behind_since
         return None if self._is_answering and not self._is_in_body else self._since
 
     def time_out(self, now: float) -> None:
-        """Close the connection if its client takes too long for a head, a body or an answer."""
+        """Close the connection if its client is too slow with a head, a body or reading."""
         if self._is_unread(now):
             self.transport.abort()
         if self.transport.is_closing():
@@ -124,16 +124,16 @@ class HttpParser(HttpToolsProtocol):
                 self.transport.close()
 
     def abort(self) -> None:
-        """Close the connection at once, whatever is under way."""
+        """Close the connection at once, even in the middle of a request."""
         self.transport.abort()
 
     def close_after_answer(self) -> None:
-        """Close the connection after the answer that is under way, and tell the client so."""
+        """Close the connection after the current response, and announce that to the client."""
         if self._is_answering and not self.cycle.response_started:
             self.cycle.keep_alive = False
 
     def data_received(self, data: bytes) -> None:
-        """Take what came, but hold back what is behind a request that waits for its turn."""
+        """Parse received data; hold back what follows a queued request."""
         self._unset_keepalive_if_required()
         if self._held:
             self._held += data
@@ -142,7 +142,7 @@ class HttpParser(HttpToolsProtocol):
             self._take(data)
 
     def _take(self, data: bytes) -> None:
-        """Parse data piece by piece until a request waits for its turn."""
+        """Parse data piece by piece until a request is queued."""
         at = 0
         while at < len(data) and not self.transport.is_closing():
             if self.pipeline:
@@ -152,7 +152,7 @@ class HttpParser(HttpToolsProtocol):
             at += _PIECE_BYTES
 
     def _take_piece(self, data: bytes) -> None:
-        """Parse a piece, unless it is no request or its head is too long."""
+        """Parse a piece; refuse it if it is malformed or its head is too long."""
         was_in_head, was_in_body = self._is_in_head, self._is_in_body
         if was_in_body:
             self._window_bytes += len(data)
@@ -162,14 +162,14 @@ class HttpParser(HttpToolsProtocol):
             rest = self._feed(rest)
         if not self._is_in_head:
             return
-        # Behind another request, a head begins somewhere in the data: then it counts from the next.
+        # A head after another request begins inside the piece, so only later pieces are counted.
         if self._heads_begun == (0 if was_in_head else 1) and not was_in_body:
             self._head_bytes += len(data)
         if self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
             self.send_400_response(_HEAD_TOO_LONG)
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Start a request."""
         self._is_in_head = True
         self._heads_begun += 1
         self._head_bytes = self._header_bytes = 0
@@ -178,12 +178,12 @@ class HttpParser(HttpToolsProtocol):
         self.scope[CONNECTION] = self._connection  # pyright: ignore[reportGeneralTypeIssues] - ours
 
     def on_url(self, url: bytes) -> None:
-        """Keep a part of the address."""
+        """Add a part of the target."""
         self._count_header_bytes(len(url))
         super().on_url(url)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep a header without the blanks around it; those that come after the body are none."""
+        """Add a header, stripped of whitespace; trailers are ignored."""
         self._count_header_bytes(len(name) + len(value) + len(b": \r\n"))
         if self._is_in_head:
             if len(self.headers) >= _MAX_HEADERS:
@@ -191,7 +191,7 @@ class HttpParser(HttpToolsProtocol):
             super().on_header(name, value.strip(b" \t"))
 
     def on_headers_complete(self) -> None:
-        """The head is over."""
+        """Finish the head."""
         self._is_in_head = False
         if self.url == b"*" and self.parser.get_method() != b"OPTIONS":
             raise _BadTargetError
@@ -204,13 +204,13 @@ class HttpParser(HttpToolsProtocol):
                 self.cycle.keep_alive = False
 
     def on_message_complete(self) -> None:
-        """The request is whole."""
+        """Finish the request."""
         self._is_in_body = False
         if not self._is_offer:
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """The answer is sent; the client may send its next request."""
+        """Go on with the next request after a response is sent."""
         self._since = monotonic()
         super().on_response_complete()
         held, self._held = self._held, b""
@@ -220,12 +220,12 @@ class HttpParser(HttpToolsProtocol):
 
     @property
     def _is_answering(self) -> bool:
-        """Whether a request has come whose answer is not sent yet."""
+        """Whether a request has arrived whose response is not sent completely."""
         cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
         return cycle is not None and not cycle.response_complete
 
     def _is_unread(self, now: float) -> bool:
-        """Whether the client takes the answer more slowly than it may."""
+        """Whether the client reads the response too slowly."""
         waiting = self._sending.get_write_buffer_size()
         sent = self._sending.written_bytes - waiting
         if not waiting:
@@ -240,7 +240,7 @@ class HttpParser(HttpToolsProtocol):
         return False
 
     def _feed(self, data: bytes) -> bytes | None:
-        """Parse data; gives what must be parsed anew after a declined upgrade."""
+        """Parse data; return what to parse again after a declined upgrade."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
@@ -251,10 +251,10 @@ class HttpParser(HttpToolsProtocol):
         return None
 
     def _without_offer(self, rest: bytes) -> bytes | None:
-        """A request that offers another protocol, such as HTTP/2, without the offer.
+        """Return a request that offers another protocol, such as HTTP/2, without the offer.
 
-        The parser takes what follows such a head for the other protocol, so the head is read once
-        more. Java's HTTP client makes an offer with its first request.
+        The parser treats what follows such a head as the other protocol, so the head is parsed
+        again. Java's HTTP client offers an upgrade in its first request.
         """
         method = self.parser.get_method()
         if method == b"CONNECT":
@@ -271,12 +271,12 @@ class HttpParser(HttpToolsProtocol):
             raise _HeadTooLongError
 
     def _open_window(self, now: float) -> None:
-        """Begin to measure how fast the body comes."""
+        """Start to measure the rate of the body."""
         self._window_since = now
         self._window_bytes = 0
 
     def _give_up(self, status: bytes, text: str) -> None:
-        """Answer with an error if nothing was answered yet, and close."""
+        """Respond with an error unless a response has started, and close."""
         if not (self._is_answering and self.cycle.response_started):
             lines = [
                 b"HTTP/1.1 " + status,
@@ -291,10 +291,10 @@ class HttpParser(HttpToolsProtocol):
 
 
 class _CoalescingTransport:
-    """A transport that sends the head of an answer together with what follows it at once.
+    """A transport that sends the head of a response together with the start of its body.
 
-    Uvicorn writes them one after the other; each is a system call and a packet, which costs more
-    than all else that happens for a small answer.
+    Uvicorn writes them one after the other; each write is a system call and a packet, which
+    costs more than everything else for a small response.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -302,14 +302,14 @@ class _CoalescingTransport:
         self._loop = asyncio.get_running_loop()
         self._pending: bytes | None = None
         self.written_bytes = 0
-        """Bytes of all answers, whether the client has read them or not."""
+        """Bytes of all responses, whether the client has read them or not."""
         self.get_write_buffer_size = transport.get_write_buffer_size
-        """Bytes that the system has not taken yet."""
+        """Bytes that the operating system has not accepted yet."""
         self.is_closing = transport.is_closing
         self.abort = transport.abort
 
     def write(self, data: bytes) -> None:
-        """Send, the first piece not before the loop has turned."""
+        """Send data; hold the first piece until the next turn of the event loop."""
         self.written_bytes += len(data)
         if self._pending is None:
             self._pending = data
@@ -321,7 +321,7 @@ class _CoalescingTransport:
             self._transport.write(data)
 
     def close(self) -> None:
-        """Send what is held, then close."""
+        """Send the held data, then close."""
         self._flush()
         self._transport.close()
 

@@ -10,11 +10,12 @@ from toolgate.types import Json
 __all__ = ["HttpError", "json_body"]
 
 _FORM_TYPES = frozenset({"application/x-www-form-urlencoded", "multipart/form-data", "text/plain"})
-"""What pages of other origins can send without being asked: never taken, not even empty."""
+"""Types that pages of other origins can send without a preflight request: always refused, even
+without a body."""
 
 
 class HttpError(Exception):
-    """A request that is answered with an error before it reaches the gateway."""
+    """A request that is refused with an error before it reaches the gateway."""
 
     def __init__(self, status: int, code: str, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -27,12 +28,12 @@ class HttpError(Exception):
 async def json_body(
     scope: Scope, receive: Receive, *, max_bytes: int, max_depth: int, may_be_empty: bool = False
 ) -> Json:
-    """The object; empty where there is no body and there may be none.
+    """Return the JSON object in the body; empty if there is no body and that is allowed.
 
     Raises:
-        RefusedError: It has another type, or is no object.
-        TooLargeError: It has more bytes.
-        BadMessageError: It is no JSON, or is nested deeper.
+        HttpError: The content type is not JSON, or the body is not an object.
+        TooLargeError: The body has more than `max_bytes`.
+        BadMessageError: The body is not JSON, or is nested deeper than `max_depth`.
     """
     content_type = header(scope, b"content-type") or ""
     kind = content_type.partition(";")[0].strip().lower()

@@ -1,7 +1,7 @@
-"""Counts the elements of a JSON text chunk by chunk, before anything parses it.
+"""Counts the elements of a JSON text piece by piece, before it is parsed.
 
-Each step is a pass in C over a small piece, so that other threads get their turn, and counting
-ends at the first limit that is passed.
+Each step is a pass in C over a small piece, so that other threads get their turn. Counting ends
+at the first limit that is exceeded.
 """
 
 import re
@@ -13,16 +13,17 @@ from itertools import accumulate
 __all__ = ["MAX_CONTAINERS", "MAX_DIGITS", "MAX_VALUES", "JsonCounts", "count_json"]
 
 MAX_CONTAINERS = 500_000
-"""Objects and arrays that a message may hold; parsing more would stop everybody else."""
+"""Largest number of objects and arrays in a message; parsing more would block all other
+requests."""
 
 MAX_VALUES = 1_000_000
-"""Members and entries that a message may hold."""
+"""Largest number of object members and array elements in a message."""
 
 MAX_DIGITS = 1_000
-"""Digits that a number may have; converting longer ones takes time by the square."""
+"""Largest number of digits of a number; conversion takes quadratic time."""
 
 _PIECE_BYTES = 128 * 2**10
-"""Bytes searched at a time; chosen: no second copy of a large body."""
+"""Bytes scanned at a time; chosen: avoids a second copy of a large body."""
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _TO_STEPS = bytes(1 if code in b"[{" else 255 for code in range(256))
 _TO_ZEROS = bytes(ord("0") if code in b"0123456789" else ord(" ") for code in range(256))
@@ -34,16 +35,16 @@ _LONG_INTEGER = re.compile(rb"(?<![\d.])-?\d{19,}(?![\d.eE])")
 
 @dataclass(kw_only=True)
 class JsonCounts:
-    """Counts of a JSON text; where it is none, of what it looks like."""
+    """Counts of a JSON text; approximate if the text is not valid JSON."""
 
     depth: int = 0
-    """Levels of objects and arrays."""
+    """Nesting depth of objects and arrays."""
 
     containers: int = 0
     """Objects and arrays."""
 
     values: int = 0
-    """Members and entries, one too few for each object or array that is not empty."""
+    """Object members and array elements, one too few for each non-empty object or array."""
 
     has_too_long_number: bool = False
     """Whether a number has more than `MAX_DIGITS` digits."""
@@ -52,7 +53,7 @@ class JsonCounts:
     """Whether an integer needs more than 64 bits."""
 
     def exceeds_limits(self, max_depth: int) -> bool:
-        """Whether any limit is passed."""
+        """Whether a limit is exceeded."""
         return (
             self.depth > max_depth
             or self.containers > MAX_CONTAINERS
@@ -62,7 +63,7 @@ class JsonCounts:
 
 
 def count_json(body: bytes | bytearray, *, max_depth: int) -> JsonCounts:
-    """The counts of `body`, or those up to where a limit is passed."""
+    """Return the counts of `body`, or those up to the first limit exceeded."""
     counts = JsonCounts()
     level = 0
     number = b""  # what may go on in the next piece
@@ -98,7 +99,7 @@ def _count_numbers(text: bytes, counts: JsonCounts) -> None:
 
 
 def _outside_strings(body: bytes | bytearray) -> Iterator[bytes]:
-    """The pieces of a JSON text with a quotation mark instead of each string."""
+    """Yield the pieces of a JSON text, with each string replaced by a quotation mark."""
     is_in_string = False
     carry = b""
     for start in range(0, len(body), _PIECE_BYTES):

@@ -1,6 +1,6 @@
-"""Parsing JSON from outside: complete, finite, not too deep, and valid Unicode.
+"""Parsing untrusted JSON: complete, finite, not too deep, and valid Unicode.
 
-Everything a client sends passes `parse_json` before any other code sees it, so no other code has to
+Everything a client sends passes `parse_json` before other code sees it, so no other code has to
 expect `NaN`, half a surrogate pair or an object nested a million times.
 """
 
@@ -39,80 +39,81 @@ __all__ = [
 ]
 
 PARSE_ERROR = -32700
-"""Of JSON-RPC 2.0, section 5.1."""
+"""From JSON-RPC 2.0, section 5.1."""
 INVALID_REQUEST = -32600
-"""Of JSON-RPC 2.0, section 5.1."""
+"""From JSON-RPC 2.0, section 5.1."""
 METHOD_NOT_FOUND = -32601
-"""Of JSON-RPC 2.0, section 5.1."""
+"""From JSON-RPC 2.0, section 5.1."""
 INVALID_PARAMS = -32602
-"""Of JSON-RPC 2.0, section 5.1."""
+"""From JSON-RPC 2.0, section 5.1."""
 INTERNAL_ERROR = -32603
-"""Of JSON-RPC 2.0, section 5.1."""
+"""From JSON-RPC 2.0, section 5.1."""
 
 LARGE_BYTES = 256 * 2**10
-"""Size from which a message is worth a thread."""
+"""Bytes from which a message is parsed in a thread."""
 
 _MOST_WITH_WIDE_INTEGERS = 8 * 2**20
-"""Python's own parser, which keeps them exact, takes three times as long as the other."""
+"""Largest message in bytes with integers over 64 bits. Only Python's own parser keeps them
+exact, and it takes three times as long as the fast one."""
 
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class BadMessageError(Exception):
-    """The text is no message that can be accepted; carries what a JSON-RPC error says."""
+    """A message that cannot be accepted; has the code and text of the JSON-RPC error."""
 
     def __init__(self, rpc_code: int, message: str, *, request_id: str | int | None = None) -> None:
         super().__init__(message)
         self.rpc_code = rpc_code
-        """The `code` member of the answer."""
+        """The member `code` of the error."""
         self.message = message
-        """The `message` member."""
+        """The member `message` of the error."""
         self.request_id = request_id
-        """Id of the request, where one could be read."""
+        """Id of the request, if it could be read."""
 
 
 def parse_json(body: bytes | bytearray, *, max_depth: int) -> Any:
-    """The JSON value of `body`; integers of any size stay exact.
+    """Return the JSON value of `body`; integers of any size stay exact.
 
     Raises:
-        BadMessageError: It is no JSON, is nested deeper than `max_depth`, or holds a number or a
-            text that cannot be passed on.
+        BadMessageError: The text is not JSON, is nested deeper than `max_depth`, or has a number
+            or string that cannot be passed on.
     """
     return _parse(body, max_depth)
 
 
 async def parse_json_async(body: bytes | bytearray, *, max_depth: int) -> Any:
-    """The same; a large body is read in a thread, so that everybody else is served meanwhile."""
+    """Do the same; parse a large body in a thread, so that other requests go on."""
     if len(body) <= LARGE_BYTES:
         return _parse(body, max_depth)
     return await anyio.to_thread.run_sync(_parse, body, max_depth)
 
 
 class Envelope(NamedTuple):
-    """One JSON-RPC message whose outer members are of the right kinds."""
+    """One JSON-RPC message whose outer members have the right types."""
 
     message: Json
-    """All of it, as it came."""
+    """The whole message, unchanged."""
 
     method: str
-    """What is asked for; empty: it is a response."""
+    """The requested method; empty: the message is a response."""
 
     request_id: str | int | None
-    """The id that is to be answered; None: nothing is."""
+    """Id of the request to respond to; None: no response is expected."""
 
     params: Json
-    """Parameters; empty without any."""
+    """Parameters; empty if there are none."""
 
     meta: Json
-    """`_meta` of the parameters; empty where it is no object."""
+    """`_meta` of the parameters; empty if it is not an object."""
 
 
 def check_envelope(value: object) -> Envelope:
-    """The value if it is one JSON-RPC request, notification or response.
+    """Return the message if it is one JSON-RPC request, notification or response.
 
     Raises:
-        BadMessageError: It is something else, such as a batch.
+        BadMessageError: The value is something else, such as a batch.
     """
     if not isinstance(value, dict):
         raise BadMessageError(
@@ -169,14 +170,14 @@ def _id_in(message: Json) -> str | int | None:
     request_id = message.get("id")
     if isinstance(request_id, str):
         return request_id
-    # Wider ones are read by few clients, and an answer must be readable by all.
+    # Few clients can read wider integers, and every client must be able to read the response.
     if isinstance(request_id, int) and not isinstance(request_id, bool):
         return request_id if -(2**63) <= request_id < 2**64 else None
     return None
 
 
 def body_too_large(max_bytes: int) -> BadMessageError:
-    """What to raise for a message over the limit."""
+    """Return the error for a message over the size limit."""
     return BadMessageError(
         INVALID_REQUEST,
         f"The message is larger than {max_bytes} bytes (setting serve.max_body_bytes).",
@@ -184,7 +185,7 @@ def body_too_large(max_bytes: int) -> BadMessageError:
 
 
 def error_bytes(request_id: object, code: int, message: str, data: object = None) -> bytes:
-    """A JSON-RPC error as it goes out."""
+    """Return a JSON-RPC error as bytes."""
     error: dict[str, object] = {"code": code, "message": message}
     if data is not None:
         error["data"] = data
@@ -218,7 +219,7 @@ def _parse(body: bytes | bytearray, max_depth: int) -> Any:
 
 
 def _parse_fast(body: bytes | bytearray) -> Any:
-    """The value, without the search for garbage that half a million new objects would start."""
+    """Return the value; pause the garbage collector, which 500,000 new objects would start."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -229,7 +230,7 @@ def _parse_fast(body: bytes | bytearray) -> Any:
 
 
 def _over(counts: JsonCounts, max_depth: int, request_id: str | int | None) -> BadMessageError:
-    """What to raise for a message that holds too much of something."""
+    """Return the error for a message that exceeds a limit."""
     if counts.depth > max_depth:
         text = f"The message is nested deeper than {max_depth} levels (setting serve.max_depth)."
     elif counts.containers > MAX_CONTAINERS:
@@ -244,7 +245,7 @@ def _over(counts: JsonCounts, max_depth: int, request_id: str | int | None) -> B
 
 
 def _id_of(body: bytes | bytearray) -> str | int | None:
-    """The id of a request that is refused, where it can be read without effort."""
+    """Return the id of a refused request, if it can be read cheaply."""
     try:
         return _id_in(json_object(orjson.loads(body)))
     except orjson.JSONDecodeError:
@@ -252,7 +253,7 @@ def _id_of(body: bytes | bytearray) -> str | int | None:
 
 
 def _parse_slowly(body: bytes | bytearray) -> Any:
-    """Python's own parser: exact integers, and a reason where something cannot be accepted."""
+    """Parse with Python's own parser: exact integers, and a reason for each refusal."""
     try:
         text = body.decode()
     except UnicodeDecodeError as error:
@@ -260,7 +261,8 @@ def _parse_slowly(body: bytes | bytearray) -> Any:
             PARSE_ERROR, f"The message is not UTF-8: byte {error.start}."
         ) from error
     try:
-        # Each hook is a chance for other threads; without them this would stop everybody else.
+        # Each hook lets other threads run; without the hooks, parsing would block all other
+        # requests.
         value = json.loads(
             text,
             parse_constant=_no_number,
@@ -285,7 +287,7 @@ def _parse_slowly(body: bytes | bytearray) -> Any:
 
 
 def _has_half_pair(value: object) -> bool:
-    """Whether a text in it cannot be encoded; never recurses."""
+    """Whether a string in the value cannot be encoded; never recurses."""
     waiting = [value]
     while waiting:
         item = waiting.pop()

@@ -1,4 +1,4 @@
-"""Small ASGI helpers that all endpoints share."""
+"""Small ASGI functions that all endpoints share."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -30,13 +30,13 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 _MOST_DRAINED_BYTES = 256 * 2**20
-"""Bytes read after a refusal, so that the client sees it; chosen."""
+"""Largest number of bytes read after a refusal, so that the client sees it; chosen."""
 _DRAIN_S = 10.0
-"""Seconds to read them; chosen."""
+"""Largest number of seconds to read them; chosen."""
 
 
 class DisconnectedError(Exception):
-    """The client left before its request was whole."""
+    """The client disconnected before its request was complete."""
 
 
 class TooLargeError(Exception):
@@ -44,11 +44,11 @@ class TooLargeError(Exception):
 
 
 async def read_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
-    """The whole body of a request.
+    """Return the whole body of a request.
 
     Raises:
-        TooLargeError: It says that it is, or is, larger than `max_bytes`.
-        DisconnectedError: The client left.
+        TooLargeError: The body is larger than `max_bytes`, or declared so.
+        DisconnectedError: The client disconnected.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > max_bytes:
@@ -71,7 +71,7 @@ async def read_body(scope: Scope, receive: Receive, *, max_bytes: int) -> bytes:
 
 
 def replay(body: bytes, receive: Receive) -> Receive:
-    """A `receive` that gives a body that was read already, then what comes after it."""
+    """Return a `receive` that repeats a body already read, then passes on what follows."""
     is_given = False
 
     async def receive_again() -> Message:
@@ -85,10 +85,10 @@ def replay(body: bytes, receive: Receive) -> Receive:
 
 
 def discard_body(send: Send, scope: Scope, receive: Receive) -> Send:
-    """A `send` for an answer to a body that was not read to its end.
+    """Return a `send` for a response to a body that was not read completely.
 
-    A connection that is closed while the client still sends is reset, and most clients then do not
-    see the answer. So the rest is read after the answer, within limits.
+    A connection that is closed while the client still sends is reset, and most clients then do
+    not see the response. So the rest is read after the response, within limits.
     """
 
     async def send_draining(message: Message) -> None:
@@ -97,7 +97,7 @@ def discard_body(send: Send, scope: Scope, receive: Receive) -> Send:
             await send(message)
             return
         await send({**message, "more_body": True})
-        # Reading would tell a client that waits for permission to go ahead.
+        # A read would tell a client that sent `Expect: 100-continue` to send its body.
         if all(name != b"expect" for name, _ in scope["headers"]):
             with anyio.move_on_after(_DRAIN_S):
                 await _drain(receive)
@@ -116,7 +116,7 @@ async def _drain(receive: Receive) -> None:
 
 
 def with_header(send: Send, name: bytes, value: bytes) -> Send:
-    """A `send` that adds a header to the response."""
+    """Return a `send` that adds a header to the response."""
 
     async def send_with(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -134,7 +134,7 @@ async def send_json(
     headers: tuple[tuple[bytes, bytes], ...] = (),
     kind: bytes = b"application/json",
 ) -> None:
-    """Answer with JSON; bytes are taken as JSON that is ready."""
+    """Respond with JSON; a body of bytes is sent as it is."""
     data = body if isinstance(body, bytes) else dumps(body)
     all_headers = [
         (b"content-type", kind),

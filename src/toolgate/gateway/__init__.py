@@ -1,1 +1,1 @@
-"""The gateway: every operation a client can ask for, in the order in which the stages run."""
+"""The gateway: all operations that clients can request, each with its stages in order."""

@@ -19,7 +19,7 @@ _MAX_ID_CHARS = 64
 
 
 class ApprovalService:
-    """Lists approvals and decides them."""
+    """Lists and decides approvals."""
 
     def __init__(
         self, *, catalog: Catalog, access: Access, approvals: Approvals, receipts: Receipts
@@ -31,7 +31,7 @@ class ApprovalService:
 
     @property
     def page(self) -> str:
-        """Where people decide: an address, or a name where the gateway does not listen."""
+        """Where people decide: a URL, or a name if the gateway does not listen on one."""
         return self._approvals.page
 
     async def search(
@@ -42,9 +42,10 @@ class ApprovalService:
         after: str | None = None,
         limit: int = 100,
     ) -> list[StoredApproval]:
-        """Approvals, newest first.
+        """List approvals, newest first.
 
-        Callers see their own; with the right `approve`, those of the project; with `manage`, all.
+        Callers see their own; with the right `approve`, those of the project; with `manage`,
+        all.
         """
         criteria = ApprovalFilter(state=state, after=after, limit=limit)
         if not self._has_right(caller, "manage"):
@@ -54,10 +55,10 @@ class ApprovalService:
         return await self._approvals.search(criteria)
 
     async def get(self, caller: Caller, approval_id: str) -> StoredApproval:
-        """One approval.
+        """Return an approval.
 
         Raises:
-            UnknownApprovalError: This caller sees none with this id.
+            UnknownApprovalError: The caller can see no approval with this id.
         """
         approval = await self._approvals.get(approval_id)
         if not self._has_right(caller, "manage"):
@@ -78,16 +79,16 @@ class ApprovalService:
         comment: str = "",
         arguments: Json | None = None,
     ) -> StoredApproval:
-        """Approve or reject a waiting call; `arguments` replace those that were requested.
+        """Approve or reject a waiting call; `arguments` replace the requested ones.
 
         Callers approve their own calls in the console, or elsewhere with the call's one-time
-        `code`: otherwise an agent could approve what it has asked for itself.
+        `code`: otherwise an agent could approve its own requests.
 
         Raises:
             ForbiddenError: The caller may not approve, or may not approve its own calls, or the
                 code is missing or wrong.
-            UnknownApprovalError: This caller sees none with this id.
-            DecidedError: It was decided before, or has expired.
+            UnknownApprovalError: The caller can see no approval with this id.
+            DecidedError: It is already decided or has expired.
             ArgumentError: The arguments do not match the tool's schema.
         """
         with self._receipts.refusals(caller, "approval", approval_id[:_MAX_ID_CHARS]):
@@ -112,10 +113,10 @@ class ApprovalService:
         return decided
 
     def code(self, caller: Caller, approval: StoredApproval, *, via: str) -> str:
-        """The one-time code of a waiting approval; empty for who may not see it.
+        """The one-time code of a waiting approval; empty if the caller may not see it.
 
-        The console shows it to whoever may decide, everything else to approvers other than the
-        caller who waits.
+        The console shows it to everyone who may decide. All other channels show it only to
+        approvers other than the caller whose call waits.
         """
         if approval.state != "waiting" or not self._may_approve(caller):
             return ""
@@ -128,7 +129,7 @@ class ApprovalService:
         return self._approvals.on_change(listener)
 
     async def wait(self, approval_id: str, *, within_s: float) -> StoredApproval:
-        """An approval once it is decided, or as it is after `within_s` seconds."""
+        """Wait up to `within_s` seconds for a decision, and return the approval as it is then."""
         return await self._approvals.wait(approval_id, within_s=within_s)
 
     def _check_may_decide(self, caller: Caller, approval: StoredApproval) -> None:
@@ -149,7 +150,7 @@ class ApprovalService:
     def _check_arguments(self, approval: StoredApproval, arguments: Json) -> None:
         entry = self._catalog.snapshot.tool(approval.tool)
         if entry is not None:
-            # Who approves sees what is sent: with what an override hides from callers.
+            # Approvers see what is sent, including the values that an override hides from callers.
             schema = json_object(entry.listed_definition.get("inputSchema"))
             digest = f"{entry.digest} as listed" if entry.listed else entry.digest
             check_arguments(schema, arguments, digest=digest, tool=entry.key)
@@ -159,5 +160,5 @@ class ApprovalService:
 
 
 def _may_be_requester(caller: Caller, approval: StoredApproval) -> bool:
-    """Whether who made the call may sit behind a caller: the same caller, or any local program."""
+    """Whether a caller may be the one who made the call: the same caller, or any local program."""
     return caller.caller_id == approval.caller_id or caller.identity.kind == "local"

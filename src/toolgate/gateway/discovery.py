@@ -1,4 +1,4 @@
-"""`tool_discovery` and `tool_describe`: searching tools, composing the answer, full schemas."""
+"""`tool_discovery` and `tool_describe`: tool search, composition of the answer, full schemas."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -50,7 +50,7 @@ __all__ = ["DiscoveryService"]
 
 
 class DiscoveryService:
-    """Finds tools for a caller and describes them."""
+    """Finds and describes tools for a caller."""
 
     def __init__(
         self,
@@ -78,10 +78,10 @@ class DiscoveryService:
         self._receipts = receipts
 
     async def discover(self, caller: Caller, request: DiscoverRequest) -> Discovery:
-        """The tools that fit, within the token budget, with what was withheld and why.
+        """Find matching tools within the token budget, and say what was withheld and why.
 
         Raises:
-            UnknownServerError: `servers` names one that is not there.
+            UnknownServerError: `servers` names a server that does not exist.
         """
         began = perf_counter()
         snapshot = self._catalog.snapshot
@@ -170,7 +170,7 @@ class DiscoveryService:
         wanted: SearchRequest,
         hidden: Collection[str],
     ) -> tuple[SearchAnswer, SearchAnswer]:
-        """What is found among tools, and the same with what is found beside them."""
+        """Return the tools found, and the same together with other contents found."""
         arm = self._listing.arm(caller)
         strategy = arm.strategy
         answer = NOTHING
@@ -192,7 +192,7 @@ class DiscoveryService:
     async def _with_intents(
         self, caller: Caller, wanted: SearchRequest, answer: SearchAnswer, keys: Sequence[str]
     ) -> SearchAnswer:
-        """The answer with what packs know of the request: the tools of its intents are raised."""
+        """Rank the tools of the intents that packs detect in the request higher."""
 
         def could_be_found(key: str) -> bool:
             if wanted.servers and key.partition(":")[0] not in wanted.servers:
@@ -208,7 +208,7 @@ class DiscoveryService:
         return replace(answer, hits=tuple(hits[: wanted.limit]))
 
     def _core(self, caller: Caller, answer: SearchAnswer, request: DiscoverRequest) -> list[Hit]:
-        """The pinned tools that the search has not found."""
+        """The pinned tools that the search did not find."""
         found = {hit.key for hit in answer.hits}
         return [
             Hit(key=entry.key, relevance=0.0, explanation="is pinned", source="core")
@@ -219,10 +219,10 @@ class DiscoveryService:
         ]
 
     async def _group(self, caller: Caller, name: str) -> Collection[str] | None:
-        """Keys of the tools of a capability group; None when none is asked for.
+        """Keys of the tools of a capability group; None if no group is requested.
 
         Raises:
-            ArgumentError: There is no such group.
+            ArgumentError: The group does not exist.
         """
         if not name.strip():
             return None
@@ -242,11 +242,11 @@ class DiscoveryService:
         )
 
     def _sees_any(self, caller: Caller, keys: Collection[str]) -> bool:
-        """Whether a group has anything for a caller; one without any tool is nobody's secret."""
+        """Whether a caller may see a group: one of its tools, or a group without tools."""
         return not keys or any(self._access.decide(caller, "list", key).allowed for key in keys)
 
     def _usable(self, caller: Caller, keys: Sequence[str]) -> list[str]:
-        """Those of the keys that name a tool which the caller may see and which can run now."""
+        """The keys of tools that the caller may see and that can run now."""
         down, snapshot = self._catalog.down(), self._catalog.snapshot
         return [
             key
@@ -275,7 +275,7 @@ class DiscoveryService:
         found: Discovery,
         snapshot: Snapshot,
     ) -> None:
-        """Remember what an answer showed, so that a call can be told to belong to it."""
+        """Remember what an answer showed, to link later calls to this search."""
         shown = {one.tool_key for one in found.results}
         beside = {key for one in found.results for key in one.alternatives}
         beside |= {key for one in found.results for key, _ in one.used_with}
@@ -319,12 +319,13 @@ class DiscoveryService:
         return found
 
     async def describe(self, caller: Caller, keys: Sequence[str]) -> Description:
-        """Full schemas of tools, within the budget; whole tools are left out before any is cut.
+        """Return full tool schemas within the budget; whole tools are left out before any is cut.
 
-        A key that names nothing is told in a notice, beside the schemas of the others.
+        A notice names each unknown key; the other schemas are still returned.
 
         Raises:
-            UnknownToolError: No key names a tool of this caller; the nearest ones are named.
+            UnknownToolError: No key names a tool of this caller; the most similar ones are
+                named.
         """
         began = perf_counter()
         definitions: list[tuple[str, Json]] = []
@@ -353,7 +354,7 @@ class DiscoveryService:
 
 
 def _as_shown(answer: SearchAnswer, snapshot: Snapshot) -> SearchAnswer:
-    """The answer with the names that clients see, where tools are renamed."""
+    """Replace keys with the names that clients see, if tools are renamed."""
     if not snapshot.has_renamed:
         return answer
     hits = tuple(replace(hit, key=snapshot.shown_key(hit.key)) for hit in answer.hits)
@@ -374,7 +375,7 @@ def _keys_as_shown(
 def _in_group(
     request: DiscoverRequest, group: Collection[str]
 ) -> tuple[tuple[str, ...], list[str]]:
-    """The servers asked for that a group has tools of, and what is to be said of the others."""
+    """The requested servers with tools in a group, and notices about the others."""
     name = request.group.strip()[:60]
     if not group:
         return (), [f"Group {name!r} has no tool: nothing here fits what [groups] names."]

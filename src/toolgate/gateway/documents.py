@@ -1,7 +1,8 @@
 """Document operations: questions, collections, uploads.
 
-`gateway.Gateway` has them as `documents`, and `retrieve` as a verb of its own. Whoever may read the
-resource `documents:COLLECTION` may ask a collection; to fill it takes the right to manage.
+`gateway.Gateway` offers them as `documents`, and `retrieve` as a method of its own. Callers that
+may read the resource `documents:COLLECTION` may query a collection; filling it requires the
+right to manage.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,23 +40,23 @@ from toolgate.types import Caller, Json
 __all__ = ["DocumentService", "Rendered"]
 
 PACK = "documents"
-"""The pack whose tools do what is done here, and the server that resources are named after."""
+"""The pack whose tools offer these operations, and the server that resources are named after."""
 
 _RETRIEVER = f"{PACK}:retriever"
 _QUERY_CHARS = 2_000
-"""Characters of a model's own query; chosen: a few sentences."""
+"""Characters of a query written by a model (chosen: a few sentences)."""
 
 
 class Rendered(Protocol):
-    """Gives the text of a prompt for a project; `prompts.Render`."""
+    """Renders a prompt for a project; see `prompts.Render`."""
 
     async def __call__(self, project_id: str, name: str, values: Mapping[str, str], /) -> str:
-        """The text with its fields filled in."""
+        """Return the text with its fields filled in."""
         ...
 
 
 class DocumentService:
-    """Documents, for callers."""
+    """Document operations for callers."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class DocumentService:
         self._keep_queries = keep_queries
         self._helper = helper
 
-    # Asking
+    # Queries
 
     async def retrieve(
         self,
@@ -88,18 +89,18 @@ class DocumentService:
         ask: AskModel | None = None,
         on_found: OnRetrieved | None = None,
     ) -> Retrieval:
-        """What documents say to a question; see `documents.retrieve`.
+        """Answer a question from documents; see `documents.retrieve`.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             request: The question.
-            ask: The chat model to use; None: the one that is configured.
-            on_found: Told what was searched, before anything is graded.
+            ask: The chat model to use; None for the configured one.
+            on_found: Called with what was searched, before anything is graded.
 
         Raises:
-            UnknownToolError: The caller may not ask documents.
-            ArgumentError: The request cannot be answered, or names a collection that is not there
-                for the caller.
+            UnknownToolError: The caller may not query documents.
+            ArgumentError: The request cannot be answered, or names a collection that does not
+                exist for the caller.
         """
         began = perf_counter()
         with self._receipts.refusals(caller, "retrieve", ",".join(request.collections)):
@@ -142,7 +143,7 @@ class DocumentService:
     async def rephrase(
         self, caller: Caller, question: str, history: Sequence[ConversationMessage]
     ) -> RephrasedQuestion:
-        """A question made whole by its conversation."""
+        """Rephrase a question so that it makes sense without its conversation."""
         self._must_ask(caller)
         settings = self._library.settings
         return await rephrase(
@@ -157,7 +158,7 @@ class DocumentService:
     async def grade(
         self, caller: Caller, question: str, documents: Sequence[str]
     ) -> GradedPassages:
-        """Whether documents help with a question."""
+        """Grade whether documents help to answer a question."""
         self._must_ask(caller)
         settings = self._library.settings
         return await grade(
@@ -170,7 +171,7 @@ class DocumentService:
         )
 
     async def collections(self, caller: Caller, *, counted: bool = True) -> list[Collection]:
-        """The collections that the caller may ask; see `Library.collections`."""
+        """The collections that the caller may query; see `Library.collections`."""
         return [
             each
             for each in await self._library.collections(caller.project_id, counted=counted)
@@ -178,7 +179,7 @@ class DocumentService:
         ]
 
     def _must_ask(self, caller: Caller) -> None:
-        """Refuse who may not use the tool that asks documents, whatever door they come through."""
+        """Refuse callers that may not use the tool that queries documents, on every interface."""
         is_listed = self._catalog.snapshot.tool(_RETRIEVER) is not None
         if is_listed and not self._access.decide(caller, "call", _RETRIEVER).allowed:
             raise UnknownToolError(f"There is no tool {_RETRIEVER!r}.")
@@ -189,10 +190,10 @@ class DocumentService:
 
         return render
 
-    # Looking after
+    # Management
 
     async def documents(self, caller: Caller, name: str) -> list[tuple[StoredDocument, bool]]:
-        """The documents of a collection, and whether each is cut as the settings say now."""
+        """The documents of a collection, and whether each is split as the current settings say."""
         found = _named(await self.collections(caller, counted=False), [name])
         rows = await self._library.documents(caller.project_id, found[0].name)
         suffix = self._library.kept_hash("")
@@ -209,7 +210,7 @@ class DocumentService:
     ) -> list[tuple[str, StoredPassage]]:
         """The passages of a collection or of one of its documents, each with its source.
 
-        They come document by document, in the order of the text.
+        Ordered by document, then by position in the text.
         """
         collection = _named(await self.collections(caller, counted=False), [name])[0]
         project_id = caller.project_id
@@ -227,12 +228,12 @@ class DocumentService:
     async def passage_texts(
         self, caller: Caller, name: str, passage_ids: Sequence[int]
     ) -> dict[int, str]:
-        """Texts of passages of a collection by number, as far as they are still there."""
+        """Texts of a collection's passages by number; missing passages are left out."""
         collection = _named(await self.collections(caller, counted=False), [name])[0]
         return await self._library.passage_texts(caller.project_id, collection.name, passage_ids)
 
     async def make(self, caller: Caller, name: str, **settings: str | None) -> Collection:
-        """Make a collection, or change alias and description of one; see `Library.make`."""
+        """Create a collection, or change its alias and description; see `Library.make`."""
         self._visible.must_manage(caller)
         began = perf_counter()
         made = await self._library.make(caller.project_id, name, **settings)
@@ -240,7 +241,7 @@ class DocumentService:
         return made
 
     async def delete(self, caller: Caller, name: str) -> Collection:
-        """Remove a collection with all that is in it."""
+        """Delete a collection with everything in it."""
         self._visible.must_manage(caller)
         began = perf_counter()
         gone = await self._library.delete(caller.project_id, name)
@@ -253,7 +254,7 @@ class DocumentService:
         return gone
 
     async def reindex(self, caller: Caller, name: str, **settings: str | None) -> Collection:
-        """Compute the vectors of a collection anew; see `Library.reindex`."""
+        """Recompute the vectors of a collection; see `Library.reindex`."""
         self._visible.must_manage(caller)
         began = perf_counter()
         made = await self._library.reindex(caller.project_id, name, **settings)
@@ -265,12 +266,12 @@ class DocumentService:
     async def convert(
         self, caller: Caller, name: str, data: bytes, *, media_type: str = ""
     ) -> ConvertedDocument:
-        """The text of a file that is to be taken in; see `documents.DocumentConverter`."""
+        """Convert a file to text before it is added; see `documents.DocumentConverter`."""
         self._visible.must_manage(caller)
         return await self._library.converter.convert(name, data, media_type=media_type)
 
     async def add(self, caller: Caller, name: str, document: NewDocument) -> AddedDocument:
-        """Take a document in."""
+        """Add a document."""
         self._visible.must_manage(caller)
         began = perf_counter()
         with self._receipts.refusals(caller, "document_add", name):
@@ -298,7 +299,7 @@ class DocumentService:
         origins: Some[str] = (),
         documents: Some[str] = (),
     ) -> list[StoredDocument]:
-        """Remove documents by source, origin or id."""
+        """Delete documents by source, origin or id."""
         self._visible.must_manage(caller)
         began = perf_counter()
         gone = await self._library.remove(
@@ -310,7 +311,7 @@ class DocumentService:
         return gone
 
     async def settle(self, caller: Caller, name: str) -> None:
-        """Prepare a collection for being searched after much was added."""
+        """Optimize a collection for search after many additions."""
         self._visible.must_manage(caller)
         await self._library.settle(caller.project_id, name)
 
@@ -319,10 +320,10 @@ class DocumentService:
 
 
 def _named(collections: Sequence[Collection], names: Sequence[str]) -> list[Collection]:
-    """Those of these names or aliases.
+    """The collections with these names or aliases.
 
     Raises:
-        ArgumentError: One is not there.
+        ArgumentError: One does not exist.
     """
     found: dict[str, Collection] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""The gateway: a facade over the services that clients' requests need, one module each.
+"""The gateway: a facade over the services that serve clients' requests, one module each.
 
 ```
 enrich  : intent ▶ rules with variables ▶ enriched prompt or PASS_THROUGH ▶ audit
@@ -7,8 +7,8 @@ execute : snapshot ▶ access decision ▶ arguments checked ▶ guards, approva
           ▶ guards ▶ paged
 ```
 
-It knows no wire format and no protocol library: entry points (`server`, `cli`) bring a `Caller`,
-and a `Peer` where the client can be notified or asked while a call runs.
+It knows no wire format and no protocol library: entry points (`server`, `cli`) supply a
+`Caller`, and a `Peer` if the client can be notified or asked while a call runs.
 """
 
 from collections.abc import Callable
@@ -91,7 +91,7 @@ __all__ = ["Gateway"]
 
 
 class Gateway:
-    """All that Toolgate does, by subject. Get one from `toolgate.open_app`."""
+    """Everything that Toolgate does, by subject. `toolgate.open_app` returns one."""
 
     def __init__(
         self,
@@ -126,7 +126,7 @@ class Gateway:
         self.admin = access.admin
         """Edits tokens, projects and permissions."""
         self.visible = services.visible
-        """What a caller may use."""
+        """What each caller may use."""
         self.changes = services.change_notifier()
         """Notifies of changes."""
         self.resources = services.resources()
@@ -134,20 +134,20 @@ class Gateway:
         self.prompts = services.prompts(prompts)
         """Prompts of the servers, of packs and of projects."""
         self.listing = services.listings(self.prompts)
-        """What clients see when they list."""
+        """What clients get when they list."""
         self.intents = services.intents()
-        """What messages ask for, and the rules for it."""
+        """Intents of messages, and the rules for them."""
         self.contents = services.contents(self.prompts, self.resources)
-        """Prompts, resources and skills, found and read like tools."""
+        """Prompts, resources and skills, which are found and read like tools."""
         self.discovery = services.discovery(self.intents, self.contents)
         """Finds tools."""
         self.calls = services.calls(self.intents, self.contents)
         """Runs tools."""
         self.results = services.paged_results(results, self.changes)
-        """Large results, in pages."""
+        """Pages of large results."""
         jq = JqFilter()
         self.shaper = ResultShaper(self.results, jq)
-        """Parts of results, in the format that was asked for."""
+        """Filters and formats results."""
         self.meta_calls = MetaCalls(
             calls=self.calls,
             visible=self.visible,
@@ -156,26 +156,26 @@ class Gateway:
             pages=self.results,
             receipts=receipts,
         )
-        """What `tool_execute` and `tool_read` run."""
+        """The calls behind `tool_execute` and `tool_read`."""
         helpers = ProgramHelpers(
             visible=self.visible, discovery=self.discovery, jq=jq, store=results.store
         )
         self.programs = services.programs(self.calls, helpers, self.results, results)
-        """Runs programs of models."""
+        """Runs models' programs."""
         self.kept_programs = KeptPrograms(
             visible=self.visible, store=results.store, receipts=receipts
         )
-        """What programs left behind."""
+        """Values and waiting programs that programs stored."""
         self.servers = services.server_status()
         """The state of the servers."""
         self.documents = services.documents(documents, prompts)
-        """Documents and questions to them."""
+        """Documents and questions about them."""
         self.approvals = services.approvals()
         """Calls that wait for a person's decision."""
         self.learning = services.learning()
         """What the search has learned from use."""
         self.manage = services.management()
-        """What administrators do."""
+        """Operations of administrators."""
 
     @property
     def settings(self) -> Settings:
@@ -197,17 +197,17 @@ class Gateway:
         """Answer a `tools/call`: a meta-tool, or a tool by its exposed name, listed or not.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             params: Parameters of the request.
             peer: The client, if it can be notified or asked while the call runs.
             authorized: The tool, if its name was already looked up for this caller.
 
         Returns:
-            The result object. What a model can react to (arguments that do not match the schema,
-            a server that is down, a deadline) is a result with `isError`.
+            The result object. Errors that a model can react to (arguments that do not match the
+            schema, a server that is down, a deadline) are results with `isError`.
 
         Raises:
-            UnknownToolError: No such tool for this caller.
+            UnknownToolError: The caller has no such tool.
             RpcError: The server answered with a JSON-RPC error.
         """
         meta = params.get("_meta")
@@ -278,7 +278,7 @@ class Gateway:
             return error_result(error, is_manager=self.visible.manages(caller))
 
     def _is_meta_tool(self, name: str) -> bool:
-        """Whether a name is that of a meta-tool, and not of a tool called the same."""
+        """Whether a name is that of a meta-tool, not of a tool with the same name."""
         return (
             name in DEFINITIONS
             and self._settings().tool_names != "flat"
@@ -287,7 +287,7 @@ class Gateway:
 
 
 class _ServiceBuilder:
-    """Builds the services of a gateway from the parts that they share."""
+    """Builds the services of a gateway from their shared parts."""
 
     def __init__(
         self,
@@ -522,7 +522,7 @@ def _is_list(arguments: object) -> bool:
 
 
 def _structured(params: Json) -> bool:
-    """Whether the client says, in `_meta`, that it shows structured content to its model."""
+    """Whether the client says in `_meta` that its model sees structured content."""
     return json_object(params.get("_meta")).get("toolgate/structured") is True
 
 
@@ -533,5 +533,5 @@ def _content(text: str, structured: Json | None) -> Json:
 
 
 def _with_structure(text: str, structured: Json) -> Json:
-    """For models the text, for programs what it is made of."""
+    """A result with text for models and the underlying structure for programs."""
     return {"content": [{"type": "text", "text": text}], "structuredContent": structured}

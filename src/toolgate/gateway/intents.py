@@ -1,4 +1,4 @@
-"""Intents for a caller: detection, rules, and the tools of an intent that it may use."""
+"""Intents for a caller: detection, rules, and the tools of an intent that the caller may use."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -32,14 +32,14 @@ from toolgate.types import (
 __all__ = ["CallerTools", "IntentRequests"]
 
 _QUERY_CHARS = 2_000
-"""Characters of a message that an audit record keeps (chosen)."""
+"""Characters of a message that an audit record stores (chosen)."""
 
 _LOGGED_INTENTS = 20
 """Intents that an audit record names (chosen)."""
 
 
 class IntentRequests:
-    """Answers requests about messages: what they ask for, and which rules and tools go with it."""
+    """Detects intents of messages, and adds the rules and tools for them."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class IntentRequests:
         self._tool_names = ToolNames()
 
     async def detect(self, caller: Caller, request: DetectRequest) -> list[Detection]:
-        """What messages ask for; a tool that the caller may not use is not suggested."""
+        """Detect intents of messages, without suggesting tools that the caller may not use."""
         began = perf_counter()
         detections = await self._guide.detect(caller, request)
         for at, detection in enumerate(detections):
@@ -83,7 +83,7 @@ class IntentRequests:
         return detections
 
     def _is_denied(self, caller: Caller, intent: str, tool: str) -> bool:
-        """Whether an intent's tool is there, and the caller may not use it."""
+        """Whether an intent's tool exists and the caller may not use it."""
         snapshot, taught = self._catalog.snapshot, self._guide.recognizer.intent_set
         definition = _intent_named(taught.intents, intent)
         if definition is None:
@@ -94,7 +94,7 @@ class IntentRequests:
         )
 
     async def agrees(self, message: str, intent: str) -> bool:
-        """Whether example prompts find this intent and no other; true for one without prompts."""
+        """Whether example prompts detect only this intent; true if it has no prompts."""
         recognizer = self._guide.recognizer
         entry = next(
             (known for known in recognizer.intent_set.intents if known.name == intent), None
@@ -105,7 +105,7 @@ class IntentRequests:
         return detection.intents == (intent,) and not detection.question
 
     async def enrich(self, caller: Caller, prompt: str) -> Enrichment:
-        """A message of the user with the rules and tools for it, or `PASS_THROUGH`."""
+        """Add rules and tools to a user message, or return `PASS_THROUGH`."""
         began = perf_counter()
         enrichment = await self._guide.enrich(caller, prompt, self.for_caller(caller))
         self._receipts.simple(
@@ -146,19 +146,19 @@ class IntentRequests:
     def tools_of(self, caller: Caller, intent: Intent) -> list[CatalogEntry]:
         """The tools of an intent that the caller may use, in the intent's order.
 
-        An intent names a tool by its key or by its bare name, which is looked for on the server of
-        its own pack first.
+        An intent names a tool by its key or its bare name, which is looked up first on the
+        server of the intent's own pack.
         """
         return self.tools_in(caller, intent, *self.current())
 
     def current(self) -> tuple[Snapshot, IntentSet]:
-        """The present state of what the names of tools in intents are resolved with."""
+        """The current catalog and intents, which resolve the names of tools in intents."""
         return self._catalog.snapshot, self._guide.recognizer.intent_set
 
     def tools_in(
         self, caller: Caller, intent: Intent, snapshot: Snapshot, intent_set: IntentSet
     ) -> list[CatalogEntry]:
-        """The tools of an intent in one state of catalog and intents; see `tools_of`."""
+        """The tools of an intent in a given state of catalog and intents; see `tools_of`."""
         entries: dict[str, CatalogEntry] = {}
         for name in intent.tools or ((intent.tool,) if intent.tool else ()):
             for entry in self._tool_names.entries(snapshot, intent_set, intent, name):
@@ -179,21 +179,21 @@ class IntentRequests:
         return None
 
     async def search_boosts(self, caller: Caller, queries: Sequence[str]) -> Sequence[IntentBoost]:
-        """The tools that the intents of a search raise."""
+        """The tools that the intents of a search rank higher."""
         return await self._guide.search_boosts(caller, queries, self.for_caller(caller))
 
     async def advice_on_call(self, caller: Caller, entry: CatalogEntry) -> Advice | None:
-        """What to say about a call that does not fit what was asked for last; None: nothing."""
+        """Advice on a call that does not match the last request; None if there is none."""
         advice = await self._guide.call_advice(caller, entry, self.for_caller(caller))
         return None if advice is None else self._recorded(caller, advice)
 
     async def advice_on_arguments(self, caller: Caller, entry: CatalogEntry) -> Advice | None:
-        """What to say about arguments that do not fit; None: nothing."""
+        """Advice on invalid arguments; None if there is nothing to say."""
         advice = await self._guide.argument_advice(caller, entry, self.for_caller(caller))
         return None if advice is None else self._recorded(caller, advice)
 
     def for_caller(self, caller: Caller) -> "CallerTools":
-        """The tools of one caller, for the detection of intents."""
+        """The tools of a caller, for intent detection."""
         return CallerTools(self, self._listing, caller)
 
     def _recorded(self, caller: Caller, advice: Advice) -> Advice:
@@ -208,7 +208,7 @@ class IntentRequests:
 
 
 class CallerTools:
-    """The tools of one caller, by intent, in one state of the catalog."""
+    """A caller's tools by intent, in one state of the catalog."""
 
     def __init__(self, intents: IntentRequests, listing: ListingPolicy, caller: Caller) -> None:
         self._intents = intents
@@ -216,7 +216,7 @@ class CallerTools:
         self._caller = caller
 
     def tools_of(self, intent: Intent) -> list[CatalogEntry]:
-        """Those of an intent, in its order."""
+        """The tools of an intent, in the intent's order."""
         return self._intents.tools_in(self._caller, intent, *self._state)
 
     @cached_property
@@ -224,7 +224,7 @@ class CallerTools:
         return self._intents.current()
 
     def display_name(self, entry: CatalogEntry) -> str:
-        """Its exposed name where the real tools are listed, else its key."""
+        """A tool's exposed name if the real tools are listed, else its key."""
         return self._listing.callable_name(self._caller, entry)
 
 

@@ -1,8 +1,8 @@
 """The meta-tools: their definitions, and the models of their arguments.
 
 Names and shapes follow the design that the first users of such gateways know (`tool_discovery`,
-`tool_execute` with `toolKey` and `arguments`); several client libraries send absent arguments as
-null, so null is absence here.
+`tool_execute` with `toolKey` and `arguments`). Several client libraries send absent arguments as
+null, so null means absent here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -43,16 +43,16 @@ __all__ = [
 ]
 
 _MAX_QUERIES = 20
-"""Phrases of one request (chosen)."""
+"""Phrases in one request (chosen)."""
 
 READ_TOOL = "tool_read"
-"""The meta-tool that runs read-only tools alone."""
+"""The meta-tool that runs only read-only tools."""
 
 _MAX_CALLS = 20
-"""Calls of one list (chosen): some more than the steps that models plan at once."""
+"""Calls in one list (chosen: a few more than the steps that models plan at once)."""
 
 _MAX_KEYS = 50
-"""Tools that are described at once (chosen)."""
+"""Tools described at once (chosen)."""
 
 ArgumentsT = TypeVar("ArgumentsT", bound=Input)
 
@@ -62,13 +62,13 @@ def _as_list(value: object) -> object:
 
 
 Kind: TypeAlias = Literal["tool", "prompt", "resource", "template", "skill"]
-"""What a search finds."""
+"""The kinds that a search finds."""
 
 OneOrMore = str | Annotated[list[str], Field(min_length=1)]
-"""A text, or several."""
+"""One text, or several."""
 
 Texts = Annotated[list[str], BeforeValidator(_as_list), Field(min_length=1)]
-"""Several texts; clients may send a single one as it is."""
+"""Several texts; clients may send a single one without a list."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,28 +82,28 @@ class DiscoverRequest:
     """Background of the task."""
 
     max_results: int | None = None
-    """Hits wanted, 1 to 50; None: as the settings say."""
+    """Hits wanted, 1 to 50; None for the value of the settings."""
 
     servers: tuple[str, ...] = ()
-    """Only tools of these servers; empty: of all."""
+    """Only tools of these servers; empty for all."""
 
     threshold: float = 0.0
-    """Lowest relevance in [0, 1] that counts."""
+    """Lowest relevance in [0, 1] of a hit."""
 
     include_core: bool = False
-    """Whether pinned tools follow those that were found; clients list them anyway."""
+    """Whether pinned tools are appended to those found; clients list them anyway."""
 
     kinds: tuple[str, ...] = ()
-    """Only what is of these kinds (`Kind`); empty: all."""
+    """Only these kinds (`Kind`); empty for all."""
 
     group: str = ""
-    """Only tools of this capability group (`toolgate tools --groups` lists them); empty: of all."""
+    """Only tools of this capability group (`toolgate tools --groups` lists them); empty for all."""
 
     weights: Mapping[str, float] = field(default_factory=dict[str, float])
-    """Other weights of the search for this look alone; models cannot ask for it."""
+    """Other search weights for this request only; models cannot set them."""
 
     as_text: bool = True
-    """Whether the answer is written out for a model, with what stands beside its results."""
+    """Whether the answer is written as text for a model, with related information."""
 
     @property
     def may_be_tool(self) -> bool:
@@ -123,7 +123,7 @@ class DiscoverArguments(Input):
     threshold: float = Field(0.0, ge=0, le=1, description="Least relevance.")
 
     def request(self) -> DiscoverRequest:
-        """The search.
+        """Return the search.
 
         Raises:
             ArgumentError: It has too many phrases.
@@ -167,12 +167,12 @@ class ExecuteArguments(Input):
 
     @property
     def shape(self) -> Shape:
-        """What of the result is wanted."""
+        """The wanted part and format of the result."""
         form = self.format if "format" in self.model_fields_set else None
         return Shape(select=self.select.strip(), format=form)
 
     def normalized(self, tool: str = "tool_execute") -> Self:
-        """The call, also if semantic-kernel, which reserves the name `arguments`, wrapped it again.
+        """Return the call, unwrapped if semantic-kernel, which reserves `arguments`, wrapped it.
 
         Args:
             tool: The meta-tool that messages name.
@@ -203,13 +203,13 @@ class CallsArguments(Input):
     )
 
     def requests(self, tool: str) -> tuple[ExecuteArguments, ...]:
-        """The calls, in order; a single one where `calls` is empty.
+        """Return the calls, in order; a single call if `calls` is empty.
 
         Args:
             tool: The meta-tool that messages name.
 
         Raises:
-            ArgumentError: Neither a key nor a list came, or both, or a call does not fit.
+            ArgumentError: There is neither a key nor a list, or both, or a call is not valid.
         """
         if not self.calls:
             if "key" not in self.model_fields_set:
@@ -237,10 +237,10 @@ class ProgramArguments(Input):
     resume: str = Field("", description="A program that waited, not `code`.")
 
     def checked(self) -> Self:
-        """The program.
+        """Return the program.
 
         Raises:
-            ArgumentError: There is no program, or a new one and one that waited.
+            ArgumentError: There is no program, or both a new one and one that waited.
         """
         if bool(self.code.strip()) == bool(self.resume):
             came = "both" if self.resume else "nothing"
@@ -354,8 +354,8 @@ DEFINITIONS: Mapping[str, Json] = {
         "description": (
             "Run a tool by its key. Arguments that do not fit are answered with what does."
         ),
-        # Lists of calls are accepted too. They run read-only tools alone, so `tool_read` tells of
-        # them, and a model pays for their description once.
+        # Lists of calls are accepted too. They run only read-only tools, so `tool_read` describes
+        # them, and a model pays for the description once.
         "inputSchema": input_schema(ExecuteArguments),
     },
     READ_TOOL: {
@@ -392,55 +392,55 @@ DEFINITIONS: Mapping[str, Json] = {
 
 
 def read_discover(arguments: object) -> DiscoverRequest:
-    """The search that the arguments of `tool_discovery` ask for.
+    """Parse the arguments of `tool_discovery`.
 
     Raises:
-        ArgumentError: They do not fit; the message says which, and what fits.
+        ArgumentError: They are not valid; the message says which, and what is allowed.
     """
     return _read("tool_discovery", DiscoverArguments, arguments).request()
 
 
 def read_describe(arguments: object) -> DescribeArguments:
-    """The arguments of `tool_describe`.
+    """Parse the arguments of `tool_describe`.
 
     Raises:
-        ArgumentError: They do not fit.
+        ArgumentError: They are not valid.
     """
     return _read("tool_describe", DescribeArguments, arguments)
 
 
 def read_execute(arguments: object) -> ExecuteArguments:
-    """The arguments of `tool_execute`.
+    """Parse the arguments of `tool_execute`.
 
     Raises:
-        ArgumentError: They do not fit.
+        ArgumentError: They are not valid.
     """
     return _read("tool_execute", ExecuteArguments, arguments).normalized()
 
 
 def read_calls(tool: str, arguments: object) -> tuple[ExecuteArguments, ...]:
-    """The calls that the arguments of `tool_execute` or `tool_read` ask for, in order.
+    """Parse the arguments of `tool_execute` or `tool_read` into calls, in order.
 
     Raises:
-        ArgumentError: They do not fit.
+        ArgumentError: They are not valid.
     """
     return _read(tool, CallsArguments, arguments).requests(tool)
 
 
 def read_program(arguments: object) -> ProgramArguments:
-    """The arguments of `tool_program`.
+    """Parse the arguments of `tool_program`.
 
     Raises:
-        ArgumentError: They do not fit.
+        ArgumentError: They are not valid.
     """
     return _read("tool_program", ProgramArguments, arguments).checked()
 
 
 def read_process_prompt(arguments: object) -> PromptArguments:
-    """The arguments of `processPrompt`.
+    """Parse the arguments of `processPrompt`.
 
     Raises:
-        ArgumentError: They do not fit, or there is no message in them.
+        ArgumentError: They are not valid, or contain no message.
     """
     read = _read("processPrompt", PromptArguments, _completed(arguments, "prompt", ""))
     if not read.prompt.strip():
@@ -449,10 +449,10 @@ def read_process_prompt(arguments: object) -> PromptArguments:
 
 
 def read_get_knowledge(arguments: object) -> KnowledgeArguments:
-    """The arguments of `getKnowledge`, each action once.
+    """Parse the arguments of `getKnowledge`, without duplicate actions.
 
     Raises:
-        ArgumentError: They do not fit, or there is no action in them.
+        ArgumentError: They are not valid, or contain no action.
     """
     read = _read("getKnowledge", KnowledgeArguments, _completed(arguments, "queries", [""]))
     queries = list(dict.fromkeys(query for query in read.queries if query.strip()))
@@ -462,16 +462,16 @@ def read_get_knowledge(arguments: object) -> KnowledgeArguments:
 
 
 def read_result_read(arguments: object) -> ReadArguments:
-    """The arguments of `result_read`.
+    """Parse the arguments of `result_read`.
 
     Raises:
-        ArgumentError: They do not fit.
+        ArgumentError: They are not valid.
     """
     return _read("result_read", ReadArguments, arguments)
 
 
 def _read(tool: str, model: type[ArgumentsT], arguments: object, *, within: str = "") -> ArgumentsT:
-    """The arguments as a model; `within` is the member of the arguments that they are."""
+    """Parse arguments into a model; `within` is the argument that contains them."""
     if arguments is not None and not isinstance(arguments, dict):
         raise _misfit(tool, "arguments", _quoted(arguments), "a JSON object")
     try:
@@ -494,7 +494,7 @@ def _member(within: str, name: str) -> str:
 
 
 def _completed(arguments: object, name: str, blank: object) -> object:
-    """The arguments with a blank one for one that is missing, so that others are checked first."""
+    """Add a missing argument as a blank one, so that the others are checked first."""
     members = json_object(arguments)
     if not members and arguments is not None and arguments != {}:
         return arguments

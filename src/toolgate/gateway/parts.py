@@ -1,4 +1,4 @@
-"""Groups of collaborators that the gateway's services are built from."""
+"""Groups of dependencies that the gateway's services are built from."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ __all__ = [
 
 
 class AccessControl(Protocol):
-    """Who asks, what they may do, and how much; implemented by `app`."""
+    """Identifies callers, and decides what they may do and how much; implemented by `app`."""
 
     @property
     def policy(self) -> Policy:
-        """The decision."""
+        """Decides access."""
         ...
 
     @property
@@ -49,29 +49,29 @@ class AccessControl(Protocol):
         ...
 
     def project(self, name: str, /) -> ProjectTable:
-        """What a project sets."""
+        """The settings of a project."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class SearchParts:
-    """How tools are found."""
+    """Parts for finding tools."""
 
     index: ToolIndex
-    """The tools as the search indexes them."""
+    """The search index of tools."""
     contents: ToolIndex
-    """Prompts, resources, templates and skills, likewise."""
+    """The search index of prompts, resources, templates and skills."""
     learning: Learning
-    """What earlier use teaches the search."""
+    """What search has learned from use."""
     relations: Relations
-    """Near-equal tools and groups."""
+    """Near-identical tools and groups."""
 
 
 class ServerEditor(Protocol):
     """Changes the configuration of servers; implemented by `app`."""
 
     async def add(self, project_id: str, name: str, config: Json, *, save: bool) -> None:
-        """Add a server, in the store or, with `save`, in the configuration file."""
+        """Add a server to the store or, with `save`, to the configuration file."""
         ...
 
     async def remove(self, project_id: str, name: str) -> None:
@@ -84,7 +84,7 @@ class ServerEditor(Protocol):
 
     @property
     def removed(self) -> Mapping[str, str]:
-        """Servers of files that an override has removed: name and file."""
+        """Servers that a file configures and an override removes: name and file."""
         ...
 
     async def enable(self, project_id: str, name: str, *, enabled: bool) -> None:
@@ -92,19 +92,19 @@ class ServerEditor(Protocol):
         ...
 
     async def schedule(self, project_id: str, name: str, changes: Json) -> None:
-        """Say when a server runs: its keys `start` and `idle_s`."""
+        """Set when a server runs: its keys `start` and `idle_s`."""
         ...
 
     async def switch_tool(self, project_id: str, name: str, tool: str, *, allowed: bool) -> None:
-        """Allow or deny a tool of a server to everybody."""
+        """Allow or deny a tool of a server to everyone."""
         ...
 
     async def tool_table(self, name: str, tool: str) -> Json:
-        """What overrides a tool, as it is written; empty: nothing."""
+        """The override of a tool, as it is written; empty if there is none."""
         ...
 
     async def override_tool(self, name: str, tool: str, table: Json) -> None:
-        """Offer a tool in another way; with an empty table as its server does."""
+        """Replace the override of a tool; an empty table removes it."""
         ...
 
 
@@ -117,27 +117,27 @@ class ServerParts:
     registry: ServerEditor
     """Adds, changes and removes servers."""
     quarantine: Quarantine
-    """Tools that wait for a decision."""
+    """Definitions that wait for a decision."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentParts:
-    """Documents, and who helps to find the right ones."""
+    """Documents, and the model that helps to find the right ones."""
 
     library: DocumentLibrary
     """The documents."""
     helper: Callable[[], AskModel | None]
-    """Gives the chat model for requests from outside of a turn; None: nothing is rephrased, chosen
-    or graded."""
+    """Returns the chat model for requests from outside a chat turn; None: nothing is rephrased,
+    selected or graded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ResultParts:
-    """What large results and programs need."""
+    """Parts for large results and programs."""
 
     store: Store
-    """Where both are stored."""
+    """Stores both."""
     signer: Signer
     """Signs their handles."""
     open_sandbox: Callable[[], Sandbox]
-    """Makes what runs programs."""
+    """Creates the sandbox that runs programs."""

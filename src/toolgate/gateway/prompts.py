@@ -1,7 +1,7 @@
 """Prompt operations: built-in prompts, those of packs and servers, and project replacements.
 
-Our own are listed to MCP clients under the prefix `toolgate_`; every prompt can be replaced under
-the name that clients see, and keeps its title.
+Built-in prompts are listed to MCP clients with the prefix `toolgate_`. Every prompt can be
+replaced under the name that clients see, and keeps its title.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +31,7 @@ class _Foreign:
 
 
 class PromptService:
-    """Prompts, for callers."""
+    """Prompt operations for callers."""
 
     def __init__(
         self,
@@ -50,12 +50,12 @@ class PromptService:
         self._catalog = catalog
         self._receipts = receipts
         self.render = prompts.render
-        """Gives the text of one of ours, for the stages that need it."""
+        """Renders a built-in prompt, for the stages that need it."""
 
     # For MCP clients
 
     async def definitions(self, caller: Caller) -> list[Json]:
-        """Our own, as `prompts/list` has them."""
+        """The built-in prompts, as in `prompts/list`."""
         found: list[Json] = []
         for prompt in await self._prompts.all(caller.project_id):
             fields = fields_in(prompt.text)
@@ -90,7 +90,7 @@ class PromptService:
         return await self.replaced(caller, name, arguments, result)
 
     async def own(self, caller: Caller, name: str, arguments: Json) -> Json | None:
-        """One of ours, as `prompts/get` answers; None: it is none of ours."""
+        """A built-in prompt, as `prompts/get` answers; None if it is not built in."""
         if not name.startswith(PREFIX):
             return None
         try:
@@ -104,7 +104,7 @@ class PromptService:
         }
 
     async def replaced(self, caller: Caller, name: str, arguments: Json, result: Json) -> Json:
-        """What a server gave for a prompt, or what the project has in its place."""
+        """The server's result for a prompt, or the project's replacement."""
         found = await self._prompts.replacement(caller.project_id, name)
         if found is None or found.text is None:
             return result
@@ -116,10 +116,10 @@ class PromptService:
             "messages": [{"role": role, "content": {"type": "text", "text": text}}],
         }
 
-    # For those who look after them
+    # Management
 
     async def prompts(self, caller: Caller) -> list[Json]:
-        """All prompts that the caller may see, ours first, with what is replaced."""
+        """All prompts that the caller may see, built-in ones first, with their replacements."""
         found = [_shown(prompt) for prompt in await self._prompts.all(caller.project_id)]
         for entry in self._catalog.snapshot.prompts.values():
             if not self._may_see(caller, entry.exposed):
@@ -128,10 +128,10 @@ class PromptService:
         return found
 
     async def prompt(self, caller: Caller, name: str) -> Json:
-        """One of them, with its text as far as it is known here.
+        """A prompt, with its text if it is known here.
 
         Raises:
-            UnknownPromptError: There is none.
+            UnknownPromptError: The prompt does not exist.
         """
         own = await self._own(caller, name)
         if own is not None:
@@ -142,21 +142,21 @@ class PromptService:
         return {**await self._shown_foreign(caller, foreign), "text": text}
 
     async def versions(self, caller: Caller, name: str) -> list[StoredPrompt]:
-        """Everything that was put in place of a prompt, oldest first.
+        """All replacements of a prompt, oldest first.
 
         Raises:
-            UnknownPromptError: There is none.
+            UnknownPromptError: The prompt does not exist.
         """
         await self.prompt(caller, name)
         return await self._prompts.versions(caller.project_id, name)
 
     async def replace(self, caller: Caller, name: str, text: str) -> Json:
-        """Put another text in place of a prompt, in the caller's project, from now on.
+        """Replace a prompt in the caller's project.
 
         Raises:
-            ForbiddenError: The caller may not.
-            UnknownPromptError: There is none.
-            ArgumentError: The text cannot stand there.
+            ForbiddenError: The caller lacks the right.
+            UnknownPromptError: The prompt does not exist.
+            ArgumentError: The text is not valid for this prompt.
         """
         self._visible.must_manage(caller)
         await self.prompt(caller, name)
@@ -165,11 +165,11 @@ class PromptService:
         return await self.prompt(caller, name)
 
     async def clear(self, caller: Caller, name: str) -> bool:
-        """Take a replacement back; False: there was none.
+        """Delete a replacement. Return False if there was none.
 
         Raises:
-            ForbiddenError: The caller may not.
-            UnknownPromptError: There is no such prompt.
+            ForbiddenError: The caller lacks the right.
+            UnknownPromptError: The prompt does not exist.
         """
         self._visible.must_manage(caller)
         await self.prompt(caller, name)
@@ -178,10 +178,10 @@ class PromptService:
         return done
 
     async def clear_all(self, caller: Caller) -> list[str]:
-        """Take every replacement of the project back; gives their names.
+        """Delete all replacements of the project. Return their names.
 
         Raises:
-            ForbiddenError: The caller may not.
+            ForbiddenError: The caller lacks the right.
         """
         self._visible.must_manage(caller)
         names = await self._prompts.clear_all(caller.project_id, by=caller.caller_id)
@@ -191,11 +191,11 @@ class PromptService:
     async def try_out(
         self, caller: Caller, name: str, text: str | None, values: Mapping[str, str]
     ) -> Json:
-        """What a prompt, or a text in its place, comes out as; changes nothing.
+        """Render a prompt, or a text in its place, without changing anything.
 
         Raises:
-            UnknownPromptError: There is no such prompt.
-            ArgumentError: The text cannot stand there.
+            UnknownPromptError: The prompt does not exist.
+            ArgumentError: The text is not valid for this prompt.
         """
         own = await self._own(caller, name)
         if own is None:

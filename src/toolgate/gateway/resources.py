@@ -58,8 +58,8 @@ class ResourceService:
 
         Raises:
             GuardError: A guard does not allow it.
-            UnknownPromptError: No such prompt for this caller.
-            UnknownResourceError: No such template for this caller.
+            UnknownPromptError: The prompt does not exist for this caller.
+            UnknownResourceError: The template does not exist for this caller.
             UpstreamError: The server failed.
         """
         ref = json_object(params.get("ref"))
@@ -72,7 +72,7 @@ class ResourceService:
         )
 
     def _completed(self, caller: Caller, ref: Json) -> tuple[str, Json]:
-        """The server of what is completed, and the reference as that knows it."""
+        """The server of the completed prompt or template, and the reference as it names it."""
         if "uri" not in ref:
             entry = self._visible.prompt(caller, str(ref.get("name")))
             return entry.server, {**ref, "name": entry.name}

@@ -1,6 +1,6 @@
 """What a caller may see and use: tools, prompts, resources and servers.
 
-Denied and absent look the same here, so nothing above has to take care of that.
+Denied and absent look the same here, so the code above need not care.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,31 +30,31 @@ from toolgate.types import Caller, Json
 __all__ = ["Authorized", "VisibleCatalog"]
 
 _MAX_NAMED = 20
-"""Tools that a receipt names of those that were not shown."""
+"""Withheld tools that a receipt names."""
 _MAX_SERVERS_NAMED = 8
 """Servers that a notice names (chosen)."""
 _FIRST_LISTING_S = 10.0
-"""How long a call waits for a server that is starting: most local servers need 1 to 5 s."""
+"""Seconds a call waits for a server that is starting: most local servers need 1 to 5 s."""
 _MAX_CALLERS = 1_000
-"""Callers of whom it is remembered what they were not shown."""
+"""Callers for which withheld tools are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Authorized:
-    """A tool that a caller may use, and the rule that says so."""
+    """A tool that a caller may use, and the rule that allows it."""
 
     entry: CatalogEntry
     """The tool."""
 
     rule: str
-    """What allowed it, for the audit."""
+    """The rule that allows it, for the audit."""
 
     given: Json | None = None
-    """The arguments of the caller, where an override makes others of them; None: they are sent."""
+    """The caller's arguments, if an override changes them; None if they are sent unchanged."""
 
 
 class VisibleCatalog:
-    """Looks things up in the catalog for a caller, asking for access each time."""
+    """Looks up catalog entries for a caller, and checks access each time."""
 
     def __init__(
         self,
@@ -71,15 +71,15 @@ class VisibleCatalog:
         self._known_denied: dict[tuple[str, str], tuple[ref[Mask], int, Json]] = {}
 
     def tool(self, caller: Caller, key: str) -> CatalogEntry:
-        """A tool by key, or by exposed name; raises what `authorize` raises."""
+        """Return a tool by key or exposed name; raises the errors of `authorize`."""
         return self.authorize(caller, key).entry
 
     def authorize(self, caller: Caller, key: str) -> Authorized:
-        """A tool by key, or by exposed name, with the decision about it.
+        """Return a tool by key or exposed name, with the access decision.
 
         Raises:
-            UnknownToolError: No such tool for this caller; the nearest ones are named.
-            ServerDownError: Its server is off, down or starting, and was never listed.
+            UnknownToolError: The caller has no such tool; the most similar ones are named.
+            ServerDownError: Its server is off, down or starting, and has never been listed.
         """
         snapshot = self._catalog.snapshot
         entry = snapshot.tool(key) or snapshot.by_exposed.get(key)
@@ -108,10 +108,10 @@ class VisibleCatalog:
         raise self._unknown(caller, key, f"There is no tool {key!r}.", lambda tool: tool.key)
 
     async def wait_first_listing(self, caller: Caller, name: str) -> None:
-        """Wait a moment while the server of a tool is starting whose tools were never listed.
+        """Wait a moment if a tool's server is starting and its tools have never been listed.
 
         Args:
-            caller: Who calls; servers that it cannot reach are not waited for.
+            caller: The caller; servers that it cannot reach are not waited for.
             name: The key of a tool, or its exposed name.
         """
         starting = self._catalog.never_listed()
@@ -122,7 +122,7 @@ class VisibleCatalog:
             await self._catalog.wait_first_listing(server, _FIRST_LISTING_S)
 
     def authorize_name(self, caller: Caller, name: str) -> Authorized | None:
-        """A tool by exposed name alone, with the decision about it; None: none for this caller."""
+        """A tool by exposed name only, with the access decision; None if the caller has none."""
         entry = self._catalog.snapshot.by_exposed.get(name)
         if entry is None:
             return None
@@ -155,7 +155,7 @@ class VisibleCatalog:
             for tool in self._catalog.snapshot.tools
             if self._access.decide(caller, "list", tool.key).allowed
         ]
-        # Whoever names a server means it: its own tools come first.
+        # A name with a server means that server: its own tools come first.
         own = [shown(tool) for tool in tools if key.startswith(f"{tool.server}:")]
         near = nearest(key[:200], own)
         near += [n for n in nearest(key[:200], [shown(t) for t in tools]) if n not in near]
@@ -167,22 +167,22 @@ class VisibleCatalog:
         )
 
     def find_tool(self, caller: Caller, key: str) -> CatalogEntry | None:
-        """A tool by key, or by exposed name, if the caller may use it."""
+        """A tool by key or exposed name; None if the caller may not use it."""
         return self.tool_or_none(caller, key) or self.by_exposed_name(caller, key)
 
     def reads_only(self, caller: Caller, entry: CatalogEntry) -> bool:
-        """Whether a tool is trusted to change nothing, or counts so in the caller's project."""
+        """Whether a tool is trusted to change nothing, or treated so in the caller's project."""
         return self._access.reads_only(caller, entry)
 
     def tool_or_none(self, caller: Caller, key: str) -> CatalogEntry | None:
-        """A tool by key, if the caller may use it."""
+        """A tool by key; None if the caller may not use it."""
         entry = self._catalog.snapshot.tool(key)
         if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
             return None
         return entry
 
     def by_exposed_name(self, caller: Caller, name: str) -> CatalogEntry | None:
-        """A tool by exposed name, if the caller may know of it."""
+        """A tool by exposed name; None if the caller may not know of it."""
         entry = self._catalog.snapshot.by_exposed.get(name)
         if entry is None or not self._access.decide(caller, "call", entry.key).allowed:
             return None
@@ -192,7 +192,7 @@ class VisibleCatalog:
         """A prompt by exposed name.
 
         Raises:
-            UnknownPromptError: No such prompt for this caller.
+            UnknownPromptError: The caller has no such prompt.
         """
         entry = self._catalog.snapshot.prompts.get(name)
         if entry is None or not self._access.decide(caller, "prompt", entry.key).allowed:
@@ -203,7 +203,7 @@ class VisibleCatalog:
         return entry
 
     def resource(self, caller: Caller, uri: str) -> tuple[str, str]:
-        """The server of a resource, and the URI that it has there.
+        """The server of a resource, and the resource's URI there.
 
         Raises:
             UnknownResourceError: No server offers it to this caller.
@@ -222,7 +222,7 @@ class VisibleCatalog:
         return found
 
     def may_read(self, caller: Caller, uri: str) -> bool:
-        """Whether a caller may hear of changes of a resource."""
+        """Whether a caller may be notified of changes of a resource."""
         try:
             self.resource(caller, uri)
         except UnknownResourceError:
@@ -230,7 +230,7 @@ class VisibleCatalog:
         return True
 
     def servers(self, caller: Caller, snapshot: Snapshot) -> dict[str, ServerEntries]:
-        """The servers of which a caller may use anything."""
+        """The servers on which a caller may use anything."""
         return {
             name: entries
             for name, entries in snapshot.servers.items()
@@ -238,10 +238,10 @@ class VisibleCatalog:
         }
 
     def check_servers(self, caller: Caller, names: Sequence[str], snapshot: Snapshot) -> None:
-        """Refuse names of servers that are not there for a caller.
+        """Refuse names of servers that do not exist for a caller.
 
         Raises:
-            UnknownServerError: One is not; the nearest is named.
+            UnknownServerError: One does not exist; the most similar is named.
         """
         servers = self.servers(caller, snapshot) if names else {}
         for name in names:
@@ -271,7 +271,7 @@ class VisibleCatalog:
         return sum(estimate_tokens(tool.raw) + 1 for tool in mine)
 
     def tools_of(self, caller: Caller, server: str) -> Sequence[CatalogEntry]:
-        """The tools of one server that the caller may use, in its order."""
+        """The tools of a server that the caller may use, in the server's order."""
         entries = self._catalog.snapshot.servers.get(server)
         return [
             entry
@@ -280,11 +280,11 @@ class VisibleCatalog:
         ]
 
     def manages(self, caller: Caller) -> bool:
-        """Whether a caller may look after the gateway."""
+        """Whether a caller may manage the gateway."""
         return self._access.decide(caller, "right", "manage").allowed
 
     def must_manage(self, caller: Caller) -> None:
-        """Refuse who may not look after the gateway.
+        """Refuse callers that may not manage the gateway.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -296,10 +296,10 @@ class VisibleCatalog:
             )
 
     def withheld(self, caller: Caller, snapshot: Snapshot, hidden: Collection[str]) -> Json:
-        """What a search did not show this caller, and why: for the audit, never for the caller.
+        """What a search withheld from this caller, and why: for the audit, never for the caller.
 
         Args:
-            caller: Who searched.
+            caller: The caller.
             snapshot: The catalog.
             hidden: Servers that are down, whose tools were not searched.
         """
@@ -312,7 +312,7 @@ class VisibleCatalog:
         return withheld
 
     def _denied(self, caller: Caller, snapshot: Snapshot) -> Json:
-        """What a caller has no right to; looked for once for each mask."""
+        """What a caller has no right to; computed once for each mask."""
         allowed = self._access.mask(caller, snapshot)
         if allowed is None:
             return {}
@@ -342,15 +342,15 @@ class VisibleCatalog:
         hidden: Collection[str],
         notices: list[str],
     ) -> Mask | None:
-        """Which of `keys` a search may find: one flag each, None for all; says why others are not.
+        """Which of `keys` a search may find: one flag each, or None for all.
 
         Args:
-            caller: Who searches.
+            caller: The caller.
             keys: The tools of the index, in its order.
             snapshot: The catalog.
-            servers: Those asked for; empty: all.
+            servers: The requested servers; empty for all.
             hidden: Servers that are down, whose tools are not searched.
-            notices: Takes sentences for the caller.
+            notices: Sentences for the caller about what is left out are added here.
         """
         allowed = self._access.mask(caller, snapshot)
         withheld = {
@@ -374,7 +374,7 @@ class VisibleCatalog:
             for name in hidden:
                 shown[snapshot.span(name)] = False
             return shown
-        # Another request has brought a newer version of the catalog into the index meanwhile.
+        # Another request has meanwhile updated the index to a newer version of the catalog.
         return np.fromiter(
             (
                 snapshot.tool(key) is not None
@@ -388,7 +388,7 @@ class VisibleCatalog:
 
     @staticmethod
     def tool_count(snapshot: Snapshot, server: str, allowed: Mask | None) -> int:
-        """Tools of a server that a caller may see."""
+        """Number of a server's tools that a caller may see."""
         span = snapshot.span(server)
         return span.stop - span.start if allowed is None else int(allowed[span].sum())
 
@@ -409,13 +409,13 @@ class VisibleCatalog:
         return found
 
     def json_array(self, caller: Caller, action: str, entries: Collection[CatalogEntry]) -> bytes:
-        """Those of the entries that the caller may see, as a JSON array."""
+        """The entries that the caller may see, as a JSON array."""
         shown = [e.raw for e in entries if self._access.decide(caller, action, e.key).allowed]
         return b"[" + b",".join(shown) + b"]"
 
 
 def _down_notice(tools: Mapping[str, int]) -> list[str]:
-    """One sentence for all servers that are down, by the number of tools that this withholds."""
+    """A sentence about all servers that are down, by the number of tools this withholds."""
     if not tools:
         return []
     count = sum(tools.values())
@@ -437,14 +437,14 @@ def _starting_notice(servers: Sequence[str]) -> list[str]:
 
 
 def _names(servers: Collection[str]) -> str:
-    """Names of servers, the first few of many."""
+    """Names of servers, cut to the first few if there are many."""
     more = len(servers) - _MAX_SERVERS_NAMED
     names = ", ".join(islice(servers, _MAX_SERVERS_NAMED))
     return f"{names} and {more} more" if more > 0 else names
 
 
 def _starting(server: str) -> ServerDownError:
-    """The error for a tool of a server that was never listed."""
+    """The error for a tool of a server that has never been listed."""
     return ServerDownError(
         f"Server {server!r} is still starting; its tools are not known yet.",
         hint="Try again in a moment.",

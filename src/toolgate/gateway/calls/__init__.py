@@ -1,4 +1,4 @@
-"""Runs tools: single calls, and those that the meta-tools ask for."""
+"""Runs tools: single calls, and calls made through meta-tools."""
 
 from toolgate.gateway.calls.service import CallService, error_result
 

@@ -1,4 +1,4 @@
-"""What `tool_execute` and `tool_read` run: one call, or several that only read."""
+"""The calls behind `tool_execute` and `tool_read`: one call, or a list of read-only calls."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,14 +27,13 @@ from toolgate.types import Caller, Json, Peer, json_array, json_object
 __all__ = ["MetaCalls"]
 
 _RESULT_READ: Final = ("toolgate:result_read", "result_read")
-"""Keys of the meta-tool for pages, which some models run as if it were a tool of a server."""
+"""Keys of the meta-tool for pages, which some models run as if it were a server's tool."""
 
 _PARALLEL: Final = 8
-"""Calls of a list that run at the same time; as many as those of a program."""
+"""Calls of a list that run at the same time; the same number as for a program."""
 
 _FEWEST_PAGE_TOKENS: Final = 200
-"""Estimated tokens of each result of a list at least; the least that `results.page_tokens` may be.
-"""
+"""Fewest estimated tokens for each result of a list; also the minimum of `results.page_tokens`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +45,7 @@ class _Answered:
 
 
 class MetaCalls:
-    """Runs calls of models: arguments checked, results in the shape and size that was asked for."""
+    """Runs calls of models: checks arguments; filters, formats and pages results."""
 
     def __init__(
         self,
@@ -78,15 +77,15 @@ class MetaCalls:
         """Run one call.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             request: The call.
-            params: Parameters of the request, with what a client sends back to questions.
-            peer: The client; None: it can neither be asked nor notified.
+            params: Parameters of the request, including the client's answers to questions.
+            peer: The client; None if it can be neither asked nor notified.
             tool: The meta-tool; `tool_read` refuses tools that may change something.
-            page_tokens: Estimated tokens of a page of the result; None: as the settings say.
+            page_tokens: Estimated tokens of a result page; None for the value of the settings.
 
         Raises:
-            ToolgateError: It was refused or failed.
+            ToolgateError: The call was refused or failed.
         """
         if request.key in _RESULT_READ:
             return await self.read_result(caller, read_result_read(request.arguments))
@@ -123,17 +122,17 @@ class MetaCalls:
     async def run_list(
         self, caller: Caller, requests: Sequence[ExecuteArguments], *, is_structured: bool = False
     ) -> Json:
-        """Run calls of read-only tools at the same time; one that fails stops none of the others.
+        """Run calls of read-only tools at the same time; a failed call does not stop the others.
 
-        Nobody is asked anything: a call that would need an answer fails and says so.
+        Nobody can be asked anything: a call that needs an answer fails and says so.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             requests: The calls.
-            is_structured: Whether the answer is for a program: the results under `results`.
+            is_structured: Whether the answer is for a program, with the results under `results`.
 
         Returns:
-            The results in the order of the calls. It is an error where all of them are.
+            The results in the order of the calls; an error if all of them are errors.
 
         Raises:
             ArgumentError: One of the tools may change something; nothing was run.
@@ -161,10 +160,10 @@ class MetaCalls:
         return _structured(results) if is_structured else _content(results)
 
     async def read_result(self, caller: Caller, page: ReadArguments) -> Json:
-        """A page of a stored result, or what a filter makes of it.
+        """Return a page of a stored result, or the output of a filter on it.
 
         Raises:
-            ArgumentError: The filter is no valid jq.
+            ArgumentError: The filter is not valid jq.
             HandleError: The handle is altered, expired, or another caller's.
         """
         if not page.select.strip():
@@ -173,7 +172,7 @@ class MetaCalls:
         return await self._pages.first_page(caller, result)
 
     def _check_read_only(self, caller: Caller, requests: Sequence[ExecuteArguments]) -> None:
-        """Refuse a list with a tool that may write; unknown tools fail on their own."""
+        """Refuse a list with a tool that may change something; unknown tools fail on their own."""
         for request in requests:
             entry = self._visible.find_tool(caller, request.key)
             if entry is None or self._visible.reads_only(caller, entry):
@@ -205,7 +204,7 @@ def _structured(answers: Sequence[_Answered]) -> Json:
 
 
 def _content(answers: Sequence[_Answered]) -> Json:
-    """The contents one after the other, each below the key of its tool."""
+    """Join the contents of the answers, each after the key of its tool."""
     blocks: list[object] = []
     for number, answer in enumerate(answers, 1):
         failed = " failed" if answer.result.get("isError") is True else ""
@@ -215,7 +214,7 @@ def _content(answers: Sequence[_Answered]) -> Json:
 
 
 def _blocks(result: Json) -> list[object]:
-    """The content of a result; its structured content where there is no text."""
+    """The content of a result; its structured content if it has no text."""
     blocks = json_array(result.get("content"))
     if any(text_of_block(block) for block in blocks) or "structuredContent" not in result:
         return blocks

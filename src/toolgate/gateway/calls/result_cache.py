@@ -1,4 +1,4 @@
-"""Keeps results of read-only tools for a while, where the settings of a tool ask for it."""
+"""Caches results of read-only tools, if a tool's settings ask for it."""
 
 import hashlib
 import json
@@ -16,16 +16,17 @@ from toolgate.types import Caller, CallerScope, Json, json_object
 __all__ = ["CacheSlot", "ResultCache"]
 
 _LARGEST_SHARE: Final = 8
-"""One result may take this part of the room (chosen), so that it does not push out all others."""
+"""A result may take at most one part in this many of the cache (chosen), so that it cannot evict
+all others."""
 
 _OF_THE_REQUEST: Final = frozenset(
     {"progressToken", "traceparent", "tracestate", "baggage", "token", "projectId"}
 )
 _OF_THE_PROTOCOL: Final = ("io.modelcontextprotocol/", "toolgate/")
-"""Members of `_meta` that say nothing about what is asked."""
+"""Prefixes of `_meta` members that do not affect the result."""
 
 _State: TypeAlias = tuple[object, ...]
-"""What a server was like when it answered."""
+"""The state of a server when it answered."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,28 +34,28 @@ class _Kept:
     body: bytes
     state: _State
     at: float
-    """Reading of `monotonic`."""
+    """When it was stored, by `monotonic`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CacheSlot:
-    """The place of the result of a call."""
+    """The cache slot of a call."""
 
     result: Json | None
-    """What is there; None: nothing that still counts."""
+    """The cached result; None if there is no valid one."""
 
     age_s: float
-    """Seconds since the server gave it."""
+    """Seconds since the server returned it."""
 
     keep: Callable[[Json], None]
-    """Puts a result there, unless it is an error or a question."""
+    """Stores a result, unless it is an error or a question."""
 
 
 class ResultCache:
-    """Results by tool, scope of the caller, and arguments; in memory, the oldest go first.
+    """Results in memory by tool, scope of the caller and arguments; the oldest are evicted first.
 
-    A result counts until its time is over, its server connects anew or offers other tools, or a
-    tool of that server that may write is run.
+    A result is valid until it expires, its server reconnects or offers other tools, or a tool of
+    that server that may change something is run.
     """
 
     def __init__(self, catalog: Catalog, *, max_bytes: Callable[[], int]) -> None:
@@ -63,16 +64,16 @@ class ResultCache:
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()
         self._size_bytes = 0
         self._writes: dict[str, int] = {}
-        """How often a tool that may write was begun or ended, by server."""
+        """Starts and ends of calls of tools that may change something, by server."""
         self._digests: dict[str, tuple[ServerEntries, int]] = {}
 
     def slot(self, caller: Caller, entry: CatalogEntry, params: Json) -> CacheSlot | None:
-        """The place of a call; None: its results are not kept.
+        """The slot of a call; None if its results are not cached.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             entry: The tool.
-            params: As they go to the server.
+            params: Parameters as they are sent to the server.
         """
         spec = self._catalog.spec(entry.server)
         rule = spec.tool_caches.get(entry.own_name) if spec is not None else None
@@ -101,7 +102,7 @@ class ResultCache:
 
     @contextmanager
     def noting_writes(self, entry: CatalogEntry) -> Generator[None]:
-        """Run a call; if it may write, no earlier result of its server counts any more."""
+        """Run a call; if it may change something, invalidate the results of its server."""
         if entry.read_only:
             yield
             return
@@ -118,7 +119,7 @@ class ResultCache:
         return started_at, writes, self._digest(entry.server), entry.digest
 
     def _digest(self, server: str) -> int:
-        """Of all that a server offers as tools."""
+        """A hash of all tools that a server offers."""
         entries = self._catalog.snapshot.servers.get(server)
         if entries is None:
             return 0
@@ -131,7 +132,8 @@ class ResultCache:
     def _keep(self, key: bytes, state: _State, entry: CatalogEntry, result: Json) -> None:
         if result.get("isError") is True or result.get("resultType") == "input_required":
             return
-        # The server may have been started by this very call, but nobody may have written meanwhile.
+        # This call may have started the server, but nothing may have changed the server's data
+        # meanwhile.
         now = self._state(entry)
         if now[1:] != state[1:]:
             return
@@ -152,7 +154,7 @@ class ResultCache:
 
 
 def _scope(caller: Caller, scope: CallerScope) -> tuple[str, ...]:
-    """Whom a result is for. Tools in this process may read files of the caller's folder."""
+    """Who may get a result. In-process tools may read files of the caller's folder."""
     match scope:
         case "caller":
             return scope, caller.folder, caller.project_id, caller.caller_id
@@ -163,7 +165,7 @@ def _scope(caller: Caller, scope: CallerScope) -> tuple[str, ...]:
 
 
 def _meta(params: Json) -> Json:
-    """What a client says about the call that its server may look at."""
+    """Members of `_meta` that the server may use."""
     return {
         name: value
         for name, value in json_object(params.get("_meta")).items()
@@ -172,6 +174,6 @@ def _meta(params: Json) -> Json:
 
 
 def _key(entry: CatalogEntry, *parts: object) -> bytes:
-    # Not the texts themselves: arguments and headers may hold secrets.
+    # Hashed, because arguments and headers may contain secrets.
     text = json.dumps([entry.key, *parts], sort_keys=True)
     return hashlib.sha256(text.encode()).digest()

@@ -48,11 +48,11 @@ from toolgate.types import (
 __all__ = ["CallService", "error_result"]
 
 _INVALID_PARAMS = -32602
-"""Error code of JSON-RPC: https://www.jsonrpc.org/specification#error_object."""
+"""JSON-RPC error code: https://www.jsonrpc.org/specification#error_object."""
 
 
 class CallService:
-    """Runs tools. Who may call what was decided before: `Authorized` is passed along."""
+    """Runs tools. Access is decided before: the decision is passed as `Authorized`."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class CallService:
         """Files that only the tools of a pack may change."""
 
     def running(self, caller: Caller) -> list[RunningCall]:
-        """The running calls, the longest first: all for administrators, else the caller's own."""
+        """The running calls, longest first: all for administrators, otherwise the caller's own."""
         calls = self._calls_in_progress.calls()
         if self._visible.manages(caller):
             return calls
@@ -94,14 +94,14 @@ class CallService:
     async def execute(
         self, caller: Caller, key: str, arguments: Json, *, peer: Peer | None = None
     ) -> Json:
-        """Run a tool by key, or by exposed name, with its arguments checked; never paged.
+        """Run a tool by key or exposed name, with its arguments checked; the result is never paged.
 
         A prompt, resource or skill is read in the same way.
 
         Raises:
-            UnknownToolError: No such tool for this caller.
-            ArgumentError: The arguments do not fit its schema.
-            UpstreamError: The server failed; the leaves say how.
+            UnknownToolError: The caller has no such tool.
+            ArgumentError: The arguments do not match its schema.
+            UpstreamError: The server failed; the subclass says how.
         """
         await self._visible.wait_first_listing(caller, key)
         if (content := self._contents.find(caller, key)) is not None:
@@ -112,18 +112,18 @@ class CallService:
         return await self.run(caller, call, {"arguments": arguments}, peer)
 
     def note_turn(self, caller: Caller, *, began: float, status: str, detail: Json) -> None:
-        """Record how a turn of a chat ended, with none of its texts.
+        """Record how a chat turn ended, without any of its texts.
 
         Args:
-            caller: Who asked, with the conversation of the turn.
+            caller: The caller, with the conversation of the turn.
             began: Reading of `perf_counter` when it began.
-            status: `ok`, or why it has no answer yet, or none at all.
-            detail: Its model, what it cost, the tools that ran.
+            status: `ok`, or why it has no answer or none yet.
+            detail: Its model, its cost, and the tools that ran.
         """
         self._receipts.simple(caller, "turn", began=began, status=status, detail=detail)
 
     async def run(self, caller: Caller, call: Authorized, params: Json, peer: Peer | None) -> Json:
-        """Every call of a tool comes through here, and is compared with what was asked for last."""
+        """Run a tool. Every call comes through here and is compared with the last user request."""
         entry = call.entry
         if entry.override is not None:
             given = json_object(params.get("arguments"))
@@ -144,7 +144,7 @@ class CallService:
         return _with_advice(await self._send(caller, call, params, peer), advice)
 
     def _protection_refusal(self, caller: Caller, entry: CatalogEntry, params: Json) -> str:
-        """Why a call would change a file that belongs to a pack; empty where it does not."""
+        """Why a call is refused because it would change a pack's file; empty if it would not."""
         refusal = self.protections.refusal(
             entry.server,
             entry.own_name,
@@ -160,7 +160,7 @@ class CallService:
     async def run_unchecked(
         self, caller: Caller, call: Authorized, params: Json, peer: Peer | None
     ) -> Json:
-        """Run a tool whose arguments were not checked; if they made it fail, the result says so."""
+        """Run a tool without checking its arguments; if they made it fail, the result says so."""
         entry = call.entry
         try:
             result = await self.run(caller, call, params, peer)
@@ -178,10 +178,10 @@ class CallService:
         return result if advice is None else _with_advice(result, advice)
 
     async def check_arguments(self, caller: Caller, entry: CatalogEntry, arguments: Json) -> None:
-        """Check arguments; within a topic, the error has its rules and tools.
+        """Check arguments; within a topic, the error includes its rules and tools.
 
         Raises:
-            ArgumentError: They do not fit.
+            ArgumentError: They do not match the schema.
         """
         try:
             self._check(entry, arguments)
@@ -195,7 +195,7 @@ class CallService:
     async def _advice_on_failure(
         self, caller: Caller, entry: CatalogEntry, params: Json
     ) -> Advice | None:
-        """What to say about a call that failed, if its arguments did not fit."""
+        """Advice on a failed call whose arguments do not match the schema."""
         try:
             self._check(entry, json_object(params.get("arguments")))
         except ArgumentError:
@@ -205,7 +205,7 @@ class CallService:
     async def _send(
         self, caller: Caller, call: Authorized, params: Json, peer: Peer | None
     ) -> Json:
-        """Guards, limits, audit, server, audit, guards."""
+        """Run guards, limits, audit, server, audit and guards, in this order."""
         entry = call.entry
         async with AsyncExitStack() as held:
             with self._receipts.refusals(caller, "call", entry.key):
@@ -268,7 +268,7 @@ class CallService:
         peer: Peer | None,
         passed: GuardedCall,
     ) -> tuple[Json, Json]:
-        """What the server answers, and what the record says of it."""
+        """Return the server's answer and what is recorded about it."""
         request_ids = sent_requests()
         arguments = sent.get("arguments")
         with (
@@ -279,7 +279,7 @@ class CallService:
         return result, {"upstream_request_id": request_ids[-1]} if request_ids else {}
 
     def _forwarded(self, caller: Caller, server: str) -> list[str]:
-        """Names of the caller's headers that its server gets; never their values."""
+        """Names of the caller's headers that are forwarded to the server; never their values."""
         spec = self._catalog.spec(server)
         return [] if spec is None else sorted(spec.forwarded(caller))
 
@@ -291,7 +291,7 @@ class CallService:
         peer: Peer | None,
         passed: GuardedCall,
     ) -> Json:
-        """What the server answers."""
+        """Return the server's answer."""
         if passed.guard is not None:
             peer = passed.peer(entry.key, peer)
         try:
@@ -307,11 +307,11 @@ class CallService:
             raise passed.error(error) from None
 
     def _recheck(self, caller: Caller, entry: CatalogEntry) -> None:
-        """Refuse a call whose tool its server, which had to be started, offers differently now.
+        """Refuse a call if the server had to be started and now defines the tool differently.
 
         Raises:
-            UnknownToolError: It is not offered any more, or quarantined.
-            ArgumentError: Guards and approvals have seen another definition.
+            UnknownToolError: The tool is no longer offered, or is quarantined.
+            ArgumentError: Guards and approvals checked another definition.
         """
         if self._visible.authorize(caller, entry.key).entry.digest != entry.digest:
             raise ArgumentError(
@@ -333,7 +333,7 @@ class CallService:
 
 
 def _with_advice(result: Json, advice: Advice) -> Json:
-    """The result with what to do about the call behind it."""
+    """Append advice about a call to its result."""
     if result.get("resultType") == "input_required":
         return result
     content = [*json_array(result.get("content")), {"type": "text", "text": advice.text}]
@@ -350,7 +350,7 @@ def error_result(error: ToolgateError, *, is_manager: bool) -> Json:
 
 
 def _error_meta(error: ToolgateError) -> Json:
-    """An error for programs, as `_meta` of a result."""
+    """An error for programs, as the `_meta` of a result."""
     meta: Json = {"toolgate/error": {"code": error.code, "retryable": error.retryable}}
     if isinstance(error, ApprovalError):
         meta["toolgate/approval"] = {

@@ -1,7 +1,7 @@
 """Validates call arguments against the tool's input schema.
 
-What does not fit is said so that a model can repair the call in one step. Values are never
-changed, and nothing is fetched.
+Errors are worded so that a model can repair the call in one step. Values are never changed, and
+nothing is fetched.
 """
 
 import json
@@ -25,19 +25,20 @@ __all__ = ["check", "without_nulls"]
 log = logging.getLogger(__name__)
 
 _ERRORS = 5
-"""Errors told at once; chosen: what a model mends in one step."""
+"""Errors in one message (chosen: as many as a model fixes in one step)."""
 _DEPTH = 100
-"""Levels of arguments and of schemas; jsonschema-rs ends the process at some tens of thousands."""
+"""Levels of arguments and schemas; jsonschema-rs crashes the process at some tens of thousands."""
 _SCHEMA_NODES = 50_000
-"""Places of a schema with its references written out; a short schema can describe billions."""
+"""Nodes of a schema with its references expanded; a short schema can describe billions."""
 _CHECK_STEPS = 1_000_000
-"""Steps, estimated; chosen: bounds CPU time."""
+"""Estimated steps (chosen: bounds CPU time)."""
 _EXPLAIN_STEPS = 10_000
-"""Finding all errors costs far more than a yes or no: 5 s for 59,000 alternatives were seen."""
+"""Estimated steps. Listing all errors costs far more than yes or no: 59,000 alternatives took 5
+s."""
 _EXPLAIN_NODES = 5_000
-"""Values in the arguments; chosen: the search for the best explanation is slow."""
+"""Values in the arguments (chosen: the search for the best explanation is slow)."""
 _CACHED = 512
-"""Schemas; chosen: bounds memory at some MB."""
+"""Schemas in the cache (chosen: bounds memory to some MB)."""
 
 _SECRET = re.compile(
     r"pass|secret|token|credential|authorization|api.?key|private|cookie", re.IGNORECASE
@@ -49,20 +50,21 @@ _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 def check(
     schema: object, arguments: object, *, signature: str = "", digest: str = "", tool: str = ""
 ) -> None:
-    """Do nothing when the arguments fit; otherwise raise with all that is needed to correct them.
+    """Raise an error with everything needed to correct the arguments, if they are not valid.
 
-    A schema that cannot be used (it does not compile, it is out of all proportion) is logged once
-    and fits everything: the server decides then.
+    An unusable schema (it does not compile, or is excessively large) is logged once and accepts
+    everything: the server decides then.
 
     Args:
         schema: The tool's input schema, as its server sent it.
         arguments: What the caller sent; any JSON value.
         signature: The call in one line, for the message.
-        digest: Names the schema in the cache; computed when it is not given.
-        tool: Its key, for the log.
+        digest: The cache key of the schema; computed if empty.
+        tool: The tool's key, for the log.
 
     Raises:
-        ArgumentError: The text names the field, what came, what is allowed, and the signature.
+        ArgumentError: The text names the field, the received value, what is allowed, and the
+            signature.
     """
     hint = f"Expected: {signature}" if signature else ""
     if not isinstance(arguments, dict):
@@ -90,7 +92,7 @@ def check(
 
 
 def without_nulls(arguments: Mapping[str, Any], *, required: Collection[str] = ()) -> Json:
-    """The arguments of a meta-tool without those that are null and not required.
+    """Remove arguments of a meta-tool that are null and not required.
 
     Some clients send every absent optional argument as null (seen with crewai).
     """
@@ -108,19 +110,19 @@ class _Size:
 
 @dataclass
 class _Checker:
-    """A compiled schema, and how its cost grows."""
+    """A compiled schema, with an estimate of how its cost grows."""
 
     compiled: Any
     root: Json
     alternatives: int
-    """Ways into itself that a recursive schema has at each level; 0 when it is not recursive."""
+    """Recursive branches of the schema at each level; 0 if it is not recursive."""
 
     def bears(self, size: _Size, steps: int) -> bool:
-        """Whether these arguments can be checked in a bounded number of steps."""
+        """Whether arguments of this size can be checked in this number of steps."""
         return self.alternatives < 2 or self.alternatives**size.depth <= steps
 
     def fits(self, arguments: Json) -> bool:
-        """Yes or no, without reasons."""
+        """Whether the arguments are valid, without reasons."""
         try:
             return bool(self.compiled.is_valid(arguments))
         except Exception:  # whatever the library cannot do, the server can judge
@@ -128,7 +130,7 @@ class _Checker:
             return True
 
     def explain(self, arguments: Json, size: _Size) -> list[str] | None:
-        """A sentence for each problem; empty: too many ways to say; None: no problem is real."""
+        """A sentence for each problem; empty if finding them is too costly; None if all is well."""
         if not self.bears(size, _EXPLAIN_STEPS):
             return []
         try:
@@ -145,7 +147,7 @@ class _Checker:
 
 
 _OURS = frozenset({"backtrackLimitExceeded", "regexEngineFailure", "$ref", "referencing"})
-"""Failures of checking, not of the arguments."""
+"""Failures of the check itself, not of the arguments."""
 
 
 def _first_error(compiled: Any, arguments: Json) -> Any:
@@ -197,7 +199,7 @@ def _compile(schema: Json) -> tuple[_Checker | None, str]:
     if survey.places(schema) > _SCHEMA_NODES:
         return None, f"it describes more than {_SCHEMA_NODES} places"
     reason = ""
-    # A dialect that nobody here knows is read as the protocol's default, 2020-12.
+    # A schema in an unknown dialect is read as the protocol's default, 2020-12.
     for candidate in (schema, {k: v for k, v in schema.items() if k not in {"$schema", "$id"}}):
         try:
             compiled = jsonschema_rs.validator_for(
@@ -218,7 +220,7 @@ def _compile(schema: Json) -> tuple[_Checker | None, str]:
 
 @dataclass
 class _Survey:
-    """Walks a schema with its local references, to know what checking may cost."""
+    """Walks a schema with its local references to estimate the cost of a check."""
 
     root: Json
     recursive: bool = False
@@ -227,7 +229,7 @@ class _Survey:
     open: set[int] = field(default_factory=set[int])
 
     def places(self, node: object) -> int:
-        """Places with references written out, cut at a little over the limit."""
+        """Count nodes with references expanded, capped just above the limit."""
         members, items, mark = json_object(node), json_array(node), id(node)
         if not members and not items:
             return 0
@@ -260,7 +262,7 @@ def _dumped(value: object) -> str:
 
 
 def _pointed(root: object, ref: object) -> object:
-    """What a reference within the schema points to; None for all others."""
+    """Resolve a reference within the schema; None for all other references."""
     if not isinstance(ref, str) or not ref.startswith("#"):
         return None
     found: object = root
@@ -278,7 +280,7 @@ def _pointed(root: object, ref: object) -> object:
 
 
 def _size(value: object) -> _Size:
-    """Depth and number of values, without recursion; stops soon after the allowed depth."""
+    """Measure depth and number of values without recursion; stop just past the allowed depth."""
     depth, nodes, level = 0, 0, [value]
     while level and depth <= _DEPTH:
         below: list[object] = []
@@ -320,7 +322,7 @@ def _unknown(name: str, path: Sequence[str | int], known: Collection[str]) -> st
 
 
 def _known_names(root: Json, schema_path: Sequence[str | int]) -> list[str]:
-    """Names of the properties beside the keyword that failed."""
+    """Names of the properties in the schema whose keyword failed."""
     node: object = root
     for step in schema_path[:-1]:
         if isinstance(step, int):
@@ -333,7 +335,7 @@ def _known_names(root: Json, schema_path: Sequence[str | int]) -> list[str]:
 
 
 def _allowed(error: Any) -> str:
-    """What would fit, in a few words; empty when the library's own words say it better."""
+    """What is allowed, in a few words; empty if the library's message says it better."""
     kind, value = error.kind.name, error.kind.value
     if kind == "type":
         return " or ".join(str(one) for one in value)
@@ -348,7 +350,7 @@ def _allowed(error: Any) -> str:
 
 
 def _branches(context: Sequence[Sequence[Any]], path: Sequence[str | int]) -> Iterator[str]:
-    """What each alternative asks for, in its own first words."""
+    """What each alternative requires, from its first error."""
     for branch in context[:8]:
         for error in branch[:1]:
             allowed = _allowed(error)
@@ -371,7 +373,7 @@ def _listed(values: Sequence[Any]) -> str:
 
 
 def _came(value: object, path: Sequence[str | int]) -> str:
-    """What came, short, and never a secret: only its kind for long values and telling names."""
+    """Describe a received value: only its kind if it is long or its name suggests a secret."""
     kind = _kind(value)
     if value is None or isinstance(value, dict | list) or any(_is_secret(step) for step in path):
         return kind
@@ -406,7 +408,7 @@ def _kind(value: object) -> str:
 
 
 def _path(path: Sequence[str | int]) -> str:
-    """Where, as it is written in code: `labels[0].name`."""
+    """A path as it is written in code: `labels[0].name`."""
     text = ""
     for step in path:
         text += (

@@ -25,9 +25,9 @@ _PATH_ARGUMENT: Final = re.compile(
 )
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _MAX_PATH_CHARS: Final = 2**18
-"""Characters; chosen: 64 times the longest path of Linux (PATH_MAX)."""
+"""Characters (chosen: 64 times the longest path of Linux, PATH_MAX)."""
 _MAX_DEPTH: Final = 6
-"""Levels of the arguments; chosen: deeper ones are data."""
+"""Levels of the arguments (chosen: deeper values are data)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,20 +35,20 @@ class Protection:
     """The files that only the tools of one pack may change."""
 
     pack: str
-    """Its name, which is that of its server too."""
+    """The name of the pack, which is also the name of its server."""
 
     suffixes: tuple[str, ...]
-    """How names of the files end, in lower case: `.rel`."""
+    """Suffixes of the file names, in lower case: `.rel`."""
 
     hint: str = ""
     """What to use instead."""
 
 
 class Protections:
-    """The protected files of all packs; can be replaced at any time."""
+    """The protected files of all packs, replaceable at any time."""
 
     def __init__(self) -> None:
-        """Protect nothing yet."""
+        """Start without protections."""
         self._protections: tuple[Protection, ...] = ()
         self.is_empty = True
         """Whether no file is protected."""
@@ -67,14 +67,14 @@ class Protections:
         read_only: bool,
         folder: str | None = None,
     ) -> str:
-        """Why a call is refused; empty: it is not.
+        """Why a call is refused; empty if it is allowed.
 
         Args:
-            server: The server of the tool; tools of the pack itself are never refused.
-            tool: Its name on that server; its words say whether it changes files.
+            server: The server of the tool; the pack's own tools are never refused.
+            tool: Its name on that server; the words in it tell whether it changes files.
             arguments: The arguments; those whose names suggest paths are checked.
             read_only: Whether the tool is annotated as read-only.
-            folder: The working folder of the server, if it shares the file system of the gateway;
+            folder: The working folder of the server, if it shares the gateway's file system;
                 symbolic links are followed then.
         """
         protections = [item for item in self._protections if item.pack != server]
@@ -100,7 +100,7 @@ def _changes(tool: str) -> bool:
 
 
 def _paths(value: object, key: str, depth: int) -> Iterator[str]:
-    """The texts of arguments that may be paths."""
+    """The strings in arguments that may be paths."""
     if depth > _MAX_DEPTH:
         return
     if isinstance(value, dict):

@@ -34,14 +34,14 @@ class ServerForwarder:
         peer: Peer | None,
         recheck: Callable[[], object],
     ) -> Json:
-        """The answer of a server to a request, after the guards.
+        """Return a server's answer to a request, after the guards.
 
         Args:
-            caller: Who sends the request.
+            caller: The caller.
             request: The request.
             peer: The client, if the server can ask it something.
-            recheck: Raises if the caller may not send it; called again when the server had to be
-                started and has been listed anew.
+            recheck: Raises if the caller may not send the request; called again if the server
+                had to be started and was listed again.
 
         Raises:
             GuardError: A guard does not allow the arguments or the result.
@@ -64,14 +64,14 @@ class ServerForwarder:
             except RpcError as error:
                 raise self._guards.for_server(caller, server).error(error) from None
             done(result)
-            # The present guards: they may have changed while the server was working.
+            # The current guards: they may have changed while the server was working.
             guards = self._guards.for_server(caller, server)
             result, notes = await guards.result(key, result)
             done(result, notes)
             return result
 
     async def check(self, caller: Caller, request: ServerRequest) -> None:
-        """Check a request that is not sent in this way.
+        """Check a request that is not sent through `forward`.
 
         Raises:
             GuardError: A guard does not allow its arguments.
@@ -80,7 +80,7 @@ class ServerForwarder:
             await self._checked(caller, request)
 
     async def _checked(self, caller: Caller, request: ServerRequest) -> tuple[Json, Json]:
-        """The parameters as they may be sent, and what is to be recorded of them."""
+        """Return the parameters that may be sent, and what is recorded about them."""
         guards = self._guards.for_server(caller, request.server)
         arguments, notes = await guards.arguments(request.key, request.arguments, request.kind)
         is_same = arguments is request.arguments

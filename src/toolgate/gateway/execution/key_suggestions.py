@@ -10,26 +10,26 @@ from itertools import pairwise
 __all__ = ["nearest"]
 
 _MAX_COMPARED = 32
-"""Names compared letter by letter; chosen: bounds time."""
+"""Names compared letter by letter (chosen: bounds time)."""
 _MIN_LIKENESS = 0.5
-"""In [0, 1], 1 is equal; chosen: below half nobody meant that name."""
+"""Similarity in [0, 1], where 1 is equal (chosen: below half, a name is not what was meant)."""
 _MAX_CHARS = 200
-"""Characters; chosen: above the longest names of tools."""
+"""Characters (chosen: above the longest names of tools)."""
 _BITS = 256
-"""Bits of a set of letter pairs; chosen: pairs that share a bit only add candidates."""
+"""Bits of a set of letter pairs (chosen: pairs that share a bit only add candidates)."""
 _SEPARATORS = re.compile(r"[\W_]+")
 
 
 def nearest(key: str, keys: Iterable[str], *, limit: int = 3) -> list[str]:
-    """Up to `limit` of `keys`, the most similar first; dissimilar ones are left out.
+    """Return up to `limit` of `keys`, most similar first, without dissimilar ones.
 
-    Case and separators do not count (`GitHub__createIssue` is `github:create_issue`), and a bare
+    Case and separators are ignored (`GitHub__createIssue` is `github:create_issue`), and a bare
     name is compared with bare names.
 
     Args:
         key: The key that does not exist; any text.
         keys: Keys `server:tool`, or exposed names, that this caller may see.
-        limit: The number of suggestions, at least 1.
+        limit: Largest number of suggestions, at least 1.
     """
     requested = _plain(key[:_MAX_CHARS])
     if not requested:
@@ -56,7 +56,7 @@ def _overlap(requested: int, candidate: str) -> float:
 
 
 def _likeness(requested: str, candidate: str) -> float:
-    """How alike, in [0, 1]; equal names come before equal keys of another spelling."""
+    """Similarity in [0, 1]; equal names rank before keys that are equal in another spelling."""
     whole, name = _plain(candidate), _plain(_name(candidate))
     if requested == whole:
         return 1.0
@@ -68,7 +68,7 @@ def _likeness(requested: str, candidate: str) -> float:
 
 @lru_cache(maxsize=16_384)
 def _both_grams(candidate: str) -> tuple[int, int]:
-    """Letter pairs of the key and of the bare name, as bits: quick to compare with thousands."""
+    """Letter pairs of the key and of the bare name as bits, fast to compare with thousands."""
     whole = candidate[:_MAX_CHARS]
     return _grams(_plain(whole)), _grams(_plain(_name(whole)))
 

@@ -8,21 +8,21 @@ from typing import Any, Final, Literal, TypeAlias, cast
 __all__ = ["Format", "FormatError", "render"]
 
 Format: TypeAlias = Literal["json", "csv", "table", "text"]
-"""How a result is written."""
+"""The format of a result."""
 
 _PIPE: Final = str.maketrans({"|": "\\|", "\n": " ", "\r": " "})
-"""What would end a cell of a table."""
+"""Characters that would end a table cell."""
 
 
 class FormatError(ValueError):
-    """A value has no rows, and the message says what to select."""
+    """A value cannot be written as rows; the message says what to select."""
 
 
 def render(value: object, form: Format) -> str:
-    """A value as a text.
+    """Format a value as text.
 
     Raises:
-        FormatError: `csv` and `table` need a list, or an object.
+        FormatError: `csv` and `table` need a list or an object.
     """
     match form:
         case "json":
@@ -43,7 +43,7 @@ def render(value: object, form: Format) -> str:
 
 
 def _rows(value: object) -> tuple[list[str], list[list[str]]]:
-    """Names of the columns, in the order in which they come, and the rows."""
+    """The column names, in order of first appearance, and the rows."""
     if isinstance(value, dict):
         members = cast("dict[str, object]", value)
         lists = [name for name, member in members.items() if isinstance(member, list)]

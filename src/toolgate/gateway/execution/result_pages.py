@@ -15,9 +15,9 @@ __all__ = ["STRUCTURED_MARK", "page", "read_page", "text_of_block"]
 
 _PAGE_META = "toolgate/page"
 _BETWEEN = "\n"
-"""Stands between text blocks in the whole text."""
+"""Separator between text blocks in the whole text."""
 STRUCTURED_MARK = "\n\n--- structuredContent (JSON) ---\n"
-"""Stands before the structured content in the whole text, where both are kept."""
+"""Separator before the structured content in the whole text, if both are stored."""
 
 
 async def page(
@@ -27,17 +27,17 @@ async def page(
     save: Callable[[bytes], Awaitable[str]],
     suggest: Callable[[], str] = str,
 ) -> Json:
-    """The result, or its first page when its text is larger than a page.
+    """Return the result, or its first page if its text is larger than a page.
 
-    Text blocks and text resources count, and so does `structuredContent`: when that alone is
-    larger than a page it is left out, said so, and kept with the text. Images, audio and binary
-    resources pass as they are; so do `isError`, `_meta` and every other member.
+    Text blocks, text resources and `structuredContent` count. If `structuredContent` alone is
+    larger than a page, it is left out with a notice and stored with the text. Images, audio and
+    binary resources are passed on unchanged; so are `isError`, `_meta` and every other member.
 
     Args:
         result: A `tools/call` result as it arrived.
         page_tokens: Estimated tokens of a page.
-        save: Keeps the whole text (UTF-8) and gives the handle for reading on.
-        suggest: Gives a jq filter for a part of the result, or an empty text.
+        save: Stores the whole text (UTF-8) and returns the handle for reading on.
+        suggest: Returns a jq filter for a part of the result, or an empty text.
     """
     raw = result.get("content")
     blocks = cast("list[Any]", raw) if isinstance(raw, list) else []
@@ -68,14 +68,15 @@ async def page(
 
 
 def read_page(stored: bytes | str, offset: int, *, handle: str, page_tokens: int) -> Json:
-    """The page of a stored text that begins at `offset`, as a `tools/call` result.
+    """Return the page of a stored text that begins at `offset`, as a `tools/call` result.
 
-    The first content block is the text of the page alone: all of them together are the whole.
+    The first content block holds only the text of the page; joined, these blocks are the whole
+    text.
 
     Args:
-        stored: The whole text, as `page` saved it.
-        offset: Characters from the beginning; the offset that the page before gave.
-        handle: As the caller named it, to be repeated for the next page.
+        stored: The whole text, as `page` stored it.
+        offset: Characters from the beginning, as given by the previous page.
+        handle: The caller's handle, repeated for the next page.
         page_tokens: Estimated tokens of a page.
 
     Raises:
@@ -99,7 +100,7 @@ def read_page(stored: bytes | str, offset: int, *, handle: str, page_tokens: int
 
 
 def text_of_block(block: object) -> str | None:
-    """The text of a text block or of a text resource; None for all others."""
+    """The text of a text block or text resource; None for other blocks."""
     if not isinstance(block, dict):
         return None
     given = cast("Json", block)
@@ -118,7 +119,7 @@ def _structured_text(result: Json) -> str:
 
 
 def _says_the_same(text: str, structured: str) -> bool:
-    """Whether the text is the same JSON, as the protocol advises servers to send it."""
+    """Whether the text is the same JSON, as the protocol recommends that servers send."""
     if not text.lstrip().startswith(("{", "[")):
         return False
     try:
@@ -128,7 +129,7 @@ def _says_the_same(text: str, structured: str) -> bool:
 
 
 def _with_first(blocks: list[Any], first: str) -> list[Any]:
-    """The blocks with one text, the first page, where the first text was."""
+    """Replace the first text with the first page, and remove the other texts."""
     shown: list[Any] = []
     placed = False
     for block in blocks:
@@ -145,7 +146,7 @@ def _with_first(blocks: list[Any], first: str) -> list[Any]:
 
 
 def _page_end(text: str, start: int, page_tokens: int) -> int:
-    """Where the page ends: within the size, after a line end or blank of its second half."""
+    """The end of a page: within the size, after a line end or space in its second half."""
     most_bytes = max(1, page_tokens) * 4
     window = text[start : start + most_bytes]
     encoded = window.encode("utf-8", "replace")

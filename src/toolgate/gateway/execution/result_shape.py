@@ -1,4 +1,4 @@
-"""What a caller wants of a result."""
+"""The part and format of a result that a caller wants."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,15 @@ __all__ = ["Shape"]
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """What of a result is wanted, and how it is written."""
+    """Which part of a result is wanted, and in which format."""
 
     select: str = ""
-    """A jq filter; empty: all of it."""
+    """A jq filter; empty for the whole result."""
 
     format: Format | None = None
-    """How it is written; None: as JSON where something is selected, else unchanged."""
+    """The format; None for JSON if a part is selected, else unchanged."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the result stays as it is."""
+        """Whether the result is returned unchanged."""
         return not self.select and self.format is None

@@ -15,23 +15,23 @@ class RunningCall:
     """A call that its server has not answered yet."""
 
     tool: str
-    """Its key."""
+    """The key of the tool."""
 
     caller_id: str
     """The id of the caller."""
 
     client: str
-    """Its client program; empty: unknown."""
+    """The caller's client program; empty if unknown."""
 
     project_id: str
     """The project of the caller."""
 
     for_s: float
-    """Seconds since it was sent."""
+    """Seconds since the call was sent."""
 
 
 class Running:
-    """The calls that are running."""
+    """The running calls."""
 
     def __init__(self) -> None:
         self._calls: dict[_Call, float] = {}
@@ -42,7 +42,7 @@ class Running:
         return _Call(self, caller, key)
 
     def calls(self) -> list[RunningCall]:
-        """The running calls, the longest-running first."""
+        """The running calls, longest first."""
         now_s = monotonic()
         return [
             RunningCall(
@@ -61,20 +61,20 @@ class Running:
         return lambda: self._listeners.remove(listener)
 
     def begin(self, call: "_Call") -> None:
-        """A call has been sent."""
+        """Add a call that was sent."""
         self._calls[call] = monotonic()
         for listener in self._listeners:
             listener()
 
     def end(self, call: "_Call") -> None:
-        """A call was answered or abandoned."""
+        """Remove a call that was answered or abandoned."""
         del self._calls[call]
         for listener in self._listeners:
             listener()
 
 
 class _Call:
-    """The context of one call. A class instead of a generator, because every call pays for it."""
+    """The context of one call; a class, since a generator would slow down every call."""
 
     __slots__ = ("_running", "caller", "key")
 

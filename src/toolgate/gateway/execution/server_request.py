@@ -15,13 +15,13 @@ class ServerRequest:
     """A request to one server."""
 
     action: Literal["complete", "prompt", "read"]
-    """Its name in the audit."""
+    """The name of the action in the audit."""
 
     server: str
     """The name of the server."""
 
     key: str
-    """Its target, `server:name` or `server:uri`."""
+    """The target, `server:name` or `server:uri`."""
 
     method: str
     """The MCP method."""
@@ -30,17 +30,17 @@ class ServerRequest:
     """Parameters, with the name or URI on that server."""
 
     arguments: Json
-    """What guards check, by name."""
+    """Values that guards check, by name."""
 
     kind: ArgumentKind
-    """How guards check it."""
+    """How guards check them."""
 
     with_arguments: Callable[[Json], Json]
-    """The parameters with other values of `arguments`."""
+    """Returns the parameters with other values of `arguments`."""
 
 
 def prompt_request(server: str, key: str, name: str, params: Json) -> ServerRequest:
-    """A `prompts/get` for the prompt that its server knows as `name`."""
+    """Create a `prompts/get` for the prompt that its server calls `name`."""
     request = {**params, "name": name}
     return ServerRequest(
         action="prompt",
@@ -57,13 +57,13 @@ def prompt_request(server: str, key: str, name: str, params: Json) -> ServerRequ
 def read_request(
     server: str, uri: str, params: Json, variables: Mapping[str, str]
 ) -> ServerRequest:
-    """A `resources/read` for the URI that its server knows.
+    """Create a `resources/read` for a URI of the server.
 
     Args:
         server: The name of the server.
-        uri: The URI there.
+        uri: The URI on the server.
         params: Parameters of the client.
-        variables: What the URI has in the places of a template.
+        variables: Values of the template variables in the URI.
     """
     return ServerRequest(
         action="read",
@@ -78,17 +78,17 @@ def read_request(
 
 
 def completion_request(server: str, target: Json, params: Json) -> ServerRequest:
-    """A `completion/complete` for a prompt or a template.
+    """Create a `completion/complete` for a prompt or a template.
 
     Args:
         server: The name of the server.
-        target: What is completed, as the server knows it: the member `ref`.
+        target: The member `ref`: the prompt or template, as the server names it.
         params: Parameters of the client.
     """
     argument = json_object(params.get("argument"))
     name = str(argument.get("name"))
     context = json_object(params.get("context"))
-    # A value for the argument that is being completed would go to the server unseen.
+    # Otherwise a value for the argument being completed would reach the server unchecked.
     others = {
         other: value
         for other, value in json_object(context.get("arguments")).items()

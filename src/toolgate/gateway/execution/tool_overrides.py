@@ -1,4 +1,4 @@
-"""What a call sends in place of what the caller gave, where the tool has an override."""
+"""The arguments that are sent if a tool has an override."""
 
 import re
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ _OF_CALLER = re.compile(r"\$\{user\.([a-z]+)\}")
 
 
 def sent_arguments(caller: Caller, entry: CatalogEntry, arguments: Json) -> Json:
-    """The arguments for the server: fixed values added, and defaults where nothing was given.
+    """Return the arguments for the server, with fixed values and missing defaults added.
 
     Raises:
-        ArgumentError: A parameter was given that the override fixes or hides, or a value needs
-            something of the caller that is not known.
+        ArgumentError: The call has a parameter that the override fixes or hides, or a value
+            needs an unknown fact about the caller.
     """
     if entry.override is None or not entry.override.parameters:
         return arguments
     sent = dict(arguments)
     for name, change in entry.override.parameters.items():
         if change.is_hidden and name in sent:
-            # Dropping it in silence would run the tool on something the caller did not mean.
+            # Dropping it silently would run the tool with something the caller did not mean.
             raise ArgumentError(
                 f"{entry.shown_key} has no parameter {name!r}.",
                 hint="Leave it out: the gateway decides what is sent for it.",
@@ -50,7 +50,7 @@ def _filled(value: object, caller: Caller, entry: CatalogEntry) -> object:
 
 
 def _of_caller(name: str, caller: Caller, entry: CatalogEntry) -> str | list[str]:
-    """What was proved of the caller; never what a client says of itself."""
+    """A verified fact about the caller; never what a client says about itself."""
     identity = caller.identity
     project = "" if caller.project_id == DEFAULT_PROJECT else caller.project_id
     values: dict[str, str | list[str]] = {

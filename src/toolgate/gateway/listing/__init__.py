@@ -1,4 +1,4 @@
-"""What clients see when they list, what decides it, and who is told when it changes."""
+"""What clients see when they list, what decides it, and notifications of its changes."""
 
 from toolgate.gateway.listing.changes import Change, ChangeNotifier
 from toolgate.gateway.listing.contents import NOTHING, ContentService

@@ -24,17 +24,17 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A change of which clients may be notified."""
+    """A change that clients may be notified of."""
 
     kind: Literal["tools", "prompts", "resources", "resource"]
-    """Which list is different; `resource`: one resource has new content."""
+    """Which list has changed; `resource`: the content of one resource has changed."""
 
     uri: str | None = None
-    """The resource, under the URI that clients use."""
+    """The URI of the resource, as clients use it."""
 
 
 class ChangeNotifier:
-    """Turns changes of catalog, settings and permissions into what clients are notified of."""
+    """Turns changes of catalog, settings and permissions into notifications for clients."""
 
     def __init__(
         self, *, catalog: Catalog, menu: Menu, listing: ListingPolicy, index: ToolIndex
@@ -73,19 +73,19 @@ class ChangeNotifier:
         return lambda: self._access_listeners.remove(listener)
 
     def access_changed(self) -> None:
-        """Permissions have changed, so what a client sees may have changed."""
+        """Notify that permissions have changed, and so perhaps what a client sees."""
         self.settings_changed()
         for listener in list(self._access_listeners):
             listener()
 
     def settings_changed(self) -> None:
-        """Settings have changed, so what is listed may have changed."""
+        """Notify that settings have changed, and so perhaps what is listed."""
         self._menu.reset()
         for kind in ("tools", "prompts", "resources"):
             self.notify(Change(kind=kind))
 
     def packs_changed(self) -> None:
-        """Packs have changed, so the meta-tools for rules may have changed."""
+        """Notify that packs have changed, and so perhaps the meta-tools for rules."""
         self.notify(Change(kind="tools"))
 
     def notify(self, change: Change) -> None:
@@ -94,7 +94,7 @@ class ChangeNotifier:
             listener(change)
 
     def resource_updated(self, server: str, uri: str) -> None:
-        """A server announced that one of its resources has new content."""
+        """Notify that a server announced new content of one of its resources."""
         resources = self._catalog.snapshot.resources
         explicit = f"toolgate://{server}/{uri}"
         renamed = explicit in resources and resources[explicit].server == server
@@ -121,7 +121,7 @@ class ChangeNotifier:
             self.notify(Change(kind="tools"))
 
     def _warn_of_missing_pins(self) -> None:
-        """Log pinned tools that do not exist, once per tool, when all servers have been listed."""
+        """Log pinned tools that do not exist, once per tool, after all servers have been listed."""
         pinned = self._listing.pinned() - self._missing_pins
         if not pinned or self._catalog.never_listed():
             return

@@ -1,4 +1,4 @@
-"""Prompts, resources, templates and skills beside tools: found by search, read like a call."""
+"""Prompts, resources, templates and skills: found by search like tools, and read like a call."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
@@ -16,11 +16,11 @@ from toolgate.types import Caller, Json, Peer, json_array, json_object
 __all__ = ["NOTHING", "ContentService"]
 
 NOTHING: Final = SearchAnswer(hits=(), fit="none")
-"""The answer of a search that has nothing to look at."""
+"""The answer if there is nothing to search."""
 
 
 class ContentService:
-    """Finds contents for a caller and reads them, with the rights that listing them needs."""
+    """Finds and reads contents for a caller, with the same rights as listing them."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class ContentService:
         self._by_key: tuple[Snapshot, Mapping[str, Content]] = Snapshot(), {}
 
     def find(self, caller: Caller, key: str) -> Content | None:
-        """The content with a key; None: there is none for this caller."""
+        """The content with a key; None if it does not exist for this caller."""
         content = self._contents(self._catalog.snapshot).get(key)
         return content if content is not None and self._is_visible(caller, content) else None
 
@@ -51,13 +51,13 @@ class ContentService:
         kinds: Collection[str],
         hidden: Collection[str],
     ) -> SearchAnswer:
-        """The contents that fit a request, best first.
+        """Return the contents that match a request, best first.
 
         Args:
-            caller: Who searches.
+            caller: The caller.
             snapshot: The catalog.
-            request: What for; `mask` and what is about tools alone count for nothing.
-            kinds: Kinds that are asked for; empty: all.
+            request: The search; `mask` and whatever concerns only tools are ignored.
+            kinds: Requested kinds; empty for all.
             hidden: Servers whose contents are not searched.
         """
         contents = self._contents(snapshot)
@@ -88,7 +88,7 @@ class ContentService:
     async def read(
         self, caller: Caller, content: Content, arguments: Json, peer: Peer | None
     ) -> Json:
-        """What a content says, as the result of a call.
+        """Read a content, as the result of a call.
 
         Raises:
             ArgumentError: The arguments are not those of the template.
@@ -99,7 +99,7 @@ class ContentService:
             params: Json = {"name": content.entry.exposed, "arguments": arguments}
             result = await self._prompts.get(caller, params, peer)
             return {"content": _prompt_blocks(result)}
-        # The form with the server's name means this server, whoever else offers the same URI.
+        # The form with the server's name means this server, even if others offer the same URI.
         uri = f"toolgate://{content.server}/{content.uri(arguments)}"
         result = await self._resources.read(caller, {"uri": uri}, peer)
         blocks = map(_resource_block, map(json_object, json_array(result.get("contents"))))
@@ -115,7 +115,7 @@ class ContentService:
 
 
 def _prompt_blocks(result: Json) -> list[Json]:
-    """The messages of a prompt; who speaks is said where several do."""
+    """The messages of a prompt, with their roles if there are several."""
     messages = [json_object(message) for message in json_array(result.get("messages"))]
     several = len({message.get("role") for message in messages}) > 1
     blocks: list[Json] = []
@@ -128,7 +128,7 @@ def _prompt_blocks(result: Json) -> list[Json]:
 
 
 def _resource_block(contents: Json) -> Json:
-    """Text as text, all else as it is."""
+    """Text as a text block, everything else unchanged."""
     text = contents.get("text")
     if isinstance(text, str):
         return {"type": "text", "text": text}

@@ -11,11 +11,11 @@ from toolgate.search import server_summary
 __all__ = ["discovery_description", "meta_tool_definition"]
 
 _MAX_TOKENS = 150
-"""Estimated tokens of the description of `tool_discovery`: every request of a model carries it."""
+"""Estimated tokens of the `tool_discovery` description, which is part of every model request."""
 
 
 def meta_tool_definition(name: str, tools: Sequence[CatalogEntry]) -> bytes:
-    """The definition of a meta-tool as JSON, for a caller who may see `tools`."""
+    """The JSON definition of a meta-tool for a caller that may see `tools`."""
     definition = DEFINITIONS[name]
     if name == "tool_discovery":
         definition = {**definition, "description": discovery_description(tools)}
@@ -23,9 +23,9 @@ def meta_tool_definition(name: str, tools: Sequence[CatalogEntry]) -> bytes:
 
 
 def discovery_description(tools: Sequence[CatalogEntry]) -> str:
-    """The description of `tool_discovery` that names the servers of `tools`."""
+    """The description of `tool_discovery`, which names the servers of `tools`."""
     general = str(DEFINITIONS["tool_discovery"]["description"])
-    # The last 5 are for " Servers: " and the stop.
+    # The last 5 are for " Servers: " and the full stop.
     left = _MAX_TOKENS - estimate_tokens(general) - 5
     names: dict[str, list[str]] = {}
     for tool in tools:

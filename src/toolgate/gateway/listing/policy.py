@@ -1,4 +1,4 @@
-"""What is listed for a caller: mode, pinned tools and meta-tools, by project and search."""
+"""What is listed for a caller: mode, pinned tools and meta-tools, by project and search variant."""
 
 from collections.abc import Callable
 
@@ -13,11 +13,11 @@ from toolgate.types import DEFAULT_PROJECT, Caller
 __all__ = ["ListingPolicy"]
 
 _FOR_RULES = ("processPrompt", "getKnowledge")
-"""Meta-tools that are listed, first of all, while a pack with rules is loaded."""
+"""Meta-tools that are listed first while a pack with rules is loaded."""
 
 
 class ListingPolicy:
-    """Decides what `tools/list` has for a caller."""
+    """Decides what `tools/list` shows to a caller."""
 
     def __init__(
         self,
@@ -42,11 +42,11 @@ class ListingPolicy:
         """Version of a snapshot, and whether it has a read-only tool."""
 
     def lists_all(self, caller: Caller | None = None) -> bool:
-        """Whether `tools/list` shows the real tools; None: to those whose tools are searched."""
+        """Whether `tools/list` shows the real tools; None: for callers whose tools are searched."""
         return self._menu.shows_all(self.rules(caller))
 
     def rules(self, caller: Caller | None) -> MenuRules:
-        """The mode, its limit and the pinned tools; None: of those without a project."""
+        """The mode, its limit and the pinned tools; None: for callers without a project."""
         settings = self._settings()
         project = self._project(caller.project_id if caller else DEFAULT_PROJECT)
         mode = "all" if settings.tool_names == "flat" else project.mode or settings.mode
@@ -59,32 +59,32 @@ class ListingPolicy:
         )
 
     def is_unsearched(self, caller: Caller | None) -> bool:
-        """Whether the search is off for a caller; None: for everybody."""
+        """Whether search is off for a caller; None: for everyone."""
         if caller is not None:
             return self.arm(caller).name == "off"
         return self._settings().optimizations == frozenset({"off"})
 
     def arm(self, caller: Caller) -> Variant:
-        """The search of a caller: that of its project, else of its conversation."""
+        """The search variant of a caller: that of its project, else of its conversation."""
         asked = self._project(caller.project_id).optimization
         return self._index.experiment.variant_for(caller.thread, asked)
 
     def note_paged(self) -> bool:
-        """List `result_read` from now on, since a result has pages. True the first time."""
+        """List `result_read` from now on, since a result has pages. Return True the first time."""
         is_first = not self._has_paged
         self._has_paged = True
         return is_first
 
     def project_of(self, caller: Caller) -> ProjectTable:
-        """What the project of a caller sets."""
+        """The settings of a caller's project."""
         return self._project(caller.project_id)
 
     def is_mixed(self) -> bool:
-        """Whether the search is off for a part of the conversations."""
+        """Whether search is off for some of the conversations."""
         return "off" in self._settings().optimizations and len(self._settings().optimizations) > 1
 
     def meta_tools(self, caller: Caller) -> tuple[str, ...]:
-        """Those for rules first, in every mode; the others where the real tools are not listed."""
+        """Meta-tools: in every mode those for rules first; the others if tools are not listed."""
         if self._settings().tool_names == "flat":
             return ()
         wanted = self._settings().meta_tools
@@ -112,17 +112,17 @@ class ListingPolicy:
         return self._reads_in[1]
 
     def callable_meta_tools(self) -> tuple[str, ...]:
-        """Those that clients may call, whether they are listed for a caller or not."""
+        """Meta-tools that clients may call, whether they are listed for a caller or not."""
         return () if self._settings().tool_names == "flat" else tuple(self._settings().meta_tools)
 
     def callable_name(self, caller: Caller, entry: CatalogEntry) -> str:
-        """How a caller's model names a tool: by exposed name if it is listed, else by key."""
+        """How a caller's model names a tool: by its exposed name if listed, else by its key."""
         pinned = self.pinned(self._project(caller.project_id))
         is_listed = self.lists_all(caller) or entry.key in pinned
         return entry.exposed if is_listed else entry.key
 
     def pinned(self, project: ProjectTable | None = None) -> frozenset[str]:
-        """Keys of the pinned tools: of the settings, the servers, and a project."""
+        """Keys of the tools that the settings, the servers and a project pin."""
         pinned = {*self._settings().pinned, *(project.pinned if project is not None else ())}
         for spec in self._catalog.specs:
             pinned.update(f"{spec.name}:{name}" for name in spec.pinned)

@@ -1,4 +1,4 @@
-"""Whether programs may be sent, and whether `tool_program` is listed."""
+"""Whether clients may send programs, and whether `tool_program` is listed."""
 
 from collections.abc import Callable
 
@@ -10,11 +10,11 @@ __all__ = ["PROGRAM_TOOL", "ProgramOffer"]
 PROGRAM_TOOL = "tool_program"
 
 _FEWEST_TOOLS = 15
-"""Tools from which on `auto` offers programs; see docs/code-mode.md for what they save."""
+"""Number of tools from which `auto` offers programs; docs/code-mode.md has what they save."""
 
 
 class ProgramOffer:
-    """Decides by the settings, the installed libraries and the number of tools."""
+    """Decides by settings, installed libraries and number of tools."""
 
     def __init__(self, settings: Callable[[], Settings]) -> None:
         self._settings = settings
@@ -25,11 +25,11 @@ class ProgramOffer:
         return self._settings().programs
 
     def is_installed(self) -> bool:
-        """Whether the sandbox is there, with its library; it is not imported for that."""
+        """Whether the sandbox and its library are installed; checked without importing it."""
         return is_importable("sandbox", self.rules.sandbox)
 
     def is_callable(self) -> bool:
-        """Whether clients may send programs, whether that is listed or not."""
+        """Whether clients may send programs, whether `tool_program` is listed or not."""
         is_known = PROGRAM_TOOL in self._settings().meta_tools
         return is_known and self.rules.offer != "off" and self.is_installed()
 
@@ -38,7 +38,7 @@ class ProgramOffer:
 
         Args:
             lists_all: Whether the real tools are listed.
-            tools: How many tools there are.
+            tools: The number of tools.
         """
         if not self.is_callable():
             return False

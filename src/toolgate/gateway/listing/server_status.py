@@ -33,11 +33,11 @@ class ServerStatusService:
         self._projects_of = projects_of
 
     def statuses(self, caller: Caller) -> list[ServerStatus]:
-        """State of every server that the caller may see."""
+        """The state of every server that the caller may see."""
         return self._as_seen_by(caller, self._catalog.statuses())
 
     def status(self, caller: Caller, name: str) -> ServerStatus | None:
-        """State of one server; None: the caller sees no such server."""
+        """The state of a server; None if the caller cannot see such a server."""
         status = self._catalog.status(name)
         return next(iter(self._as_seen_by(caller, [] if status is None else [status])), None)
 
@@ -50,11 +50,11 @@ class ServerStatusService:
         ]
 
     def has_unlisted(self) -> bool:
-        """Whether a server is starting whose tools were never listed."""
+        """Whether a server is starting whose tools have never been listed."""
         return bool(self._catalog.never_listed())
 
     async def wait_ready(self, timeout_s: float) -> None:
-        """Wait until every server is listed or has failed, for at most `timeout_s` seconds."""
+        """Wait up to `timeout_s` seconds until every server is listed or has failed."""
         await self._catalog.wait_listed(timeout_s)
 
     def _as_seen_by(self, caller: Caller, statuses: Sequence[ServerStatus]) -> list[ServerStatus]:
@@ -89,7 +89,7 @@ _UNREACHABLE = "It cannot be reached; administrators see why."
 
 
 def _public(status: ServerStatus) -> ServerStatus:
-    """What callers who do not manage the gateway may know of a server."""
+    """What callers without the right to manage may know about a server."""
     return replace(
         status,
         held=0,

@@ -29,34 +29,34 @@ from toolgate.types import (
 __all__ = ["ListingService", "ToolView"]
 
 _MAX_INSTRUCTIONS = 4000
-"""Characters of the instructions at most (chosen)."""
+"""Largest number of characters in the instructions (chosen)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ToolView:
-    """A tool as surfaces show it."""
+    """A tool as user interfaces show it."""
 
     key: str
     """`server:tool`, with the name that clients see."""
 
     own_key: str
-    """The same with the name that its server uses; rights belong to it."""
+    """The key with the tool's name on its server, which rights refer to."""
 
     exposed: str
-    """The name it has in `tools/list`."""
+    """The name in `tools/list`."""
 
     server: str
-    """Its server."""
+    """The server."""
 
     definition: Json
-    """As clients see it."""
+    """The definition, as clients see it."""
 
     down: bool
-    """Whether its server does not answer now."""
+    """Whether the server does not answer now."""
 
 
 class ListingService:
-    """Answers `tools/list`, `prompts/list`, `resources/list` and what belongs to them."""
+    """Answers `tools/list`, `prompts/list`, `resources/list` and related requests."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ListingService:
         self._access = access
         self._visible = visible
         self.policy = policy
-        """Decides between the real tools and the meta-tools."""
+        """Chooses between the real tools and the meta-tools."""
         self._menu = menu
         self._prompts = prompts
         self._guide = intent_service
@@ -88,11 +88,11 @@ class ListingService:
         return self._catalog.snapshot.menu_tokens
 
     def pinned(self, caller: Caller) -> tuple[str, ...]:
-        """Keys of the tools that are pinned for a caller, in order; some may not exist."""
+        """Keys of the tools that are pinned for a caller, sorted; some may not exist."""
         return tuple(sorted(self.policy.pinned(self.policy.project_of(caller))))
 
     def instructions(self, caller: Caller) -> str:
-        """What the gateway says about its use, for `initialize` and `server/discover`."""
+        """The gateway's usage instructions, for `initialize` and `server/discover`."""
         servers = self._visible.servers(caller, self._catalog.snapshot)
         texts = {n: e.instructions.strip() for n, e in servers.items() if e.instructions}
         if self._settings().tool_names == "flat":
@@ -102,7 +102,7 @@ class ListingService:
         if "processPrompt" in self._settings().meta_tools and self._guide.has_rules:
             lines.append(CALL_FIRST)
         if not self.policy.lists_all(caller):
-            # While the search is tried out, a part of the conversations has the real tools.
+            # While search is being tested, some of the conversations get the real tools.
             where = "Where tool_discovery is listed: find" if self.policy.is_mixed() else "Find"
             is_split = READ_TOOL in self.policy.meta_tools(caller)
             read = ", or tool_read if they are read-only" if is_split else ""
@@ -118,7 +118,7 @@ class ListingService:
         return "\n".join(lines)[:_MAX_INSTRUCTIONS]
 
     async def list_tools(self, caller: Caller) -> bytes:
-        """What `tools/list` shows, as a JSON array: by mode the real tools or the meta-tools."""
+        """The JSON array for `tools/list`: depending on the mode, real tools or meta-tools."""
         self._receipts.tools_listed(caller)
         mask = self._access.mask(caller, self._catalog.snapshot)
         allowed = None if mask is None else mask.tobytes()
@@ -126,7 +126,7 @@ class ListingService:
         return self._menu.listing(self.policy.rules(caller), allowed, meta)
 
     async def list_prompts(self, caller: Caller) -> bytes:
-        """What `prompts/list` shows, as a JSON array; the same in every mode."""
+        """The JSON array for `prompts/list`; the same in every mode."""
         listed = self._visible.json_array(caller, "prompt", self._catalog.snapshot.prompts.values())
         if not self._settings().models or self._settings().tool_names == "flat":
             return listed
@@ -135,11 +135,11 @@ class ListingService:
         return b"[" + b",".join([*own, *filter(None, [listed[1:-1]])]) + b"]"
 
     async def list_resources(self, caller: Caller) -> bytes:
-        """What `resources/list` shows, as a JSON array; the same in every mode."""
+        """The JSON array for `resources/list`; the same in every mode."""
         return self._visible.json_array(caller, "read", self._catalog.snapshot.resources.values())
 
     async def list_templates(self, caller: Caller) -> bytes:
-        """What `resources/templates/list` shows, as a JSON array; the same in every mode."""
+        """The JSON array for `resources/templates/list`; the same in every mode."""
         return self._visible.json_array(caller, "read", self._catalog.snapshot.templates.values())
 
     def tool_views(self, caller: Caller) -> list[ToolView]:
@@ -159,7 +159,7 @@ class ListingService:
         ]
 
     def input_schema(self, caller: Caller, name: str) -> Json | None:
-        """Input schema of a tool by exposed name or of a meta-tool; None: no such tool."""
+        """Input schema of a meta-tool, or of a tool by exposed name; None if it does not exist."""
         entry = self._visible.by_exposed_name(caller, name)
         if entry is not None:
             return json_object(entry.definition.get("inputSchema"))

@@ -1,4 +1,4 @@
-"""Managing servers, the quarantine, vectors, what was learned, and explaining visibility."""
+"""Management of servers, quarantine, vectors and learning data, and explanations of visibility."""
 
 from dataclasses import dataclass
 
@@ -39,10 +39,10 @@ class Management:
     """Shows and changes how tools are offered."""
 
     quarantine: QuarantineManagement
-    """Lists quarantined definitions and decides about them."""
+    """Lists and decides quarantined definitions."""
 
     vectors: VectorIndexManagement
-    """Shows and maintains the vectors of the tools."""
+    """Shows and maintains the tools' vectors."""
 
     settings: SettingsManagement
     """Shows and changes settings of the configuration file."""

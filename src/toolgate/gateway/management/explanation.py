@@ -25,7 +25,7 @@ _SCOPES: Final[Mapping[CallerScope, str]] = {
 }
 
 _MAX_RANK = 50
-"""Hits of a search among which an explanation looks for the tool (chosen)."""
+"""Search hits among which an explanation looks for the tool (chosen)."""
 
 
 class VisibilityExplanation:
@@ -64,15 +64,15 @@ class VisibilityExplanation:
         query: str = "",
         problem: str = "",
     ) -> Json:
-        """Why a caller sees a tool, or does not: `visible`, and `stages` with their reasons.
+        """Explain whether a caller sees a tool: `visible`, and `stages` with their reasons.
 
         Args:
-            caller: Who asks.
-            tool: Its key or exposed name.
+            caller: The caller.
+            tool: The tool's key or exposed name.
             identity: The caller that the explanation is about.
-            project: The project in which that caller acts; empty: its own.
+            project: The project in which that caller acts; empty for its own.
             query: A search; the explanation then says at which rank it finds the tool.
-            problem: What is wrong with the credential of `identity`; empty: nothing.
+            problem: What is wrong with the credential of `identity`; empty if nothing is.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -128,7 +128,7 @@ class VisibilityExplanation:
         }
 
     def entry(self, caller: Caller, key: str) -> CatalogEntry | None:
-        """A tool by key or exposed name, whoever may use it; None: there is none.
+        """A tool by key or exposed name, whoever may use it; None if it does not exist.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -147,7 +147,7 @@ class VisibilityExplanation:
     def _request_stage(
         self, caller: Caller, identity: Identity, project: str
     ) -> tuple[Caller, Json]:
-        """Who the explanation is about, and whether it may act in the project."""
+        """Who the explanation is about, and whether that caller may act in the project."""
         try:
             subject = self._admission.caller_of(
                 identity, PresentedCredentials(header_project=project)
@@ -222,7 +222,7 @@ def _quarantine_stage(quarantined: QuarantinedEntry | None) -> Json:
 
 
 def _override_text(entry: CatalogEntry) -> str:
-    """What an override changes of a tool; values are not shown, for they may be secret."""
+    """What an override changes in a tool, without the values, which may be secret."""
     assert entry.override is not None, "asked for tools with an override"
     parts = [f"Its own name is {entry.own_name!r}."] if entry.override.name else []
     if entry.override.description:

@@ -1,4 +1,4 @@
-"""What the search has learned from use: its state, marks by callers, and forgetting it."""
+"""What search has learned from use: its state, marks by callers, and deletion."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Quarantined definitions: which wait, why, and the decision about them."""
+"""Quarantined definitions: which ones wait, why, and the decision about them."""
 
 from toolgate.audit import Receipts
 from toolgate.catalog import Catalog
@@ -10,7 +10,7 @@ __all__ = ["QuarantineManagement"]
 
 
 class QuarantineManagement:
-    """Lists quarantined definitions and decides about them."""
+    """Lists and decides quarantined definitions."""
 
     def __init__(
         self,
@@ -26,7 +26,7 @@ class QuarantineManagement:
         self._receipts = receipts
 
     async def entries(self, caller: Caller, server: str | None = None) -> list[QuarantinedEntry]:
-        """What waits for a decision, with what is suspicious about it; None: of all servers.
+        """Definitions waiting for a decision, with what is suspicious; None for all servers.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -39,7 +39,7 @@ class QuarantineManagement:
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownToolError: There is no such tool.
+            UnknownToolError: The tool does not exist.
         """
         self._visible.must_manage(caller)
         entry = self._visible.tool(caller, key)
@@ -50,19 +50,19 @@ class QuarantineManagement:
     async def decide(
         self, caller: Caller, server: str, name: str, *, accept: bool, kind: EntryKind = "tool"
     ) -> QuarantinedEntry:
-        """Approve the present definition of something quarantined, or reject it.
+        """Approve or reject the current definition of a quarantined entry.
 
         Args:
-            caller: Who decides.
-            server: Whose definition it is.
-            name: As the server calls it; for resources the URI, for templates the URI template.
+            caller: The caller.
+            server: The server that the definition is from.
+            name: The server's name for it; for resources the URI, for templates the URI template.
             accept: Whether callers may see and use it.
-            kind: What it is the definition of.
+            kind: The kind of entry.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: There is no such server.
-            UnknownEntryError: It is not quarantined.
+            UnknownServerError: The server does not exist.
+            UnknownEntryError: The entry is not quarantined.
         """
         self._visible.must_manage(caller)
         self._catalog.server(server)

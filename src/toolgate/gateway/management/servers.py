@@ -1,4 +1,4 @@
-"""Adding, changing and removing servers while the gateway runs."""
+"""Adds, changes and removes servers while the gateway runs."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ __all__ = ["ServerManagement"]
 log = logging.getLogger(__name__)
 
 _OPERATOR = "local"
-"""Kind of the identity of who works on the machine of the gateway."""
+"""Identity kind of users working on the gateway's machine."""
 
 
 class ServerManagement:
@@ -44,12 +44,12 @@ class ServerManagement:
         """Add a server.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             name: The name of the server.
-            config: The keys of a `[server.NAME]` table; `trust` is false if somebody else than the
-                user of this machine leaves it out.
+            config: The keys of a `[server.NAME]` table; a missing `trust` is false unless the
+                caller is the user of this machine.
             save: Write it to the configuration file instead of the store.
-            project: The project it belongs to; empty: none, so all projects see it.
+            project: The project it belongs to; empty for none, so all projects see it.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -57,7 +57,7 @@ class ServerManagement:
         """
         self._visible.must_manage(caller)
         if caller.identity.kind != _OPERATOR and "trust" not in config:
-            # Who operates the gateway knows what runs on it; of what others add, nobody does yet.
+            # The gateway's operator knows what runs on it; what others add, nobody has vetted yet.
             config = {**config, "trust": False}
         if project:
             self._admin.check_project(project)
@@ -70,11 +70,11 @@ class ServerManagement:
     async def remove(self, caller: Caller, name: str) -> None:
         """Remove a server; its running calls fail.
 
-        One of a file that cannot be written is removed by an override in the store.
+        If its file cannot be written, an override in the store removes it.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: There is no such server.
+            UnknownServerError: The server does not exist.
             SettingError: It belongs to a pack.
         """
         self._visible.must_manage(caller)
@@ -92,14 +92,14 @@ class ServerManagement:
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: No such server was removed here.
+            UnknownServerError: No such server was removed by an override.
         """
         self._visible.must_manage(caller)
         async with self._receipts.change(caller, "server_restore", {"server": name}):
             await self._registry.restore(name)
 
     def removed(self, caller: Caller) -> Mapping[str, str]:
-        """Servers that a file configures and that were removed here: name and file.
+        """Servers that a file configures and an override removes: name and file.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -112,7 +112,7 @@ class ServerManagement:
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: There is no such server.
+            UnknownServerError: The server does not exist.
         """
         self._visible.must_manage(caller)
         self._catalog.server(name)
@@ -124,17 +124,17 @@ class ServerManagement:
     async def schedule(
         self, caller: Caller, name: str, *, start: str = "", idle_s: float | None = None
     ) -> ServerStatus:
-        """Say when a server runs.
+        """Set when a server runs.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             name: The server.
-            start: `always` or `on-demand`; empty: as before.
-            idle_s: Seconds without use after which it is stopped; None: as before.
+            start: `always` or `on-demand`; empty to leave it unchanged.
+            idle_s: Seconds without use after which it is stopped; None to leave it unchanged.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: There is no such server.
+            UnknownServerError: The server does not exist.
             SettingError: A value is not allowed.
         """
         self._visible.must_manage(caller)
@@ -151,7 +151,7 @@ class ServerManagement:
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: There is no such server.
+            UnknownServerError: The server does not exist.
         """
         self._visible.must_manage(caller)
         await self._catalog.replace(self._catalog.server(name).spec, start=True)
@@ -160,11 +160,11 @@ class ServerManagement:
     async def allow_tool(
         self, caller: Caller, server: str, tool: str, *, allowed: bool
     ) -> ServerStatus:
-        """Allow or deny a tool of a server to everybody (`tool_permissions`).
+        """Allow or deny a tool of a server to everyone (`tool_permissions`).
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: There is no such server.
+            UnknownServerError: The server does not exist.
         """
         self._visible.must_manage(caller)
         self._catalog.server(server)
@@ -178,7 +178,7 @@ class ServerManagement:
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: There is no such server.
+            UnknownServerError: The server does not exist.
         """
         self._visible.must_manage(caller)
         return self._catalog.server(name).spec

@@ -1,4 +1,4 @@
-"""Changes of settings in `toolgate.toml`: shown, checked, then saved."""
+"""Changes of settings in `toolgate.toml`: previewed, checked, then saved."""
 
 import asyncio
 import hashlib
@@ -30,16 +30,16 @@ __all__ = ["SettingChange", "SettingsManagement"]
 
 @dataclass(frozen=True, kw_only=True)
 class SettingChange:
-    """A change that was checked and not saved yet."""
+    """A change that was checked but not saved yet."""
 
     before: str
-    """The text of the file."""
+    """The current text of the file."""
 
     after: str
-    """The text that it would have."""
+    """The text of the file after the change."""
 
     state: str
-    """Changes when anybody changes the file."""
+    """The state of the file, which differs once anyone has changed it."""
 
 
 class SettingsManagement:
@@ -53,7 +53,7 @@ class SettingsManagement:
         self._receipts = receipts
 
     async def all(self, caller: Caller) -> list[DescribedSetting]:
-        """Every setting with one value, with where it is set.
+        """Every setting that holds a single value, with where it is set.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -63,17 +63,18 @@ class SettingsManagement:
         return await asyncio.to_thread(described_settings, self._settings())
 
     async def check(self, caller: Caller, name: str, text: str) -> SettingChange:
-        """What would change in the file, if the whole of it is still valid then.
+        """Check a change, and return how the file would change if it is still valid as a whole.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             name: The key, such as `discovery.budget_tokens`.
-            text: The value as TOML; empty takes the key out.
+            text: The value as TOML; empty to remove the key.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            ArgumentError: There is no such setting, or the value is no TOML.
-            SettingError: There is no file, the value does not fit, or the file cannot be changed.
+            ArgumentError: The setting does not exist, or the value is not TOML.
+            SettingError: There is no file, the value is not valid, or the file cannot be
+                changed.
         """
         described = next((row for row in await self.all(caller) if row.name == name), None)
         if described is None:
@@ -94,18 +95,18 @@ class SettingsManagement:
         return SettingChange(before=before, after=after, state=_state(before))
 
     async def save(self, caller: Caller, name: str, text: str, *, state: str) -> None:
-        """Save what `check` has shown; the version before is kept beside the file.
+        """Save a change that `check` returned, with a backup of the previous file next to it.
 
         Args:
-            caller: Who asks.
+            caller: The caller.
             name: The key.
-            text: The value as TOML; empty takes the key out.
-            state: What `check` gave.
+            text: The value as TOML; empty to remove the key.
+            state: The state that `check` returned.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            ArgumentError: There is no such setting, or the file was changed meanwhile.
-            SettingError: The value does not fit, or the file cannot be written.
+            ArgumentError: The setting does not exist, or the file has changed since.
+            SettingError: The value is not valid, or the file cannot be written.
         """
         change = await self.check(caller, name, text)
         if change.state != state:
@@ -119,13 +120,13 @@ class SettingsManagement:
             await asyncio.to_thread(_replace, path, change.after)
 
     async def switch_pack(self, caller: Caller, name: str, *, on: bool, by_default: bool) -> bool:
-        """Enable or disable a pack in the file; gives whether anything had to be changed.
+        """Enable or disable a pack in the file. Return whether anything had to be changed.
 
         Args:
-            caller: Who asks.
-            name: Name of the pack.
+            caller: The caller.
+            name: The name of the pack.
             on: Whether it is used from now on.
-            by_default: Whether it is used when the file does not name it.
+            by_default: Whether it is used if the file does not name it.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
@@ -146,7 +147,7 @@ class SettingsManagement:
 
 
 def _check_text(path: Path, text: str) -> None:
-    """Read a text as the file would be read.
+    """Parse a text as if it were the file.
 
     Raises:
         SettingError: It is not valid.

@@ -1,4 +1,4 @@
-"""Changing how tools are offered while the gateway runs: names, texts, parameters."""
+"""Changes how tools are offered while the gateway runs: names, texts, parameters."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,27 +14,27 @@ from toolgate.types import Caller, Json, ToolOverride, json_object
 __all__ = ["HIDDEN_VALUE", "OverriddenTool", "ToolOverrideManagement"]
 
 HIDDEN_VALUE = "***"
-"""What is shown for a secret value; who sends it back means the value that is there."""
+"""Shown in place of a secret value; sent back, it means the current value."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OverriddenTool:
-    """How a tool is offered, and what was changed for that."""
+    """How a tool is offered, and which changes its override makes."""
 
     toolKey: str  # noqa: N815 -- as in the answers for models
-    """`server:tool`, by the tool's own name."""
+    """`server:tool`, with the tool's own name."""
 
     override: Json
-    """The keys of `[server.NAME.tools.TOOL]` that are set, secret values hidden; empty: none."""
+    """The keys set in `[server.NAME.tools.TOOL]`, with secret values hidden; empty if none are."""
 
     listed: Json | None
-    """The definition as the server sent it; None: it lists no such tool now."""
+    """The definition as the server sent it; None if it does not list the tool now."""
 
     offered: Json | None
-    """The definition as clients see it; None: the tool is hidden or left out."""
+    """The definition as clients see it; None if the tool is hidden or left out."""
 
     problems: tuple[str, ...] = ()
-    """Sentences about what of the override cannot be applied."""
+    """Sentences about parts of the override that cannot be applied."""
 
 
 class ToolOverrideManagement:
@@ -49,27 +49,28 @@ class ToolOverrideManagement:
         self._receipts = receipts
 
     async def show(self, caller: Caller, key: str) -> OverriddenTool:
-        """What is overridden of a tool.
+        """Return the override of a tool.
 
         Args:
-            caller: Who asks.
-            key: The key of the tool, also with the name of its override.
+            caller: The caller.
+            key: The key of the tool, with its own or its overridden name.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: There is no such server.
-            UnknownToolError: It lists no such tool, and nothing overrides one of this name.
+            UnknownServerError: The server does not exist.
+            UnknownToolError: The server lists no such tool, and nothing overrides one of this
+                name.
         """
         server, own_name = self._named(caller, key)
         table = await self._registry.tool_table(server, own_name)
         return self._view(server, own_name, table, self._catalog.server(server).spec.tool_overrides)
 
     async def preview(self, caller: Caller, key: str, table: Json) -> OverriddenTool:
-        """How a tool would be offered; nothing is changed.
+        """Preview how a tool would be offered, without changing anything.
 
         Raises:
             ForbiddenError, UnknownServerError, UnknownToolError: As `show`.
-            SettingError: The table has a mistake.
+            SettingError: The table is not valid.
         """
         self._visible.must_manage(caller)
         table = _checked(table)
@@ -77,21 +78,21 @@ class ToolOverrideManagement:
         return await self._previewed(server, own_name, table)
 
     async def change(self, caller: Caller, key: str, table: Json) -> OverriddenTool:
-        """Offer a tool in another way from now on, in place of what was set before.
+        """Replace the override of a tool.
 
-        It is written to `toolgate.toml` if that has the server and can be written, else to the
-        store. The server keeps running.
+        It is written to `toolgate.toml` if the server is configured there and the file can be
+        written, else to the store. The server keeps running.
 
         Args:
-            caller: Who asks.
-            key: The key of the tool, also with the name of its override.
-            table: The keys of `[server.NAME.tools.TOOL]` that are about how it is offered; values
-                that were shown as `***` stay as they are.
+            caller: The caller.
+            key: The key of the tool, with its own or its overridden name.
+            table: The keys of `[server.NAME.tools.TOOL]` that define how it is offered; values
+                shown as `***` stay unchanged.
 
         Raises:
             ForbiddenError, UnknownServerError, UnknownToolError: As `show`.
-            SettingError: The table has a mistake, or could not be applied to what the server
-                lists now.
+            SettingError: The table is not valid, or cannot be applied to what the server lists
+                now.
         """
         self._visible.must_manage(caller)
         table = _checked(table)
@@ -109,7 +110,7 @@ class ToolOverrideManagement:
         return preview
 
     async def remove(self, caller: Caller, key: str) -> OverriddenTool:
-        """Offer a tool as its server does.
+        """Remove the override of a tool, so that it is offered as its server defines it.
 
         Raises:
             ForbiddenError, UnknownServerError, UnknownToolError: As `show`.
@@ -124,7 +125,7 @@ class ToolOverrideManagement:
             await self._registry.override_tool(server, tool, table)
 
     def _named(self, caller: Caller, key: str) -> tuple[str, str]:
-        """Server and own name of a tool."""
+        """The server of a tool, and the tool's own name."""
         self._visible.must_manage(caller)
         server, _, tool = key.partition(":")
         overrides = self._catalog.server(server).spec.tool_overrides
@@ -155,7 +156,7 @@ class ToolOverrideManagement:
         problems: tuple[str, ...] = ()
         if entries is not None:
             offered = next((one.definition for one in entries.tools if one.own_name == tool), None)
-            # All of these sentences name their tool so.
+            # All these sentences name their tool in this form.
             problems = tuple(
                 text
                 for text in entries.override_problems
@@ -187,7 +188,7 @@ def _checked(table: Json) -> Json:
     """The keys that are set.
 
     Raises:
-        SettingError: One is not about how a tool is offered.
+        SettingError: A key does not define how a tool is offered.
     """
     if unknown := sorted(table.keys() - set(OVERRIDE_KEYS)):
         raise SettingError(
@@ -199,7 +200,7 @@ def _checked(table: Json) -> Json:
 
 
 def _with_kept(table: Json, written: Json, tool: str) -> Json:
-    """The table with the values that were shown hidden as they are."""
+    """The table, with the stored values in place of hidden ones."""
     before = json_object(written.get("parameters"))
     parameters: Json = {}
     for name, change in json_object(table.get("parameters")).items():

@@ -1,4 +1,4 @@
-"""The vectors of the tools: their state, computing them again, and removing them."""
+"""The tools' vectors: their state, recomputation and deletion."""
 
 from collections.abc import Sequence
 from time import perf_counter
@@ -15,7 +15,7 @@ __all__ = ["VectorIndexManagement"]
 
 
 class VectorIndexManagement:
-    """Shows and maintains the vectors by which tools are found."""
+    """Shows and maintains the vectors that tools are found by."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class VectorIndexManagement:
         }
 
     async def refresh(self, caller: Caller, server: str | None = None) -> int:
-        """Compute the vectors of a server, or of all, again. Returns the number of tools.
+        """Recompute the vectors of one server or of all. Return the number of tools.
 
         They are computed in the background; see `status`.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: There is no such server.
+            UnknownServerError: The server does not exist.
             SettingError: No search variant has vectors.
         """
         self._visible.must_manage(caller)
@@ -90,13 +90,13 @@ class VectorIndexManagement:
         return max(counts)
 
     async def remove(self, caller: Caller, server: str) -> int:
-        """Delete the stored vectors of a server. Returns the number of tools.
+        """Delete the stored vectors of a server. Return the number of tools.
 
-        Vectors in memory stay in use; `refresh` or the next start computes the stored ones again.
+        Vectors in memory stay in use; `refresh` or the next start recomputes the stored ones.
 
         Raises:
             ForbiddenError: The caller lacks the right `manage`.
-            UnknownServerError: Nothing is stored for this name, and there is no such server.
+            UnknownServerError: Nothing is stored for this name, and the server does not exist.
             SettingError: No search variant has vectors.
         """
         self._visible.must_manage(caller)

@@ -1,4 +1,4 @@
-"""Programs of models: their tools as typed functions, their runs, and those that wait."""
+"""Programs of models: tools as typed functions, runs, and waiting programs."""
 
 from toolgate.gateway.programs.service import ProgramService
 

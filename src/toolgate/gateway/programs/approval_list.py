@@ -1,4 +1,4 @@
-"""Calls of a program that a person approves: told as one list, and asked about in one question."""
+"""A program's calls that need approval: shown as one list, and asked about in one question."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,22 +11,22 @@ from toolgate.types import Json, json_object
 __all__ = ["continuation_of", "counted", "questions_of"]
 
 _ALL: Final = "approvals"
-"""Key of the question about all calls; those of single calls have their number in front."""
+"""Key of the question about all calls; keys of single calls start with their number."""
 
 _MOST: Final = 50
-"""Calls that one question is about: a person has to read them (chosen)."""
+"""Calls in one question (chosen: a person has to read them)."""
 
 
 def counted(functions: Iterable[str]) -> str:
-    """How often each function is called: `14 × github.create_issue, github.close_issue`."""
+    """The number of calls of each function: `14 × github.create_issue, github.close_issue`."""
     counts = Counter(functions)
     return ", ".join(f"{count} × {name}" if count > 1 else name for name, count in counts.items())
 
 
 def questions_of(calls: Sequence[ParkedCall]) -> Json:
-    """The questions of calls that wait, by key, as an `input_required` result has them.
+    """The questions of waiting calls, by key, as in an `input_required` result.
 
-    Those about approvals are one question, as long as a person can read what it is about.
+    Those about approvals are merged into one question, if a person can still read it.
     """
     to_approve = [call for call in calls if call.is_approval]
     if not 2 <= len(to_approve) <= _MOST:
@@ -41,7 +41,7 @@ def questions_of(calls: Sequence[ParkedCall]) -> Json:
 
 
 def continuation_of(call: ParkedCall, responses: Json) -> Json:
-    """What a parked call goes on with, beside its arguments.
+    """The parameters with which a parked call continues, in addition to its arguments.
 
     Args:
         call: The call.
@@ -51,7 +51,7 @@ def continuation_of(call: ParkedCall, responses: Json) -> Json:
         return {}
     prefix = f"{call.call_id}."
     answers = {k.removeprefix(prefix): v for k, v in responses.items() if k.startswith(prefix)}
-    # The signed state of a call names its approval; a question of a server takes no such answer.
+    # The call's signed state names its approval; a server's own question takes no such answer.
     if _ALL in responses and call.is_approval:
         answers.setdefault(APPROVAL_QUESTION, responses[_ALL])
     state = {} if call.request_state is None else {"requestState": call.request_state}
@@ -59,7 +59,7 @@ def continuation_of(call: ParkedCall, responses: Json) -> Json:
 
 
 def _question(calls: Sequence[ParkedCall]) -> Json:
-    """One question about all calls, from those about each, whose texts have no secrets."""
+    """Merge the questions about single calls, whose texts contain no secrets, into one."""
     asked = [json_object(call.questions[APPROVAL_QUESTION]) for call in calls]
     texts = [str(json_object(question.get("params")).get("message", "")) for question in asked]
     lines = [f"* {text.partition(chr(10))[0].removesuffix('?')}" for text in texts]

@@ -1,4 +1,4 @@
-"""Functions that programs have beside the tools: search, describe, select, store, load."""
+"""Built-in functions of programs: search, describe, select, store, load."""
 
 import hashlib
 from collections.abc import Mapping
@@ -18,13 +18,13 @@ from toolgate.types import Caller, Json
 __all__ = ["HELPER_FUNCTIONS", "VALUES", "ProgramHelpers", "is_helper", "name_of_value"]
 
 VALUES: Final = "value-"
-"""Beginning of the ids of values."""
+"""Prefix of the ids of stored values."""
 
 _SHOWN_NAME_CHARS: Final = 80
-"""Of the name of a value, for people (chosen)."""
+"""Characters of a value's name that people see (chosen)."""
 
 _MAX_VALUE_BYTES: Final = 2**20
-"""Bytes of a value that programs store for each other, as JSON (chosen)."""
+"""Bytes, as JSON, of a value that programs store for each other (chosen)."""
 
 HELPER_FUNCTIONS: Final = (
     HostFunction(
@@ -35,7 +35,7 @@ HELPER_FUNCTIONS: Final = (
     HostFunction(name="store", parameters="name: str, value: Any", returns="None"),
     HostFunction(name="load", parameters="name: str", returns="Any"),
 )
-"""How they are declared."""
+"""Declarations of these functions."""
 
 _PARAMETERS: Final = {
     "search": ("query", "limit"),
@@ -47,7 +47,7 @@ _PARAMETERS: Final = {
 
 
 def is_helper(function: str) -> bool:
-    """Whether a function without a module is one of them."""
+    """Whether a function without a module is one of these."""
     return function in _PARAMETERS
 
 
@@ -70,16 +70,16 @@ class ProgramHelpers:
     async def answer(
         self, caller: Caller, call: HostCall, names: Mapping[str, str], *, keep_s: float
     ) -> Any:
-        """What a function gives.
+        """Run a function and return its result.
 
         Args:
-            caller: Whose program it is.
+            caller: The caller that owns the program.
             call: The call.
             names: Keys of tools by the names of their functions.
-            keep_s: Seconds that stored values live.
+            keep_s: Seconds until stored values expire.
 
         Raises:
-            ValueError: There is no such function or value, or the filter does not fit.
+            ValueError: The function or value does not exist, or the filter does not match.
             ToolgateError: The search or the filter failed.
         """
         arguments = dict(zip(_PARAMETERS[call.function], call.args, strict=False)) | call.kwargs
@@ -150,9 +150,9 @@ class ProgramHelpers:
 
 
 def _value_id(caller: Caller, name: str) -> str:
-    """Where a stored value is: of one conversation of one caller.
+    """The id of a stored value, which belongs to one conversation of one caller.
 
-    The name is at its end for people; the hash tells values apart.
+    It ends with the name, for people; the hash makes it unique.
     """
     text = json_text.dumps([*caller.thread, name])
     return f"{VALUES}{hashlib.sha256(text).hexdigest()[:32]}-{name[:_SHOWN_NAME_CHARS]}"

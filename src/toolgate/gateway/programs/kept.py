@@ -1,4 +1,4 @@
-"""What programs left behind: values that they stored, and programs that wait for a person."""
+"""What programs leave in the store: saved values, and programs that wait for a person."""
 
 from dataclasses import dataclass
 
@@ -21,19 +21,19 @@ class KeptValue:
     """A value that a program stored with `store(name, value)`."""
 
     id: str
-    """To forget it."""
+    """The id for deleting it."""
 
     name: str
-    """As the program calls it; cut if it is long."""
+    """The name in the program; cut if it is long."""
 
     project: str
     """The project."""
 
     caller_id: str
-    """Whose program stored it."""
+    """The caller whose program stored it."""
 
     size_bytes: int
-    """Bytes as JSON."""
+    """Size in bytes, as JSON."""
 
     expires_at: str
     """UTC, ISO 8601."""
@@ -44,16 +44,16 @@ class KeptProgram:
     """A program that waits for a person."""
 
     id: str
-    """To let it go on, and to forget it."""
+    """The id for resuming or deleting it."""
 
     state: str
-    """`waiting`, or `running` once somebody lets it go on."""
+    """`waiting`, or `running` once it has been resumed."""
 
     project: str
     """The project."""
 
     caller_id: str
-    """The only caller who can let it go on."""
+    """The only caller that can resume it."""
 
     created_at: str
     """UTC, ISO 8601."""
@@ -63,7 +63,7 @@ class KeptProgram:
 
 
 class KeptPrograms:
-    """Lists and deletes what programs left behind: administrators all of it, others their own."""
+    """Stored values and waiting programs: administrators see all of them, others their own."""
 
     def __init__(self, *, visible: VisibleCatalog, store: Store, receipts: Receipts) -> None:
         self._visible = visible
@@ -71,7 +71,7 @@ class KeptPrograms:
         self._receipts = receipts
 
     async def values(self, caller: Caller) -> list[KeptValue]:
-        """Values that have not expired, those that expire last first."""
+        """Values that have not expired, latest expiry first."""
         rows = await self._store.results.select(
             prefix=VALUES, caller_id=self._whose(caller), now=utc_now(), limit=_MOST
         )
@@ -88,7 +88,7 @@ class KeptPrograms:
         ]
 
     async def programs(self, caller: Caller) -> list[KeptProgram]:
-        """Programs that wait and have not expired, newest first."""
+        """Waiting programs that have not expired, newest first."""
         rows = await self._store.approvals.programs.select(
             caller_id=self._whose(caller), now=utc_now(), limit=_MOST
         )
@@ -105,10 +105,10 @@ class KeptPrograms:
         ]
 
     async def forget(self, caller: Caller, kept_id: str) -> None:
-        """Delete a value, or a program that waits: it can no longer go on.
+        """Delete a value, or a waiting program, which then cannot be resumed.
 
         Raises:
-            HandleError: There is none of this id for this caller.
+            HandleError: The caller has none with this id.
         """
         results, programs = self._store.results, self._store.approvals.programs
         is_value = kept_id.startswith(VALUES)
@@ -122,5 +122,5 @@ class KeptPrograms:
             await (results.remove(kept_id) if is_value else programs.remove(kept_id))
 
     def _whose(self, caller: Caller) -> str | None:
-        """The only caller whose entries somebody sees; None: of all."""
+        """The only caller whose entries are shown; None if all are."""
         return None if self._visible.manages(caller) else caller.caller_id

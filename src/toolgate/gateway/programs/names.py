@@ -1,4 +1,4 @@
-"""What programs call tools: the key `my-server:read.file` is `my_server.read_file` there."""
+"""Names of tools in programs: the key `my-server:read.file` is `my_server.read_file` there."""
 
 import keyword
 import re
@@ -8,7 +8,7 @@ from hashlib import sha256
 __all__ = ["function_names", "words_of"]
 
 _HELPERS = ("search", "describe", "select", "store", "load", "main")
-"""Functions of programs that are no tools."""
+"""Functions of programs that are not tools."""
 
 _RESERVED = frozenset(
     {
@@ -20,15 +20,15 @@ _RESERVED = frozenset(
         *("min", "max", "sorted", "filter", "map", "zip", "any", "all", "type", "object", "id"),
     }
 )
-"""Names that mean something else in a program."""
+"""Names that have another meaning in a program."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def function_names(keys: Iterable[str]) -> dict[str, str]:
-    """`module.function` for each key of a tool, and the key that it stands for.
+    """The tools' `module.function` names, each with the key that it stands for.
 
-    Names depend on no other tool, except where two would be the same: those end in a hash of
+    Names do not depend on other tools, unless two would be the same: those end in a hash of
     their own key.
     """
     by_name: dict[str, list[str]] = {}
@@ -44,7 +44,7 @@ def function_names(keys: Iterable[str]) -> dict[str, str]:
 
 
 def words_of(code: str) -> frozenset[str]:
-    """All that may be a name in a program; texts and comments of it too, which does no harm."""
+    """All words that may be names in a program, including its texts and comments (harmless)."""
     return frozenset(_WORD.findall(code))
 
 

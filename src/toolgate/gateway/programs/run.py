@@ -1,4 +1,4 @@
-"""One run of a program: its calls at the same time, until it ends or waits for people alone."""
+"""One run of a program: concurrent calls, until it ends or waits only for people."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,28 +24,28 @@ _PARALLEL = 8
 
 @dataclass(frozen=True, kw_only=True)
 class ParkedCall:
-    """A call that goes on once a person has allowed it, or has answered a question."""
+    """A call that continues once a person has allowed it or answered a question."""
 
     call_id: int
-    """Its number within the program."""
+    """The number of the call within the program."""
 
     function: str
-    """What was called."""
+    """The called function."""
 
     arguments: Json
-    """By name."""
+    """The arguments, by name."""
 
     approval_id: str = ""
-    """The approval that it waits for; empty: a question."""
+    """The approval that it waits for; empty if it waits for an answer."""
 
     request_state: str | None = None
-    """What its server, or an approval, wants back with the answers."""
+    """State that its server, or an approval, expects back with the answers."""
 
     questions: Json = field(default_factory=dict[str, Any])
-    """Questions by key, as an `input_required` result has them."""
+    """Questions by key, as in an `input_required` result."""
 
     is_approval: bool = False
-    """Whether the question is whether the call may be made."""
+    """Whether the question asks for approval of the call."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,47 +53,47 @@ class Finished:
     """The program has ended."""
 
     value: Any
-    """Its result."""
+    """The result of the program."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parked:
-    """The program waits for people, and for nothing else."""
+    """The program waits only for people."""
 
     calls: tuple[ParkedCall, ...]
     """All calls that it waits for."""
 
     snapshot: bytes
-    """The program as it stands."""
+    """The saved state of the program."""
 
     n_calls: int
-    """Calls that it made so far."""
+    """Calls made so far."""
 
 
 Outcome: TypeAlias = CallValue | CallFailure | ParkedCall
 
 
 class CallTool(Protocol):
-    """Runs a call of a program, whatever it is."""
+    """Runs any call of a program."""
 
     async def __call__(self, call: HostCall) -> Outcome:
-        """Its answer."""
+        """Return the answer."""
         ...
 
 
 class ProgramRun:
-    """Lets a program run."""
+    """Runs a program."""
 
     def __init__(
         self, execution: Execution, call_tool: CallTool, *, max_calls: int, n_calls: int = 0
     ) -> None:
-        """Run a program that has begun.
+        """Create a run of a program that has been started.
 
         Args:
             execution: The program.
             call_tool: Answers its calls.
-            max_calls: Calls that it may make.
-            n_calls: Calls that it made before it was parked.
+            max_calls: Largest number of calls.
+            n_calls: Calls made before it was parked.
         """
         self._execution = execution
         self._call_tool = call_tool
@@ -102,20 +102,20 @@ class ProgramRun:
         self._settled: dict[int, CallValue | CallFailure] = {}
         self._parked: dict[int, ParkedCall] = {}
         self._due: list[HostCall] = []
-        """Calls that were not begun yet: the program goes on until it waits for one."""
+        """Calls that have not begun: the program continues until it waits for one."""
         self._running: set[int] = set()
         self._news = anyio.Event()
         self.n_calls = n_calls
-        """Calls that it made."""
+        """Calls made so far."""
 
     async def run(self, again: Mapping[int, HostCall]) -> Finished | Parked:
-        """Run to the end, or until the program waits for nothing but people.
+        """Run until the program ends or waits only for people.
 
         Args:
-            again: Calls that a person has decided about, to be made once more.
+            again: Calls that a person has decided, to be made again.
 
         Raises:
-            ProgramError: It failed, or made too many calls.
+            ProgramError: The program failed, or made too many calls.
         """
         failure: ProgramError | None = None
         outcome: Finished | Parked | None = None
@@ -157,7 +157,7 @@ class ProgramRun:
         return Finished(value=step.value)
 
     async def _make_due_calls(self, start_soon: Any) -> None:
-        """Make a single call here: a task of its own would cost as much as its checks."""
+        """Make due calls; a single one here, since a task would cost as much as its checks."""
         if len(self._due) == 1 and not self._running:
             call = self._due.pop()
             self._note(call.call_id, await self._call_tool(call))

@@ -1,7 +1,7 @@
 """Programs that people have saved: a file whose function `main` is the program.
 
-Such a file is never run by Python itself. Its signature is read from the syntax tree, and only what
-is listed here is understood in it.
+Python itself never runs such a file. The signature is read from the syntax tree, and only the
+constructs listed here are understood.
 """
 
 import ast
@@ -24,7 +24,7 @@ _PLAIN: Final[Mapping[str, Any]] = {
     "Any": Any,
     "None": None,
 }
-"""Annotations that are a name."""
+"""Annotations that are a plain name."""
 
 _ALLOWED: Final = (
     "Allowed: str, int, float, bool, list[…], dict[str, …], Literal[…], Any, and unions of them."
@@ -33,10 +33,10 @@ _ALLOWED: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class SavedProgram:
-    """A program that can be a tool."""
+    """A program that can be offered as a tool."""
 
     code: str
-    """Its source."""
+    """The source code."""
 
     signature: inspect.Signature
     """The parameters of `main`, with types and defaults."""
@@ -46,7 +46,7 @@ class SavedProgram:
 
 
 def calls_main(code: str) -> bool:
-    """Whether a program ends with `async def main`, which is called with its inputs then."""
+    """Whether a program ends with `async def main`, which is then called with its inputs."""
     if "def main" not in code:
         return False
     try:
@@ -57,11 +57,11 @@ def calls_main(code: str) -> bool:
 
 
 def read_saved(code: str) -> SavedProgram:
-    """The program in a file.
+    """Read the program in a file.
 
     Raises:
-        SyntaxError: The text is no Python.
-        PackError: It has no function `main`, or one with parameters that cannot be described.
+        SyntaxError: The text is not Python.
+        PackError: It has no function `main`, or one whose parameters cannot be described.
     """
     body = ast.parse(code).body
     main = body[-1] if body else None
@@ -115,7 +115,7 @@ def _parameter(argument: ast.arg, default: ast.expr | None) -> inspect.Parameter
 
 
 def _type(node: ast.expr) -> Any:
-    """What an annotation means; nothing of the file is run for that."""
+    """Resolve an annotation without running anything of the file."""
     match node:
         case ast.Constant(value=None):
             return None

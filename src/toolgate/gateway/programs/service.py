@@ -1,4 +1,4 @@
-"""Runs programs of models; each of their calls takes the way of any other call."""
+"""Runs models' programs; each of their calls is processed like any other call."""
 
 from __future__ import annotations
 
@@ -53,22 +53,22 @@ from toolgate.types import Caller, Json, Peer, json_array, json_object
 __all__ = ["PrepareArguments", "ProgramService", "answer_of"]
 
 _MAX_LOG_CHARS = 2_000
-"""Characters of what a program printed that its answer has (chosen)."""
+"""Characters of a program's printed output in the answer (chosen)."""
 
 _WHOLE_RESULT_TOKENS = 1_000_000
-"""A result that is not cut here: who calls the tool cuts it."""
+"""So large that results are not cut here: the caller of the tool cuts them."""
 
 _MAX_SHOWN = 50
-"""Calls that a message names (chosen)."""
+"""Calls named in a message (chosen)."""
 
 _PURPOSE = "program"
 
 _NESTED: ContextVar[bool] = ContextVar("toolgate_nested", default=False)
-"""Whether a program runs: one that ran another could use up all processes of the sandbox."""
+"""Whether a program runs: nested programs could use up all processes of the sandbox."""
 
 
 PrepareArguments: TypeAlias = Callable[[str, Json], Json]
-"""Gives the arguments of a call of a tool by its key and those that the program gave."""
+"""Changes the arguments of a program's call, given the tool's key and the arguments."""
 
 
 def _unchanged(key: str, arguments: Json) -> Json:
@@ -78,24 +78,24 @@ def _unchanged(key: str, arguments: Json) -> Json:
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """What the calls of one run need to know."""
+    """Shared data for the calls of one run."""
 
     caller: Caller
     program_id: str
     names: Mapping[str, str]
     peer: Peer | None
     continuations: Mapping[int, Json]
-    """What calls that were parked go on with."""
+    """Parameters with which parked calls continue, by call."""
 
     prepare: PrepareArguments
     """Changes the arguments of a call, given its key, before they are checked."""
 
     n_calls: int = 0
-    """Calls that it made before it was parked."""
+    """Calls made before it was parked."""
 
 
 class ProgramService:
-    """Runs programs, parks those that wait for a person, and lets them go on."""
+    """Runs programs, parks those that wait for a person, and resumes them."""
 
     def __init__(
         self,
@@ -129,12 +129,12 @@ class ProgramService:
         return self._offer.rules
 
     def is_offered(self) -> bool:
-        """Whether a model that finds tools by searching gets programs, too."""
+        """Whether models that find tools by searching are also offered programs."""
         tools = len(self._catalog.snapshot.tools)
         return self._offer.is_listed(lists_all=False, tools=tools)
 
     async def aclose(self) -> None:
-        """End the processes of the sandbox."""
+        """Stop the processes of the sandbox."""
         if self._sandbox is not None:
             await self._sandbox.aclose()
 
@@ -147,22 +147,22 @@ class ProgramService:
         *,
         prepare: PrepareArguments = _unchanged,
     ) -> Json:
-        """Run a program, or let one go on that waited.
+        """Run a program, or resume one that waited.
 
         Args:
-            caller: Whose program it is.
+            caller: The caller that owns the program.
             request: The program.
-            params: Parameters of the request, with what a client sends back to questions.
-            peer: The client; None: it can neither be asked nor notified.
-            prepare: Changes the arguments of its calls.
+            params: Parameters of the request, including the client's answers to questions.
+            peer: The client; None if it can be neither asked nor notified.
+            prepare: Changes the arguments of the program's calls.
 
         Returns:
-            The `tools/call` result: what the program gave and printed; with `input_required`,
-            questions to whoever is at the client.
+            The `tools/call` result: the program's result and printed output; with
+            `input_required`, questions to the person at the client.
 
         Raises:
             ProgramError: It cannot be run or failed, or waits for a person.
-            HandleError: There is no such program for this caller.
+            HandleError: The caller has no such program.
         """
         if not self._offer.is_callable():
             raise ProgramError(
@@ -182,7 +182,7 @@ class ProgramService:
             _NESTED.reset(token)
 
     async def run_saved(self, caller: Caller, code: str, inputs: Json) -> Json:
-        """Run a program that is a tool; an object is structured content, as tools give it.
+        """Run a program that is a tool; an object becomes structured content, as for other tools.
 
         Raises:
             ProgramError: As `run`.
@@ -254,7 +254,7 @@ class ProgramService:
         body = json_object(json_text.loads(stored.body))
         snapshot = b64decode(str(body.get("snapshot")))
         self._check_genuine(program_id, body, snapshot)
-        # Of many that let it go on, in whatever process, one does.
+        # If several requests resume it, in any process, only one succeeds.
         if not await self._store.approvals.programs.claim(program_id, now=now):
             raise ProgramError(
                 f"The program {program_id} is being run, or its process ended while it ran.",
@@ -320,7 +320,7 @@ class ProgramService:
     # Calls
 
     async def _call(self, run: _Run, call: HostCall) -> Outcome:
-        """The answer of one call; what a program can react to is an exception in it."""
+        """Return a call's outcome; errors that a program can handle become exceptions in it."""
         module, _, _ = call.function.rpartition(".")
         try:
             if not module and is_helper(call.function):
@@ -378,7 +378,7 @@ class ProgramService:
     # Preparation
 
     def _program(self, caller: Caller, request: ProgramArguments) -> Program:
-        """The program with the modules and functions that its source may mean."""
+        """The program, with the modules and functions that its source may refer to."""
         words = words_of(request.code)
         modules: dict[str, list[HostFunction]] = {}
         for name, key in self._all_names().items():
@@ -396,7 +396,7 @@ class ProgramService:
             inputs=request.inputs,
             modules=tuple(HostModule(name=n, functions=tuple(f)) for n, f in modules.items()),
             functions=HELPER_FUNCTIONS,
-            # Without tools nothing can be half done: what does not fit is an error where it is.
+            # Without tools nothing can be left half done, so type errors may surface at run time.
             is_checked=bool(modules),
             limits=ProgramLimits(
                 run_s=rules.run_s, memory_mb=rules.memory_mb, steps=4 * rules.max_calls + 100
@@ -411,7 +411,7 @@ class ProgramService:
         return self._names[1]
 
     def _dry_run(self, caller: Caller, program: Program) -> Json:
-        """The tools that a program names; nothing is run."""
+        """List the tools that a program names, without running anything."""
         lines: list[str] = []
         for module in program.modules:
             for function in module.functions:
@@ -433,7 +433,7 @@ class ProgramService:
     def _deadline(self, asked_s: float) -> _Deadline:
         return _Deadline(min(asked_s or self._rules.timeout_s, self._rules.timeout_s))
 
-    # Programs that wait
+    # Waiting programs
 
     async def _park(self, run: _Run, parked: Parked, record_id: str) -> Json:
         body: Json = {
@@ -465,7 +465,7 @@ class ProgramService:
         raise _waiting(run.program_id, parked.calls)
 
     def _check_genuine(self, program_id: str, body: Json, snapshot: bytes) -> None:
-        """Refuse what this gateway did not write: sandboxes believe their snapshots."""
+        """Refuse snapshots that this gateway did not write: sandboxes trust their snapshots."""
         payload = self._signer.check(_PURPOSE, str(body.get("signature")))
         unsigned = {name: value for name, value in body.items() if name != "signature"}
         expected = {"id": program_id, "sha256": _digest_of(unsigned, snapshot)}
@@ -474,7 +474,7 @@ class ProgramService:
 
 
 class _Deadline:
-    """Ends a program that takes too long, with an error that says so."""
+    """Stops a program that takes too long, with an error that says so."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
@@ -524,7 +524,7 @@ def _waiting(program_id: str, calls: tuple[ParkedCall, ...]) -> ProgramError:
 
 
 def _call_text(call: ParkedCall) -> str:
-    """A call, for people."""
+    """Describe a call for people."""
     return f"{call.function}({json_text.dumps(call.arguments).decode()[:200]})"
 
 
@@ -534,7 +534,7 @@ def _digest_of(body: Json, snapshot: bytes) -> str:
 
 
 def answer_of(result: Json) -> CallValue | CallFailure:
-    """What a tool gave, as a program sees it: data where there is data, else text."""
+    """A tool's result as a program sees it: data if there is any, else text."""
     texts = [
         str(block.get("text", ""))
         for block in map(json_object, json_array(result.get("content")))

@@ -1,4 +1,4 @@
-"""Typed functions from the schemas of tools, for the type check of programs."""
+"""Typed functions from tool schemas, for type-checking programs."""
 
 import keyword
 from collections.abc import Mapping, Sequence
@@ -13,11 +13,11 @@ from toolgate.types import Json, json_array, json_object
 __all__ = ["host_function", "named_arguments"]
 
 _MAX_DEPTH = 6
-"""Levels of nested schemas that get types; what lies deeper may be anything (chosen)."""
+"""Levels of nested schemas with types; deeper values may be anything (chosen)."""
 _MAX_TYPES = 60
-"""Classes of one tool (chosen)."""
+"""Classes per tool (chosen)."""
 _MAX_CHOICES = 40
-"""Values of an enumeration that are listed (chosen)."""
+"""Listed values of an enumeration (chosen)."""
 _PLAIN: Mapping[str, str] = {
     "string": "str",
     "integer": "int",
@@ -28,21 +28,21 @@ _PLAIN: Mapping[str, str] = {
 
 
 def host_function(name: str, definition: Json, digest: str) -> HostFunction:
-    """A tool as a function.
+    """Return a tool as a function.
 
     Args:
         name: `module.function`.
         definition: The tool as its server listed it.
-        digest: Hash of the definition; the same tool is written once.
+        digest: Hash of the definition; the same tool is converted once.
     """
     return _function(name, digest, json_text.dumps(definition))
 
 
 def named_arguments(schema: Json, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Json:
-    """The arguments of a call by name: those without a name are in the order of the parameters.
+    """The arguments of a call by name; positional ones follow the order of the parameters.
 
     Raises:
-        ValueError: There are more than the tool has, or one comes twice.
+        ValueError: There are more than the tool has, or one is given twice.
     """
     names = _ordered(schema)
     if len(args) > len(names):
@@ -86,7 +86,7 @@ def _function(name: str, digest: str, raw: bytes) -> HostFunction:  # noqa: ARG0
 
 
 def _ordered(schema: Json) -> list[str]:
-    """Names of the parameters, those first that a call must have."""
+    """Names of the parameters, required ones first."""
     properties = json_object(schema.get("properties"))
     required = [name for name in map(str, json_array(schema.get("required"))) if name in properties]
     return [*required, *(name for name in properties if name not in required)]
@@ -94,14 +94,14 @@ def _ordered(schema: Json) -> list[str]:
 
 @dataclass
 class _Types:
-    """Writes the types of one schema; what it does not understand is `Any`."""
+    """Writes the types of one schema; unsupported constructs become `Any`."""
 
     prefix: str
     root: Json
     declared: list[str] = field(default_factory=list[str])
 
     def of(self, schema: object, name: str, depth: int = 0) -> str:
-        """The type of a value, as an annotation."""
+        """The annotation of a value."""
         node = self._resolved(json_object(schema))
         if depth > _MAX_DEPTH or not node:
             return "Any"
@@ -138,12 +138,12 @@ class _Types:
             kind = self.of(value, f"{name}_{key}", depth + 1)
             wrapped = kind if key in required else f"NotRequired[{kind}]"
             members.append(f"{json_text.dumps(key).decode()}: {wrapped}")
-        # This form has room for names that are no identifiers.
+        # This form allows names that are not identifiers.
         self.declared[place] = f"{type_name} = TypedDict({type_name!r}, {{{', '.join(members)}}})"
         return type_name
 
     def _resolved(self, node: Json) -> Json:
-        """What a reference within the schema leads to; nothing for those that lead in a circle."""
+        """The target of a reference within the schema; empty for circular references."""
         for _ in range(_MAX_DEPTH):
             reference = node.get("$ref")
             if not isinstance(reference, str):

@@ -1,1 +1,1 @@
-"""What becomes of results before they are answered: filtered, formatted, cut into pages."""
+"""Processing of results before they are returned: filters, formats, pages."""

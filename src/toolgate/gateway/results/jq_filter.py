@@ -1,4 +1,4 @@
-"""Applies jq filters of models, within limits of time, memory and size."""
+"""Applies models' jq filters, within limits of time, memory and size."""
 
 import json
 import logging
@@ -13,24 +13,24 @@ __all__ = ["FilterError", "JqFilter"]
 log = logging.getLogger(__name__)
 
 _TIMEOUT_S: Final = 5.0
-"""Seconds of a filter; a sensible one takes milliseconds. Chosen."""
+"""Seconds a filter may take (chosen: a sensible one takes milliseconds)."""
 
 _MAX_CHARS: Final = 4_000
-"""Characters of a filter. Chosen."""
+"""Characters of a filter (chosen)."""
 
 _MEMORY_MB: Final = 512
-"""Megabytes of a worker; jq takes about ten times the size of the JSON. Chosen."""
+"""Megabytes of a worker (chosen: jq takes about ten times the size of the JSON)."""
 
 _WORKERS: Final = 2
-"""Filters at the same time. Chosen."""
+"""Filters that run at the same time (chosen)."""
 
 
 class FilterError(ValueError):
-    """A filter could not be applied to a value, and the message says why."""
+    """A filter could not be applied to a value; the message says why."""
 
 
 class JqFilter:
-    """Filters in worker processes, which are started when they are needed."""
+    """Runs filters in worker processes, which are started on demand."""
 
     def __init__(self) -> None:
         self._pool = WorkerPool(
@@ -41,7 +41,7 @@ class JqFilter:
         """Check a filter before the tool runs.
 
         Raises:
-            ArgumentError: jq does not understand it.
+            ArgumentError: The filter is not valid jq.
         """
         if len(text) > _MAX_CHARS:
             raise ArgumentError(
@@ -59,10 +59,10 @@ class JqFilter:
             )
 
     async def apply(self, text: str, value: object) -> Any:
-        """What a filter gives: its one output, or all of several as a list.
+        """Apply a filter and return its one output, or several outputs as a list.
 
         Raises:
-            FilterError: It does not fit the value, or met a limit.
+            FilterError: It does not match the value, or exceeded a limit.
         """
         reply = await self._ask(text, json_text.dumps(value), check=False)
         if "outputs" not in reply:
@@ -71,7 +71,7 @@ class JqFilter:
         return outputs[0] if len(outputs) == 1 else outputs
 
     async def aclose(self) -> None:
-        """End the processes."""
+        """Stop the processes."""
         await self._pool.aclose()
 
     async def _ask(self, text: str, data: bytes, *, check: bool) -> Any:

@@ -1,4 +1,4 @@
-"""jq in a worker process: a filter of a stranger may take any time and memory, or crash."""
+"""jq in a worker process: an untrusted filter may take any time and memory, or crash."""
 
 import os
 import re
@@ -12,10 +12,10 @@ _PROGRAM: Final = """\
 def env: {}; def modulemeta: error("modulemeta is not allowed"); {} as $ENV | (
 %s
 ) | tojson"""
-"""In parentheses jq knows no `import` and no `include`, which read files."""
+"""In parentheses, jq allows no `import` and no `include`, which read files."""
 
 _MAX_OUTPUT_CHARS: Final = 8_000_000
-"""Characters of all outputs; a filter that repeats without end meets them in a second. Chosen."""
+"""Characters of all outputs (chosen: a filter that loops forever reaches it in a second)."""
 
 
 class _Program(Protocol):
@@ -27,13 +27,13 @@ class _Jq(Protocol):
 
 
 def answer(request: Mapping[str, Any], data: bytes) -> Mapping[str, Any]:
-    """The outputs of a filter as JSON texts, or why there are none; runs in a worker.
+    """Return the outputs of a filter as JSON texts, or an error; runs in a worker.
 
     Args:
-        request: The `filter`, and whether to `check` its syntax only.
+        request: The `filter`, and whether to `check` only its syntax.
         data: The JSON that it is applied to.
     """
-    # Before the library is loaded: jq could read the variables with the secrets of the gateway.
+    # Before the library is loaded: jq could read environment variables with the gateway's secrets.
     os.environ.clear()  # noqa: TID251 - the worker's own, and no setting
     jq = cast("_Jq", import_module("jq"))  # has no types
     try:
@@ -56,7 +56,7 @@ def answer(request: Mapping[str, Any], data: bytes) -> Mapping[str, Any]:
 
 
 def _compile_error(jq: _Jq, text: str, message: str) -> str:
-    """What jq says first, of the filter without what stands around it where no file is read."""
+    """The first line of jq's error, for the unwrapped filter if it cannot read files."""
     if not re.search("import|include", text):
         try:
             jq.compile(text)

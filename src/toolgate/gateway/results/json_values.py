@@ -1,4 +1,4 @@
-"""The JSON in a result: reads it, and says what is in it."""
+"""Reads and describes the JSON in a result."""
 
 import json
 from collections.abc import Mapping
@@ -10,13 +10,13 @@ from toolgate.types import Json
 __all__ = ["describe", "read_result", "read_text", "suggest_filter"]
 
 _MAX_KEYS: Final = 30
-"""Keys that a message names. Chosen."""
+"""Keys that a message names (chosen)."""
 
 _MAX_FIELDS: Final = 5
-"""Fields of a suggested filter. Chosen."""
+"""Fields of a suggested filter (chosen)."""
 
 _MAX_DEPTH: Final = 3
-"""Objects inside each other in which a list is looked for. Chosen."""
+"""Nested objects that are searched for a list (chosen)."""
 
 _SCALARS: Final = frozenset({"string", "number", "integer", "boolean"})
 
@@ -31,7 +31,7 @@ def read_result(result: Json) -> Any:
 
 
 def read_text(text: str) -> Any:
-    """The value of a text: its JSON, several documents as a list; else the text itself."""
+    """The value of a text: its JSON (several documents as a list), else the text itself."""
     _, mark, structured = text.rpartition(STRUCTURED_MARK)
     if mark:
         text = structured
@@ -49,12 +49,12 @@ def read_text(text: str) -> Any:
         return text
     if len(documents) == 1:
         return documents[0]
-    # Numbers in a row are a text; servers send a list as one object or list per block.
+    # Several numbers in a row are text; servers send a list as one object or list per block.
     return documents if all(isinstance(value, dict | list) for value in documents) else text
 
 
 def describe(value: object) -> str:
-    """What is in a value, in a sentence."""
+    """Describe a value in a sentence."""
     if isinstance(value, dict):
         return f"The result is an object with {_keys(cast('Json', value))}."
     if isinstance(value, list):
@@ -69,11 +69,11 @@ def describe(value: object) -> str:
 
 
 def suggest_filter(schema: Json, value: object = None) -> str:
-    """A jq filter that gives a few fields of each item, or of the object; empty: none is seen.
+    """Suggest a jq filter for a few fields of each item, or of the object; empty if none is found.
 
     Args:
         schema: The output schema of the tool; what it leaves open is read from the value.
-        value: The result; None where it is not read.
+        value: The result; None if it is not read.
     """
     shape = schema if schema.get("properties") or schema.get("items") else _shape(value)
     if (listed := _list_of_objects(shape, ".", _MAX_DEPTH)) is not None:
@@ -137,7 +137,7 @@ def _member(name: str) -> str:
 
 
 def _shape(value: object, depth: int = _MAX_DEPTH + 1) -> Json:
-    """A value as a schema would describe it."""
+    """Describe a value as a schema would."""
     match value:
         case dict() if depth:
             members = cast("Json", value)

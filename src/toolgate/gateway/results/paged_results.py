@@ -28,11 +28,11 @@ __all__ = ["PagedResults"]
 log = logging.getLogger(__name__)
 
 _HANDLE_PURPOSE = "handle"
-"""What the signature of a handle says that it is for."""
+"""The purpose that a handle's signature states."""
 
 
 class PagedResults:
-    """Cuts large results into pages and gives the pages back."""
+    """Cuts large results into pages and returns the pages."""
 
     def __init__(
         self,
@@ -62,13 +62,13 @@ class PagedResults:
         page_tokens: int | None = None,
         schema: Json | None = None,
     ) -> Json:
-        """A result, cut to its first page where it is too large.
+        """Return a result, cut to its first page if it is too large.
 
         Args:
-            caller: Whose result it is.
+            caller: The caller that the result is for.
             result: The result.
-            page_tokens: Estimated tokens of a page; None: as the settings say.
-            schema: The output schema of the tool, for the suggestion of a part of the result.
+            page_tokens: Estimated tokens of a page; None for the value of the settings.
+            schema: The output schema of the tool, used to suggest a part of the result.
         """
         settings = self._settings().results
         if not settings.paging:
@@ -88,7 +88,7 @@ class PagedResults:
         return paged
 
     async def keep(self, caller: Caller, body: bytes) -> str | None:
-        """The handle of a text that `result_read` may read; None: nothing is stored now."""
+        """Store a text for `result_read` and return its handle; None if it cannot be stored."""
         if not self._settings().results.paging:
             return None
         try:
@@ -100,7 +100,7 @@ class PagedResults:
         return handle
 
     async def read(self, caller: Caller, handle: str, offset: int) -> Json:
-        """The page of a stored result that starts at `offset` characters.
+        """Return the page of a stored result that starts at `offset` characters.
 
         Raises:
             HandleError: The handle is altered, expired, or another caller's.
@@ -109,7 +109,7 @@ class PagedResults:
         return read_page(stored.body, offset, page_tokens=self.page_tokens, handle=handle)
 
     async def stored_text(self, caller: Caller, handle: str) -> str:
-        """The whole text of a stored result.
+        """Return the whole text of a stored result.
 
         Raises:
             HandleError: The handle is altered, expired, or another caller's.
@@ -132,7 +132,7 @@ class PagedResults:
         )
 
     def _list_reading(self, caller: Caller) -> None:
-        """List `result_read` from the first stored result on."""
+        """List `result_read` once the first result is stored."""
         is_first = self._listing.note_paged()
         is_listed = "result_read" in self._settings().meta_tools
         if is_first and is_listed and not self._listing.lists_all(caller):

@@ -1,4 +1,4 @@
-"""Gives of a result what the caller asked for: a part of it, in a format."""
+"""Returns the part of a result that a caller wants, in the wanted format."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -23,13 +23,14 @@ class ResultShaper:
         self._jq = jq
 
     async def run(self, caller: Caller, shape: Shape, call: Callable[[], Awaitable[Json]]) -> Json:
-        """The result of a call in a shape. A filter that is no jq is refused before the call.
+        """Run a call and shape its result. A filter that is not valid jq stops it beforehand.
 
-        When the filter does not fit the result, the result is kept and the answer, an error, says
-        how to read it: the call has had its effect, and must not be repeated for a filter's sake.
+        If the filter does not match the result, the result is stored, and the answer is an error
+        that says how to read it: the call has had its effect and must not be repeated just for a
+        filter.
 
         Raises:
-            ArgumentError: The filter is no valid jq.
+            ArgumentError: The filter is not valid jq.
         """
         if shape.select:
             await self._jq.check(shape.select)
@@ -48,10 +49,10 @@ class ResultShaper:
         return {**members, "content": [{"type": "text", "text": text}, *others]}
 
     async def read(self, caller: Caller, handle: str, shape: Shape) -> Json:
-        """A stored result in a shape.
+        """Return a stored result in a shape.
 
         Raises:
-            ArgumentError: The filter is no valid jq.
+            ArgumentError: The filter is not valid jq.
             HandleError: The handle is altered, expired, or another caller's.
         """
         if shape.select:
@@ -64,7 +65,7 @@ class ResultShaper:
         return {"content": [{"type": "text", "text": text}]}
 
     async def aclose(self) -> None:
-        """End the processes of the filters."""
+        """Stop the processes of the filters."""
         await self._jq.aclose()
 
     async def _text(self, shape: Shape, value: object) -> str:
@@ -93,7 +94,7 @@ def _reason(error: ValueError, *, start: str = "The") -> str:
 
 
 def _is_nothing(output: Any) -> bool:
-    """Whether a filter gave no value, or null alone: names of missing keys give that."""
+    """Whether a filter returned no value or only null, as for names of missing keys."""
     if isinstance(output, list):
         return all(item is None for item in cast("list[object]", output))
     return output is None
